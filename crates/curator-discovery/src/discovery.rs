@@ -10,9 +10,10 @@ use crate::cache::ServiceCache;
 use crate::debug::debug_line;
 use crate::error::{DiscoveryError, InvalidInstance};
 use crate::found::{FoundInstance, Instances};
-use crate::instance::{ServiceInstance, ServiceType};
+use crate::instance::ServiceInstance;
 use crate::payload::{Payload, RawJson};
 use crate::registration::Registration;
+use crate::service_type::ServiceType;
 
 type Result<T> = std::result::Result<T, DiscoveryError>;
 

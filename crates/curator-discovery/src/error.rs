@@ -3,7 +3,7 @@
 use curator_recipes::client::{Error as ClientError, InvalidPath, Outcome, ZPath};
 use curator_recipes::{CacheError, PersistentNodeError};
 
-use crate::instance::ServiceType;
+use crate::service_type::ServiceType;
 
 /// What can go wrong with service discovery.
 #[derive(Debug, Clone, thiserror::Error)]

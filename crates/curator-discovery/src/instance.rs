@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::error::InvalidInstance;
 use crate::payload::{self, Payload, RawJson};
+use crate::service_type::ServiceType;
 use crate::uri_spec::UriSpec;
 
 /// An instance of a service: a process, and how to reach it.
@@ -52,22 +53,6 @@ pub struct ServiceInstance<P = RawJson> {
     pub enabled: bool,
     /// Fields that are not known here, in their order.
     pub other: Vec<(String, RawJson)>,
-}
-
-/// How long an instance is registered.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-#[non_exhaustive]
-pub enum ServiceType {
-    /// As long as its process has its session.
-    #[default]
-    Dynamic,
-    /// The same, and its node has a number behind the id. Such instances are found, but cannot be registered here.
-    DynamicSequential,
-    /// Until it is removed. Java removes it when its `ServiceDiscovery` is closed.
-    Static,
-    /// Until it is removed.
-    Permanent,
 }
 
 impl ServiceInstance {

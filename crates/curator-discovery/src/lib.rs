@@ -1,4 +1,17 @@
 //! Service discovery on Apache ZooKeeper, compatible with Curator's x-discovery.
+//!
+//! | I want | use |
+//! |---|---|
+//! | to register an instance for as long as the process lives | [`ServiceDiscovery::register`], [`Registration`] |
+//! | to take it out of service before the process ends | [`Registration::drain`], then [`Registration::deregister`] |
+//! | to know the instances of a service, always | [`ServiceDiscovery::start_cache`], [`ServiceCache`] |
+//! | to choose an instance for each request | [`ServiceProvider`] |
+//! | to balance tower's or tonic's requests | `ServiceCache::discover`, with the feature `tower` |
+//! | to ask once | [`ServiceDiscovery::instances`] |
+//! | to exchange instances with Java | nothing else; for a payload that is an object, [`Payload::JAVA_CLASS`] |
+//! | instances of Spring Cloud ZooKeeper | [`ServiceDiscovery::with_payload`] and [`ZookeeperInstance`] |
+//!
+//! The guarantees, and what Java does differently: [Service discovery](https://github.com/curator-rs/curator-rs/blob/main/docs/discovery.md).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
@@ -15,6 +28,7 @@ mod instance;
 mod payload;
 mod provider;
 mod registration;
+mod service_type;
 mod uri_spec;
 
 pub use curator_recipes::{CacheState, PersistentNodeError, PersistentNodeState, client};
@@ -25,8 +39,49 @@ pub use crate::cache::{ServiceCache, ServiceEvent, ServiceEvents, WhenStale};
 pub use crate::discovery::ServiceDiscovery;
 pub use crate::error::{DiscoveryError, InvalidInstance};
 pub use crate::found::{FoundInstance, Instances, UnreadableInstance};
-pub use crate::instance::{ServiceInstance, ServiceType};
+pub use crate::instance::ServiceInstance;
 pub use crate::payload::{Payload, RawJson, ZookeeperInstance};
 pub use crate::provider::{ProviderStrategy, ServiceProvider};
 pub use crate::registration::Registration;
+pub use crate::service_type::ServiceType;
 pub use crate::uri_spec::{UriPart, UriSpec};
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_send_and_sync<T: Send + Sync>() {}
+    fn is_send<T: Send>(_: &T) {}
+
+    /// Compiling is the test.
+    #[test]
+    fn everything_can_go_between_threads() {
+        is_send_and_sync::<ServiceDiscovery>();
+        is_send_and_sync::<Registration>();
+        is_send_and_sync::<ServiceCache>();
+        is_send_and_sync::<ServiceProvider>();
+        is_send_and_sync::<Instances>();
+        is_send_and_sync::<DiscoveryError>();
+        let _futures = async |services: ServiceDiscovery, registration: Registration, cache: ServiceCache| {
+            is_send(&services.names());
+            is_send(&services.instances("a"));
+            is_send(&services.instance("a", "b"));
+            is_send(&services.publish(&ServiceInstance::new("a")));
+            is_send(&services.remove("a", "b"));
+            is_send(&registration.registered());
+            is_send(&registration.registered_timeout(std::time::Duration::ZERO));
+            is_send(&registration.update(ServiceInstance::new("a")));
+            is_send(&registration.drain());
+            is_send(&registration.deregister());
+            is_send(&cache.ready());
+            is_send(&cache.caught_up());
+            is_send(&cache.close());
+            is_send(&cache.events().next());
+        };
+    }
+}

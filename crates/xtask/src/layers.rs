@@ -77,9 +77,10 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["balance", "discovery", "provider"],
             &["cache", "registration"],
             &["found"],
-            &["instance", "payload"],
-            &["error", "uri_spec"],
-            &["debug"],
+            &["instance"],
+            &["payload"],
+            &["error"],
+            &["debug", "service_type", "uri_spec"],
         ],
     ),
     (

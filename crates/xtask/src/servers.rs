@@ -9,7 +9,7 @@ use std::{
 use crate::kind::ServerKind;
 
 /// The packages whose tests prove little without a server.
-const NEED_SERVERS: [&str; 4] = ["curator-client", "curator-discovery", "curator-recipes", "curator-test"];
+const NEED_SERVERS: [&str; 4] = ["curator-client", "curator-recipes", "curator-test", "curator-discovery"];
 
 /// The servers that were started.
 #[derive(Debug, Default, PartialEq, Eq)]

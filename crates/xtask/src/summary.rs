@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn it_says_how_many_tests_ran_on_which_servers_and_how_long() {
         let expected = "\
-xtask: embedded         400 tests passed, 0 failed, 0 ignored, in 20.0 s; started 3 embedded servers (median 2.0 ms)
-xtask: ZooKeeper 3.9.5  400 tests passed, 0 failed, 0 ignored, in 20.0 s; started 3 real servers 3.9.5 (median 2 ms)
+xtask: embedded         400 tests passed, 0 failed, 0 ignored, in 20.0 s; started 4 embedded servers (median 2.0 ms)
+xtask: ZooKeeper 3.9.5  400 tests passed, 0 failed, 0 ignored, in 20.0 s; started 4 real servers 3.9.5 (median 2 ms)
 xtask: all              800 tests passed, 0 failed, 0 ignored, in 40.0 s
 ";
         assert_eq!(both().text(), expected);
