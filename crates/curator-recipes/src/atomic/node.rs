@@ -8,7 +8,7 @@ use curator_client::{
 };
 
 use super::error::AtomicValueError;
-use super::receipt::{Receipt, Settled};
+use super::receipt::{ANY_VERSION, Receipt, Settled, is_conflict};
 use crate::lock::InterProcessMutex;
 
 type Result<T> = std::result::Result<T, AtomicValueError>;
@@ -248,11 +248,3 @@ impl AtomicNode {
 
 /// The place of the receipt's operation in the transaction.
 const OF_RECEIPT: usize = 1;
-
-/// The version by which servers mean any version: the one after 2^32 - 1 writes.
-pub(super) const ANY_VERSION: i32 = -1;
-
-/// Whether another client has changed, created or deleted the node since it was read.
-pub(super) fn is_conflict(error: &ClientError) -> bool {
-    matches!(error, ClientError::BadVersion { .. } | ClientError::NodeExists { .. } | ClientError::NoNode { .. })
-}

@@ -14,8 +14,6 @@ use curator_client::{
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::node::{ANY_VERSION, is_conflict};
-
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Receipt {
@@ -196,6 +194,14 @@ impl Receipt {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The version by which servers mean any version: the one after 2^32 - 1 writes.
+pub(super) const ANY_VERSION: i32 = -1;
+
+/// Whether another client has changed, created or deleted the node since it was read.
+pub(super) fn is_conflict(error: &Error) -> bool {
+    matches!(error, Error::BadVersion { .. } | Error::NodeExists { .. } | Error::NoNode { .. })
 }
 
 #[cfg(test)]
