@@ -21,6 +21,9 @@ pub(crate) const CLASSPATH_VARIABLE: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
 pub(crate) const VERSION: &str = "5.9.0";
 
+/// What depends on all other parts.
+const DISCOVERY: &str = "curator-x-discovery";
+
 /// Without it, each program complains that there is no logging back end.
 const NO_LOGGING: Artifact = ("org.slf4j", "slf4j-nop", "1.7.36");
 
@@ -33,6 +36,7 @@ const SOURCES: [&str; 14] = [
     "crates/curator-jepsen/peers/CuratorRun.java",
     "crates/curator-jepsen/peers/CuratorWorker.java",
     "crates/curator-test/tests/interop/CuratorAgent.java",
+    "crates/curator-test/tests/interop/CuratorAgentDiscovery.java",
     "crates/curator-test/tests/interop/CuratorAgentRecipes.java",
     "crates/curator-test/tests/interop/CuratorAgentSemaphores.java",
     "crates/curator-bench/peers/CuratorBench.java",
@@ -50,11 +54,13 @@ pub(crate) fn prepare() -> Result<OsString, String> {
         return Ok(classpath);
     }
     let home = target_dir()?.join("curator");
-    let jars = home.join(VERSION);
+    // An earlier run may have fetched fewer jars.
+    let jars = home.join(format!("{VERSION}-discovery"));
     let curator = Jars {
         name: format!("Curator {VERSION}"),
-        main: format!("curator-recipes-{VERSION}.jar"),
-        pom: project(("org.apache.curator", "curator-recipes", VERSION), &[NO_LOGGING]),
+        main: format!("curator-x-discovery-{VERSION}.jar"),
+        // With `curator-recipes`.
+        pom: project(("org.apache.curator", DISCOVERY, VERSION), &[NO_LOGGING]),
     };
     curator.fetch(&jars)?;
     let classes = compiled(&home, &jars)?;
@@ -132,8 +138,8 @@ mod tests {
 
     #[test]
     fn the_release_is_pinned() {
-        let pom = project(("org.apache.curator", "curator-recipes", VERSION), &[NO_LOGGING]);
-        assert!(pom.contains("<artifactId>curator-recipes</artifactId><version>5.9.0</version>"), "{pom}");
+        let pom = project(("org.apache.curator", DISCOVERY, VERSION), &[NO_LOGGING]);
+        assert!(pom.contains("<artifactId>curator-x-discovery</artifactId><version>5.9.0</version>"), "{pom}");
         assert!(pom.contains("<artifactId>slf4j-nop</artifactId>"), "{pom}");
     }
 }

@@ -66,6 +66,7 @@ public final class CuratorAgent {
         private volatile CuratorFramework client;
         private CuratorAgentSemaphores semaphores;
         private CuratorAgentRecipes recipes;
+        private CuratorAgentDiscovery discovery;
 
         Session(String name) {
             this.name = name;
@@ -147,7 +148,7 @@ public final class CuratorAgent {
                     String event = events.poll(TIMEOUT, TimeUnit.SECONDS);
                     return event == null ? "none" : event;
                 default:
-                    return recipes.run(verb, with);
+                    return verb.startsWith("service-") ? discovery.run(verb, with) : recipes.run(verb, with);
             }
         }
 
@@ -172,6 +173,7 @@ public final class CuratorAgent {
             client = opened;
             semaphores = new CuratorAgentSemaphores(client, name, events);
             recipes = new CuratorAgentRecipes(client, name, events);
+            discovery = new CuratorAgentDiscovery(client);
         }
 
         /** Id and password, in hexadecimal digits. */

@@ -1,5 +1,6 @@
 //! Java Curator: its locks beside ours, and its own recipes against a server.
 
+mod discovery;
 mod failover;
 mod groups;
 mod java;

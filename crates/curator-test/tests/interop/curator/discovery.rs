@@ -1,0 +1,72 @@
+//! Java's service discovery and ours, on one path.
+
+use curator_discovery::{Payload, RawJson, ServiceDiscovery, ServiceInstance};
+use curator_test::{soon, unique_path, until};
+use serde::{Deserialize, Serialize};
+
+use super::{java::java, stage::ours};
+
+/// A class of the agent's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Details {
+    zone: String,
+    weight: i32,
+}
+
+impl Payload for Details {
+    const JAVA_CLASS: Option<&'static str> = Some("CuratorAgentDiscovery$Details");
+}
+
+fn instance(id: &str) -> ServiceInstance {
+    ServiceInstance::new("orders").id(id).address("10.0.0.2").port(9090).uri_spec("{scheme}://{address}:{port}")
+}
+
+#[tokio::test]
+async fn java_registers_and_we_find_the_same_bytes() {
+    let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
+    let services = ServiceDiscovery::new(&client, &base).unwrap();
+    assert_eq!(java.ask(&format!("service-register {base} text orders a zone-a")).await, "ok");
+    assert_eq!(java.ask(&format!("service-register {base} details orders b zone-b")).await, "ok");
+    let text = soon(services.with_payload::<String>().instance("orders", "a")).await.unwrap().unwrap();
+    assert_eq!((text.payload.as_deref(), text.port, text.enabled), (Some("zone-a"), Some(8080), true));
+    assert_eq!(text.uri().unwrap().as_deref(), Some("http://10.0.0.1:8080"));
+    let details = soon(services.with_payload::<Details>().instance("orders", "b")).await.unwrap().unwrap();
+    assert_eq!(details.payload, Some(Details { zone: "zone-b".to_owned(), weight: 7 }));
+    // What we write is what Java has written.
+    let (text_json, _) = client.get_data(text.path()).await.unwrap();
+    assert_eq!(String::from_utf8(text.to_json().unwrap()).unwrap(), String::from_utf8(text_json).unwrap());
+    let (details_json, _) = client.get_data(details.path()).await.unwrap();
+    assert_eq!(String::from_utf8(details.to_json().unwrap()).unwrap(), String::from_utf8(details_json).unwrap());
+    let cache = services.start_cache("orders").unwrap();
+    assert_eq!(soon(cache.caught_up()).await.unwrap().len(), 2);
+    assert_eq!(java.ask(&format!("service-close {base} text")).await, "ok");
+    until(async || cache.instances().len() == 1).await;
+}
+
+#[tokio::test]
+async fn we_register_and_java_finds() {
+    let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
+    let services = ServiceDiscovery::new(&client, &base).unwrap();
+    let text = services.register(instance("a").payload("zone-a".to_owned())).unwrap();
+    soon(text.registered()).await.unwrap();
+    let find = |kind: &str| format!("service-find {base} {kind} orders");
+    let of = |id: &str, enabled: bool, payload: &str| {
+        format!("{id},10.0.0.2,9090,DYNAMIC,{enabled},http://10.0.0.2:9090,{payload}")
+    };
+    assert_eq!(java.ask(&find("text")).await, format!("ok {}", of("a", true, "zone-a")));
+    // Java ignores what it does not know.
+    let other = vec![("more".to_owned(), RawJson::new(&[1]).unwrap())];
+    let mut drained = text.instance();
+    drained.other = other;
+    soon(text.update(drained)).await.unwrap();
+    soon(text.drain()).await.unwrap();
+    assert_eq!(java.ask(&find("text")).await, format!("ok {}", of("a", false, "zone-a")));
+    soon(text.deregister()).await.unwrap();
+    let details = Details { zone: "zone-b".to_owned(), weight: 3 };
+    let details = services.register(instance("b").payload(details)).unwrap();
+    soon(details.registered()).await.unwrap();
+    let none = services.register(instance("c")).unwrap();
+    soon(none.registered()).await.unwrap();
+    let both = format!("ok {} {}", of("b", true, "zone-b/3"), of("c", true, "null"));
+    assert_eq!(java.ask(&find("details")).await, both);
+}
