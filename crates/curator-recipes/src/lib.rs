@@ -54,7 +54,7 @@
 //! | a job that runs in one of many processes | [`LeaderSelector`] |
 //! | to know whether this process leads | [`LeaderLatch`] |
 //! | to know who leads, without taking part | [`LeaderObserver`] |
-//! | to count in many processes, each change exactly once; ids | [`DistributedAtomicLong`], [`IdGenerator`] |
+//! | to count in many processes, each change exactly once if asked for; ids | [`DistributedAtomicLong`], [`IdGenerator`] |
 //! | a number or a value that all processes share, and its changes as a stream | [`SharedCount`], [`SharedValue`] |
 //! | settings that change while the service runs | [`Config`] |
 //! | a live copy of several nodes, or of a whole subtree | [`CuratorCache`] |

@@ -362,8 +362,6 @@ impl Findings {
         apart: &[Violation],
         leaders: Vec<Aftermath>,
         caches: Vec<CacheAftermath>,
-        counters: BTreeMap<String, CounterTally>,
-        services: BTreeMap<String, ServiceTally>,
     ) -> Self {
         found.sort_by(|one, other| (one.at, one.kind, &one.detail).cmp(&(other.at, other.kind, &other.detail)));
         for violation in &found {
@@ -376,6 +374,6 @@ impl Findings {
         }
         let is_ours = |violation: &Violation| violation.kind == Kind::Malformed || parts::is_ours(&violation.part);
         let (violations, of_peers) = found.into_iter().partition(is_ours);
-        Self { began, parts, violations, of_peers, leaders, caches, counters, services }
+        Self { began, parts, violations, of_peers, leaders, caches, ..Self::default() }
     }
 }

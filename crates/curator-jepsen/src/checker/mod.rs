@@ -161,7 +161,7 @@ impl Checker {
         let caches = std::mem::take(&mut run.caches).finish(&strikes, &mut found);
         let counters = std::mem::take(&mut run.counters).finish(&mut found);
         let services = std::mem::take(&mut run.services).finish(&mut found);
-        Findings::new(run.began, parts, found, &apart, leaders, caches, counters, services)
+        Findings { counters, services, ..Findings::new(run.began, parts, found, &apart, leaders, caches) }
     }
 }
 

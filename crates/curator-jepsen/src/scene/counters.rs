@@ -32,7 +32,11 @@ async fn children(client: &CuratorClient, path: &str) -> Result<Vec<String>, Err
     }
 }
 
-/// Kazoo's have four bytes, the others eight.
+/// The value of a counter: kazoo's have four bytes, the others eight.
+///
+/// # Errors
+///
+/// When it cannot be read, or is no number.
 pub async fn counter_value(client: &CuratorClient, path: &str) -> Result<i64, String> {
     let (data, _) = client.get_data(path).await.map_err(|error| error.to_string())?;
     let of_four = <[u8; 4]>::try_from(&data[..]).map(|bytes| i32::from_be_bytes(bytes).into());

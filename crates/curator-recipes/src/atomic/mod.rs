@@ -65,7 +65,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// made again with as many writes, the change replaces a value that it has not read.
 ///
 /// [`get`](Self::get) can be older than what another client has written: call [`CuratorClient::sync`] before it where that matters. A
-/// change never is: it is refused, and tried again.
+/// change never is: it is refused, and tried again; and before it is declined, the value is read again behind a `sync`.
 ///
 /// Each change is two requests, one after the other: a read and a write.
 ///
