@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure, builder};
-use curator_recipes::client::CuratorClient;
+use curator_recipes::client::{CuratorClient, RetryForever};
 use curator_recipes::{AtomicValueError, DistributedAtomicLong, IdGenerator};
 use tokio::task::JoinSet;
 
@@ -17,6 +17,8 @@ const ORDERS: &str = "/curator-examples/counter/orders";
 const IDS: &str = "/curator-examples/counter/ids";
 const WORKERS: usize = 4;
 const ORDERS_EACH: usize = 50;
+/// How often all connections are cut.
+const CUTS: usize = 5;
 
 /// Counts orders, and returns the ids that it has given them.
 async fn worker(number: usize, client: CuratorClient) -> Result<Vec<i64>, AtomicValueError> {
@@ -40,22 +42,28 @@ async fn main() -> Result<(), Failure> {
     let orders = DistributedAtomicLong::new(&operator, ORDERS)?;
     let before = orders.get().await?;
 
-    // All of their connections break again and again, and answers with them.
+    // All of their connections break several times, and answers with them.
     let mut workers = JoinSet::new();
     for number in 0..WORKERS {
-        let client = builder(&behind_proxy).connect().await?;
+        // A worker goes on until it knows: an answer is found out by the next connection.
+        let again = RetryForever::new(Duration::from_millis(50))?;
+        let client = builder(&behind_proxy).retry_policy(again).connect().await?;
         workers.spawn(worker(number, client));
     }
     let mut ids = BTreeSet::new();
-    let mut cuts = tokio::time::interval(Duration::from_millis(50));
-    cuts.tick().await;
+    let mut pauses = tokio::time::interval(Duration::from_millis(100));
+    pauses.tick().await;
+    let mut cuts = 0;
     loop {
         tokio::select! {
             worker = workers.join_next() => match worker {
                 Some(given) => ids.extend(given??),
                 None => break,
             },
-            _ = cuts.tick() => proxy.cut(),
+            _ = pauses.tick(), if cuts < CUTS => {
+                proxy.cut();
+                cuts += 1;
+            }
         }
     }
 
