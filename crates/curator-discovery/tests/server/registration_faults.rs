@@ -47,8 +47,11 @@ async fn a_lost_session_replaces_the_node_once() {
     soon(registration.registered()).await.unwrap();
     assert_eq!(owner().await, Some(client.session().await.unwrap().id()));
     let requests = proxy.requests();
-    let creates: u64 = [OpCode::Create, OpCode::Create2, OpCode::Multi].iter().filter_map(|op| requests.get(op)).sum();
-    assert_eq!((creates, requests.get(&OpCode::Delete)), (1, None), "{requests:?}");
+    // In place of the old node, whose session may end meanwhile: then the transaction is refused, and the node is created.
+    let count = |op| requests.get(&op).copied().unwrap_or_default();
+    let (plain, replaced) = (count(OpCode::Create) + count(OpCode::Create2), count(OpCode::Multi));
+    assert!((1..=2).contains(&(plain + replaced)) && plain <= 1 && replaced <= 1, "{requests:?}");
+    assert_eq!(requests.get(&OpCode::Delete), None, "{requests:?}");
 }
 
 /// Each of Curator's deletes the other's node, and on the second `NodeExists` it deletes and gives up without an error.

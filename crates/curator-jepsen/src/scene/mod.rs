@@ -33,7 +33,7 @@ pub use self::process::Process;
 pub(crate) use self::progress::Progress;
 pub(crate) use self::remains::Remains;
 pub use self::tied::exec_tied;
-use crate::history::CACHED;
+use crate::history::{CACHED, SERVICES};
 use crate::peer::Peer;
 use crate::store::Store;
 use crate::work::{Part, Work};
@@ -239,7 +239,7 @@ impl Scene {
         let mut count = 0;
         for member in self.cluster.members() {
             let mut watches = member.watches_by_path().await.ok()?;
-            watches.retain(|path, _| !path.starts_with(CACHED));
+            watches.retain(|path, _| ![CACHED, SERVICES].iter().any(|root| path.starts_with(root)));
             count += watches.values().flatten().filter(|session| !sessions.contains(session)).count();
         }
         Some(count)

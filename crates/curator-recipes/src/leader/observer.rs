@@ -138,7 +138,13 @@ impl LeaderObserver {
             let known = values.wait_for(|value| *value != ObservedLeader::Unknown).await;
             known.map(|known| known.clone())
         };
-        match self.task.reported(known).await? {
+        let known = tokio::select! {
+            biased;
+            // What is known in a forked child is what its parent knew.
+            error = self.client.closing() => return Err(error.into()),
+            known = self.task.reported(known) => known?,
+        };
+        match known {
             ObservedLeader::Leader(leader) => Ok(Some(leader)),
             _ => Ok(None),
         }

@@ -44,7 +44,7 @@ async fn every_lock_is_printed_as_a_line() {
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 2).unwrap();
     is_a_line(&format!("{semaphore:?}"), &start("InterProcessSemaphoreV2"));
     is_a_line(&format!("{:?}", semaphore.acquire().await.unwrap()), "SemaphoreLease { node: ");
-    is_a_line(&format!("{:?}", SharedCount::new(&client, &path, 0).unwrap()), &start("SharedCount"));
+    is_a_line(&format!("{:?}", SharedCount::new(&client, &path, 0).unwrap()), &start("SharedValue"));
     let paths = InterProcessMultiLock::new(&client, ["/a", "/b"]).unwrap();
     is_a_line(&format!("{paths:?}"), r#"InterProcessMultiLock { paths: ["/a", "/b"], held: false"#);
     let locks = InterProcessMultiLock::of([Arc::new(InterProcessMutex::new(&client, "/a").unwrap()) as _]).unwrap();
