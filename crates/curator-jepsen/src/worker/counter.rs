@@ -51,7 +51,7 @@ impl CounterTask {
             }
         };
         tokio::select! {
-            // Nobody can ask any more.
+            // Also when the conductor is gone.
             _ = stopped.wait_for(|stopped| *stopped) => {}
             () = counting => {}
         }

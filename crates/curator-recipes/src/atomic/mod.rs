@@ -28,8 +28,8 @@ type Result<T> = std::result::Result<T, AtomicValueError>;
 const RETRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A value in one node, which many processes change: each change reads the value, computes the new one, and writes it if nobody else
-/// has written in between.
+/// A value in one node, which many processes change: each change reads the value, computes the new one, and writes it on
+/// condition that no other client has written in between.
 ///
 /// Curator's `DistributedAtomicValue`, and compatible with it: the node's data is what the [codec](ValueCodec) makes of the value. The
 /// number is [`DistributedAtomicLong`].
@@ -271,7 +271,8 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
     /// - [`Contended`](AtomicValueError::Contended) when other clients were first until the retry policy gave up.
     /// - [`OutcomeUnknown`](AtomicValueError::OutcomeUnknown) when the answer was lost. With a [receipt](Self::exactly_once): when the
     ///   client's retry policy gave up before the receipt could be read, or the client was closed.
-    /// - [`ReceiptInUse`](AtomicValueError::ReceiptInUse) when another process has the same receipt.
+    /// - [`ReceiptInUse`](AtomicValueError::ReceiptInUse) when another handle has the same receipt.
+    /// - [`VersionExhausted`](AtomicValueError::VersionExhausted) after 2^32 - 1 writes.
     /// - [`Invalid`](AtomicValueError::Invalid), [`Lock`](AtomicValueError::Lock), and those of the client.
     ///
     /// # Cancel safety

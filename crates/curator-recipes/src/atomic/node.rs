@@ -1,4 +1,4 @@
-//! The node of an atomic value, changed by reading it and writing it back if nobody has written in between.
+//! The node of an atomic value: read, and written back on condition that it has not changed in between.
 
 use std::sync::Arc;
 
@@ -200,7 +200,7 @@ impl AtomicNode {
                         self.ensure_parent(session, &receipt.path).await?;
                         are_there = true;
                     } else if index == OF_RECEIPT {
-                        // Another process uses it.
+                        // Another handle uses it.
                         let changed = self.settle(receipt, session, sent).await?;
                         return Ok(changed.map_or(Tried::Conflict, Tried::Applied));
                     } else {

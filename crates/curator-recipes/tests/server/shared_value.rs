@@ -1,4 +1,4 @@
-//! A value that several clients share, with a codec; and what becomes of it when answers are lost and its node is deleted.
+//! A value that several clients share, with a codec: when answers are lost, and when its node is deleted.
 
 use curator_recipes::client::{CuratorClient, Outcome};
 use curator_recipes::{SharedValue, SharedValueError};

@@ -39,7 +39,7 @@ fn an_instance_goes_with_its_session_or_its_process_and_not_before() {
     let left = story().client(0).service(10 * SECOND, ServiceSeen::Leaving).client(1);
     finds(&left.clone().service(11 * SECOND, gone.clone()), &[]);
     finds(&left.service(9 * SECOND, gone.clone()), &[Kind::Flicker]);
-    // Of a session that nobody knows.
+    // Of an unknown session.
     finds(&story().service(5 * SECOND, ServiceSeen::Removed { session: 7 }), &[]);
 }
 
