@@ -77,7 +77,7 @@ impl RecursiveWatch {
 
     fn give_up(&mut self) {
         if let Some(watcher) = self.watcher.take() {
-            self.removals.add(watcher);
+            self.removals.add(watcher, self.task.clone());
         }
     }
 }
@@ -118,10 +118,10 @@ pub(crate) struct Removals {
 
 #[derive(Default)]
 struct Unwanted {
-    watchers: Vec<PersistentWatcher>,
+    watchers: Vec<(PersistentWatcher, SessionTask)>,
     /// Requests that set watches, whose callers do not wait for the answers, and their connections.
     requested: Vec<(Answer, SessionTask)>,
-    /// The session is over: nothing is kept any more.
+    /// The session is over: what is kept, its connection keeps.
     is_over: bool,
 }
 
@@ -139,12 +139,15 @@ impl Removals {
         Setting { removals: self, guard: Some(self.setting.lock().await) }
     }
 
-    /// The session is over: nothing is asked of its connection any more.
+    /// The session is over. Its connection may still have to close it, perhaps with a request in flight that sets a watch, so
+    /// nothing is removed any more: what is unwanted lasts as long as the connection, and so do its watches on the server.
     pub(crate) fn abandon(&self) {
         let mut unwanted = self.unwanted();
-        let all = std::mem::replace(&mut *unwanted, Unwanted { is_over: true, ..Unwanted::default() });
+        let Unwanted { watchers, requested, .. } =
+            std::mem::replace(&mut *unwanted, Unwanted { is_over: true, ..Unwanted::default() });
         drop(unwanted);
-        drop(all);
+        watchers.into_iter().for_each(|(watcher, task)| task.drop_afterwards(watcher));
+        requested.into_iter().for_each(|(answer, task)| task.drop_afterwards(answer));
     }
 
     /// Ends the connections over which a watch was requested whose caller does not wait for the answer: its events would find the
@@ -155,19 +158,24 @@ impl Removals {
         tasks.iter().for_each(|task| task.abort(LinkEnd::Lost));
     }
 
-    fn add(&self, watcher: PersistentWatcher) {
-        self.keep(|unwanted| unwanted.watchers.push(watcher));
+    fn add(&self, watcher: PersistentWatcher, task: SessionTask) {
+        self.keep(watcher, task, |unwanted| &mut unwanted.watchers);
         self.remove();
     }
 
-    /// Keeps what the session still has to deal with.
-    fn keep(&self, keep: impl FnOnce(&mut Unwanted)) {
+    /// Keeps what the session still has to deal with, or has the connection keep it if the session is over.
+    fn keep<T: Send + 'static>(
+        &self,
+        what: T,
+        task: SessionTask,
+        place: impl FnOnce(&mut Unwanted) -> &mut Vec<(T, SessionTask)>,
+    ) {
         let mut unwanted = self.unwanted();
         if unwanted.is_over {
-            // Before what `keep` owns, which may wake the connection.
             drop(unwanted);
+            task.drop_afterwards(what);
         } else {
-            keep(&mut unwanted);
+            place(&mut unwanted).push((what, task));
         }
     }
 
@@ -254,9 +262,10 @@ impl Future for Requested {
 
 impl Drop for Requested {
     fn drop(&mut self) {
-        if let (Some(answer), Some(removals)) = (self.answer.take(), self.removals.upgrade()) {
-            let task = self.task.clone();
-            removals.keep(|unwanted| unwanted.requested.push((answer, task)));
+        let Some(answer) = self.answer.take() else { return };
+        match self.removals.upgrade() {
+            Some(removals) => removals.keep(answer, self.task.clone(), |unwanted| &mut unwanted.requested),
+            None => self.task.drop_afterwards(answer),
         }
     }
 }

@@ -14,7 +14,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -55,8 +55,8 @@ struct Shared {
     unfired: Arc<UnfiredWatches>,
     /// The end of the connection if nobody wants it for longer, in nanoseconds of the clock.
     kept_until: AtomicU64,
-    /// What must outlive the work. It has no handle to this.
-    abandoned: Mutex<Option<Box<dyn Send>>>,
+    /// What is dropped after the work. `None` once it has been.
+    afterwards: Mutex<Option<Vec<Box<dyn Send>>>>,
     process: Process,
 }
 
@@ -78,11 +78,12 @@ impl SessionTask {
             watches: AtomicUsize::new(0),
             unfired: Arc::default(),
             kept_until: AtomicU64::new(u64::MAX),
-            abandoned: Mutex::new(None),
+            afterwards: Mutex::new(Some(Vec::new())),
             process: Process::current(),
         });
         let work = InProcess::new(work);
-        let running = InPlace::new(Box::pin(Running { shared: Arc::clone(&shared), work, state }));
+        let (shared_with, afterwards) = (Arc::clone(&shared), Afterwards(Arc::clone(&shared)));
+        let running = InPlace::new(Box::pin(Running { shared: shared_with, work, state, afterwards }));
         Self { shared, running }
     }
 
@@ -110,8 +111,21 @@ impl SessionTask {
     /// Ends the connection as [`abort`](Self::abort) does, and drops `client`, the last handle to it, when it has ended. A
     /// connection that is still being polled would take that for a request to close the session.
     pub(crate) fn abandon(&self, client: impl Send + 'static) {
-        *self.shared.abandoned.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(client));
+        self.drop_afterwards(client);
         self.abort(LinkEnd::Lost);
+    }
+
+    /// Drops `what` when the work of the connection has ended and cannot hear of it any more.
+    pub(super) fn drop_afterwards(&self, what: impl Send + 'static) {
+        let mut afterwards = self.shared.afterwards();
+        match &mut *afterwards {
+            Some(kept) => kept.push(Box::new(what)),
+            None => {
+                // It may call this.
+                drop(afterwards);
+                drop(what);
+            }
+        }
     }
 
     /// Why the connection is over, if it is.
@@ -178,6 +192,19 @@ struct Running<S> {
     work: InProcess<dyn Future<Output = ()> + Send>,
     /// What the crate reports about its connection.
     state: S,
+    /// Dropped last.
+    #[expect(dead_code, reason = "its drop is what it is for")]
+    afterwards: Afterwards,
+}
+
+/// Drops what has to be dropped after the work.
+struct Afterwards(Arc<Shared>);
+
+impl Drop for Afterwards {
+    fn drop(&mut self) {
+        let kept = self.0.afterwards().take();
+        drop(kept);
+    }
 }
 
 impl<S: Fn() -> SessionState + Unpin> Future for Running<S> {
@@ -214,6 +241,10 @@ impl<S: Fn() -> SessionState + Unpin> Future for Running<S> {
 impl Shared {
     fn end(&self) -> Option<LinkEnd> {
         *self.end.borrow()
+    }
+
+    fn afterwards(&self) -> MutexGuard<'_, Option<Vec<Box<dyn Send>>>> {
+        self.afterwards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The first reason is kept.

@@ -192,6 +192,34 @@ async fn a_client_closes_while_a_watch_of_a_cache_is_set() {
     until(async || server.sessions().await.unwrap().is_empty()).await;
 }
 
+/// While a watch is being set, the client crate reads freed memory at removals: `docs/upstream.md`.
+#[tokio::test]
+async fn a_client_that_closes_while_a_watch_is_set_removes_none() {
+    let (server, proxy, client) = alone_behind_proxy().await;
+    create(&client, "/t/a").await;
+    let start = |path: &str| CuratorCache::builder(&client, path).unwrap().start().unwrap();
+    let [kept, unwanted] = ["/t", "/t/a"].map(start);
+    soon(kept.ready()).await.unwrap();
+    soon(unwanted.ready()).await.unwrap();
+    proxy.hold_replies(OpCode::AddWatch);
+    let set = start("/t/a");
+    // Those of the caches before it are counted too.
+    proxy.wait_for_reply(OpCode::AddWatch, 3).await.unwrap();
+    drop(unwanted);
+    let closed = tokio::spawn({
+        let client = client.clone();
+        async move { client.close().await }
+    });
+    for cache in [kept, set] {
+        until(async || cache.ready().await.is_err_and(|error| error.is_closed())).await;
+    }
+    proxy.release_held();
+    soon(closed).await.unwrap().unwrap();
+    assert_eq!(requests_of(&proxy, OpCode::RemoveWatches), 0);
+    no_watch_is_left(&server).await;
+    until(async || server.sessions().await.unwrap().is_empty()).await;
+}
+
 #[tokio::test]
 async fn a_cache_gets_its_watch_although_the_answer_is_lost() {
     let (server, proxy, client) = {
