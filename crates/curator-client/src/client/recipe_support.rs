@@ -42,7 +42,8 @@ pub trait RecipeSupport: Sealed {
     /// Sleeps on this client's runtime, no matter where the future is polled; for timeouts that also work on plain
     /// threads.
     ///
-    /// It also completes when that runtime has ended. Poll [`closing`](CuratorClient::closing) first to distinguish the two.
+    /// It also completes when the client has closed or that runtime has ended. Poll [`closing`](CuratorClient::closing) first to
+    /// distinguish these.
     fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<Self>;
 
     /// Whether there is a connection over which the session was confirmed recently: the state is `Connected` or `Reconnected`.

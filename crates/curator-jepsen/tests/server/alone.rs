@@ -118,6 +118,9 @@ async fn workers_see_each_other_and_the_next_session_of_one_of_them() {
     close_session(server.address(), &credentials).await.unwrap();
     second.until(|history| inserted(history) == 3).await;
     first.until(|history| sessions(history).len() == 2).await;
+    let has_looked =
+        |event: &Event| matches!(&event.what, What::Service { part, seen: ServiceSeen::Has { .. } } if part == SERVICE);
+    second.until(|history| history.iter().any(has_looked)).await;
     let history = [first.finish().await, second.finish().await].concat();
     let findings = check(&history, &run.store.stop().await);
     assert_eq!(findings.violations, []);

@@ -300,11 +300,13 @@ impl LeaderSelector {
             () = &mut shutdown => drop(stopping.send_replace(true)),
             run = &mut running => return run.ok().map(|job| job.map_err(panic_message)),
         }
+        let grace_period = Deadline::after(self.grace_period);
         tokio::select! {
             biased;
             _ = interrupted.changed() => None,
-            () = self.mutex.client().sleep_until(Deadline::after(self.grace_period)) => {
-                if !self.grace_period.is_zero() {
+            () = self.mutex.client().sleep_until(grace_period) => {
+                // Otherwise the client has closed, which ends the term.
+                if !self.grace_period.is_zero() && grace_period.has_passed() {
                     self.log(&"the grace period is over", "the job has not ended, and is dropped");
                 }
                 None
