@@ -94,7 +94,8 @@ pub(crate) struct RunArguments {
     /// Other clients of ZooKeeper that do the same work beside ours, three of each, with a mutex each: `curator`, `kazoo`. Beside
     /// leaders, three more of `curator`, with a leader latch and a selector for each of Curator's session error policies. With
     /// `--cache`, also `curator-caches` and `kazoo-caches`: two of each, with caches of the same nodes. With `--counter`, also
-    /// `curator-counters` and `kazoo-counters`: three of each, with a counter for each peer.
+    /// `curator-counters` and `kazoo-counters`: three of each, with a counter for each peer. With `--service`, also
+    /// `curator-services`: three, each with an instance.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     peers: Vec<Peer>,
     /// Where the histories go: an empty or a new directory. By default a temporary one, which is kept unless the run was clean.

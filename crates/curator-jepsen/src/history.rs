@@ -11,7 +11,7 @@ mod files;
 mod service;
 
 pub use cache::{CACHE, CACHE_SLOW, CACHED, CacheSeen, Node};
-pub use counter::{COUNTERS, CounterKind, CounterSeen, RECEIPTS};
+pub use counter::{COUNTERS, CounterKind, CounterSeen, RECEIPTS, Receipts};
 pub use files::{Histories, HistoryError};
 pub use service::{ALL_SERVICES, SERVICE, SERVICES, ServiceSeen};
 

@@ -22,7 +22,8 @@ const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 /// Another client's recipes, with the same work: `lock-set` in the variant `plain`. `cargo xtask jepsen` prepares what they
 /// need.
 ///
-/// Caches write nothing: they copy what our workers write. Counters increment a node that only they use.
+/// Caches write nothing: they copy what our workers write. Counters increment a node that only they use. What becomes of their
+/// instances, our caches see.
 ///
 /// Their programs are in `peers/`. They are asked in the same way as our worker, but look neither at the parts of the
 /// [`Work`](crate::work::Work) nor at its seed. Each has a path and sets of its own, as their locks do not exclude each other.
@@ -38,6 +39,8 @@ pub enum Peer {
     CuratorCaches,
     /// Curator's `DistributedAtomicLong`, in Java.
     CuratorCounters,
+    /// An instance that Curator's `ServiceDiscovery` has registered, in Java.
+    CuratorServices,
     /// Kazoo's `Lock`, in Python.
     Kazoo,
     /// Kazoo's `TreeCache`, in Python.
@@ -67,6 +70,7 @@ impl Peer {
             }
             Self::CuratorCaches => &["curator-cache"],
             Self::CuratorCounters => &["curator-counter"],
+            Self::CuratorServices => &["curator-service"],
             Self::Kazoo => &["kazoo-plain"],
             Self::KazooCaches => &["kazoo-cache"],
             Self::KazooCounters => &["kazoo-counter"],
@@ -104,6 +108,7 @@ impl Peer {
             Self::CuratorLeaders => curator("CuratorLeaders").ok_or_else(|| missing(CURATOR_CLASSPATH)),
             Self::CuratorCaches => curator("CuratorCaches").ok_or_else(|| missing(CURATOR_CLASSPATH)),
             Self::CuratorCounters => curator("CuratorCounters").ok_or_else(|| missing(CURATOR_CLASSPATH)),
+            Self::CuratorServices => curator("CuratorServices").ok_or_else(|| missing(CURATOR_CLASSPATH)),
             Self::Kazoo => kazoo("kazoo_worker.py").ok_or_else(|| missing(KAZOO_PYTHON)),
             Self::KazooCaches => kazoo("kazoo_caches.py").ok_or_else(|| missing(KAZOO_PYTHON)),
             Self::KazooCounters => kazoo("kazoo_counters.py").ok_or_else(|| missing(KAZOO_PYTHON)),
@@ -148,6 +153,7 @@ impl fmt::Display for Peer {
             Self::CuratorLeaders => "curator-leaders",
             Self::CuratorCaches => "curator-caches",
             Self::CuratorCounters => "curator-counters",
+            Self::CuratorServices => "curator-services",
             Self::Kazoo => "kazoo",
             Self::KazooCaches => "kazoo-caches",
             Self::KazooCounters => "kazoo-counters",

@@ -7,13 +7,14 @@ mod support;
 
 use std::time::Duration;
 
-use curator_jepsen::checker::check;
+use curator_jepsen::checker::{Kind, check};
 use curator_jepsen::counter_value;
-use curator_jepsen::history::{CacheSeen, CounterKind, Event, What};
+use curator_jepsen::history::{ALL_SERVICES, CacheSeen, CounterKind, Event, SERVICE, ServiceSeen, What};
 use curator_jepsen::peer::Peer;
+use curator_jepsen::work::Work;
 use curator_recipes::client::{CuratorClient, RetryNTimes};
 use curator_recipes::{DistributedAtomicLong, SharedCount};
-use curator_test::{TestingServer, until};
+use curator_test::{FaultProxy, TestingServer, until};
 use support::{Run, Worker, acknowledged, check_holds, check_sets, counted, lock_nodes, look, lose_session, sessions};
 
 fn start(run: &Run, peer: Peer, number: u32, connect_string: String) -> Worker {
@@ -161,4 +162,41 @@ async fn a_worker_with_kazoo_that_loses_its_session_goes_on_in_the_next() {
 #[tokio::test]
 async fn a_worker_with_curator_that_loses_its_session_goes_on_in_the_next() {
     one_that_loses_its_session_goes_on_in_the_next(Peer::Curator).await;
+}
+
+/// At a reconnect it deletes and creates its node, though its session lives.
+#[tokio::test]
+async fn an_instance_of_curator_vanishes_at_a_reconnect_and_one_of_ours_does_not() {
+    let server = TestingServer::start().await.unwrap();
+    let proxies = [0, 1].map(|_| FaultProxy::start(server.address()).unwrap());
+    let run = Run::start().await;
+    let start_ours =
+        |number, connect_string| run.start_worker(&Work { services: true, ..run.work(number, connect_string, &[]) });
+    let mut ours = start_ours(0, proxies[0].connect_string());
+    let mut watching = start_ours(1, server.connect_string());
+    let mut theirs = start(&run, Peer::CuratorServices, 2, proxies[1].connect_string());
+    let count = |history: &[Event], part: &str, is: fn(&ServiceSeen) -> bool| {
+        let is_one = |event: &&Event| matches!(&event.what, What::Service { part: of, seen } if of == part && is(seen));
+        history.iter().filter(is_one).count()
+    };
+    let inserted = |seen: &ServiceSeen| matches!(seen, ServiceSeen::Inserted { .. });
+    let registered = |seen: &ServiceSeen| matches!(seen, ServiceSeen::Registered { .. });
+    watching
+        .until(|history| (count(history, SERVICE, inserted), count(history, ALL_SERVICES[1], inserted)) == (2, 1))
+        .await;
+    proxies.iter().for_each(FaultProxy::cut);
+    watching.until(|history| count(history, ALL_SERVICES[1], inserted) == 2).await;
+    for (worker, service) in [(&mut ours, SERVICE), (&mut theirs, ALL_SERVICES[1])] {
+        let so_far = count(&worker.history(), service, registered);
+        worker.until(|history| count(history, service, registered) > so_far).await;
+    }
+    let mut histories = Vec::new();
+    for worker in [theirs, ours, watching] {
+        histories.extend(worker.finish().await);
+    }
+    let findings = check(&histories, &run.store.stop().await);
+    assert_eq!(findings.violations, []);
+    assert!(findings.of_peers.iter().all(|violation| violation.kind == Kind::Flicker));
+    let flickers = ALL_SERVICES.map(|service| findings.services[service].flickers);
+    assert!(flickers[0] == 0 && flickers[1] >= 1, "{flickers:?}");
 }

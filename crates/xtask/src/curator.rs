@@ -29,11 +29,12 @@ const NO_LOGGING: Artifact = ("org.slf4j", "slf4j-nop", "1.7.36");
 
 /// The sources of our programs, in the workspace: the workers of runs under faults, the agent of the interop tests, and the worker
 /// of the bench.
-const SOURCES: [&str; 15] = [
+const SOURCES: [&str; 16] = [
     "crates/curator-jepsen/peers/CuratorCaches.java",
     "crates/curator-jepsen/peers/CuratorCounters.java",
     "crates/curator-jepsen/peers/CuratorLeaders.java",
     "crates/curator-jepsen/peers/CuratorRun.java",
+    "crates/curator-jepsen/peers/CuratorServices.java",
     "crates/curator-jepsen/peers/CuratorWorker.java",
     "crates/curator-test/tests/interop/CuratorAgent.java",
     "crates/curator-test/tests/interop/CuratorAgentDiscovery.java",

@@ -40,11 +40,12 @@ fn peers(arguments: &[String]) -> Result<BTreeSet<Client>, String> {
             None => None,
         };
         for name in list.unwrap_or_default().split(',').filter(|name| !name.is_empty()) {
-            let client = name.strip_suffix("-caches").or_else(|| name.strip_suffix("-counters")).unwrap_or(name);
+            let recipes = ["-caches", "-counters", "-services"];
+            let client = recipes.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
             let peer = PEERS.into_iter().find(|peer| peer.name() == client).ok_or_else(|| {
                 format!(
                     "--peers: \"{name}\" is not a peer; give some of `curator`, `kazoo`, `curator-caches`, `kazoo-caches`, \
-                     `curator-counters` and `kazoo-counters`, with commas between them"
+                     `curator-counters`, `kazoo-counters` and `curator-services`, with commas between them"
                 )
             })?;
             peers.insert(peer);

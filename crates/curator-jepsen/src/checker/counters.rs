@@ -2,8 +2,8 @@
 //!
 //! | [`Kind`] | What is found |
 //! |---|---|
-//! | `CountLost` | a counter is less than the number of acknowledged increments |
-//! | `CountedTwice` | a counter is greater than the number of increments that were acknowledged, or whose outcome is not known; or it is not what the receipts say |
+//! | `CountLost` | a counter, or the receipt of a client, is less than the number of acknowledged increments |
+//! | `CountedTwice` | a counter, or the receipt of a client, is greater than the number of increments that were acknowledged, or whose outcome is not known; or the counter is not the sum of the receipts |
 //! | `SameValue` | two acknowledged increments have the same value after them |
 //!
 //! The outcome is not known if the client says so, or if its process was killed or told to finish before the answer.
@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::findings::{CounterTally, Kind, Violation};
-use crate::history::{CounterSeen, Outcome};
+use crate::history::{CounterSeen, Outcome, Receipts};
 
 /// What was seen of all counters.
 #[derive(Debug, Default)]
@@ -22,35 +22,44 @@ struct Counter {
     tally: CounterTally,
     /// Increments that have begun, and were not answered: one at a time in each life of a process.
     begun: HashMap<(u32, u32), u64>,
+    /// The increments of each client that were acknowledged, and those whose outcome is not known.
+    by_client: BTreeMap<u32, (u64, u64)>,
     /// How often each value was reported.
     values: HashMap<i64, u64>,
     /// When it was read, its value, and what the receipts say.
-    at_end: Option<(u64, i64, Option<i64>)>,
+    at_end: Option<(u64, i64, Option<Receipts>)>,
 }
 
 impl Counters {
     /// Takes note of an event. Those of one process come in their order.
     pub(super) fn see(&mut self, at: u64, process: (u32, u32), part: &str, seen: &CounterSeen) {
         let counter = self.0.entry(part.to_owned()).or_default();
-        match *seen {
+        match seen {
             CounterSeen::Counting { number } => {
                 // A future that was dropped has no answer.
-                if counter.begun.insert(process, number).is_some() {
-                    counter.tally.cut_off += 1;
+                if counter.begun.insert(process, *number).is_some() {
+                    counter.cut_off(process.0);
                 }
             }
             CounterSeen::Counted { value, outcome, .. } => {
                 counter.begun.remove(&process);
+                let (acknowledged, in_doubt) = counter.by_client.entry(process.0).or_default();
                 match outcome {
-                    Outcome::Acknowledged => counter.tally.acknowledged += 1,
-                    Outcome::Unknown => counter.tally.unknown += 1,
+                    Outcome::Acknowledged => {
+                        counter.tally.acknowledged += 1;
+                        *acknowledged += 1;
+                    }
+                    Outcome::Unknown => {
+                        counter.tally.unknown += 1;
+                        *in_doubt += 1;
+                    }
                     Outcome::Refused | Outcome::NotSent => counter.tally.refused += 1,
                 }
                 if let Some(value) = value {
-                    *counter.values.entry(value).or_default() += 1;
+                    *counter.values.entry(*value).or_default() += 1;
                 }
             }
-            CounterSeen::AtEnd { value, receipts } => counter.at_end = Some((at, value, receipts)),
+            CounterSeen::AtEnd { value, receipts } => counter.at_end = Some((at, *value, receipts.clone())),
         }
     }
 
@@ -65,9 +74,17 @@ impl Counters {
 }
 
 impl Counter {
+    /// An increment of this client has begun, and was not answered.
+    fn cut_off(&mut self, client: u32) {
+        self.tally.cut_off += 1;
+        self.by_client.entry(client).or_default().1 += 1;
+    }
+
     fn finish(mut self, part: &str, found: &mut Vec<Violation>) -> CounterTally {
+        for (client, _) in std::mem::take(&mut self.begun).into_keys() {
+            self.cut_off(client);
+        }
         let tally = &mut self.tally;
-        tally.cut_off += self.begun.len() as u64;
         tally.same_value = self.values.values().map(|count| count - 1).sum();
         // The run was cut short.
         let Some((at, value, receipts)) = self.at_end else { return self.tally };
@@ -85,8 +102,21 @@ impl Counter {
         if tally.twice > 0 {
             find(Kind::CountedTwice, format!("{part} is {value}, and at most {most} increments can have been applied"));
         }
-        if let Some(receipts) = receipts.filter(|receipts| *receipts != value) {
-            find(Kind::CountedTwice, format!("{part} is {value}, and its receipts say {receipts}"));
+        if let Some(receipts) = receipts {
+            let sum: u64 = receipts.values().sum();
+            if i64::try_from(sum) != Ok(value) {
+                find(Kind::CountedTwice, format!("{part} is {value}, and its receipts say {sum}"));
+            }
+            for (client, (acknowledged, in_doubt)) in self.by_client {
+                let number = receipts.get(&format!("w{client}")).copied().unwrap_or_default();
+                let kind = match number {
+                    _ if number < acknowledged => Kind::CountLost,
+                    _ if number > acknowledged + in_doubt => Kind::CountedTwice,
+                    _ => continue,
+                };
+                let known = format!("{acknowledged} acknowledged and {in_doubt} in doubt");
+                find(kind, format!("{part}: the receipt of w{client} says {number} increments, of {known}"));
+            }
         }
         if tally.same_value > 0 {
             find(Kind::SameValue, format!("{} increments of {part} have the value of another one", tally.same_value));

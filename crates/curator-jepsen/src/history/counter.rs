@@ -1,5 +1,7 @@
 //! What clients do to counters.
 
+use std::collections::BTreeMap;
+
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +48,9 @@ impl CounterKind {
     }
 }
 
+/// How many increments each receipt says were applied, by the name of its node: `w` and the number of its client.
+pub type Receipts = BTreeMap<String, u64>;
+
 /// One event of a process that increments counters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "counter", rename_all = "kebab-case")]
@@ -66,9 +71,9 @@ pub enum CounterSeen {
     },
     /// By the conductor, when all clients have ended: what is in the counter's node.
     AtEnd {
-        /// Its value.
+        /// Its value; 0 if there is no node.
         value: i64,
-        /// How many increments all receipts say were applied, if there are receipts.
-        receipts: Option<i64>,
+        /// If there are receipts.
+        receipts: Option<Receipts>,
     },
 }

@@ -22,9 +22,11 @@ pub fn versions(peers: &[Peer]) -> Vec<(&'static str, String)> {
     versions.push(("Java", said(Command::new(peer::java()).arg("-version")).unwrap_or_else(|| UNKNOWN.to_owned())));
     for peer in peers {
         let (name, version) = match peer {
-            Peer::Curator | Peer::CuratorLeaders | Peer::CuratorCaches | Peer::CuratorCounters => {
-                ("Curator", peer::classpath().and_then(|classpath| curator_version(&classpath)))
-            }
+            Peer::Curator
+            | Peer::CuratorLeaders
+            | Peer::CuratorCaches
+            | Peer::CuratorCounters
+            | Peer::CuratorServices => ("Curator", peer::classpath().and_then(|classpath| curator_version(&classpath))),
             Peer::Kazoo | Peer::KazooCaches | Peer::KazooCounters => {
                 ("kazoo", peer::python().and_then(|python| kazoo_version(&python)))
             }

@@ -1,14 +1,19 @@
 //! What is in the counters when all clients have ended.
 
+use std::collections::BTreeSet;
+
+use clap::ValueEnum as _;
 use curator_recipes::client::{CuratorClient, Error};
 
 use super::{RunError, Scene};
-use crate::history::{COUNTERS, CounterKind, CounterSeen, RECEIPTS, What};
+use crate::history::{COUNTERS, CounterKind, CounterSeen, RECEIPTS, Receipts, What};
 
 impl Scene {
-    /// Writes the value of each counter into the history, those of peers too.
+    /// Writes the value of each counter into the history, those of peers too, and those of ours also without a node.
     pub(crate) async fn count(&self) -> Result<(), RunError> {
-        let keys = self.ask("the counters", async || children(&self.operator, COUNTERS).await).await?;
+        let mut keys: BTreeSet<String> =
+            self.ask("the counters", async || children(&self.operator, COUNTERS).await).await?.into_iter().collect();
+        keys.extend(CounterKind::value_variants().iter().map(|kind| kind.key().to_owned()));
         for part in keys {
             let path = CounterKind::path(&part);
             let value = self.ask("a counter", async || counter_value(&self.operator, &path).await).await?;
@@ -32,26 +37,31 @@ async fn children(client: &CuratorClient, path: &str) -> Result<Vec<String>, Err
     }
 }
 
-/// The value of a counter: kazoo's have four bytes, the others eight.
+/// The value of a counter: kazoo's have four bytes, the others eight; 0 if there is no node.
 ///
 /// # Errors
 ///
 /// When it cannot be read, or is no number.
 pub async fn counter_value(client: &CuratorClient, path: &str) -> Result<i64, String> {
-    let (data, _) = client.get_data(path).await.map_err(|error| error.to_string())?;
+    let data = match client.get_data(path).await {
+        Ok((data, _)) => data,
+        Err(Error::NoNode { .. }) => return Ok(0),
+        Err(error) => return Err(error.to_string()),
+    };
     let of_four = <[u8; 4]>::try_from(&data[..]).map(|bytes| i32::from_be_bytes(bytes).into());
     let value = of_four.or_else(|_| <[u8; 8]>::try_from(&data[..]).map(i64::from_be_bytes));
     value.map_err(|_| format!("{path} is no number: {data:?}"))
 }
 
-/// How many increments they say were applied. A receipt begins with the number of its last change.
-async fn receipts(client: &CuratorClient) -> Result<i64, String> {
-    let mut sum = 0;
+/// How many increments of each client were applied. A receipt begins with the number of its last change.
+async fn receipts(client: &CuratorClient) -> Result<Receipts, String> {
+    let mut found = Receipts::new();
     for name in children(client, RECEIPTS).await.map_err(|error| error.to_string())? {
         let (data, _) = client.get_data(&format!("{RECEIPTS}/{name}")).await.map_err(|error| error.to_string())?;
         let data = String::from_utf8_lossy(&data);
-        let number = data.split(' ').next().and_then(|number| number.parse::<i64>().ok());
-        sum += number.ok_or_else(|| format!("the receipt {name} is {data:?}"))?;
+        let number = data.split(' ').next().and_then(|number| number.parse().ok());
+        let number = number.ok_or_else(|| format!("the receipt {name} is {data:?}"))?;
+        found.insert(name, number);
     }
-    Ok(sum)
+    Ok(found)
 }

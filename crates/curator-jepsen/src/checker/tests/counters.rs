@@ -1,5 +1,7 @@
 //! Counters: each rule with a planted violation, and the same without it.
 
+use std::collections::BTreeMap;
+
 use super::story::Story;
 use crate::checker::{CounterTally, Kind};
 use crate::history::{CounterKind, CounterSeen, Outcome, What};
@@ -21,7 +23,8 @@ fn acknowledged(story: Story, number: u64, value: i64) -> Story {
     counted(story, number, Some(value), Outcome::Acknowledged)
 }
 
-fn ends(story: Story, value: i64, receipts: Option<i64>) -> Story {
+fn ends(story: Story, value: i64, receipt: Option<u64>) -> Story {
+    let receipts = receipt.map(|receipt| BTreeMap::from([("w0".to_owned(), receipt)]));
     let seen = CounterSeen::AtEnd { value, receipts };
     story.conductor(100, What::Counter { part: PART.to_owned(), seen })
 }
@@ -72,6 +75,23 @@ fn receipts_say_exactly_what_was_applied() {
     let begun = acknowledged(story(), 0, 1).counter(20, CounterSeen::Counting { number: 1 });
     finds(&ends(begun.clone(), 2, Some(2)), &[]);
     finds(&ends(begun, 2, Some(1)), &[Kind::CountedTwice]);
+}
+
+#[test]
+fn a_receipt_says_what_its_own_client_has_done() {
+    // As many as of both clients together, but not of each.
+    let two = |first, second| {
+        let one = acknowledged(acknowledged(story(), 0, 1), 1, 2).counter(20, CounterSeen::Counting { number: 2 });
+        let other = acknowledged(one.client(1), 3, 3);
+        let seen = CounterSeen::AtEnd {
+            value: 4,
+            receipts: Some(BTreeMap::from([("w0".to_owned(), first), ("w1".to_owned(), second)])),
+        };
+        other.conductor(100, What::Counter { part: PART.to_owned(), seen })
+    };
+    finds(&two(3, 1), &[]);
+    finds(&two(2, 2), &[Kind::CountedTwice]);
+    finds(&two(1, 3), &[Kind::CountLost, Kind::CountedTwice]);
 }
 
 #[test]
