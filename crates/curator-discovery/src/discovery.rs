@@ -139,6 +139,10 @@ impl<P: Payload> ServiceDiscovery<P> {
     /// # Errors
     ///
     /// Those of the client.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
     pub async fn names(&self) -> Result<Vec<String>> {
         match self.client.get_children(&self.base).await {
             Ok(mut names) => {
@@ -158,6 +162,10 @@ impl<P: Payload> ServiceDiscovery<P> {
     /// # Errors
     ///
     /// When the name is no name of a node, and those of the client.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
     pub async fn instances(&self, name: &str) -> Result<Instances<P>> {
         let service = self.base.child(name)?;
         let nodes = self.client.retry(|session| {
@@ -190,6 +198,10 @@ impl<P: Payload> ServiceDiscovery<P> {
     /// # Errors
     ///
     /// [`Unreadable`](DiscoveryError::Unreadable); when the name or the id is no name of a node; and those of the client.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
     pub async fn instance(&self, name: &str, id: &str) -> Result<Option<FoundInstance<P>>> {
         let path = self.node(name, id)?;
         match self.client.get_data(&path).await {
