@@ -2,17 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Outcome, RetryNTimes};
 use curator_recipes::{
     AtomicValueError, BigEndian, DistributedAtomicLong, DistributedAtomicValue, IdGenerator, InterProcessMutex,
+    SharedCount,
 };
 use curator_test::OpCode;
-use tokio::task::JoinSet;
+use tokio::runtime::Handle;
+use tokio::task::{JoinSet, block_in_place};
 
-use crate::support::{behind_proxy, client, path, soon, without_probes};
+use crate::support::{behind_proxy, client, path, requests_of, soon, without_probes};
 
 fn long(client: &CuratorClient, path: &str) -> DistributedAtomicLong {
     DistributedAtomicLong::new(client, path).unwrap()
@@ -110,6 +112,10 @@ async fn a_change_is_two_requests_and_a_receipt_costs_one_more_once() {
     }
     assert_eq!(without_probes(&proxy), [(OpCode::GetData, 3), (OpCode::SetData, 3)].into());
 
+    proxy.reset_counts();
+    long(&client, &format!("{base}/new")).increment().await.unwrap();
+    assert_eq!(without_probes(&proxy), [(OpCode::GetData, 1), (OpCode::Create2, 1)].into());
+
     let number = number.exactly_once(format!("{base}/receipts/w1")).unwrap();
     proxy.reset_counts();
     number.increment().await.unwrap();
@@ -186,6 +192,65 @@ async fn who_is_never_first_gives_up_or_asks_for_the_mutex() {
     guard.release().await.unwrap();
     assert_eq!(soon(changing).await.unwrap().unwrap().post_value, 202);
     crate::support::nothing_left(&other, &[lock]).await;
+}
+
+/// Those in their first attempts do not ask for the mutex.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_the_mutex_can_still_be_late_and_leaves_it() {
+    let (client, other, path) = (client().await, client().await, path("atomic/late"));
+    let (number, rival) = (long(&client, &path), long(&other, &path));
+    let number = number.with_retry_policy(never_again()).promoted_to_lock(format!("{path}-lock")).unwrap();
+    let changing = number.update(|value| {
+        let overtaken = block_in_place(|| Handle::current().block_on(rival.add(100)));
+        overtaken.is_ok().then(|| value + 1)
+    });
+    let error = soon(changing).await.unwrap_err();
+    assert!(matches!(error, AtomicValueError::Contended { attempts: 2, .. }), "{error}");
+    assert_eq!(rival.get().await.unwrap(), 200);
+    crate::support::nothing_left(&other, &[format!("{path}-lock")]).await;
+}
+
+/// Increments, while another client acts between the first read and the write.
+async fn increment_while(number: &DistributedAtomicLong, acts: impl AsyncFn() + Send + Sync) -> (i64, i64) {
+    let is_first = AtomicBool::new(true);
+    let changing = number.update(|value| {
+        if is_first.swap(false, Ordering::Relaxed) {
+            block_in_place(|| Handle::current().block_on(acts()));
+        }
+        Some(value + 1)
+    });
+    let changed = soon(changing).await.unwrap();
+    (changed.pre_value, changed.post_value)
+}
+
+/// Who takes the same data with the next version for its own counts one of two. Netflix's Curator 187: the path is deleted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_number_from_another_client_and_a_deletion_are_seen() {
+    let (client, other) = (client().await, client().await);
+    for has_receipt in [false, true] {
+        let path = path("atomic/meanwhile");
+        let (number, rival) = (long(&client, &path), long(&other, &path));
+        let number = if has_receipt { number.exactly_once(format!("{path}-receipt")).unwrap() } else { number };
+        // Another client's node is no node of ours either.
+        assert_eq!(increment_while(&number, async || assert!(rival.increment().await.is_ok())).await, (1, 2));
+        assert_eq!(increment_while(&number, async || assert!(rival.increment().await.is_ok())).await, (3, 4));
+        assert_eq!(increment_while(&number, async || other.delete().for_path(&path).await.unwrap()).await, (0, 1));
+        assert_eq!(number.get().await.unwrap(), 1);
+    }
+}
+
+#[tokio::test]
+async fn missing_parents_become_containers_without_data() {
+    let ((proxy, client), base) = (behind_proxy().await, path("atomic-parents"));
+    let number = long(&client, &format!("{base}/numbers/one"));
+    number.exactly_once(format!("{base}/receipts/w1")).unwrap().increment().await.unwrap();
+    SharedCount::new(&client, format!("{base}/counts/one"), 0).unwrap().get().await.unwrap();
+    let dirs = ["", "/numbers", "/receipts", "/counts"].map(|dir| format!("{base}{dir}"));
+    for dir in &dirs {
+        assert_eq!(client.get_data(dir).await.unwrap().0, b"", "{dir}");
+    }
+    // The stat does not say it.
+    assert_eq!(requests_of(&proxy, OpCode::CreateContainer), dirs.len() as u64);
 }
 
 #[tokio::test]

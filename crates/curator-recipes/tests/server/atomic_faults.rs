@@ -6,7 +6,9 @@ use curator_recipes::client::{CuratorClient, Outcome, RetryForever, RetryNTimes}
 use curator_recipes::{AtomicValueError, DistributedAtomicLong, DistributedAtomicValue, IdGenerator, SharedCount};
 use curator_test::{FaultProxy, OpCode};
 
-use crate::support::{behind_proxy, behind_proxy_with, client, drop_after, end_session, path, soon, unplug, until};
+use crate::support::{
+    FAULTS, behind_proxy, behind_proxy_with, client, drop_after, end_session, path, soon, unplug, until,
+};
 
 fn long(client: &CuratorClient, path: &str) -> DistributedAtomicLong {
     DistributedAtomicLong::new(client, path).unwrap()
@@ -50,6 +52,36 @@ async fn a_lost_answer_is_unknown_and_not_repeated() {
         unknown >= 6 && (sure..=sure + unknown).contains(&sum),
         "{sure} sure, {unknown} unknown, {sum} in the node"
     );
+}
+
+/// Curator's `compareAndSet` and `initialize` return false here, and its `increment` adds twice: they find their own write.
+#[tokio::test]
+async fn a_lost_answer_is_unknown_for_each_kind_of_write() {
+    let (proxy, client) = impatient().await;
+    let is_unknown = |error: AtomicValueError| matches!(error, AtomicValueError::OutcomeUnknown { .. });
+    for (name, fault) in FAULTS {
+        let base = path("atomic-faults/writes");
+        client.create().creating_parent_containers().for_path(&base, "").await.unwrap();
+        let at = |kind: &str| long(&client, &format!("{base}/{kind}"));
+        let (added, compared, initialized) = (at("added"), at("compared"), at("initialized"));
+        fault(&proxy, OpCode::Create2);
+        assert!(is_unknown(soon(added.increment()).await.unwrap_err()), "{name}");
+        fault(&proxy, OpCode::Create2);
+        assert!(is_unknown(soon(compared.compare_and_set(&0, 1)).await.unwrap_err()), "{name}");
+        fault(&proxy, OpCode::Create2);
+        assert!(is_unknown(soon(initialized.initialize(1)).await.unwrap_err()), "{name}");
+        for number in [&added, &compared, &initialized] {
+            assert!([0, 1].contains(&soon(number.get()).await.unwrap()), "{name}");
+            // This one is repeated: it has no condition.
+            fault(&proxy, OpCode::SetData);
+            soon(number.force_set(5)).await.unwrap();
+            proxy.disarm();
+            assert_eq!(soon(number.get()).await.unwrap(), 5, "{name}");
+            fault(&proxy, OpCode::SetData);
+            assert!(is_unknown(soon(number.compare_and_set(&5, 6)).await.unwrap_err()), "{name}");
+            assert!([5, 6].contains(&soon(number.get()).await.unwrap()), "{name}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -168,15 +168,16 @@ async fn the_stream_begins_with_the_current_value_and_yields_each_change_and_a_d
     assert_eq!(soon(values.next()).await, Some(7));
 }
 
-/// Whoever comes late sees the latest.
+/// Who comes late sees the latest, and delays no other stream. CURATOR-344: one listener blocked them all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unread_changes_become_one() {
+async fn unread_changes_become_one_and_delay_no_other_stream() {
     let (one, other, path) = (client().await, client().await, path("changes/many"));
     let theirs = count(&other, &path, 0);
-    let mut changes = count(&one, &path, 0).changes();
-    assert_eq!(next(&mut changes).await, (0, 0));
+    let (mut changes, mut read) = (count(&one, &path, 0).changes(), count(&one, &path, 0).changes());
+    assert_eq!((next(&mut changes).await, next(&mut read).await), ((0, 0), (0, 0)));
     for value in 1..=20 {
         theirs.set(value).await.unwrap();
+        assert_eq!(next(&mut read).await, (value, value));
     }
     one.sync(&path).await.unwrap();
     assert_eq!(next(&mut changes).await, (20, 20));

@@ -2,9 +2,9 @@
 
 use curator_recipes::client::{CuratorClient, Outcome};
 use curator_recipes::{SharedValue, SharedValueError};
-use curator_test::OpCode;
+use curator_test::{OpCode, TestingServer};
 
-use crate::support::{behind_proxy, client, path, soon};
+use crate::support::{behind_proxy, client, path, soon, until, until_watched};
 
 fn text(client: &CuratorClient, path: &str) -> SharedValue<String> {
     let codec = (|text: &String| text.clone().into_bytes(), |data: &[u8]| String::from_utf8(data.to_vec()));
@@ -59,4 +59,16 @@ async fn a_comparison_whose_answer_is_lost_is_not_false() {
     let error = soon(value.compare_and_set(&before, "set".to_owned())).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
     assert_eq!(soon(value.get()).await.unwrap(), "set");
+}
+
+/// CURATOR-420: removing a listener did nothing.
+#[tokio::test]
+async fn a_stream_that_is_dropped_leaves_no_watch() {
+    let (client, path) = (client().await, path("value/dropped"));
+    let mut changes = text(&client, &path).changes();
+    soon(changes.next()).await.unwrap().unwrap();
+    until_watched(client.session().await.unwrap().id(), &path).await;
+    drop(changes);
+    let server = TestingServer::shared().await;
+    until(async || !server.watches_by_path().await.unwrap().contains_key(&path)).await;
 }
