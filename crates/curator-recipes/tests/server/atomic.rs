@@ -242,10 +242,11 @@ async fn the_same_number_from_another_client_and_a_deletion_are_seen() {
 #[tokio::test]
 async fn missing_parents_become_containers_without_data() {
     let ((proxy, client), base) = (behind_proxy().await, path("atomic-parents"));
-    let number = long(&client, &format!("{base}/numbers/one"));
-    number.exactly_once(format!("{base}/receipts/w1")).unwrap().increment().await.unwrap();
+    long(&client, &format!("{base}/numbers/one")).increment().await.unwrap();
+    let sure = long(&client, &format!("{base}/sure/one"));
+    sure.exactly_once(format!("{base}/receipts/w1")).unwrap().increment().await.unwrap();
     SharedCount::new(&client, format!("{base}/counts/one"), 0).unwrap().get().await.unwrap();
-    let dirs = ["", "/numbers", "/receipts", "/counts"].map(|dir| format!("{base}{dir}"));
+    let dirs = ["", "/numbers", "/sure", "/receipts", "/counts"].map(|dir| format!("{base}{dir}"));
     for dir in &dirs {
         assert_eq!(client.get_data(dir).await.unwrap().0, b"", "{dir}");
     }
