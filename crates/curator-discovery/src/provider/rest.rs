@@ -72,3 +72,47 @@ impl Rests {
         self.noted.retain(|_, noted| now.saturating_duration_since(noted.since) < self.period);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use curator_recipes::client::Stat;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn registered(czxid: i64) -> FoundInstance {
+        let mut stat = Stat::default();
+        stat.czxid = czxid;
+        let path = ZPath::on_server("/services/orders/a").unwrap();
+        FoundInstance::read(&path, br#"{"name":"orders","id":"a"}"#, stat).unwrap()
+    }
+
+    #[test]
+    fn two_errors_within_the_period_are_a_rest_for_the_period() {
+        let (mut rests, start, failing) = (Rests::default(), Instant::now(), registered(1));
+        let mut is_resting_at = |second: u32, fails: bool| {
+            let now = start + second * SECOND;
+            rests.forget(now);
+            if fails {
+                rests.note_error(Node::of(&failing), now);
+            }
+            (rests.is_resting(&failing), rests.is_resting(&registered(2)), rests.noted.len())
+        };
+        assert_eq!(is_resting_at(0, true), (false, false, 1));
+        // The first one is forgotten.
+        assert_eq!(is_resting_at(30, true), (false, false, 1));
+        assert_eq!(is_resting_at(59, true), (true, false, 1));
+        // A request that was under way does not make it longer.
+        assert_eq!(is_resting_at(70, true), (true, false, 1));
+        assert_eq!(is_resting_at(88, false), (true, false, 1));
+        assert_eq!(is_resting_at(89, false), (false, false, 0));
+    }
+
+    #[test]
+    fn with_zero_errors_it_never_rests() {
+        let (mut rests, failing) = (Rests::new(0, SECOND), registered(1));
+        rests.note_error(Node::of(&failing), Instant::now());
+        assert!(!rests.is_resting(&failing));
+    }
+}

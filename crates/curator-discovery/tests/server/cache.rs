@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use curator_discovery::client::CreateMode;
 use curator_discovery::{
-    CacheState, ProviderStrategy, ServiceCache, ServiceEvent, ServiceEvents, ServiceProvider, WhenStale,
+    CacheState, ProviderStrategy, ServiceCache, ServiceEvent, ServiceEvents, ServiceProvider, ServiceType, WhenStale,
 };
 
 use crate::support::{behind_proxy, connected, discovery, id, ids, instance, path, registered, soon, unplug, until};
@@ -77,6 +78,44 @@ async fn a_node_that_cannot_be_read_is_reported_and_the_others_show() {
     client.delete().for_path(&b).await.unwrap();
     let instances = soon(cache.caught_up()).await.unwrap();
     assert_eq!((instances.len(), instances.unreadable().len()), (1, 0));
+}
+
+/// Curator's queue of events drops the oldest, without a sign.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_consumer_that_is_too_slow_starts_over_from_the_instances() {
+    /// More than are kept for a consumer.
+    const MANY: usize = 1_100;
+    let (client, others, base) = (connected().await, connected().await, path("cache-slow"));
+    let services = discovery(&client, &base);
+    for id in ["goes", "stays"] {
+        soon(services.publish(&instance(id).service_type(ServiceType::Static))).await.unwrap();
+    }
+    let cache = discovery(&others, &base).start_cache("orders").unwrap();
+    assert_eq!(soon(cache.caught_up()).await.unwrap().len(), 2);
+    let (mut slow, mut wanted) = (cache.events(), vec!["stays".to_owned()]);
+    for first in (0..MANY).step_by(100) {
+        let mut create = client.transaction();
+        for number in first..first + 100 {
+            let (id, node) = (format!("n{number:04}"), format!("{base}/orders/n{number:04}"));
+            create = create.create(&node, instance(&id).to_json().unwrap(), CreateMode::Persistent).unwrap();
+            wanted.push(id);
+        }
+        soon(create.commit()).await.unwrap();
+    }
+    soon(services.remove("orders", "goes")).await.unwrap();
+    wanted.sort_unstable();
+    // The cache's instances are brought up to date in the same way.
+    assert_eq!(ids(&soon(cache.caught_up()).await.unwrap()), wanted);
+    let resync = async {
+        loop {
+            if let ServiceEvent::Resync(instances) = slow.next().await.unwrap() {
+                break instances;
+            }
+        }
+    };
+    assert_eq!(ids(&soon(resync).await), wanted);
+    soon(services.remove("orders", "stays")).await.unwrap();
+    assert_eq!([next(&mut slow).await, next(&mut slow).await], ["ready", "stays went"]);
 }
 
 /// CURATOR-163: Curator's cache stays empty.

@@ -1,9 +1,15 @@
 //! Questions that are asked once, and instances that stay.
 
+use std::time::Duration;
+
 use curator_discovery::client::CreateMode;
 use curator_discovery::{DiscoveryError, InvalidInstance, ServiceInstance, ServiceType, ZookeeperInstance};
 
-use crate::support::{connected, discovery, ids, instance, path, registered, soon};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+
+use crate::support::{
+    LONG_SESSION, behind_proxy, builder, connected, discovery, ids, instance, path, registered, soon, unplug, until,
+};
 
 #[tokio::test]
 async fn what_is_registered_is_found() {
@@ -23,6 +29,38 @@ async fn what_is_registered_is_found() {
     assert_eq!(a.stat().ephemeral_owner, client.session().await.unwrap().id());
     assert_eq!(a.path().as_str(), format!("{base}/orders/a"));
     assert!(services.instances("a/b").await.is_err() && services.instance("orders", "").await.is_err());
+}
+
+#[tokio::test]
+async fn a_query_is_a_listing_and_a_read_of_each_and_leaves_out_what_has_gone_meanwhile() {
+    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("meanwhile"));
+    let a = registered(&others, &base, "a").await;
+    let _b = registered(&others, &base, "b").await;
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::GetChildren);
+    let services = discovery(&client, &base);
+    let asking = tokio::spawn(async move { services.instances("orders").await });
+    proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
+    soon(a.deregister()).await.unwrap();
+    proxy.release_held();
+    assert_eq!(ids(&soon(asking).await.unwrap().unwrap()), ["b"]);
+    assert_eq!(proxy.requests(), [(OpCode::GetChildren, 1), (OpCode::GetData, 2)].into());
+}
+
+#[tokio::test]
+async fn missing_parents_become_containers_without_data() {
+    let server = TestingServer::builder().container_check_interval(Duration::from_millis(100)).start().await.unwrap();
+    let client = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
+    let a = registered(&client, "/top", "a").await;
+    let bill = ServiceInstance::new("bills").id("b").service_type(ServiceType::Static);
+    soon(discovery(&client, "/top").publish(&bill)).await.unwrap();
+    for dir in ["/top", "/top/orders", "/top/bills"] {
+        assert_eq!(client.get_data(dir).await.unwrap().0, b"", "{dir}");
+    }
+    soon(discovery(&client, "/top").remove("bills", "b")).await.unwrap();
+    soon(a.deregister()).await.unwrap();
+    // The server removes containers that have had children, and no others.
+    until(async || client.check_exists("/top").await.unwrap().is_none()).await;
 }
 
 #[tokio::test]
@@ -76,6 +114,42 @@ async fn a_permanent_instance_stays_until_it_is_removed() {
     soon(services.remove("orders", "a")).await.unwrap();
     soon(services.remove("orders", "a")).await.unwrap();
     assert!(soon(services.instances("orders")).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_permanent_instance_that_was_removed_does_not_come_back_at_a_reconnect() {
+    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("removed"));
+    let services = discovery(&client, &base);
+    soon(services.publish(&instance("a").service_type(ServiceType::Permanent))).await.unwrap();
+    let _b = registered(&client, &base, "b").await;
+    soon(discovery(&others, &base).remove("orders", "a")).await.unwrap();
+    unplug(&proxy, &client).await;
+    proxy.refuse(false).unwrap();
+    until(async || client.try_session().is_ok()).await;
+    for _ in 0..20 {
+        assert_eq!(ids(&soon(services.instances("orders")).await.unwrap()), ["b"]);
+    }
+}
+
+#[tokio::test]
+async fn publishing_and_removing_are_repeated_after_a_lost_answer() {
+    type Fault = fn(&FaultProxy, OpCode);
+    let faults: [Fault; 2] = [FaultProxy::cut_before_request, FaultProxy::cut_before_reply];
+    for fault in faults {
+        let ((proxy, client), base) = (behind_proxy().await, path("lost-answers"));
+        let services = discovery(&client, &base);
+        let permanent = |port| instance("a").service_type(ServiceType::Permanent).port(port);
+        for (port, op) in [(1, OpCode::Create2), (2, OpCode::SetData)] {
+            fault(&proxy, op);
+            soon(services.publish(&permanent(port))).await.unwrap();
+            proxy.wait_for_faults().await.unwrap();
+            assert_eq!(soon(services.instance("orders", "a")).await.unwrap().unwrap().port, Some(port));
+        }
+        fault(&proxy, OpCode::Delete);
+        soon(services.remove("orders", "a")).await.unwrap();
+        proxy.wait_for_faults().await.unwrap();
+        assert!(soon(services.instance("orders", "a")).await.unwrap().is_none());
+    }
 }
 
 #[tokio::test]

@@ -1,10 +1,14 @@
 //! A registration under faults that Curator's has had: each test is about one of them.
 
-use curator_discovery::{CacheState, PersistentNodeState, ServiceEvent};
-use curator_test::OpCode;
+use std::time::Duration;
+
+use curator_discovery::client::{Acl, AuthId, Error as ClientError, Permission};
+use curator_discovery::{CacheState, DiscoveryError, PersistentNodeError, PersistentNodeState, ServiceEvent};
+use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    behind_proxy, connected, discovery, end_session, ids, instance, path, registered, soon, unplug, until, writes,
+    LONG_SESSION, behind_proxy, builder, connected, discovery, end_session, ids, instance, path, registered, soon,
+    unplug, until, writes,
 };
 
 /// Curator deletes and creates every instance at each reconnect, and a sequential one once more.
@@ -111,8 +115,8 @@ async fn after_a_lost_session_the_latest_contents_are_registered() {
 /// CURATOR-617: a deregistration that has failed cannot be repeated. CURATOR-164: the instance comes back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delete_that_fails_is_repeated_and_the_instance_does_not_come_back() {
-    type Fault = fn(&curator_test::FaultProxy, OpCode);
-    let faults: [Fault; 2] = [curator_test::FaultProxy::cut_before_request, curator_test::FaultProxy::cut_before_reply];
+    type Fault = fn(&FaultProxy, OpCode);
+    let faults: [Fault; 2] = [FaultProxy::cut_before_request, FaultProxy::cut_before_reply];
     for fault in faults {
         let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("delete"));
         let registration = registered(&client, &base, "a").await;
@@ -145,4 +149,39 @@ async fn an_instance_that_is_deleted_comes_back() {
     let is_new = |stat: &curator_discovery::client::Stat| stat.czxid != before.stat().czxid;
     until(async || services.instance("orders", "a").await.unwrap().is_some_and(|found| is_new(found.stat()))).await;
     assert!(!soon(services.instance("orders", "a")).await.unwrap().unwrap().enabled);
+}
+
+/// Curator's `start` swallows the errors of ZooKeeper, and relies on the next reconnect.
+#[tokio::test]
+async fn a_registration_that_is_refused_says_so_and_is_made_when_it_is_permitted() {
+    let (client, base) = (connected().await, path("refused"));
+    let server = TestingServer::shared().await.connect_string();
+    let owner = builder(&server, LONG_SESSION).authorization("digest", "owner:secret").connect().await.unwrap();
+    let acl = |anyone| [Acl::new(Permission::ALL, AuthId::authed()), Acl::new(anyone, AuthId::anyone())];
+    owner.create().with_acl(acl(Permission::READ)).for_path(&base, "").await.unwrap();
+    let registration = discovery(&client, &base).register(instance("a")).unwrap();
+    let is_refused = |error: &PersistentNodeError| error.to_string().contains("permission denied");
+    until(async || registration.last_error().as_ref().is_some_and(is_refused)).await;
+    let state = registration.state().borrow().clone();
+    assert!(matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } }), "{state:?}");
+    let error = registration.registered_timeout(Duration::from_millis(50)).await.unwrap_err();
+    assert!(matches!(&error, DiscoveryError::Node(error) if is_refused(error)), "{error:?}");
+    owner.set_acl(&base, &acl(Permission::ALL), None).await.unwrap();
+    soon(registration.registered()).await.unwrap();
+    assert!(registration.last_error().is_none());
+}
+
+/// The same.
+#[tokio::test]
+async fn what_has_begun_without_a_connection_goes_on_with_the_first() {
+    let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    proxy.refuse(true).unwrap();
+    let (client, base) = (builder(&proxy.connect_string(), LONG_SESSION).start().unwrap(), path("unconnected"));
+    let services = discovery(&client, &base);
+    let (registration, cache) = (services.register(instance("a")).unwrap(), services.start_cache("orders").unwrap());
+    registration.registered_timeout(Duration::from_millis(100)).await.unwrap_err();
+    assert!(cache.instances().is_empty() && cache.instances().state() != CacheState::Current);
+    proxy.refuse(false).unwrap();
+    soon(registration.registered()).await.unwrap();
+    assert_eq!(ids(&soon(cache.caught_up()).await.unwrap()), ["a"]);
 }

@@ -9,7 +9,7 @@ use curator_test::{FaultProxy, OpCode, TestingServer};
 pub(crate) use curator_test::{soon, unique_path as path, until};
 
 /// A session that no test means to lose.
-const LONG_SESSION: Duration = Duration::from_secs(30);
+pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);
 
 pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> CuratorClientBuilder {
     CuratorClient::builder(connect_string)

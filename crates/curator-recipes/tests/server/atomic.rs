@@ -10,11 +10,11 @@ use curator_recipes::{
     AtomicValueError, BigEndian, DistributedAtomicLong, DistributedAtomicValue, IdGenerator, InterProcessMutex,
     SharedCount,
 };
-use curator_test::OpCode;
+use curator_test::{OpCode, TestingServer};
 use tokio::runtime::Handle;
 use tokio::task::{JoinSet, block_in_place};
 
-use crate::support::{behind_proxy, client, path, requests_of, soon, without_probes};
+use crate::support::{behind_proxy, client, connect, path, soon, until, without_probes};
 
 fn long(client: &CuratorClient, path: &str) -> DistributedAtomicLong {
     DistributedAtomicLong::new(client, path).unwrap()
@@ -241,17 +241,20 @@ async fn the_same_number_from_another_client_and_a_deletion_are_seen() {
 
 #[tokio::test]
 async fn missing_parents_become_containers_without_data() {
-    let ((proxy, client), base) = (behind_proxy().await, path("atomic-parents"));
-    long(&client, &format!("{base}/numbers/one")).increment().await.unwrap();
-    let sure = long(&client, &format!("{base}/sure/one"));
-    sure.exactly_once(format!("{base}/receipts/w1")).unwrap().increment().await.unwrap();
-    SharedCount::new(&client, format!("{base}/counts/one"), 0).unwrap().get().await.unwrap();
-    let dirs = ["", "/numbers", "/sure", "/receipts", "/counts"].map(|dir| format!("{base}{dir}"));
-    for dir in &dirs {
+    let server = TestingServer::builder().container_check_interval(Duration::from_millis(100)).start().await.unwrap();
+    let client = connect(&server.connect_string()).await;
+    let nodes = ["/top/numbers/one", "/top/sure/one", "/top/receipts/w1", "/top/counts/one"];
+    long(&client, nodes[0]).increment().await.unwrap();
+    long(&client, nodes[1]).exactly_once(nodes[2]).unwrap().increment().await.unwrap();
+    SharedCount::new(&client, nodes[3], 0).unwrap().get().await.unwrap();
+    for dir in ["/top", "/top/numbers", "/top/sure", "/top/receipts", "/top/counts"] {
         assert_eq!(client.get_data(dir).await.unwrap().0, b"", "{dir}");
     }
-    // The stat does not say it.
-    assert_eq!(requests_of(&proxy, OpCode::CreateContainer), dirs.len() as u64);
+    for node in nodes {
+        client.delete().for_path(node).await.unwrap();
+    }
+    // The server removes containers that have had children, and no others.
+    until(async || client.check_exists("/top").await.unwrap().is_none()).await;
 }
 
 #[tokio::test]
