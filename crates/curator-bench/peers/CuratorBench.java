@@ -12,7 +12,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Java Curator's locks and caches, measured by curator-bench: one request a line, one answer a line ({@code src/protocol.rs} has both).
+ * Java Curator's locks, caches, counters and service discovery, measured by curator-bench: one request a line, one answer a line ({@code src/protocol.rs} has both).
  *
  * <p>Clients and locks are made and used as Curator's documentation shows, with the retry policy of its examples. A task is a
  * thread, since Curator's locks belong to threads.
@@ -110,6 +110,12 @@ public final class CuratorBench {
                 break;
             case "cache":
                 return act.startsWith("cache-") ? null : "a cache is no lock";
+            case "counter":
+                return act.equals("increment") ? null : "a counter is no lock";
+            case "receipt":
+                return "Curator's counter keeps no receipt";
+            case "discovery":
+                return act.equals("register") || act.equals("find") ? null : "a discovery is no lock";
             default:
                 return "Curator has no lock \"" + lock + "\"";
         }
@@ -147,6 +153,7 @@ public final class CuratorBench {
             case "reentry":
                 return reentry(request);
             case "handover":
+            case "increment":
                 return handover(request);
             case "readers":
                 return readers(request);
@@ -154,6 +161,10 @@ public final class CuratorBench {
             case "cache-storm":
             case "cache-reconnect":
                 return CuratorBenchCache.play(session(0), request, this::tell);
+            case "register":
+                return CuratorBenchDiscovery.register(session(0), request, this::tell);
+            case "find":
+                return CuratorBenchDiscovery.find(session(0), session(1), request, this::tell);
             default:
                 return CuratorBenchCrowd.play(session(0), session(1), request, this::tell);
         }

@@ -1,4 +1,5 @@
 import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -6,6 +7,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.retry.RetryNTimes;
 
 /** A lock of any kind that Curator has. */
 interface CuratorBenchLock {
@@ -31,6 +33,8 @@ interface CuratorBenchLock {
                 return semaphore(new InterProcessSemaphoreV2(client, path, 1));
             case "semaphore-mutex":
                 return of(new InterProcessSemaphoreMutex(client, path));
+            case "counter":
+                return counter(new DistributedAtomicLong(client, path, new RetryNTimes(30, 5)));
             default:
                 return of(new InterProcessMultiLock(client, request.paths(request.number("members"))));
         }
@@ -47,6 +51,21 @@ interface CuratorBenchLock {
             public void release() throws Exception {
                 lock.release();
             }
+        };
+    }
+
+    /** To acquire it is to increment it. The retry policy is our client's default. */
+    private static CuratorBenchLock counter(DistributedAtomicLong counter) {
+        return new CuratorBenchLock() {
+            @Override
+            public void acquire() throws Exception {
+                while (!counter.increment().succeeded()) {
+                    // Others were first each time.
+                }
+            }
+
+            @Override
+            public void release() {}
         };
     }
 

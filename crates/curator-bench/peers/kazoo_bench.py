@@ -1,4 +1,4 @@
-"""Kazoo's locks and tree cache, measured by curator-bench: one request a line, one answer a line (src/protocol.rs has both).
+"""Kazoo's locks, tree cache and counter, measured by curator-bench: one request a line, one answer a line (src/protocol.rs has both).
 
 The locks are used as kazoo's documentation shows, with its default handler. A task is a thread.
 
@@ -29,6 +29,8 @@ START_TIMEOUT = 30
 NO_SUCH_LOCK = {
     "semaphore-mutex": "kazoo has no semaphore mutex",
     "multi": "kazoo has no multi-lock",
+    "receipt": "kazoo's counter keeps no receipt",
+    "discovery": "kazoo has no service discovery",
 }
 LOCKS = ["mutex", "read", "write", "semaphore"]
 CACHES = ("cache-load", "cache-storm", "cache-reconnect")
@@ -89,6 +91,8 @@ def unsupported(request):
     case, lock = request.get("case"), request.get("lock")
     if lock == "cache" or case in CACHES:
         return None if lock == "cache" and case in CACHES else "a cache is no lock"
+    if lock == "counter":
+        return None if case == "increment" else "a counter is no lock"
     if lock in NO_SUCH_LOCK:
         return NO_SUCH_LOCK[lock]
     if lock not in LOCKS:
@@ -108,7 +112,22 @@ def make(client, request, path):
     lock = request["lock"]
     if lock == "semaphore":
         return client.Semaphore(path, max_leases=1)
+    if lock == "counter":
+        return Counting(client.Counter(path))
     return {"mutex": client.Lock, "read": client.ReadLock, "write": client.WriteLock}[lock](path)
+
+
+class Counting:
+    """A counter, used as a lock: to enter is to increment."""
+
+    def __init__(self, counter):
+        self.counter = counter
+
+    def __enter__(self):
+        self.counter += 1
+
+    def __exit__(self, *_):
+        pass
 
 
 def cycle(lock):
@@ -177,7 +196,7 @@ class Worker:
         if why:
             raise ValueError(why)
         plays = dict.fromkeys(CACHES, "cache")
-        plays["reconnect"] = "crowd"
+        plays.update(reconnect="crowd", increment="handover")
         return getattr(self, plays.get(request["case"], request["case"]))(request)
 
     def open(self, request):

@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     Timed,
     /// The way of a crowd into the queue and out of it.
     Crowd,
-    /// What a cache does until it has all of a tree.
+    /// What a cache does until it has all of a tree, or a discovery until it has all instances.
     Cache,
 }
 
@@ -52,6 +52,10 @@ const CROWDS: [usize; 2] = [1_000, 10_000];
 /// The leaves of the trees that a cache loads. That in the middle is also the one that it follows.
 const TREES: [usize; 3] = [1_000, 10_000, 100_000];
 const STORM: usize = 10_000;
+/// The processes that increment one counter.
+const COUNTING: usize = 16;
+/// The instances of a service.
+const INSTANCES: usize = 1_000;
 /// One of so many leaves is changed while a cache has no connection.
 const MISSED: usize = 100;
 
@@ -59,6 +63,7 @@ const MISSED: usize = 100;
 const QUICK_SESSIONS: usize = 4;
 const QUICK_WAITERS: usize = 50;
 const QUICK_TREE: usize = 1_000;
+const QUICK_INSTANCES: usize = 100;
 
 /// All cases, in the order in which they are played; `quick` makes them small.
 pub(crate) fn all(quick: bool) -> Vec<Case> {
@@ -102,6 +107,8 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
     // Last: a server may not survive so many lists of so many names.
     cases.extend(crowds(many));
     cases.extend(caches(quick));
+    cases.extend(counters(sessions(COUNTING)));
+    cases.extend(discoveries(if quick { QUICK_INSTANCES } else { INSTANCES }));
     // Small numbers are the same.
     let mut names = BTreeSet::new();
     cases.retain(|case| names.insert(case.name.clone()));
@@ -121,6 +128,27 @@ fn caches(quick: bool) -> Vec<Case> {
     cases.push(case(Act::CacheStorm, changes, followed, changes / CHANGES));
     cases.push(case(Act::CacheReconnect, followed, followed, followed / MISSED));
     cases
+}
+
+/// One process increments a counter, and then many.
+fn counters(processes: usize) -> impl Iterator<Item = Case> {
+    [Lock::Counter, Lock::Receipt].into_iter().flat_map(move |lock| {
+        let play = Play { sessions: 1, ..Play::new(Act::Increment, lock, "") };
+        let many = format!("increment-{lock}-processes-{processes}");
+        [(format!("increment-{lock}"), 1), (many, processes)].map(|(name, processes)| Case {
+            name,
+            processes,
+            play: play.clone(),
+        })
+    })
+}
+
+fn discoveries(nodes: usize) -> [Case; 2] {
+    // Who finds has another session than who has registered.
+    [(Act::Register, 1), (Act::Find, 2)].map(|(act, sessions)| {
+        let play = Play { nodes, sessions, ..Play::new(act, Lock::Discovery, "") };
+        Case { name: format!("{act}-{nodes}"), processes: 1, play }
+    })
 }
 
 /// Those that have one of these names, or begin with it if none has it; all if no name is given. An unknown beginning is
@@ -147,12 +175,14 @@ pub(crate) fn warm_up(play: &Play) -> Play {
 impl Case {
     /// Whether a peer is asked at all. What a worker does not support it says itself.
     pub(crate) fn is_for(&self, peer: Peer) -> bool {
+        let Play { act, lock, .. } = &self.play;
+        let is_lock = self.kind() != Kind::Cache && *act != Act::Increment;
         match peer {
+            Peer::CuratorShared | Peer::Go | Peer::ZookeeperClient if !is_lock => false,
             // The time grows with the square of their number: more of them would take hours.
-            Peer::CuratorShared | Peer::Go | Peer::ZookeeperClient if self.play.lock == Lock::Cache => false,
-            Peer::CuratorShared => self.play.act == Act::Crowd && !self.play.each && self.play.waiters <= CROWDS[0],
-            _ if self.play.lock == Lock::Floor && self.play.act == Act::Handover => peer == Peer::Ours,
-            _ => self.play.lock != Lock::Floor || peer.has_floor(),
+            Peer::CuratorShared => *act == Act::Crowd && !self.play.each && self.play.waiters <= CROWDS[0],
+            _ if *lock == Lock::Floor && *act == Act::Handover => peer == Peer::Ours,
+            _ => *lock != Lock::Floor || peer.has_floor(),
         }
     }
 
@@ -178,7 +208,7 @@ impl Case {
     pub(crate) fn kind(&self) -> Kind {
         match self.play.act {
             Act::Crowd | Act::Reconnect => Kind::Crowd,
-            Act::CacheLoad | Act::CacheStorm | Act::CacheReconnect => Kind::Cache,
+            Act::CacheLoad | Act::CacheStorm | Act::CacheReconnect | Act::Register | Act::Find => Kind::Cache,
             _ => Kind::Timed,
         }
     }
@@ -207,6 +237,14 @@ impl Case {
             Act::CacheReconnect => {
                 format!("a cache of {nodes} nodes loses its connection, and misses {marked} changes")
             }
+            Act::Increment => {
+                let how = if *lock == Lock::Receipt { ", each exactly once" } else { "" };
+                let who =
+                    if self.processes > 1 { format!("{} processes", self.processes) } else { "one task".to_owned() };
+                format!("{who} increment one counter{how}")
+            }
+            Act::Register => format!("{nodes} instances of a service are registered"),
+            Act::Find => format!("a cache of a service finds {nodes} instances"),
         }
     }
 }
@@ -232,7 +270,7 @@ mod tests {
             assert_eq!(names(&all).iter().collect::<BTreeSet<_>>().len(), all.len());
             assert_eq!(all.iter().map(Case::title).collect::<BTreeSet<_>>().len(), all.len());
         }
-        assert_eq!(all(false).len(), 32);
+        assert_eq!(all(false).len(), 38);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::document::{Counts, Crowd, Reconnect, Round};
 use crate::error::BenchError;
 use crate::place::Place;
 use crate::process::Process;
-use crate::protocol::{Act, Done, Lock, Play, Request, nanoseconds};
+use crate::protocol::{Act, Done, Play, Request, nanoseconds};
 use crate::tree::Trees;
 use crate::usage::Usage;
 
@@ -55,7 +55,7 @@ pub(crate) struct Player {
     proxy: Option<FaultProxy>,
     /// The memory before the first crowd, or the first tree.
     resident: Option<u64>,
-    /// If it has caches.
+    /// If it has caches, or a discovery.
     trees: Option<Arc<Trees>>,
 }
 
@@ -73,7 +73,7 @@ impl Player {
         if let (Some(proxy), Purpose::Count) = (&proxy, purpose) {
             // Its probes come at their own times.
             proxy.ignore(OpCode::Sync);
-            if case.kind() == Kind::Timed {
+            if case.kind() == Kind::Timed && case.processes == 1 {
                 proxy.set_delay(COUNTING_DELAY);
             }
         }
@@ -90,7 +90,7 @@ impl Player {
                 process.open(1, Some(place.connect_string())).await?;
             }
         }
-        let trees = if play.lock == Lock::Cache { Some(place.trees().await?) } else { None };
+        let trees = if case.kind() == Kind::Cache { Some(place.trees().await?) } else { None };
         Ok(Self { processes, proxy, resident: None, trees })
     }
 
@@ -163,11 +163,12 @@ impl Player {
             operations += self.play(&play).await?.operations;
             counted.push(difference(&counts_of(self.proxy.as_ref(), operations), &before));
         }
-        Ok(match &counted[..] {
+        let counts = match &counted[..] {
             [short, long] if long.operations > short.operations => difference(long, short),
             // Not even twice as long brings more: all that there is.
             _ => difference(&counts_of(self.proxy.as_ref(), operations), &zero),
-        })
+        };
+        Ok(Counts { round_trips: counts.round_trips.filter(|_| case.processes == 1), ..counts })
     }
 
     pub(crate) async fn end(self) {

@@ -3,13 +3,14 @@
 //! A worker is started with a connect string and a session timeout in milliseconds. It answers each line of its standard
 //! input with one line on its standard output, and ends when the input does. A crowd's `run` is answered three times:
 //! the locks are `held`, after a line `go` all are `queued`, and after another one it is `done`. A cache's is too: `held`,
-//! `loaded`, `done`; and if the cache is to follow changes, it is `current` before it is `done`.
+//! `loaded`, `done`; and if the cache is to follow changes, it is `current` before it is `done`. So is that of a discovery, which is
+//! `loaded` when all instances are registered, or found.
 
 mod lines;
 
 use std::time::Duration;
 
-/// What is done with a lock, or with a cache.
+/// What is done with a lock, a cache, a counter or a discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Act {
     /// One task acquires and releases.
@@ -32,6 +33,12 @@ pub(crate) enum Act {
     CacheStorm,
     /// A cache loses its connection, and misses changes.
     CacheReconnect,
+    /// A task in each session increments the same counter.
+    Increment,
+    /// One session registers instances of a service.
+    Register,
+    /// Another session finds them with a cache of the service.
+    Find,
 }
 
 /// With which lock.
@@ -47,6 +54,12 @@ pub(crate) enum Lock {
     Floor,
     /// No lock: a live copy of a subtree.
     Cache,
+    /// No lock: a number that is incremented.
+    Counter,
+    /// The same, exactly once.
+    Receipt,
+    /// No lock: instances of a service.
+    Discovery,
 }
 
 /// What the bench asks for.
@@ -82,7 +95,7 @@ pub(crate) struct Play {
     pub(crate) each: bool,
     /// How many paths a multi-lock has.
     pub(crate) members: usize,
-    /// How many leaves the tree of a cache has.
+    /// How many leaves the tree of a cache has, or how many instances a service.
     pub(crate) nodes: usize,
     /// How many of them have data that begin with the mark, when all changes are made.
     pub(crate) marked: usize,
@@ -133,7 +146,7 @@ pub(crate) enum ProtocolError {
     Value { line: String, key: &'static str },
 }
 
-const ACTS: [(Act, &str); 10] = [
+const ACTS: [(Act, &str); 13] = [
     (Act::Cycle, "cycle"),
     (Act::Reentry, "reentry"),
     (Act::Distinct, "distinct"),
@@ -144,9 +157,12 @@ const ACTS: [(Act, &str); 10] = [
     (Act::CacheLoad, "cache-load"),
     (Act::CacheStorm, "cache-storm"),
     (Act::CacheReconnect, "cache-reconnect"),
+    (Act::Increment, "increment"),
+    (Act::Register, "register"),
+    (Act::Find, "find"),
 ];
 
-const LOCKS: [(Lock, &str); 8] = [
+const LOCKS: [(Lock, &str); 11] = [
     (Lock::Mutex, "mutex"),
     (Lock::Read, "read"),
     (Lock::Write, "write"),
@@ -155,6 +171,9 @@ const LOCKS: [(Lock, &str); 8] = [
     (Lock::Multi, "multi"),
     (Lock::Floor, "floor"),
     (Lock::Cache, "cache"),
+    (Lock::Counter, "counter"),
+    (Lock::Receipt, "receipt"),
+    (Lock::Discovery, "discovery"),
 ];
 
 impl Act {

@@ -166,8 +166,9 @@ impl Stage<'_> {
             if let Some(player) = part.player.take() {
                 player.end().await;
             }
-            // What is sent does not depend on the place. In several processes it is the same, and a reconnect has been counted.
-            let is_counted = is_first && case.processes == 1 && !case.play.act.is_reconnect();
+            // What is sent does not depend on the place. Hand-overs send the same in several processes, and a reconnect has been counted.
+            let is_the_same = case.processes > 1 && case.play.act == Act::Handover;
+            let is_counted = is_first && !is_the_same && !case.play.act.is_reconnect();
             if is_counted && !part.results.rounds.is_empty() && !case.is_counted(part.results.peer) {
                 part.results.counts_note = Some("it would take too long".to_owned());
             } else if is_counted && !part.results.rounds.is_empty() {
@@ -199,9 +200,9 @@ impl Stage<'_> {
         player.forget_memory();
         if case.kind() == Kind::Cache && peer.compiles() && self.options.time >= Duration::from_secs(1) {
             // Whole trees: of such a peer not the process's memory counts, but the heap that is in use.
-            let begin = Instant::now();
+            let (begin, whole) = (Instant::now(), path_of(self.timed(&case.play, &format!("/bench/{case}")), peer));
             while begin.elapsed() < COMPILER_WARM_UP {
-                self.limited(peer, &case.play, player.play(&case.play)).await?;
+                self.limited(peer, &whole, player.play(&whole)).await?;
             }
         }
         Ok(player)

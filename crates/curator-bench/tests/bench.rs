@@ -19,7 +19,7 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
     let cases = [
         "--cases",
         "cycle-floor,cycle-mutex,cycle-semaphore-mutex,cycle-multi,reentry-mutex,distinct,handover,readers,crowd,\
-         reconnect,cache",
+         reconnect,cache,increment,register,find",
     ];
     let files = ["--json", &json, "--markdown", &markdown, "--svg", &svg];
     let (is_done, text) = bench(PEER, &[&["--quick", "--seconds", "0.15"][..], &cases, &files].concat());
@@ -35,7 +35,7 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
         assert_eq!((&ours["note"], &ours["counts_note"]), (&Value::Null, &Value::Null), "{case:#}");
         measured += 1;
     }
-    assert!(measured >= 15, "{measured}");
+    assert!(measured >= 21, "{measured}");
 
     // Counted, not timed: exact on any machine.
     let counts = &of(&document, "cycle-mutex", "ours")["counts"];
@@ -56,6 +56,22 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
     assert!(cache["counts"]["requests"]["MultiRead"].as_u64().unwrap() <= 10, "{cache}");
     // One for each change that the cut has hidden.
     assert_eq!(cache["events"], 10, "{cache}");
+
+    // A read and a write; with a receipt, the write is a transaction.
+    for (case, write) in [("increment-counter", "SetData"), ("increment-receipt", "Multi")] {
+        let counts = &of(&document, case, "ours")["counts"];
+        let requests = &counts["requests"];
+        let each = [&requests["GetData"], &requests[write], &counts["operations"]];
+        assert!(each[0] == each[2] && each[1] == each[2], "{case}: {counts}");
+    }
+    // Processes are in each other's way, so they try again.
+    let counts = &of(&document, "increment-counter-processes-4", "ours")["counts"];
+    assert!(counts["requests"]["SetData"].as_u64() >= counts["operations"].as_u64(), "{counts}");
+    assert_eq!(counts["round_trips"], Value::Null, "{counts}");
+
+    let requests = |case: &str| &of(&document, case, "ours")["counts"]["requests"];
+    assert_eq!(requests("register-100")["Create2"], 100, "{}", requests("register-100"));
+    assert!(requests("find-100")["MultiRead"].as_u64().unwrap() <= 3, "{}", requests("find-100"));
 
     // What a client cannot do is said.
     let other = of(&document, "cycle-semaphore-mutex", "zookeeper-client");

@@ -44,6 +44,21 @@ fn load(document: &Value, peer: &str) -> u64 {
     requests.as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum()
 }
 
+/// What those with a counter can.
+const COUNTERS: [&str; 2] = ["increment-counter", "increment-counter-processes-4"];
+
+#[test]
+fn curators_counter_and_discovery_are_played_with_curator() {
+    let document = plays("curator", &[&COUNTERS[..], &["register-100", "find-100"]].concat());
+    assert_eq!(round_trips(&document, COUNTERS[0], "curator"), 2.0);
+}
+
+#[test]
+fn kazoos_counter_is_played_with_kazoo() {
+    let document = plays("kazoo", &COUNTERS);
+    assert_eq!(round_trips(&document, COUNTERS[0], "kazoo"), 2.0);
+}
+
 /// What every client can.
 const CASES: [&str; 7] =
     ["cycle-mutex", "distinct-4", "handover-4", "handover-processes-4", "crowd-50", "crowd-each-50", "reconnect-50"];

@@ -43,6 +43,7 @@ const SOURCES: [&str; 16] = [
     "crates/curator-bench/peers/CuratorBench.java",
     "crates/curator-bench/peers/CuratorBenchCache.java",
     "crates/curator-bench/peers/CuratorBenchCrowd.java",
+    "crates/curator-bench/peers/CuratorBenchDiscovery.java",
     "crates/curator-bench/peers/CuratorBenchLock.java",
     "crates/curator-bench/peers/CuratorBenchRequest.java",
     "crates/curator-bench/peers/CuratorBenchTasks.java",

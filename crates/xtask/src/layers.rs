@@ -34,7 +34,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["error"],
             &["worker"],
             &["worker::ours", "worker::zookeeper_client"],
-            &["worker::cache"],
+            &["worker::cache", "worker::discovery"],
             &["worker::cases"],
             &["worker::crowd", "worker::floor"],
             &["worker::locks"],

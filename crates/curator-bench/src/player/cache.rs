@@ -1,4 +1,5 @@
-//! A cache in one process: loads a tree, follows changes, and comes back after a cut.
+//! A cache in one process: loads a tree, follows changes, and comes back after a cut. And a discovery: registers instances, or finds
+//! them.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::{POLL, Player};
 use crate::document::{Cache, Counts, Round};
 use crate::error::BenchError;
 use crate::process::Process;
-use crate::protocol::{Act, Play, Request, nanoseconds};
+use crate::protocol::{Act, Lock, Play, Request, nanoseconds};
 use crate::tree::{CHANGES, Trees, path};
 use crate::usage::{Switches, Usage};
 
@@ -28,8 +29,11 @@ struct Part {
 impl Player {
     /// Opens a cache, has it do what the case is about, and closes it.
     pub(super) async fn play_cache(&mut self, play: &Play, trees: &Trees) -> Result<Round, BenchError> {
-        trees.make(play.nodes).await?;
-        let play = Play { path: path(play.nodes), mark: trees.next_mark(), ..play.clone() };
+        let mut play = Play { mark: trees.next_mark(), ..play.clone() };
+        if play.lock == Lock::Cache {
+            trees.make(play.nodes).await?;
+            play.path = path(play.nodes);
+        }
         let proxy = self.proxy.as_ref();
         let [process] = &mut self.processes[..] else {
             return Err(BenchError::Worker("one process plays a cache".to_owned()));
@@ -44,7 +48,7 @@ impl Player {
         let used = process.usage()?;
         let mut cache =
             Cache { loading: nanoseconds(loading), memory: used.resident.saturating_sub(resident), ..Cache::default() };
-        let part = if play.act == Act::CacheLoad {
+        let part = if matches!(play.act, Act::CacheLoad | Act::Register | Act::Find) {
             cache.counts = rested(proxy, play.nodes, &start).await;
             part(play.nodes, loading, used - before)
         } else {

@@ -173,8 +173,11 @@ fn crowds(place: &PlaceResults) -> Option<Table> {
 }
 
 /// The time of a node's creation and deletion in the same case, or else in the case of the floor; by the same client, or else
-/// by ours. Of a hand-over, the time of a delete and its event.
+/// by ours. Of a hand-over, the time of a delete and its event. A counter makes no node.
 fn floor(place: &PlaceResults, case: &CaseResults, peer: Peer) -> Option<f64> {
+    if case.name.starts_with("increment-") {
+        return None;
+    }
     let floor = if case.name.starts_with("handover-") { HANDOVER_FLOOR } else { FLOOR };
     let beside = |peer| case.of(peer)?.floor();
     let apart = |peer| Some(place.case(floor)?.of(peer)?.time()?.median);

@@ -24,10 +24,12 @@ pub(super) async fn play<L: BenchLock>(sessions: &[L::Session], play: &Play) -> 
         Act::Cycle => cycle::<L>(first, play).await.map(Played::Done),
         Act::Reentry => reentry::<L>(first, play).await.map(Played::Done),
         Act::Distinct => distinct::<L>(first, play).await.map(Played::Done),
-        Act::Handover => handover::<L>(sessions, play).await.map(Played::Done),
+        Act::Handover | Act::Increment => handover::<L>(sessions, play).await.map(Played::Done),
         Act::Crowd | Act::Reconnect => crowd::queue::<L>(first, session(sessions, 1)?, play).await,
         Act::Readers => Err("readers and a writer have different locks".into()),
-        Act::CacheLoad | Act::CacheStorm | Act::CacheReconnect => Err("a cache is no lock".into()),
+        Act::CacheLoad | Act::CacheStorm | Act::CacheReconnect | Act::Register | Act::Find => {
+            Err("it is no lock".into())
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod cache;
 mod cases;
 mod crowd;
+mod discovery;
 mod floor;
 mod locks;
 mod ours;

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use curator_recipes::client::{Acl, CreateMode, CuratorClient, Error, NodeSpec, Session as RawSession, ZPath};
 use curator_recipes::{
-    InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
-    InterProcessSemaphoreV2, LockGuard, ReadLock, SemaphoreLease, WriteGuard, WriteLock,
+    AtomicValueError, DistributedAtomicLong, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, ReadLock, SemaphoreLease, WriteGuard, WriteLock,
 };
 
 use super::floor::{self, Floor};
 use super::locks::{Locks, Played};
 use super::session::{BenchLock, Failure, Session};
-use super::{cache, cases};
+use super::{cache, cases, discovery};
 use crate::protocol::{Act, Lock, Play};
 
 pub(super) struct Ours;
@@ -22,6 +22,10 @@ impl Locks for Ours {
 
     fn supports(act: Act, lock: Lock) -> Result<(), &'static str> {
         match (act, lock) {
+            (Act::Increment, Lock::Counter | Lock::Receipt) | (Act::Register | Act::Find, Lock::Discovery) => Ok(()),
+            (Act::Increment | Act::Register | Act::Find, _) | (_, Lock::Counter | Lock::Receipt | Lock::Discovery) => {
+                Err("it is no lock")
+            }
             (Act::Reentry, Lock::Semaphore | Lock::SemaphoreMutex | Lock::Floor) => Err("it is not reentrant"),
             (Act::Crowd | Act::Reconnect, Lock::Semaphore | Lock::SemaphoreMutex | Lock::Multi | Lock::Floor) => {
                 Err("its queue is not a list of the path's children")
@@ -43,6 +47,8 @@ impl Locks for Ours {
             (_, Lock::SemaphoreMutex) => cases::play::<InterProcessSemaphoreMutex>(sessions, play).await,
             (_, Lock::Multi) => cases::play::<InterProcessMultiLock>(sessions, play).await,
             (_, Lock::Cache) => cache::held(sessions, play),
+            (_, Lock::Counter | Lock::Receipt) => cases::play::<Counter>(sessions, play).await,
+            (_, Lock::Discovery) => discovery::held(sessions, play).await,
             (Act::Handover, Lock::Floor) => floor::handover(sessions, play).await.map(Played::Done),
             (_, Lock::Floor) => cases::play::<Floor<CuratorClient>>(sessions, play).await,
         }
@@ -89,6 +95,36 @@ impl Session for CuratorClient {
 
     async fn close(self) -> Result<(), Failure> {
         Ok(CuratorClient::close(&self).await?)
+    }
+}
+
+/// A counter: to lock it is to increment it.
+struct Counter(DistributedAtomicLong);
+
+impl BenchLock for Counter {
+    type Session = CuratorClient;
+    type Guard = ();
+
+    fn new(client: &CuratorClient, path: &str, play: &Play) -> Result<Self, Failure> {
+        let counter = DistributedAtomicLong::new(client, path)?;
+        Ok(Self(match play.lock {
+            // One for each process.
+            Lock::Receipt => counter.exactly_once(format!("{path}-receipts/{}", std::process::id()))?,
+            _ => counter,
+        }))
+    }
+
+    async fn lock(&self) -> Result<(), Failure> {
+        loop {
+            match self.0.increment().await {
+                Err(AtomicValueError::Contended { .. }) => {}
+                incremented => return Ok(incremented.map(drop)?),
+            }
+        }
+    }
+
+    async fn unlock((): ()) -> Result<(), Failure> {
+        Ok(())
     }
 }
 
