@@ -29,7 +29,7 @@ const NO_LOGGING: Artifact = ("org.slf4j", "slf4j-nop", "1.7.36");
 
 /// The sources of our programs, in the workspace: the workers of runs under faults, the agent of the interop tests, and the worker
 /// of the bench.
-const SOURCES: [&str; 16] = [
+const SOURCES: [&str; 17] = [
     "crates/curator-jepsen/peers/CuratorCaches.java",
     "crates/curator-jepsen/peers/CuratorCounters.java",
     "crates/curator-jepsen/peers/CuratorLeaders.java",
