@@ -7,6 +7,8 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.x.discovery.ServiceDiscovery;
 import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
 import org.apache.curator.x.discovery.ServiceInstance;
+import org.apache.curator.x.discovery.ServiceProvider;
+import org.apache.curator.x.discovery.ServiceType;
 import org.apache.curator.x.discovery.UriSpec;
 
 /** Curator's service discovery, with two kinds of payload. */
@@ -29,7 +31,10 @@ final class CuratorAgentDiscovery {
         this.client = client;
     }
 
-    /** Arguments: the base path, {@code text} or {@code details}, the service, the id, and for a registration the payload. */
+    /**
+     * Arguments: the base path, {@code text} or {@code details}, the service, the id, and for a registration the payload; then a service type,
+     * if it is not {@code DYNAMIC}.
+     */
     Object run(String verb, String... with) throws Exception {
         boolean isText = with[1].equals("text");
         switch (verb) {
@@ -45,6 +50,8 @@ final class CuratorAgentDiscovery {
                 return null;
             case "service-find":
                 return isText ? find(String.class, with) : find(Details.class, with);
+            case "service-offered":
+                return offered(with);
             case "service-close":
                 open.remove(with[0] + with[1]).close();
                 return null;
@@ -60,6 +67,7 @@ final class CuratorAgentDiscovery {
                 .address("10.0.0.1")
                 .port(8080)
                 .payload(payload)
+                .serviceType(with.length > 5 ? ServiceType.valueOf(with[5]) : ServiceType.DYNAMIC)
                 .uriSpec(new UriSpec("{scheme}://{address}:{port}"))
                 .build());
     }
@@ -80,6 +88,20 @@ final class CuratorAgentDiscovery {
         }
         found.sort(null);
         return found;
+    }
+
+    /** The ids of the instances that a provider offers. */
+    private Collection<String> offered(String[] with) throws Exception {
+        List<String> offered = new ArrayList<>();
+        try (ServiceProvider<String> provider =
+                discovery(String.class, with).serviceProviderBuilder().serviceName(with[2]).build()) {
+            provider.start();
+            for (ServiceInstance<String> one : provider.getAllInstances()) {
+                offered.add(one.getId());
+            }
+        }
+        offered.sort(null);
+        return offered;
     }
 
     @SuppressWarnings("unchecked")

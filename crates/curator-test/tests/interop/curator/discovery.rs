@@ -1,6 +1,6 @@
 //! Java's service discovery and ours, on one path.
 
-use curator_discovery::{Payload, RawJson, ServiceDiscovery, ServiceInstance};
+use curator_discovery::{Payload, RawJson, ServiceDiscovery, ServiceInstance, ServiceType};
 use curator_test::{soon, unique_path, until};
 use serde::{Deserialize, Serialize};
 
@@ -69,4 +69,29 @@ async fn we_register_and_java_finds() {
     soon(none.registered()).await.unwrap();
     let both = format!("ok {} {}", of("b", true, "zone-b/3"), of("c", true, "null"));
     assert_eq!(java.ask(&find("details")).await, both);
+}
+
+/// Of these, Curator's reconnect adds another node, and its `unregisterService` deletes none: they cannot be registered here.
+#[tokio::test]
+async fn the_sequential_instances_of_java_are_found() {
+    let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
+    let services = ServiceDiscovery::new(&client, &base).unwrap();
+    assert_eq!(java.ask(&format!("service-register {base} text orders a zone-a DYNAMIC_SEQUENTIAL")).await, "ok");
+    let found = soon(services.with_payload::<String>().instances("orders")).await.unwrap();
+    let a = found.get("a").unwrap();
+    assert_eq!((a.service_type, a.path().name()), (ServiceType::DynamicSequential, "a0000000000"));
+    assert_eq!((a.payload.as_deref(), a.stat().ephemeral_owner), (Some("zone-a"), java.id()));
+}
+
+#[tokio::test]
+async fn a_drained_instance_is_not_offered_by_java() {
+    let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
+    let services = ServiceDiscovery::new(&client, &base).unwrap();
+    let [a, b] = ["a", "b"].map(|id| services.register(instance(id).payload("zone".to_owned())).unwrap());
+    soon(a.registered()).await.unwrap();
+    soon(b.registered()).await.unwrap();
+    let offered = format!("service-offered {base} text orders");
+    assert_eq!(java.ask(&offered).await, "ok a b");
+    soon(a.drain()).await.unwrap();
+    java.ask_until(&offered, "ok b").await;
 }
