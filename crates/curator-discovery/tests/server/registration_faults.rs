@@ -42,6 +42,8 @@ async fn a_lost_session_replaces_the_node_once() {
     let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("lost"));
     let registration = registered(&client, &base, "a").await;
     let before = client.session().await.unwrap();
+    // The client's look at a new connection.
+    proxy.pass_over("/");
     proxy.reset_counts();
     end_session(&proxy).await;
     soon(before.ended()).await;
