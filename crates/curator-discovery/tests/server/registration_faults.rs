@@ -105,10 +105,14 @@ async fn after_a_lost_session_the_latest_contents_are_registered() {
     end_session(&proxy).await;
     soon(before.ended()).await;
     // Either may be first in the new session.
-    until(async || first.state().borrow().is_present() || second.state().borrow().is_present()).await;
-    let of_first = first.state().borrow().is_present();
+    let services = discovery(&others, &base);
+    let is_new = |stat: &curator_discovery::client::Stat| stat.ephemeral_owner != before.id();
+    until(async || services.instance("orders", "a").await.unwrap().is_some_and(|found| is_new(found.stat()))).await;
+    let of_first = port().await == Some(7070);
     assert_eq!(port().await, Some(if of_first { 7070 } else { 9090 }));
     let (there, waiting) = if of_first { (first, second) } else { (second, first) };
+    // Its state may still be that of the last session.
+    until(async || matches!(*waiting.state().borrow(), PersistentNodeState::Foreign { .. })).await;
     soon(there.deregister()).await.unwrap();
     soon(waiting.registered()).await.unwrap();
     assert_eq!(port().await, Some(if of_first { 9090 } else { 7070 }));
