@@ -6,14 +6,15 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use curator_recipes::CacheState;
+use curator_recipes::{CacheEvents, CacheState};
 use futures_core::Stream;
-use futures_util::StreamExt as _;
 use futures_util::stream;
+use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::watch;
+use tokio::task::unconstrained;
 pub use tower::discover::Change;
 
-use crate::cache::{ServiceCache, ServiceEvents};
+use crate::cache::ServiceCache;
 use crate::found::FoundInstance;
 use crate::payload::Payload;
 
@@ -56,7 +57,7 @@ impl<P: Payload + PartialEq> ServiceCache<P> {
         S: Send + 'static,
         F: FnMut(&FoundInstance<P>) -> Option<S> + Send + 'static,
     {
-        let (events, states) = (self.events(), self.state());
+        let (events, states) = (self.wakes(), self.state());
         let feed =
             Feed { cache: self.clone(), events, states, make, offered: BTreeMap::new(), changes: VecDeque::new() };
         ServiceDiscover { changes: Box::pin(stream::unfold(feed, Feed::next).map(Ok)) }
@@ -79,7 +80,7 @@ impl<S> fmt::Debug for ServiceDiscover<S> {
 
 struct Feed<P, S, F> {
     cache: ServiceCache<P>,
-    events: ServiceEvents<P>,
+    events: CacheEvents,
     states: watch::Receiver<CacheState>,
     make: F,
     /// What the balancer has.
@@ -101,6 +102,11 @@ where
             tokio::select! {
                 event = self.events.next() => drop(event?),
                 changed = self.states.changed() => changed.ok()?,
+            }
+            // All that are there, so that they cost one comparison. Not under the budget of tokio's task, which would pretend that there
+            // are none.
+            while let Some(event) = unconstrained(self.events.next()).now_or_never() {
+                event?;
             }
             self.compare();
         }

@@ -5,8 +5,10 @@ mod view;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+#[cfg(feature = "tower")]
+use curator_recipes::CacheEvents;
 use curator_recipes::client::{CuratorClient, ZPath};
-use curator_recipes::{CacheError, CacheState, CuratorCache};
+use curator_recipes::{CacheError, CacheState, CuratorCache, Snapshot};
 use tokio::sync::watch;
 
 pub use self::events::{ServiceEvent, ServiceEvents};
@@ -18,7 +20,7 @@ use crate::payload::{Payload, RawJson};
 
 type Result<T> = std::result::Result<T, DiscoveryError>;
 
-/// Which instances a cache has while it does not know whether they are up to date.
+/// Which instances a cache has while it is [stale](CacheState::Stale). Once it has ended, it keeps those that were known last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WhenStale {
@@ -37,7 +39,8 @@ pub enum WhenStale {
 ///
 /// - Those of [`CuratorCache`]: nothing missed, never backwards, through outages, lost sessions and a directory that is deleted and
 ///   made again.
-/// - A node whose data is no instance hides no other; it is among the [unreadable](Instances::unreadable).
+/// - A node that is replaced, as after a lost session, does not vanish in between.
+/// - A node that may not be read, or whose data is no instance, hides no other; it is among the [unreadable](Instances::unreadable).
 ///
 /// # Caveats
 ///
@@ -71,11 +74,11 @@ impl<P> Clone for ServiceCache<P> {
 impl<P: Payload> ServiceCache<P> {
     pub(crate) fn start(client: &CuratorClient, service: ZPath) -> Result<Self> {
         let cache = CuratorCache::builder(client, service)?.max_depth(1).start()?;
-        let view = View::new(cache.path(), cache.events());
+        let view = View::new(cache.path());
         Ok(Self { states: cache.state(), cache, when_stale: WhenStale::Keep, view: Arc::new(Mutex::new(view)) })
     }
 
-    /// A handle to the same cache that has these instances while it is not [current](CacheState::Current). Defaults to
+    /// A handle to the same cache that has these instances while it is [stale](CacheState::Stale). Defaults to
     /// [`WhenStale::Keep`].
     #[must_use]
     pub fn when_stale(self, when_stale: WhenStale) -> Self {
@@ -91,12 +94,15 @@ impl<P: Payload> ServiceCache<P> {
     /// The instances now. Sends nothing, and costs a reference count if nothing has changed since the last call.
     #[must_use]
     pub fn instances(&self) -> Instances<P> {
-        // Before the instances: what made it current is among them.
-        let state = *self.states.borrow();
-        if self.when_stale == WhenStale::Empty && state != CacheState::Current {
+        self.instances_of(&self.cache.snapshot())
+    }
+
+    fn instances_of(&self, snapshot: &Snapshot) -> Instances<P> {
+        let state = snapshot.state();
+        if self.when_stale == WhenStale::Empty && matches!(state, CacheState::Stale { .. }) {
             return Instances::empty(state);
         }
-        self.view.lock().unwrap_or_else(PoisonError::into_inner).instances(state)
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).instances(snapshot)
     }
 
     /// Waits until the instances are up to date, and returns them. Returns at once if they are.
@@ -109,8 +115,7 @@ impl<P: Payload> ServiceCache<P> {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn ready(&self) -> Result<Instances<P>> {
-        self.cache.ready().await?;
-        Ok(self.instances())
+        Ok(self.instances_of(&self.cache.ready().await?))
     }
 
     /// Waits until everything is known that was written before this call. See [`CuratorCache::caught_up`].
@@ -123,8 +128,7 @@ impl<P: Payload> ServiceCache<P> {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn caught_up(&self) -> Result<Instances<P>> {
-        self.cache.caught_up().await?;
-        Ok(self.instances())
+        Ok(self.instances_of(&self.cache.caught_up().await?))
     }
 
     /// Whether the instances are up to date, since when they are not, and the changes of that. See [`CuratorCache::state`].
@@ -143,6 +147,12 @@ impl<P: Payload> ServiceCache<P> {
     /// concern it.
     pub fn events(&self) -> ServiceEvents<P> {
         ServiceEvents::new(self.cache.path(), self.cache.events())
+    }
+
+    /// A stream that yields when the instances may have changed.
+    #[cfg(feature = "tower")]
+    pub(crate) fn wakes(&self) -> CacheEvents {
+        self.cache.events()
     }
 
     /// Ends the cache for all handles. What is known stays readable. Closing again is harmless.

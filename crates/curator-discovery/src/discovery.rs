@@ -9,13 +9,16 @@ use futures_util::future::join_all;
 use crate::cache::ServiceCache;
 use crate::debug::debug_line;
 use crate::error::{DiscoveryError, InvalidInstance};
-use crate::found::{FoundInstance, Instances};
+use crate::found::{FoundInstance, Instances, UnreadableInstance};
 use crate::instance::ServiceInstance;
 use crate::payload::{Payload, RawJson};
 use crate::registration::Registration;
 use crate::service_type::ServiceType;
 
 type Result<T> = std::result::Result<T, DiscoveryError>;
+
+/// How many instances are read at a time: a fraction of the requests that a client may have in flight.
+const AT_A_TIME: usize = 64;
 
 /// The services below one path: registers instances, and finds them.
 ///
@@ -99,7 +102,8 @@ impl<P: Payload> ServiceDiscovery<P> {
     ///
     /// # Errors
     ///
-    /// Those of `register`, for the other types; and those of the client.
+    /// [`Registered`](DiscoveryError::Registered) if a process has registered the id; those of `register`, for the other types; and
+    /// those of the client.
     ///
     /// # Cancel safety
     ///
@@ -110,6 +114,12 @@ impl<P: Payload> ServiceDiscovery<P> {
             return Err(InvalidInstance::ServiceType { service_type, operation: "published" }.into());
         }
         let node = self.node(&instance.name, &instance.id)?;
+        match self.client.check_exists(&node).await? {
+            Some(stat) if stat.ephemeral_owner != 0 => {
+                return Err(DiscoveryError::Registered { path: node, owner: stat.ephemeral_owner });
+            }
+            _ => {}
+        }
         let create = self.client.create().creating_parent_containers().with_mode(CreateMode::Persistent);
         create.or_set_data().for_path(&node, instance.to_json()?).await?;
         Ok(())
@@ -154,7 +164,7 @@ impl<P: Payload> ServiceDiscovery<P> {
         }
     }
 
-    /// The instances of a service now. A request, and then one for each instance, all at once. To ask again and again, use a
+    /// The instances of a service now. A request, and then one for each instance, 64 at a time. To ask again and again, use a
     /// [cache](Self::start_cache).
     ///
     /// Curator's `queryForInstances`.
@@ -177,18 +187,23 @@ impl<P: Payload> ServiceDiscovery<P> {
                 };
                 ids.sort_unstable();
                 let paths: Vec<_> = ids.iter().filter_map(|id| service.child(id).ok()).collect();
-                let nodes = join_all(paths.iter().map(|path| session.get_data(path))).await;
-                // Those that have gone meanwhile are left out.
-                let nodes = paths.into_iter().zip(nodes);
-                let nodes = nodes.filter(|(_, node)| !matches!(node, Err(ClientError::NoNode { .. })));
-                nodes
-                    .map(|(path, node)| node.map(|(data, stat)| (path, data, stat)))
-                    .collect::<std::result::Result<Vec<_>, _>>()
+                let mut read = Vec::new();
+                for paths in paths.chunks(AT_A_TIME) {
+                    let nodes = join_all(paths.iter().map(|path| session.get_data(path))).await;
+                    for (path, node) in paths.iter().zip(nodes) {
+                        read.push(match node {
+                            Ok((data, stat)) => FoundInstance::read(path, &data, stat),
+                            Err(ClientError::NoAuth { .. }) => Err(Box::new(UnreadableInstance::denied(path.clone()))),
+                            // It has gone meanwhile.
+                            Err(ClientError::NoNode { .. }) => continue,
+                            Err(error) => return Err(error),
+                        });
+                    }
+                }
+                Ok(read)
             }
         });
-        let nodes = nodes.await?;
-        let read = nodes.iter().map(|(path, data, stat)| FoundInstance::read(path, data, *stat));
-        Ok(Instances::new(read, CacheState::Current))
+        Ok(Instances::new(nodes.await?, CacheState::Current))
     }
 
     /// One instance now; `None` if there is none. One request.

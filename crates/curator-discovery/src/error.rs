@@ -21,6 +21,14 @@ pub enum DiscoveryError {
     /// The instance cannot be registered, published or written.
     #[error(transparent)]
     Invalid(#[from] InvalidInstance),
+    /// The instance cannot be published: its node belongs to a [`Registration`](crate::Registration), and would go with that.
+    #[error("{path} cannot be published: it is registered in session {owner:#x}")]
+    Registered {
+        /// The node.
+        path: ZPath,
+        /// The session that has it.
+        owner: i64,
+    },
     /// The data of the node is no instance that can be read.
     #[error("{path} cannot be read: {cause}")]
     Unreadable {
@@ -42,6 +50,9 @@ pub enum InvalidInstance {
         /// What the parser says.
         reason: String,
     },
+    /// This client does not have the permission to read the node.
+    #[error("the client may not read the node")]
+    NotPermitted,
     /// A field is missing, or cannot be read or written.
     #[error("the field `{field}`: {reason}")]
     Field {

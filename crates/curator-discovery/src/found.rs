@@ -22,16 +22,22 @@ struct Inner<P> {
     stat: Stat,
 }
 
-/// A node whose data is no instance that can be read.
+/// A node that cannot be read, or whose data is no instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnreadableInstance {
     /// The node.
     pub path: ZPath,
-    /// The node's stat.
-    pub stat: Stat,
-    /// What is wrong with its data.
+    /// The node's stat; `None` if this client may not read the node.
+    pub stat: Option<Stat>,
+    /// What is wrong with it.
     pub cause: InvalidInstance,
+}
+
+impl UnreadableInstance {
+    pub(crate) fn denied(path: ZPath) -> Self {
+        Self { path, stat: None, cause: InvalidInstance::NotPermitted }
+    }
 }
 
 /// What a node says.
@@ -42,7 +48,7 @@ impl<P: Payload> FoundInstance<P> {
         let path = path.clone();
         match ServiceInstance::from_json(data) {
             Ok(instance) => Ok(Self { inner: Arc::new(Inner { instance, path, stat }) }),
-            Err(cause) => Err(Box::new(UnreadableInstance { path, stat, cause })),
+            Err(cause) => Err(Box::new(UnreadableInstance { path, stat: Some(stat), cause })),
         }
     }
 }
@@ -134,7 +140,7 @@ impl<P> Instances<P> {
         self.found.is_empty()
     }
 
-    /// The nodes whose data is no instance.
+    /// The nodes that cannot be read, or whose data is no instance.
     #[must_use]
     pub fn unreadable(&self) -> &[UnreadableInstance] {
         &self.unreadable

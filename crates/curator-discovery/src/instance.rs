@@ -147,7 +147,7 @@ impl<P> ServiceInstance<P> {
     }
 
     /// The URI by its pattern; `None` if it has none. Variables are `scheme` (`https` if there is a port with TLS), `name`, `id`,
-    /// `address`, `port`, `ssl-port`, `registration-time-utc` and `service-type`.
+    /// `address`, `port`, `ssl-port`, `registration-time-utc` and `service-type`; `[` and `]` are braces.
     ///
     /// Curator's `buildUriSpec`.
     ///
@@ -156,8 +156,7 @@ impl<P> ServiceInstance<P> {
     /// [`InvalidInstance::NoValue`] for another variable, or one of what the instance does not have.
     pub fn uri(&self) -> Result<Option<String>, InvalidInstance> {
         let Some(spec) = &self.uri_spec else { return Ok(None) };
-        let service_type =
-            || serde_json::to_string(&self.service_type).ok().map(|text| text.trim_matches('"').to_owned());
+        let service_type = || Some(serde_json::to_string(&self.service_type).ok()?.trim_matches('"').to_lowercase());
         let mut uri = String::new();
         for part in &spec.parts {
             let value = match part.value.as_str() {
@@ -170,6 +169,8 @@ impl<P> ServiceInstance<P> {
                 "ssl-port" => self.ssl_port.map(|port| port.to_string()),
                 "registration-time-utc" => Some(self.registration_time_utc.to_string()),
                 "service-type" => service_type(),
+                "[" => Some("{".to_owned()),
+                "]" => Some("}".to_owned()),
                 _ => None,
             };
             uri += &value.ok_or_else(|| InvalidInstance::NoValue { variable: part.value.clone() })?;
@@ -216,6 +217,10 @@ impl<P: Payload> ServiceInstance<P> {
     }
 }
 
+/// The fields that are written from the instance, and not from the others.
+const FIELDS: [&str; 10] =
+    ["name", "id", "address", "port", "sslPort", "payload", "registrationTimeUTC", "serviceType", "uriSpec", "enabled"];
+
 /// An instance with its payload written.
 struct Json<'a, P> {
     instance: &'a ServiceInstance<P>,
@@ -239,7 +244,7 @@ impl<P> Serialize for Json<'_, P> {
         if !enabled {
             map.serialize_entry("enabled", enabled)?;
         }
-        for (field, value) in other {
+        for (field, value) in other.iter().filter(|(field, _)| !FIELDS.contains(&field.as_str())) {
             map.serialize_entry(field, value)?;
         }
         map.end()

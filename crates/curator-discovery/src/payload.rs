@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::error::InvalidInstance;
@@ -99,7 +99,7 @@ pub struct ZookeeperInstance {
     /// The name of the application.
     pub name: Option<String>,
     /// What Spring's `spring.cloud.zookeeper.discovery.metadata` has.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "without_nulls")]
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -113,6 +113,12 @@ impl ZookeeperInstance {
 
 impl Payload for ZookeeperInstance {
     const JAVA_CLASS: Option<&'static str> = Some("org.springframework.cloud.zookeeper.discovery.ZookeeperInstance");
+}
+
+/// Java may write a null in place of a map, or of a value.
+fn without_nulls<'de, D: Deserializer<'de>>(json: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let map = Option::<BTreeMap<String, Option<String>>>::deserialize(json)?.unwrap_or_default();
+    Ok(map.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
 }
 
 /// A payload as Java writes it.

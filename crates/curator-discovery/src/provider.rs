@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use curator_recipes::client::ZPath;
+
 use self::rest::{Node, Rests};
 use crate::cache::ServiceCache;
 use crate::debug::debug_line;
@@ -52,7 +54,7 @@ pub struct ServiceProvider<P = RawJson> {
     /// Of round robin.
     next: AtomicUsize,
     /// The one that is kept to.
-    sticky: Mutex<Option<Node>>,
+    sticky: Mutex<Option<ZPath>>,
     rests: Mutex<Rests>,
 }
 
@@ -66,8 +68,8 @@ impl<P: Payload> ServiceProvider<P> {
         Self { cache, strategy, next: AtomicUsize::new(0), sticky: Mutex::default(), rests: Mutex::default() }
     }
 
-    /// Sets when an instance rests: after so many [errors](Self::note_error) within `period`, and then for `period`. Defaults to 2 errors
-    /// within 30 s, as Curator's `DownInstancePolicy`. It never rests with 0 errors.
+    /// Sets when an instance rests: after so many [errors](Self::note_error), and then for `period`. Errors are forgotten together, a `period`
+    /// after the first of them. Defaults to 2 errors within 30 s, as Curator's `DownInstancePolicy`. It never rests with 0 errors.
     #[must_use]
     pub fn rest_after(self, errors: u32, period: Duration) -> Self {
         Self { rests: Mutex::new(Rests::new(errors, period)), ..self }
@@ -83,9 +85,9 @@ impl<P: Payload> ServiceProvider<P> {
             ProviderStrategy::Random => any(),
             ProviderStrategy::Sticky => {
                 let mut sticky = self.sticky.lock().unwrap_or_else(PoisonError::into_inner);
-                let kept = offered.iter().find(|instance| sticky.as_ref().is_some_and(|node| node.is(instance)));
+                let kept = offered.iter().find(|instance| sticky.as_ref() == Some(instance.path()));
                 let chosen = kept.cloned().or_else(any);
-                *sticky = chosen.as_ref().map(Node::of);
+                *sticky = chosen.as_ref().map(|chosen| chosen.path().clone());
                 chosen
             }
         }

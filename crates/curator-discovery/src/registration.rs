@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use curator_recipes::client::{CuratorClient, ZPath};
+use curator_recipes::client::{CuratorClient, Outcome, ZPath};
 use curator_recipes::{PersistentNode, PersistentNodeError, PersistentNodeState};
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
@@ -27,6 +27,8 @@ type Result<T> = std::result::Result<T, DiscoveryError>;
 /// - An id that another session has is not touched: the registration waits until that session has ended, as after a restart of the
 ///   process, and the [state](Self::state) names it. Curator deletes the other's node.
 /// - The instance comes back, with its latest contents, if another client deletes its node.
+/// - A node with the id that belongs to no session, such as a [published](crate::ServiceDiscovery::publish) instance, is waited for
+///   too, until it is removed.
 ///
 /// # Caveats
 ///
@@ -37,21 +39,27 @@ type Result<T> = std::result::Result<T, DiscoveryError>;
 #[must_use = "the instance is registered as long as the handle lives"]
 pub struct Registration<P = RawJson> {
     node: PersistentNode,
-    instance: Arc<Mutex<ServiceInstance<P>>>,
+    registered: Arc<Mutex<Registered<P>>>,
+}
+
+struct Registered<P> {
+    instance: ServiceInstance<P>,
+    /// How often it was changed.
+    changes: u64,
 }
 
 debug_line!(Registration, |registration| node: registration.node);
 
 impl<P> Clone for Registration<P> {
     fn clone(&self) -> Self {
-        Self { node: self.node.clone(), instance: Arc::clone(&self.instance) }
+        Self { node: self.node.clone(), registered: Arc::clone(&self.registered) }
     }
 }
 
 impl<P: Payload> Registration<P> {
     pub(crate) fn start(client: &CuratorClient, path: &ZPath, instance: ServiceInstance<P>) -> Result<Self> {
         let node = PersistentNode::builder(client, path)?.data(instance.to_json()?).start();
-        Ok(Self { node, instance: Arc::new(Mutex::new(instance)) })
+        Ok(Self { node, registered: Arc::new(Mutex::new(Registered { instance, changes: 0 })) })
     }
 
     /// The node on the server.
@@ -66,7 +74,7 @@ impl<P: Payload> Registration<P> {
     where
         P: Clone,
     {
-        self.instance.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner).instance.clone()
     }
 
     /// Whether the instance is registered, waits for another session with its id, or is refused; and its changes. See
@@ -130,8 +138,8 @@ impl<P: Payload> Registration<P> {
                 return Err(InvalidInstance::OtherInstance { registered: text(registered), update: text(&instance) });
             }
             let json = instance.to_json()?;
-            *registered = instance;
-            Ok(json)
+            let before = std::mem::replace(registered, instance);
+            Ok((json, move |registered: &mut ServiceInstance<P>| *registered = before))
         })
         .await
     }
@@ -150,14 +158,15 @@ impl<P: Payload> Registration<P> {
     /// That of `update`.
     pub async fn drain(&self) -> Result<()> {
         self.set(|registered| {
-            registered.enabled = false;
-            registered.to_json()
+            let was_enabled = std::mem::replace(&mut registered.enabled, false);
+            let undo = move |registered: &mut ServiceInstance<P>| registered.enabled = was_enabled;
+            Ok((registered.to_json()?, undo))
         })
         .await
     }
 
     /// Deregisters the instance, for all clones. Returns when its node is gone, or goes with a session that has ended, or after the
-    /// client's close timeout. The call can be repeated.
+    /// client's close timeout; then the call can be repeated. After a refusal, the node goes with the session: close the client.
     ///
     /// Curator's `unregisterService`.
     ///
@@ -172,22 +181,31 @@ impl<P: Payload> Registration<P> {
         Ok(self.node.close().await?)
     }
 
-    async fn set(
+    /// `change` returns what to write, and how to undo the change.
+    async fn set<U: FnOnce(&mut ServiceInstance<P>)>(
         &self,
-        change: impl FnOnce(&mut ServiceInstance<P>) -> std::result::Result<Vec<u8>, InvalidInstance>,
+        change: impl FnOnce(&mut ServiceInstance<P>) -> std::result::Result<(Vec<u8>, U), InvalidInstance>,
     ) -> Result<()> {
-        let (setting, done) = {
-            let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
-            let json = change(&mut instance)?;
+        let (setting, done, undo, number) = {
+            let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+            let (json, undo) = change(&mut registered.instance)?;
+            registered.changes += 1;
             let mut setting = Box::pin(async move { self.node.set_data(json).await });
             // The first poll hands the data over. Under the lock, so that two calls cannot do that in the other order.
             let done = setting.as_mut().now_or_never();
-            (setting, done)
+            (setting, done, undo, registered.changes)
         };
         let done = match done {
             Some(done) => done,
             None => setting.await,
         };
+        if done.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied) {
+            let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+            // The node keeps its contents.
+            if registered.changes == number {
+                undo(&mut registered.instance);
+            }
+        }
         Ok(done?)
     }
 }

@@ -1,11 +1,9 @@
-//! The instances of a cache, as far as its events were read.
+//! The instances of a cache, read from its nodes.
 
 use std::collections::BTreeMap;
 
-use curator_recipes::client::ZPath;
-use curator_recipes::{CacheEvent, CacheEvents, CacheState, CachedNode, Snapshot};
-use futures_util::FutureExt as _;
-use tokio::task::unconstrained;
+use curator_recipes::client::{Stat, ZPath};
+use curator_recipes::{CachedNode, Snapshot};
 
 use crate::found::{FoundInstance, Instances, Read, UnreadableInstance};
 use crate::payload::Payload;
@@ -13,60 +11,42 @@ use crate::payload::Payload;
 /// The instances of a service. They are brought up to date when they are looked at, and not before: no task does that.
 pub(super) struct View<P> {
     service: ZPath,
-    events: CacheEvents,
     nodes: BTreeMap<ZPath, Read<P>>,
-    /// Those that were shown last, if nothing has changed since.
-    shown: Option<Instances<P>>,
+    /// Those that were shown last, and the number of their snapshot.
+    shown: Option<(u64, Instances<P>)>,
 }
 
 impl<P: Payload> View<P> {
-    pub(super) fn new(service: &ZPath, events: CacheEvents) -> Self {
-        Self { service: service.clone(), events, nodes: BTreeMap::new(), shown: None }
+    pub(super) fn new(service: &ZPath) -> Self {
+        Self { service: service.clone(), nodes: BTreeMap::new(), shown: None }
     }
 
-    pub(super) fn instances(&mut self, state: CacheState) -> Instances<P> {
-        // All events that are there. Not under tokio's budget for a task, which would pretend that there are none.
-        while let Some(Some(event)) = unconstrained(self.events.next()).now_or_never() {
-            self.apply(event);
+    /// From a snapshot, and not from events: a node that is replaced in one transaction is there in each snapshot.
+    pub(super) fn instances(&mut self, snapshot: &Snapshot) -> Instances<P> {
+        let state = snapshot.state();
+        if let Some((number, shown)) = &self.shown
+            && *number == snapshot.number()
+        {
+            return Instances { state, ..shown.clone() };
         }
-        let nodes = &self.nodes;
-        let shown = self.shown.get_or_insert_with(|| Instances::new(nodes.values().cloned(), state));
-        Instances { state, ..shown.clone() }
+        self.read_all(snapshot);
+        let shown = Instances::new(self.nodes.values().cloned(), state);
+        self.shown = Some((snapshot.number(), shown.clone()));
+        shown
     }
 
-    fn apply(&mut self, event: CacheEvent) {
-        match event {
-            CacheEvent::Created(node) | CacheEvent::Changed { new: node, .. } => self.set(&node),
-            CacheEvent::Deleted(node) => {
-                self.nodes.remove(node.path());
-                self.shown = None;
-            }
-            CacheEvent::Resync(snapshot) => self.start_over(&snapshot),
-            _ => {}
-        }
-    }
-
-    fn set(&mut self, node: &CachedNode) {
-        if *node.path() == self.service {
-            return;
-        }
-        let read = read(node);
-        if let Err(unreadable) = &read {
-            let UnreadableInstance { path, cause, .. } = &**unreadable;
-            tracing::warn!(%path, %cause, "service discovery: a node is no instance that can be read; it is left out");
-        }
-        self.nodes.insert(node.path().clone(), read);
-        self.shown = None;
-    }
-
-    fn start_over(&mut self, snapshot: &Snapshot) {
+    fn read_all(&mut self, snapshot: &Snapshot) {
         let mut before = std::mem::take(&mut self.nodes);
-        self.shown = None;
-        for node in snapshot.children(&self.service.clone()) {
-            match before.remove(node.path()) {
-                Some(read) if is_of(&read, node) => drop(self.nodes.insert(node.path().clone(), read)),
-                _ => self.set(node),
-            }
+        let mut keep = |path: &ZPath, stat, read: &dyn Fn() -> Read<P>| {
+            let known = before.remove(path).filter(|known| is_of(known, stat));
+            let read = known.unwrap_or_else(|| logged(read()));
+            self.nodes.insert(path.clone(), read);
+        };
+        for node in snapshot.children(&self.service) {
+            keep(node.path(), Some(node.stat()), &|| read(node));
+        }
+        for path in snapshot.denied(&self.service) {
+            keep(path, None, &|| Err(Box::new(UnreadableInstance::denied(path.clone()))));
         }
     }
 }
@@ -76,11 +56,19 @@ pub(super) fn read<P: Payload>(node: &CachedNode) -> Read<P> {
     FoundInstance::read(node.path(), node.data(), *node.stat())
 }
 
-/// Whether this is what the node says.
-fn is_of<P>(read: &Read<P>, node: &CachedNode) -> bool {
-    let stat = match read {
-        Ok(instance) => instance.stat(),
-        Err(unreadable) => &unreadable.stat,
+fn logged<P>(read: Read<P>) -> Read<P> {
+    if let Err(unreadable) = &read {
+        let UnreadableInstance { path, cause, .. } = &**unreadable;
+        tracing::warn!(%path, %cause, "service discovery: a node is no instance that can be read; it is left out");
+    }
+    read
+}
+
+/// Whether this was read from the node with this stat; it has none if it may not be read.
+fn is_of<P>(read: &Read<P>, stat: Option<&Stat>) -> bool {
+    let of = match read {
+        Ok(instance) => Some(instance.stat()),
+        Err(unreadable) => unreadable.stat.as_ref(),
     };
-    stat == node.stat()
+    of == stat
 }

@@ -18,10 +18,6 @@ impl Node {
     pub(super) fn of<P>(instance: &FoundInstance<P>) -> Self {
         Self { path: instance.path().clone(), czxid: instance.stat().czxid }
     }
-
-    pub(super) fn is<P>(&self, instance: &FoundInstance<P>) -> bool {
-        self.czxid == instance.stat().czxid && self.path == *instance.path()
-    }
 }
 
 /// The errors of instances.

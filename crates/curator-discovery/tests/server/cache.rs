@@ -1,5 +1,7 @@
 //! The instances of a service, followed; and the choice among them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use curator_discovery::client::CreateMode;
@@ -207,4 +209,67 @@ async fn an_instance_that_fails_rests_and_one_that_is_registered_again_does_not(
     let brief = ServiceProvider::new(&cache, ProviderStrategy::Random).rest_after(1, Duration::ZERO);
     brief.note_error(&cache.instances().get("a").unwrap().clone());
     assert_eq!(brief.instances().len(), 2);
+}
+
+/// As a lost session does: its replacement deletes and creates in one transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_replaced_does_not_vanish_in_between() {
+    let (client, base) = (connected().await, path("replaced"));
+    let services = discovery(&client, &base);
+    soon(services.publish(&instance("a").service_type(ServiceType::Static))).await.unwrap();
+    let cache = services.start_cache("orders").unwrap();
+    let found = soon(cache.caught_up()).await.unwrap().get("a").unwrap().clone();
+    let sticky = ServiceProvider::new(&cache, ProviderStrategy::Sticky);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let looking = std::thread::spawn({
+        let (cache, is_over) = (cache.clone(), Arc::clone(&is_over));
+        move || {
+            let mut vanished = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                vanished += usize::from(cache.instances().is_empty());
+            }
+            vanished
+        }
+    });
+    for _ in 0..500 {
+        let replace = client.transaction().delete(found.path(), None).unwrap();
+        let replace = replace.create(found.path(), found.to_json().unwrap(), CreateMode::Persistent).unwrap();
+        soon(replace.commit()).await.unwrap();
+    }
+    soon(cache.caught_up()).await.unwrap();
+    assert!(sticky.instance().is_some());
+    is_over.store(true, Ordering::Relaxed);
+    assert_eq!(looking.join().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_sticky_provider_keeps_an_instance_that_is_registered_anew() {
+    let (client, base) = (connected().await, path("sticky"));
+    let services = discovery(&client, &base);
+    for id in ["a", "b", "c", "d", "e"] {
+        soon(services.publish(&instance(id).service_type(ServiceType::Static))).await.unwrap();
+    }
+    let cache = services.start_cache("orders").unwrap();
+    soon(cache.caught_up()).await.unwrap();
+    let sticky = ServiceProvider::new(&cache, ProviderStrategy::Sticky);
+    for _ in 0..10 {
+        let kept = sticky.instance().unwrap();
+        let replace = client.transaction().delete(kept.path(), None).unwrap();
+        let replace = replace.create(kept.path(), kept.to_json().unwrap(), CreateMode::Persistent).unwrap();
+        soon(replace.commit()).await.unwrap();
+        soon(cache.caught_up()).await.unwrap();
+        assert_eq!(sticky.instance().unwrap().id, kept.id);
+    }
+}
+
+#[tokio::test]
+async fn a_cache_that_has_ended_keeps_what_it_knew() {
+    let (client, base) = (connected().await, path("ended"));
+    let _a = registered(&client, &base, "a").await;
+    let cache = discovery(&client, &base).start_cache("orders").unwrap().when_stale(WhenStale::Empty);
+    soon(cache.caught_up()).await.unwrap();
+    soon(cache.close()).await.unwrap();
+    let instances = cache.instances();
+    assert_eq!(instances.state(), CacheState::Ended);
+    assert_eq!(ids(&instances), ["a"]);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use curator_discovery::client::CreateMode;
+use curator_discovery::client::{Acl, AuthId, CreateMode, Permission};
 use curator_discovery::{DiscoveryError, InvalidInstance, ServiceInstance, ServiceType, ZookeeperInstance};
 
 use curator_test::{FaultProxy, OpCode, TestingServer};
@@ -72,7 +72,7 @@ async fn a_node_that_cannot_be_read_hides_no_other() {
     let found = soon(services.instances("orders")).await.unwrap();
     assert_eq!(ids(&found), ["a"]);
     let unreadable = &found.unreadable()[0];
-    assert_eq!((unreadable.path.name(), unreadable.stat.data_length), ("b", 7));
+    assert_eq!((unreadable.path.name(), unreadable.stat.unwrap().data_length), ("b", 7));
     let error = soon(services.instance("orders", "b")).await.unwrap_err();
     assert!(
         matches!(error, DiscoveryError::Unreadable { cause: InvalidInstance::NotAnObject { .. }, .. }),
@@ -178,4 +178,44 @@ async fn a_sequential_instance_of_java_is_found() {
     create.for_path(format!("{base}/orders/a"), json).await.unwrap();
     let found = soon(discovery(&client, &base).instances("orders")).await.unwrap();
     assert_eq!(found.get("a").unwrap().path().name(), "a0000000000");
+}
+
+#[tokio::test]
+async fn an_instance_that_may_not_be_read_hides_no_other() {
+    let (client, others, base) = (connected().await, connected().await, path("no-auth"));
+    let _a = registered(&client, &base, "a").await;
+    let acl = [Acl::new(Permission::DELETE, AuthId::anyone())];
+    others.create().with_acl(acl).for_path(format!("{base}/orders/b"), "{}").await.unwrap();
+    let services = discovery(&client, &base);
+    let cache = services.start_cache("orders").unwrap();
+    for found in [soon(services.instances("orders")).await.unwrap(), soon(cache.caught_up()).await.unwrap()] {
+        assert_eq!(ids(&found), ["a"]);
+        let [unreadable] = found.unreadable() else { panic!("{found:?}") };
+        assert_eq!((unreadable.path.name(), &unreadable.cause), ("b", &InvalidInstance::NotPermitted));
+    }
+}
+
+#[tokio::test]
+async fn a_service_may_have_more_instances_than_the_client_may_have_requests_in_flight() {
+    let (client, base) = (connected().await, path("few-requests"));
+    let services = discovery(&client, &base);
+    let static_instance = |number: usize| instance(&format!("i{number}")).service_type(ServiceType::Static);
+    for number in 0..100 {
+        services.publish(&static_instance(number)).await.unwrap();
+    }
+    let server = TestingServer::shared().await.connect_string();
+    let few = builder(&server, LONG_SESSION).max_requests_in_flight(70).connect().await.unwrap();
+    assert_eq!(soon(discovery(&few, &base).instances("orders")).await.unwrap().len(), 100);
+}
+
+#[tokio::test]
+async fn what_is_registered_is_not_published_over() {
+    let (client, others, base) = (connected().await, connected().await, path("publish-over"));
+    let _a = registered(&client, &base, "a").await;
+    let permanent = instance("a").service_type(ServiceType::Permanent);
+    let error = soon(discovery(&others, &base).publish(&permanent)).await.unwrap_err();
+    let session = client.session().await.unwrap().id();
+    assert!(matches!(error, DiscoveryError::Registered { owner, .. } if owner == session), "{error}");
+    soon(client.close()).await.unwrap();
+    soon(discovery(&others, &base).publish(&permanent)).await.unwrap();
 }

@@ -95,3 +95,16 @@ async fn a_closed_client_ends_the_registration() {
     let error = discovery(&client, &base).names().await.unwrap_err();
     assert!(matches!(error, DiscoveryError::Client(ClientError::Closed)), "{error:?}");
 }
+
+#[tokio::test]
+async fn after_an_update_that_is_refused_the_instance_is_drained() {
+    let (client, base) = (connected().await, path("refused-update"));
+    let registration = discovery(&client, &base).register(instance("a").payload("small".to_owned())).unwrap();
+    soon(registration.registered()).await.unwrap();
+    let big = registration.instance().payload("x".repeat(2 << 20));
+    soon(registration.update(big)).await.unwrap_err();
+    assert_eq!(registration.instance().payload.as_deref(), Some("small"));
+    soon(registration.drain()).await.unwrap();
+    let now = soon(discovery(&client, &base).instance("orders", "a")).await.unwrap().unwrap();
+    assert!(!now.enabled);
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use curator_client::{Error as ClientError, InvalidPath, Outcome, ZPath};
+use curator_client::{Error as ClientError, InvalidPath, Outcome, SessionEnd, ZPath};
 
 use crate::error::Error;
 
@@ -72,9 +72,9 @@ pub enum AtomicValueError {
         /// Why not.
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// Another handle has used the receipt: another process, or another value in this one. Each must have a different receipt. The next
-    /// call takes it over.
-    #[error("the receipt {receipt} is in use by another handle; it is {}known whether {path} was changed", if *is_in_doubt { "not " } else { "" })]
+    /// Another handle has used the receipt: another process, or another value in this one; each must have a different receipt. Or another
+    /// client has deleted it. The next call takes it over.
+    #[error("the receipt {receipt} was written or deleted by another client; it is {}known whether {path} was changed", if *is_in_doubt { "not " } else { "" })]
     ReceiptInUse {
         /// The node of the value.
         path: ZPath,
@@ -92,7 +92,7 @@ impl AtomicValueError {
         match self {
             Self::Client(error) => error.is_retryable(),
             Self::Lock { cause, .. } => cause.is_retryable(),
-            Self::Contended { .. } => true,
+            Self::Contended { .. } | Self::ReceiptInUse { is_in_doubt: false, .. } => true,
             _ => false,
         }
     }
@@ -101,7 +101,9 @@ impl AtomicValueError {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match self {
-            Self::Client(error) | Self::OutcomeUnknown { cause: error, .. } => matches!(error, ClientError::Closed),
+            Self::Client(error) | Self::OutcomeUnknown { cause: error, .. } => {
+                matches!(error, ClientError::Closed | ClientError::SessionEnded { end: SessionEnd::Closed, .. })
+            }
             Self::Lock { cause, .. } => cause.is_closed(),
             _ => false,
         }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use curator_client::{CuratorClient, NodePath, RecipeSupport as _, ZPath};
+use curator_client::{CuratorClient, Error as ClientError, NodePath, RecipeSupport as _, ZPath};
 use tokio::sync::Semaphore;
 
 use super::{AtomicValueError, DistributedAtomicLong, Result};
@@ -78,13 +78,18 @@ impl IdGenerator {
     ///
     /// # Errors
     ///
-    /// Those of [`DistributedAtomicLong::add`], except [`OutcomeUnknown`](crate::AtomicValueError::OutcomeUnknown): the next block is taken
-    /// instead, as often as the client's retry policy permits. Up to a block of the last ids below `i64::MAX` cannot be given.
+    /// Those of [`DistributedAtomicLong::add`]. After [`OutcomeUnknown`](crate::AtomicValueError::OutcomeUnknown) the next block is taken
+    /// instead, as often as the client's retry policy permits. Up to a block of the last ids below `i64::MAX` cannot be given. In a forked
+    /// child it fails.
     ///
     /// # Cancel safety
     ///
     /// A dropped future gives no id. If it was taking a block, that block may be skipped.
     pub async fn next(&self) -> Result<i64> {
+        // A forked child has a copy of the block.
+        if let Err(error @ ClientError::Forked) = self.counter.node.client.try_session() {
+            return Err(error.into());
+        }
         if let Some(id) = self.shared.left().next() {
             return Ok(id);
         }
@@ -106,7 +111,10 @@ impl IdGenerator {
         loop {
             match self.counter.add(i64::from(self.block)).await {
                 Ok(taken) => return Ok(taken.post_value),
-                Err(AtomicValueError::OutcomeUnknown { cause, .. }) => failures.pause(cause).await?,
+                Err(AtomicValueError::OutcomeUnknown { cause, .. }) => {
+                    let unknown = |cause| AtomicValueError::OutcomeUnknown { path: self.path().clone(), cause };
+                    failures.pause(cause).await.map_err(unknown)?;
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -263,7 +263,7 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
         }
     }
 
-    /// Changes the value to what `change` makes of it. It is called once for each attempt, and may decline by `None`.
+    /// Changes the value to what `change` makes of it. It is called for each attempt, and may decline by `None`.
     ///
     /// # Errors
     ///
@@ -293,14 +293,14 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
     where
         T: Clone,
     {
-        let value_of = |data: Option<&[u8]>| data.map_or_else(|| Ok(T::clone(&self.absent)), |data| self.decode(data));
         let change = |data: Option<&[u8]>| {
-            let encoded = self.codec.encode(&change(&value_of(data)?)?);
+            let pre_value = data.map_or_else(|| Ok(T::clone(&self.absent)), |data| self.decode(data))?;
+            let data = self.codec.encode(&change(&pre_value)?);
             // Before it is written: a codec may refuse what it has made.
-            self.decode(&encoded).map(|_| encoded)
+            let post_value = self.decode(&data)?;
+            Ok(Changed { data, values: AtomicValue { pre_value, post_value } })
         };
-        let Changed { before, after } = Box::pin(self.node.change(&change)).await?;
-        Ok(AtomicValue { pre_value: value_of(before.as_deref())?, post_value: self.decode(&after)? })
+        Box::pin(self.node.change(&change)).await
     }
 
     fn decode(&self, data: &[u8]) -> Result<T> {

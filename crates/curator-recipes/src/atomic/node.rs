@@ -24,27 +24,29 @@ pub(super) struct AtomicNode {
     pub(super) receipt: Option<Arc<Receipt>>,
 }
 
-/// The data before a change, if the node existed, and after it.
-#[derive(Debug, Clone)]
-pub(super) struct Changed {
-    pub(super) before: Option<Vec<u8>>,
-    pub(super) after: Vec<u8>,
+/// What a change makes of the node's data.
+#[derive(Clone)]
+pub(super) struct Changed<V> {
+    /// The new data.
+    pub(super) data: Vec<u8>,
+    /// What the caller gets if that is written.
+    pub(super) values: V,
 }
 
 /// Makes the new data of the present one.
-pub(super) type Change<'a> = dyn Fn(Option<&[u8]>) -> Result<Vec<u8>> + Send + Sync + 'a;
+pub(super) type Change<'a, V> = dyn Fn(Option<&[u8]>) -> Result<Changed<V>> + Send + Sync + 'a;
 
 /// One attempt.
-enum Tried {
-    Applied(Changed),
+enum Tried<V> {
+    Applied(V),
     /// Another client was first.
     Conflict,
 }
 
 /// An attempt with a receipt, whose answer may be lost.
-struct Sent {
+struct Sent<V> {
     attempt: u64,
-    changed: Changed,
+    values: V,
 }
 
 /// What is known of a node that was read.
@@ -52,14 +54,14 @@ type Read = Option<(Vec<u8>, i32)>;
 
 impl AtomicNode {
     /// Changes the node once.
-    pub(super) async fn change(&self, change: &Change<'_>) -> Result<Changed> {
+    pub(super) async fn change<V: Clone + Send>(&self, change: &Change<'_, V>) -> Result<V> {
         let _turn = match &self.receipt {
             Some(receipt) => receipt.turn().await,
             None => None,
         };
         let mut attempts = 0;
-        if let Some(changed) = self.contend(change, &mut attempts).await? {
-            return Ok(changed);
+        if let Some(values) = self.contend(change, &mut attempts).await? {
+            return Ok(values);
         }
         let Some(mutex) = &self.mutex else { return Err(self.contended(attempts)) };
         let lock = |cause| AtomicValueError::Lock { path: self.path.clone(), cause: Box::new(cause) };
@@ -76,14 +78,14 @@ impl AtomicNode {
     }
 
     /// Tries until the policy gives up.
-    async fn contend(&self, change: &Change<'_>, attempts: &mut u32) -> Result<Option<Changed>> {
+    async fn contend<V: Clone + Send>(&self, change: &Change<'_, V>, attempts: &mut u32) -> Result<Option<V>> {
         let mut contention = self.client.retrier_with(Arc::clone(&self.contention));
         let mut failures = self.client.retrier();
-        // What the attempt does that is in doubt.
+        // The last attempt with a receipt.
         let mut sent = None;
         loop {
             match self.attempt(change, *attempts > 0, &mut sent).await {
-                Ok(Tried::Applied(changed)) => return Ok(Some(changed)),
+                Ok(Tried::Applied(values)) => return Ok(Some(values)),
                 Ok(Tried::Conflict) => {
                     *attempts += 1;
                     failures.reset();
@@ -107,25 +109,29 @@ impl AtomicNode {
         cause.into()
     }
 
-    async fn attempt(&self, change: &Change<'_>, is_behind: bool, sent: &mut Option<Sent>) -> Result<Tried> {
+    async fn attempt<V: Clone + Send>(
+        &self,
+        change: &Change<'_, V>,
+        is_behind: bool,
+        sent: &mut Option<Sent<V>>,
+    ) -> Result<Tried<V>> {
         let session = self.client.session().await?;
         if let Some(receipt) = &self.receipt
             && !receipt.is_settled()
-            && let Some(changed) = self.settle(receipt, &session, sent).await?
+            && let Some(values) = self.settle(receipt, &session, sent).await?
         {
-            return Ok(Tried::Applied(changed));
+            return Ok(Tried::Applied(values));
         }
         let mut read = self.read(&session, is_behind).await?;
         let make = |read: &Read| change(read.as_ref().map(|(data, _)| &data[..]));
-        let after = match make(&read) {
+        let changed = match make(&read) {
             Err(_) if !is_behind => {
                 // Not because the server is behind.
                 read = self.read(&session, true).await?;
                 make(&read)
             }
-            after => after,
-        };
-        let changed = Changed { after: after?, before: read.as_ref().map(|(data, _)| data.clone()) };
+            changed => changed,
+        }?;
         let version = read.map(|(_, version)| version);
         if version == Some(ANY_VERSION) {
             return Err(AtomicValueError::VersionExhausted { path: self.path.clone() });
@@ -150,13 +156,13 @@ impl AtomicNode {
         }
     }
 
-    async fn write(&self, session: &Session, version: Option<i32>, changed: Changed) -> Result<Tried> {
+    async fn write<V>(&self, session: &Session, version: Option<i32>, changed: Changed<V>) -> Result<Tried<V>> {
         let written = match version {
-            Some(_) => session.set_data(&self.path, &changed.after, version).await.map(drop),
-            None => self.client.create_with_containers(session, &self.new_node(&changed.after)).await.map(drop),
+            Some(_) => session.set_data(&self.path, &changed.data, version).await.map(drop),
+            None => self.client.create_with_containers(session, &self.new_node(&changed.data)).await.map(drop),
         };
         match written {
-            Ok(()) => Ok(Tried::Applied(changed)),
+            Ok(()) => Ok(Tried::Applied(changed.values)),
             Err(error) if is_conflict(&error) => Ok(Tried::Conflict),
             Err(cause) if cause.outcome() == Outcome::Unknown => {
                 Err(AtomicValueError::OutcomeUnknown { path: self.path.clone(), cause })
@@ -165,33 +171,31 @@ impl AtomicNode {
         }
     }
 
-    async fn write_with(
+    async fn write_with<V: Clone + Send>(
         &self,
         receipt: &Receipt,
         session: &Session,
         version: Option<i32>,
-        changed: Changed,
-        sent: &mut Option<Sent>,
-    ) -> Result<Tried> {
+        changed: Changed<V>,
+        sent: &mut Option<Sent<V>>,
+    ) -> Result<Tried<V>> {
         if receipt.is_exhausted() {
             return Err(AtomicValueError::VersionExhausted { path: receipt.path.clone() });
         }
         let operation = match version {
-            Some(_) => TransactionOperation::SetData {
-                path: self.path.clone(),
-                data: changed.after.as_slice().into(),
-                version,
-            },
-            None => TransactionOperation::Create(self.new_node(&changed.after)),
+            Some(_) => {
+                TransactionOperation::SetData { path: self.path.clone(), data: changed.data.as_slice().into(), version }
+            }
+            None => TransactionOperation::Create(self.new_node(&changed.data)),
         };
         let mut are_there = false;
         loop {
             let Some((attempt, of_receipt)) = receipt.attempt(&self.client) else { return Ok(Tried::Conflict) };
-            *sent = Some(Sent { attempt, changed: changed.clone() });
+            *sent = Some(Sent { attempt, values: changed.values.clone() });
             match session.transact(vec![operation.clone(), of_receipt]).await {
                 Ok(results) => {
                     receipt.answered(results.get(OF_RECEIPT));
-                    return Ok(Tried::Applied(changed));
+                    return Ok(Tried::Applied(changed.values));
                 }
                 Err(ClientError::TransactionFailed { index, cause }) if is_conflict(&cause) => {
                     receipt.answered(None);
@@ -201,8 +205,8 @@ impl AtomicNode {
                         are_there = true;
                     } else if index == OF_RECEIPT {
                         // Another handle uses it.
-                        let changed = self.settle(receipt, session, sent).await?;
-                        return Ok(changed.map_or(Tried::Conflict, Tried::Applied));
+                        let values = self.settle(receipt, session, sent).await?;
+                        return Ok(values.map_or(Tried::Conflict, Tried::Applied));
                     } else {
                         return Ok(Tried::Conflict);
                     }
@@ -218,12 +222,17 @@ impl AtomicNode {
     }
 
     /// Finds out whether this change was applied by the attempt that is in doubt.
-    async fn settle(&self, receipt: &Receipt, session: &Session, sent: &Option<Sent>) -> Result<Option<Changed>> {
+    async fn settle<V: Clone + Send>(
+        &self,
+        receipt: &Receipt,
+        session: &Session,
+        sent: &Option<Sent<V>>,
+    ) -> Result<Option<V>> {
         match receipt.settle(&self.client, session).await? {
             Settled::Applied(attempt) => {
                 // That of a change whose future was dropped is no concern of this one.
                 let sent = sent.as_ref().filter(|sent| sent.attempt == attempt);
-                Ok(sent.map(|sent| sent.changed.clone()))
+                Ok(sent.map(|sent| sent.values.clone()))
             }
             Settled::NotApplied => Ok(None),
             Settled::InUse { is_in_doubt } => {

@@ -142,12 +142,14 @@ pub struct Snapshot {
     pub(super) is_loaded: bool,
     /// The number of the event that led here.
     pub(super) events: u64,
+    /// How often nodes were published.
+    pub(super) number: u64,
 }
 
 impl Snapshot {
     pub(super) fn empty(scope: &Arc<Scope>) -> Self {
         let (nodes, scope) = (Nodes::new_sync(), Arc::clone(scope));
-        Self { nodes, scope, state: CacheState::Loading, is_loaded: false, events: 0 }
+        Self { nodes, scope, state: CacheState::Loading, is_loaded: false, events: 0, number: 0 }
     }
 
     /// What the cache knew about a path. To look by text, use [`CuratorCache::get`](crate::CuratorCache::get).
@@ -193,10 +195,22 @@ impl Snapshot {
         self.nodes.is_empty()
     }
 
+    /// The children of a node that this client may not read, ordered by name.
+    pub fn denied(&self, parent: &ZPath) -> impl Iterator<Item = &ZPath> {
+        let denied = children(&self.nodes, parent).filter(|(_, entry)| matches!(entry, Entry::Denied));
+        denied.map(|(place, _)| place.path())
+    }
+
     /// Whether the cache was up to date.
     #[must_use]
     pub fn state(&self) -> CacheState {
         self.state
+    }
+
+    /// Counts the changes of the nodes: snapshots of one cache with the same number have the same nodes.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
     }
 }
 

@@ -1,9 +1,13 @@
 //! Values and numbers that many clients change, when answers are lost, connections are cut, and sessions end.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Outcome, RetryForever, RetryNTimes};
-use curator_recipes::{AtomicValueError, DistributedAtomicLong, DistributedAtomicValue, IdGenerator, SharedCount};
+use curator_recipes::{
+    AtomicValueError, BigEndian, CodecError, DistributedAtomicLong, DistributedAtomicValue, IdGenerator, SharedCount,
+    ValueCodec,
+};
 use curator_test::{FaultProxy, OpCode};
 
 use crate::support::{
@@ -155,7 +159,7 @@ async fn a_restarted_process_takes_its_receipt_over_and_two_at_once_are_told() {
     assert_eq!(second.increment().await.unwrap().post_value, 2);
     let error = first.increment().await.unwrap_err();
     assert!(matches!(&error, AtomicValueError::ReceiptInUse { is_in_doubt: false, .. }), "{error}");
-    assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, false));
+    assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
     // It knows of the other one's changes now.
     assert_eq!(first.increment().await.unwrap().post_value, 3);
     let (data, _) = one.get_data(receipt(&path)).await.unwrap();
@@ -332,4 +336,26 @@ async fn no_id_is_given_twice_after_a_lost_answer() {
         given.push(soon(ids.next()).await.unwrap());
     }
     assert!(given.is_sorted_by(|one, next| one < next), "{given:?}");
+}
+
+/// As one that asks a schema registry, which is away for a moment.
+struct FailsAfter(AtomicU32);
+
+impl ValueCodec<i64> for FailsAfter {
+    fn encode(&self, value: &i64) -> Vec<u8> {
+        BigEndian.encode(value)
+    }
+
+    fn decode(&self, data: &[u8]) -> Result<i64, CodecError> {
+        if self.0.fetch_add(1, Ordering::Relaxed) > 0 { Err("away".into()) } else { BigEndian.decode(data) }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_decoded_after_the_write() {
+    let (client, path) = (client().await, path("late-codec"));
+    let number = DistributedAtomicValue::with_codec(&client, &path, FailsAfter(AtomicU32::new(0)), 0).unwrap();
+    let changed = number.update(|value| Some(value + 1)).await.unwrap();
+    assert_eq!((changed.pre_value, changed.post_value), (0, 1));
+    assert_eq!(DistributedAtomicLong::new(&client, &path).unwrap().get().await.unwrap(), 1);
 }

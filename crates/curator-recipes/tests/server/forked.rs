@@ -6,8 +6,8 @@ use curator_recipes::client::{
     ConnectionState, CreateMode, CuratorClient, Error as ClientError, Outcome, SessionEnd, WatchEvent,
 };
 use curator_recipes::{
-    Config, ConfigError, Error, GroupMember, InterProcessSemaphoreV2, LeaderLatch, LeaderObserver, LossReason,
-    PersistentNode, PersistentNodeError,
+    AtomicValueError, Config, ConfigError, Error, GroupMember, IdGenerator, InterProcessSemaphoreV2, LeaderLatch,
+    LeaderObserver, LossReason, PersistentNode, PersistentNodeError,
 };
 use curator_test::OpCode;
 use tokio::runtime::{Builder, Runtime};
@@ -228,5 +228,20 @@ fn a_forked_child_has_no_node_and_no_group() {
             soon(member.close()).await.unwrap();
             soon(node.close()).await.unwrap();
         });
+    });
+}
+
+#[test]
+fn a_forked_child_gives_no_ids() {
+    alone("forked::a_forked_child_gives_no_ids", || {
+        let (home, path) = (runtime(), path("forked-ids"));
+        let client = home.block_on(client());
+        let ids = IdGenerator::new(&client, &path, 100).unwrap();
+        assert_eq!(home.block_on(ids.next()).unwrap(), 0);
+        in_forked_child(|| {
+            let given = client.block_on(ids.next());
+            assert!(matches!(given, Err(AtomicValueError::Client(ClientError::Forked))), "{given:?}");
+        });
+        assert_eq!(home.block_on(ids.next()).unwrap(), 1);
     });
 }
