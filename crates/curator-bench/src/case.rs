@@ -134,7 +134,7 @@ fn caches(quick: bool) -> Vec<Case> {
 fn counters(processes: usize) -> impl Iterator<Item = Case> {
     [Lock::Counter, Lock::Receipt].into_iter().flat_map(move |lock| {
         let play = Play { sessions: 1, ..Play::new(Act::Increment, lock, "") };
-        let many = format!("increment-{lock}-processes-{processes}");
+        let many = format!("increment-{lock}-{processes}");
         [(format!("increment-{lock}"), 1), (many, processes)].map(|(name, processes)| Case {
             name,
             processes,
@@ -241,7 +241,7 @@ impl Case {
                 let how = if *lock == Lock::Receipt { ", each exactly once" } else { "" };
                 let who =
                     if self.processes > 1 { format!("{} processes", self.processes) } else { "one task".to_owned() };
-                format!("{who} increment one counter{how}")
+                format!("increments of one counter by {who}{how}")
             }
             Act::Register => format!("{nodes} instances of a service are registered"),
             Act::Find => format!("a cache of a service finds {nodes} instances"),

@@ -65,7 +65,7 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
         assert!(each[0] == each[2] && each[1] == each[2], "{case}: {counts}");
     }
     // Processes are in each other's way, so they try again.
-    let counts = &of(&document, "increment-counter-processes-4", "ours")["counts"];
+    let counts = &of(&document, "increment-counter-4", "ours")["counts"];
     assert!(counts["requests"]["SetData"].as_u64() >= counts["operations"].as_u64(), "{counts}");
     assert_eq!(counts["round_trips"], Value::Null, "{counts}");
 

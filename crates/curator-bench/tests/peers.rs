@@ -45,7 +45,7 @@ fn load(document: &Value, peer: &str) -> u64 {
 }
 
 /// What those with a counter can.
-const COUNTERS: [&str; 2] = ["increment-counter", "increment-counter-processes-4"];
+const COUNTERS: [&str; 2] = ["increment-counter", "increment-counter-4"];
 
 #[test]
 fn curators_counter_and_discovery_are_played_with_curator() {
