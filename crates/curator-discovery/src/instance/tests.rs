@@ -122,7 +122,8 @@ fn what_is_no_instance_is_an_error_that_names_the_field() {
 #[test]
 fn the_uri_is_built_by_the_pattern() {
     assert_eq!(instance().uri().unwrap().unwrap(), "http://10.0.0.7:8080");
-    let secure = instance().ssl_port(8443).uri_spec("{scheme}://{ address }:{ssl-port}/{name}/{id}?{service-type}{[}{]}{");
+    let secure =
+        instance().ssl_port(8443).uri_spec("{scheme}://{ address }:{ssl-port}/{name}/{id}?{service-type}{[}{]}{");
     assert_eq!(secure.uri().unwrap().unwrap(), format!("https://10.0.0.7:8443/orders/{ID}?dynamic{{}}{{"));
     assert_eq!(instance().uri_spec("{registration-time-utc}").uri().unwrap().unwrap(), "1700000000123");
     assert_eq!(ServiceInstance::new("orders").uri(), Ok(None));

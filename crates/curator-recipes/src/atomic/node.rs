@@ -8,7 +8,7 @@ use curator_client::{
 };
 
 use super::error::AtomicValueError;
-use super::receipt::{ANY_VERSION, Receipt, Settled, is_conflict};
+use super::receipt::{ANY_VERSION, Receipt, Settlement, is_conflict};
 use crate::lock::InterProcessMutex;
 
 type Result<T> = std::result::Result<T, AtomicValueError>;
@@ -229,13 +229,13 @@ impl AtomicNode {
         sent: &Option<Sent<V>>,
     ) -> Result<Option<V>> {
         match receipt.settle(&self.client, session).await? {
-            Settled::Applied(attempt) => {
+            Settlement::Applied(attempt) => {
                 // That of a change whose future was dropped is no concern of this one.
                 let sent = sent.as_ref().filter(|sent| sent.attempt == attempt);
                 Ok(sent.map(|sent| sent.values.clone()))
             }
-            Settled::NotApplied => Ok(None),
-            Settled::InUse { is_in_doubt } => {
+            Settlement::NotApplied => Ok(None),
+            Settlement::InUse { is_in_doubt } => {
                 let (path, receipt) = (self.path.clone(), receipt.path.clone());
                 Err(AtomicValueError::ReceiptInUse { path, receipt, is_in_doubt: is_in_doubt && sent.is_some() })
             }

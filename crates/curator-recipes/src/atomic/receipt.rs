@@ -52,10 +52,10 @@ struct Content {
 
 /// What came of the attempt that was in doubt, if one was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Settled {
+pub(super) enum Settlement {
     /// This attempt was applied.
     Applied(u64),
-    /// Nothing was applied that is not known, and nothing can be later.
+    /// No attempt was applied, and none can be applied later.
     NotApplied,
     /// Another handle has written to the receipt since it was read last.
     InUse {
@@ -119,7 +119,7 @@ impl Receipt {
     }
 
     /// Reads it, behind all that was written before. If an attempt was not applied, sees to it that it cannot be applied later.
-    pub(super) async fn settle(&self, client: &CuratorClient, session: &Session) -> Result<Settled> {
+    pub(super) async fn settle(&self, client: &CuratorClient, session: &Session) -> Result<Settlement> {
         loop {
             let (synced, read) = session.pipelined(|| (session.sync(&self.path), session.get_data(&self.path)));
             synced.await?;
@@ -147,7 +147,7 @@ impl Receipt {
     }
 
     /// What a read says. `None` if an attempt is in doubt and was not applied: it may be later.
-    fn take(&self, found: Option<(&[u8], &Stat)>) -> Option<Settled> {
+    fn take(&self, found: Option<(&[u8], &Stat)>) -> Option<Settlement> {
         let text = found.map(|(data, _)| String::from_utf8_lossy(data)).unwrap_or_default();
         let mut words = text.split(' ');
         let number = words.next().and_then(|number| number.parse().ok()).unwrap_or_default();
@@ -158,14 +158,14 @@ impl Receipt {
         let before = known.state;
         let settled = match before {
             State::InDoubt(content, _) if content == now => return None,
-            State::InDoubt(_, ours) if is_ours && attempt == Some(ours) => Settled::Applied(ours),
+            State::InDoubt(_, ours) if is_ours && attempt == Some(ours) => Settlement::Applied(ours),
             // Written to end the doubt, though its answer may have been lost.
-            State::InDoubt(..) if is_ours => Settled::NotApplied,
-            State::InDoubt(..) => Settled::InUse { is_in_doubt: true },
+            State::InDoubt(..) if is_ours => Settlement::NotApplied,
+            State::InDoubt(..) => Settlement::InUse { is_in_doubt: true },
             // Other handles that have used it before this one do not matter.
-            State::Unread => Settled::NotApplied,
-            State::Settled(content) if content == now => Settled::NotApplied,
-            State::Settled(_) => Settled::InUse { is_in_doubt: false },
+            State::Unread => Settlement::NotApplied,
+            State::Settled(content) if content == now => Settlement::NotApplied,
+            State::Settled(_) => Settlement::InUse { is_in_doubt: false },
         };
         known.state = State::Settled(now);
         Some(settled)
@@ -234,18 +234,18 @@ mod tests {
     async fn a_lost_answer_is_found_by_the_number_of_the_attempt() {
         let (client, receipt) = receipt();
         assert!(!receipt.is_settled() && receipt.attempt(&client).is_none());
-        assert_eq!(receipt.take(None), Some(Settled::NotApplied));
+        assert_eq!(receipt.take(None), Some(Settlement::NotApplied));
         let (attempt, operation) = receipt.attempt(&client).unwrap();
         let (written, version) = data(operation);
         assert!(version.is_none() && written.starts_with("1 ") && written.ends_with(" 1"), "{written}");
         assert!(receipt.is_in_doubt() && !receipt.is_settled());
-        assert_eq!(receipt.take(Some((written.as_bytes(), &stat(0)))), Some(Settled::Applied(attempt)));
+        assert_eq!(receipt.take(Some((written.as_bytes(), &stat(0)))), Some(Settlement::Applied(attempt)));
         let (_, operation) = receipt.attempt(&client).unwrap();
         let (written, version) = data(operation);
         assert!(version == Some(0) && written.starts_with("2 ") && written.ends_with(" 2"), "{written}");
         receipt.answered(Some(&TransactionResult::DataSet(stat(1))));
         // The same state again says nothing.
-        assert_eq!(receipt.take(Some((written.as_bytes(), &stat(1)))), Some(Settled::NotApplied));
+        assert_eq!(receipt.take(Some((written.as_bytes(), &stat(1)))), Some(Settlement::NotApplied));
     }
 
     #[tokio::test]
@@ -258,21 +258,21 @@ mod tests {
         let (fence, version) = data(receipt.fence(&client).unwrap());
         assert!(version.is_none() && fence.starts_with("0 ") && fence.ends_with(" 2"), "both expect the same: {fence}");
         // Whichever was first is there.
-        assert_eq!(receipt.take(Some((applied_late.as_bytes(), &stat(0)))), Some(Settled::Applied(late)));
+        assert_eq!(receipt.take(Some((applied_late.as_bytes(), &stat(0)))), Some(Settlement::Applied(late)));
         let (_, operation) = receipt.attempt(&client).unwrap();
         drop(operation);
         let (fence, _) = data(receipt.fence(&client).unwrap());
-        assert_eq!(receipt.take(Some((fence.as_bytes(), &stat(1)))), Some(Settled::NotApplied));
+        assert_eq!(receipt.take(Some((fence.as_bytes(), &stat(1)))), Some(Settlement::NotApplied));
         assert!(data(receipt.attempt(&client).unwrap().1).0.starts_with("2 "), "one was applied");
     }
 
     #[tokio::test]
     async fn a_receipt_of_the_last_run_is_taken_over_and_one_in_use_is_reported() {
         let (client, receipt) = receipt();
-        assert_eq!(receipt.take(Some((b"7 another 3", &stat(9)))), Some(Settled::NotApplied));
+        assert_eq!(receipt.take(Some((b"7 another 3", &stat(9)))), Some(Settlement::NotApplied));
         let (written, version) = data(receipt.attempt(&client).unwrap().1);
         assert!(version == Some(9) && written.starts_with("8 "));
-        let in_use = |is_in_doubt| Some(Settled::InUse { is_in_doubt });
+        let in_use = |is_in_doubt| Some(Settlement::InUse { is_in_doubt });
         assert_eq!(receipt.take(Some((b"8 another 4", &stat(10)))), in_use(true));
         assert_eq!(receipt.take(Some((b"9 another 5", &stat(11)))), in_use(false));
         let (written, version) = data(receipt.attempt(&client).unwrap().1);

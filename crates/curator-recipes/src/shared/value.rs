@@ -50,7 +50,7 @@ pub(super) type Result<T> = std::result::Result<T, SharedValueError>;
 /// # Caveats
 ///
 /// Like all reads of ZooKeeper, a read can be older than what another client has written: call [`CuratorClient::sync`]
-/// before it where that matters. Versions start over when someone deletes the node, so a `compare_and_set` across a deletion
+/// before it where that matters. Versions start over when another client deletes the node, so a `compare_and_set` across a deletion
 /// can replace a different value that happens to have the same version.
 ///
 /// Unlike Curator's, it has no `start`, and keeps no copy up to date in the background: each call asks the server. What a
@@ -161,7 +161,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// # Errors
     ///
     /// Those of the client when its retry policy gives up. As with [`CuratorClient::set_data`] without a version, a call
-    /// with an unknown outcome is tried again, and can overwrite what someone else has set since the first try.
+    /// with an unknown outcome is tried again, and can overwrite what another client has set since the first try.
     ///
     /// # Cancel safety
     ///
@@ -175,7 +175,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
                 set => return set.map(drop),
             }
             match self.create(&session, data).await {
-                // Someone else was first, with another value.
+                // Another client was first, with another value.
                 Err(curator_client::Error::NodeExists { .. }) => session.set_data(path, data, None).await.map(drop),
                 created => created.map(drop),
             }
@@ -191,7 +191,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// # Errors
     ///
     /// Those of the client. An unknown outcome is [`Ambiguous`](curator_client::Error::Ambiguous) and is not retried, as the
-    /// second try could not tell our own change from someone else's: read the value. [`Invalid`](SharedValueError::Invalid) when the version
+    /// second try could not tell our own change from another client's: read the value. [`Invalid`](SharedValueError::Invalid) when the version
     /// is -1, after 2^32 - 1 writes: servers take that for any version.
     ///
     /// # Cancel safety
@@ -234,7 +234,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// Creates the node with the seed, if it does not exist. Retries nothing.
     pub(super) async fn create_with_seed(&self, session: &Session) -> curator_client::Result<()> {
         match self.create(session, &self.inner.codec.encode(&self.inner.seed)).await {
-            // Created by someone else, or by an earlier try of ours whose answer was lost.
+            // Created by another client, or by an earlier try of ours whose answer was lost.
             Ok(_) | Err(curator_client::Error::NodeExists { .. }) => Ok(()),
             Err(error) => Err(error),
         }

@@ -160,7 +160,7 @@ async fn many_clients_count_together() {
 
 /// Another client writes between each read and each write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_never_first_gives_up_or_asks_for_the_mutex() {
+async fn a_client_that_is_never_first_gives_up_or_asks_for_the_mutex() {
     let (proxy, client) = behind_proxy().await;
     let (path, other) = (path("atomic/contended"), crate::support::client().await);
     let number = long(&client, &path).with_retry_policy(never_again());
@@ -196,7 +196,7 @@ async fn who_is_never_first_gives_up_or_asks_for_the_mutex() {
 
 /// Those in their first attempts do not ask for the mutex.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_the_mutex_can_still_be_late_and_leaves_it() {
+async fn a_client_that_has_the_mutex_can_still_be_late_and_leaves_it() {
     let (client, other, path) = (client().await, client().await, path("atomic/late"));
     let (number, rival) = (long(&client, &path), long(&other, &path));
     let number = number.with_retry_policy(never_again()).promoted_to_lock(format!("{path}-lock")).unwrap();

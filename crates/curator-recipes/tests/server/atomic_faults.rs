@@ -247,7 +247,7 @@ async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
 }
 
 #[tokio::test]
-async fn who_gives_up_in_doubt_says_so() {
+async fn a_client_that_gives_up_in_doubt_says_so() {
     let once_more = RetryNTimes::new(1, Duration::from_millis(20)).unwrap();
     let (proxy, client) =
         behind_proxy_with(|builder| builder.connection_timeout(Duration::from_millis(300)).retry_policy(once_more))
