@@ -19,7 +19,7 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
     let cases = [
         "--cases",
         "cycle-floor,cycle-mutex,cycle-semaphore-mutex,cycle-multi,reentry-mutex,distinct,handover,readers,crowd,\
-         reconnect,cache,increment,register,find",
+         reconnect,cache,increment-counter,increment-counter-4,increment-receipt,register,find",
     ];
     let files = ["--json", &json, "--markdown", &markdown, "--svg", &svg];
     let (is_done, text) = bench(PEER, &[&["--quick", "--seconds", "0.15"][..], &cases, &files].concat());
@@ -35,7 +35,7 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
         assert_eq!((&ours["note"], &ours["counts_note"]), (&Value::Null, &Value::Null), "{case:#}");
         measured += 1;
     }
-    assert!(measured >= 21, "{measured}");
+    assert!(measured >= 20, "{measured}");
 
     // Counted, not timed: exact on any machine.
     let counts = &of(&document, "cycle-mutex", "ours")["counts"];
