@@ -20,7 +20,7 @@ use crate::payload::Payload;
 
 /// The services that are there, for a load balancer; made by [`ServiceCache::discover`].
 ///
-/// It implements [`tower::discover::Discover`], as every stream of [`Change`]s does. The key is the name of the instance's node, which
+/// It implements `tower::discover::Discover`, as every stream of [`Change`]s does. The key is the name of the instance's node, which
 /// is its id.
 ///
 /// # Guarantees
@@ -31,6 +31,9 @@ use crate::payload::Payload;
 /// - While the cache is stale, [`WhenStale`](crate::WhenStale) says whether all are removed.
 ///
 /// It ends with the cache, and removes none then.
+///
+/// A tonic channel has a type of its own for changes: [the page on discovery](https://github.com/curator-rs/curator-rs/blob/main/docs/discovery.md#load-balancers)
+/// shows how to feed it.
 #[must_use = "nothing is yielded before the stream is polled"]
 pub struct ServiceDiscover<S> {
     changes: Pin<Box<dyn Stream<Item = Item<S>> + Send>>,

@@ -34,8 +34,8 @@ type Result<T> = std::result::Result<T, DiscoveryError>;
 ///
 /// A dead process stays registered until its session ends on the servers: set the client's session timeout accordingly.
 ///
-/// On shutdown: [drain](Self::drain), finish the requests, [deregister](Self::deregister), close the client. When the last clone is
-/// dropped, the node is deleted in the background.
+/// On shutdown: [drain](Self::drain), with a limit; serve on for a second or two, until clients know; [deregister](Self::deregister);
+/// finish the last requests; close the client. When the last clone is dropped, the node is deleted in the background.
 #[must_use = "the instance is registered as long as the handle lives"]
 pub struct Registration<P = RawJson> {
     node: PersistentNode,
@@ -146,6 +146,8 @@ impl<P: Payload> Registration<P> {
 
     /// Takes the instance out of service, without deregistering it: it is no longer [enabled](ServiceInstance::enabled), so that clients
     /// send it no new requests. [`update`](Self::update) with an enabled one puts it back.
+    ///
+    /// During an outage it waits. On shutdown, put `tokio::time::timeout` around it, and go on whatever comes of it.
     ///
     /// Curator's providers, and those here, leave it out; a Java program that queries or caches instances has to look.
     ///

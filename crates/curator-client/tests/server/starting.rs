@@ -27,7 +27,7 @@ async fn a_connect_waits_for_its_ensemble_as_long_as_the_policy_says() {
     until(async || patient.asked.lock().unwrap().len() >= 10).await;
     server.restart().await.unwrap();
     let client = soon(connecting).await.unwrap().unwrap();
-    assert_eq!(client.connection_state(), Connected);
+    // With so short a timeout, its connection may be in doubt again by now.
     assert_eq!(client.session().await.unwrap().epoch(), 1);
     client.get_data("/").await.unwrap();
 }
