@@ -92,12 +92,12 @@ async fn a_cache_says_what_it_is_told(peer: Peer) {
 }
 
 #[tokio::test]
-async fn a_cache_of_kazoo_says_what_it_is_told() {
+async fn a_cache_with_kazoo_says_what_it_is_told() {
     a_cache_says_what_it_is_told(Peer::KazooCaches).await;
 }
 
 #[tokio::test]
-async fn a_cache_of_curator_says_what_it_is_told() {
+async fn a_cache_with_curator_says_what_it_is_told() {
     a_cache_says_what_it_is_told(Peer::CuratorCaches).await;
 }
 
@@ -166,7 +166,7 @@ async fn a_worker_with_curator_that_loses_its_session_goes_on_in_the_next() {
 
 /// At a reconnect it deletes and creates its node, though its session lives.
 #[tokio::test]
-async fn an_instance_of_curator_vanishes_at_a_reconnect_and_one_of_ours_does_not() {
+async fn an_instance_with_curator_vanishes_at_a_reconnect_and_one_of_ours_does_not() {
     let server = TestingServer::start().await.unwrap();
     let proxies = [0, 1].map(|_| FaultProxy::start(server.address()).unwrap());
     let run = Run::start().await;

@@ -231,4 +231,17 @@ pub(crate) mod tests {
                 && !names_kerberos(&words("--test real kerberos"))
         );
     }
+
+    /// One with another name would never run.
+    #[test]
+    fn each_test_with_a_peer_has_its_client_in_its_name() {
+        for program in ["crates/curator-bench/tests/peers.rs", "crates/curator-jepsen/tests/peers.rs"] {
+            let text = std::fs::read_to_string(crate::workspace().join(program)).unwrap();
+            let names = text.split("test]\n").skip(1).filter_map(|test| test.split("fn ").nth(1)?.split('(').next());
+            let filters = filters(Needs::Peers, &Client::ALL);
+            let unselected: Vec<_> =
+                names.filter(|name| !filters.iter().any(|filter| name.contains(filter.as_str()))).collect();
+            assert_eq!(unselected, [""; 0], "{program}");
+        }
+    }
 }
