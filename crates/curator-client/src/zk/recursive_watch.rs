@@ -121,7 +121,7 @@ struct Unwanted {
     watchers: Vec<(PersistentWatcher, SessionTask)>,
     /// Requests that set watches, whose callers do not wait for the answers, and their connections.
     requested: Vec<(Answer, SessionTask)>,
-    /// The session is over: what is kept, its connection keeps.
+    /// The session is over: nothing is kept here any more.
     is_over: bool,
 }
 
@@ -140,14 +140,15 @@ impl Removals {
     }
 
     /// The session is over. Its connection may still have to close it, perhaps with a request in flight that sets a watch, so
-    /// nothing is removed any more: what is unwanted lasts as long as the connection, and so do its watches on the server.
+    /// nothing is removed any more: unwanted watchers last as long as the connection. Unanswered requests do not: each has a handle
+    /// to the client, and the last such handle closes the session.
     pub(crate) fn abandon(&self) {
         let mut unwanted = self.unwanted();
         let Unwanted { watchers, requested, .. } =
             std::mem::replace(&mut *unwanted, Unwanted { is_over: true, ..Unwanted::default() });
         drop(unwanted);
         watchers.into_iter().for_each(|(watcher, task)| task.drop_afterwards(watcher));
-        requested.into_iter().for_each(|(answer, task)| task.drop_afterwards(answer));
+        drop(requested);
     }
 
     /// Ends the connections over which a watch was requested whose caller does not wait for the answer: its events would find the
@@ -159,24 +160,25 @@ impl Removals {
     }
 
     fn add(&self, watcher: PersistentWatcher, task: SessionTask) {
-        self.keep(watcher, task, |unwanted| &mut unwanted.watchers);
-        self.remove();
+        match self.keep(watcher, task, |unwanted| &mut unwanted.watchers) {
+            None => self.remove(),
+            Some((watcher, task)) => task.drop_afterwards(watcher),
+        }
     }
 
-    /// Keeps what the session still has to deal with, or has the connection keep it if the session is over.
-    fn keep<T: Send + 'static>(
+    /// Keeps what the session still has to deal with. Returns it if the session is over.
+    fn keep<T>(
         &self,
         what: T,
         task: SessionTask,
         place: impl FnOnce(&mut Unwanted) -> &mut Vec<(T, SessionTask)>,
-    ) {
+    ) -> Option<(T, SessionTask)> {
         let mut unwanted = self.unwanted();
         if unwanted.is_over {
-            drop(unwanted);
-            task.drop_afterwards(what);
-        } else {
-            place(&mut unwanted).push((what, task));
+            return Some((what, task));
         }
+        place(&mut unwanted).push((what, task));
+        None
     }
 
     /// Removes the unwanted watches, unless a watch is still being set: then they are removed after that. Those that join them
@@ -262,10 +264,8 @@ impl Future for Requested {
 
 impl Drop for Requested {
     fn drop(&mut self) {
-        let Some(answer) = self.answer.take() else { return };
-        match self.removals.upgrade() {
-            Some(removals) => removals.keep(answer, self.task.clone(), |unwanted| &mut unwanted.requested),
-            None => self.task.drop_afterwards(answer),
+        if let (Some(answer), Some(removals)) = (self.answer.take(), self.removals.upgrade()) {
+            drop(removals.keep(answer, self.task.clone(), |unwanted| &mut unwanted.requested));
         }
     }
 }

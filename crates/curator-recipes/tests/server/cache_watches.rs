@@ -216,6 +216,8 @@ async fn a_client_that_closes_while_a_watch_is_set_removes_none() {
     proxy.release_held();
     soon(closed).await.unwrap().unwrap();
     assert_eq!(requests_of(&proxy, OpCode::RemoveWatches), 0);
+    // Each of the two sessions is closed over the connection that it has.
+    assert_eq!((requests_of(&proxy, OpCode::CloseSession), proxy.handshakes()), (2, 2));
     no_watch_is_left(&server).await;
     until(async || server.sessions().await.unwrap().is_empty()).await;
 }
