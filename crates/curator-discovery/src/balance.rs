@@ -60,7 +60,7 @@ impl<P: Payload + PartialEq> ServiceCache<P> {
         S: Send + 'static,
         F: FnMut(&FoundInstance<P>) -> Option<S> + Send + 'static,
     {
-        let (events, states) = (self.wakes(), self.state());
+        let (events, states) = (self.cache.events(), self.state());
         let feed =
             Feed { cache: self.clone(), events, states, make, offered: BTreeMap::new(), changes: VecDeque::new() };
         ServiceDiscover { changes: Box::pin(stream::unfold(feed, Feed::next).map(Ok)) }

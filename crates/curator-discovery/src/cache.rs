@@ -5,8 +5,6 @@ mod view;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-#[cfg(feature = "tower")]
-use curator_recipes::CacheEvents;
 use curator_recipes::client::{CuratorClient, ZPath};
 use curator_recipes::{CacheError, CacheState, CuratorCache, Snapshot};
 use tokio::sync::watch;
@@ -52,22 +50,16 @@ pub enum WhenStale {
 /// Clones are handles to one cache. It ends with [`close`](Self::close), with the client, or when no handle, provider or stream of it is
 /// left.
 pub struct ServiceCache<P = RawJson> {
-    cache: CuratorCache,
-    states: watch::Receiver<CacheState>,
+    pub(crate) cache: CuratorCache,
     when_stale: WhenStale,
     view: Arc<Mutex<View<P>>>,
 }
 
-debug_line!(ServiceCache, |cache| path: cache.cache.path(), state: *cache.states.borrow(), when_stale: cache.when_stale);
+debug_line!(ServiceCache, |cache| path: cache.cache.path(), state: *cache.cache.state().borrow(), when_stale: cache.when_stale);
 
 impl<P> Clone for ServiceCache<P> {
     fn clone(&self) -> Self {
-        Self {
-            cache: self.cache.clone(),
-            states: self.states.clone(),
-            when_stale: self.when_stale,
-            view: Arc::clone(&self.view),
-        }
+        Self { cache: self.cache.clone(), when_stale: self.when_stale, view: Arc::clone(&self.view) }
     }
 }
 
@@ -75,7 +67,7 @@ impl<P: Payload> ServiceCache<P> {
     pub(crate) fn start(client: &CuratorClient, service: ZPath) -> Result<Self> {
         let cache = CuratorCache::builder(client, service)?.max_depth(1).start()?;
         let view = View::new(cache.path());
-        Ok(Self { states: cache.state(), cache, when_stale: WhenStale::Keep, view: Arc::new(Mutex::new(view)) })
+        Ok(Self { cache, when_stale: WhenStale::Keep, view: Arc::new(Mutex::new(view)) })
     }
 
     /// A handle to the same cache that has these instances while it is [stale](CacheState::Stale). Defaults to
@@ -134,7 +126,7 @@ impl<P: Payload> ServiceCache<P> {
     /// Whether the instances are up to date, since when they are not, and the changes of that. See [`CuratorCache::state`].
     #[must_use]
     pub fn state(&self) -> watch::Receiver<CacheState> {
-        self.states.clone()
+        self.cache.state()
     }
 
     /// Why the instances are not up to date; `None` while they are. See [`CuratorCache::last_error`].
@@ -147,12 +139,6 @@ impl<P: Payload> ServiceCache<P> {
     /// concern it.
     pub fn events(&self) -> ServiceEvents<P> {
         ServiceEvents::new(self.cache.path(), self.cache.events())
-    }
-
-    /// A stream that yields when the instances may have changed.
-    #[cfg(feature = "tower")]
-    pub(crate) fn wakes(&self) -> CacheEvents {
-        self.cache.events()
     }
 
     /// Ends the cache for all handles. What is known stays readable. Closing again is harmless.

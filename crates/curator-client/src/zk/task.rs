@@ -82,8 +82,8 @@ impl SessionTask {
             process: Process::current(),
         });
         let work = InProcess::new(work);
-        let (shared_with, afterwards) = (Arc::clone(&shared), Afterwards(Arc::clone(&shared)));
-        let running = InPlace::new(Box::pin(Running { shared: shared_with, work, state, afterwards }));
+        let _afterwards = Afterwards(Arc::clone(&shared));
+        let running = InPlace::new(Box::pin(Running { shared: Arc::clone(&shared), work, state, _afterwards }));
         Self { shared, running }
     }
 
@@ -115,7 +115,7 @@ impl SessionTask {
         self.abort(LinkEnd::Lost);
     }
 
-    /// Drops `what` when the work of the connection has ended and cannot hear of it any more.
+    /// Drops `what` after the work of the connection, so that the crate does not act on the drop.
     pub(super) fn drop_afterwards(&self, what: impl Send + 'static) {
         let mut afterwards = self.shared.afterwards();
         match &mut *afterwards {
@@ -192,9 +192,8 @@ struct Running<S> {
     work: InProcess<dyn Future<Output = ()> + Send>,
     /// What the crate reports about its connection.
     state: S,
-    /// Dropped last.
-    #[expect(dead_code, reason = "its drop is what it is for")]
-    afterwards: Afterwards,
+    /// Dropped last, as it stands last.
+    _afterwards: Afterwards,
 }
 
 /// Drops what has to be dropped after the work.
