@@ -123,7 +123,7 @@ pub enum CacheState {
     Current,
     /// It was current until then: there has been no confirmed connection since, or what has changed meanwhile is being read.
     Stale {
-        /// When the client noticed it: at most about a sixth of the session timeout after the last answer.
+        /// When the client noticed it: at most about a third of the session timeout after the last answer.
         since: Instant,
     },
     /// It was closed, has failed, or its client has ended.
