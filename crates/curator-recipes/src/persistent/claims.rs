@@ -97,15 +97,18 @@ impl Claims {
         }
     }
 
-    /// The node is ours.
-    pub(super) fn confirm(&mut self, node: Node) {
+    /// The node is ours, unless another persistent node of this client has claimed it first. Returns whether it is.
+    pub(super) fn confirm(&mut self, node: Node) -> bool {
         if self.confirmed != Some(node) {
-            self.abandon();
-            self.in_client.lock().insert(node.czxid);
+            if !self.in_client.lock().insert(node.czxid) {
+                return false;
+            }
+            self.forget();
             self.confirmed = Some(node);
         }
         self.adopting = None;
         self.doubts.clear();
+        true
     }
 
     /// The node is about to be taken over.
@@ -139,7 +142,7 @@ impl Claims {
     }
 
     /// Forgets the node that is ours, or that is being taken over, and returns it.
-    pub(super) fn abandon(&mut self) -> Option<Node> {
+    pub(super) fn forget(&mut self) -> Option<Node> {
         let confirmed = self.confirmed.take();
         if let Some(node) = confirmed {
             self.in_client.lock().remove(&node.czxid);
@@ -150,7 +153,7 @@ impl Claims {
 
 impl Drop for Claims {
     fn drop(&mut self) {
-        self.abandon();
+        self.forget();
     }
 }
 
@@ -211,9 +214,12 @@ mod tests {
         let mut first = claims(Recognition::Ephemeral, &in_client);
         let mut second = claims(Recognition::Ephemeral, &in_client);
         second.doubt(SESSION);
-        first.confirm(node);
+        // Both may have looked before one of them claims it.
+        assert_eq!(second.owner(node, SESSION), Owner::Ours);
+        assert!(first.confirm(node) && first.confirm(node) && !second.confirm(node));
+        assert!(second.is_in_doubt());
         assert_eq!(second.owner(node, SESSION), Owner::Foreign(SESSION));
-        assert_eq!(first.abandon(), Some(node));
+        assert_eq!(first.forget(), Some(node));
         assert_eq!(second.owner(node, SESSION), Owner::Ours);
         first.confirm(node);
         first.confirm(Node { czxid: 2, session: SESSION });
@@ -248,14 +254,14 @@ mod tests {
         claims.confirm(old);
         claims.adopt(node);
         assert_eq!(claims.owner(node, SESSION), Owner::Adoptable);
-        assert_eq!(claims.abandon(), Some(node));
-        assert_eq!(claims.abandon(), None);
+        assert_eq!(claims.forget(), Some(node));
+        assert_eq!(claims.forget(), None);
         claims.adopt(node);
         claims.was_not_adopted();
-        assert_eq!(claims.abandon(), None);
+        assert_eq!(claims.forget(), None);
         claims.adopt(node);
         claims.confirm(old);
-        assert_eq!(claims.abandon(), Some(old));
+        assert_eq!(claims.forget(), Some(old));
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(super) async fn keep(kept: Kept, mut commands: watch::Receiver<Command>) -> 
         }
         Some(error) => {
             // An ephemeral node goes with its session, which the client closes.
-            follower.node.claims.abandon();
+            follower.node.claims.forget();
             error.into()
         }
     }
@@ -112,7 +112,7 @@ impl Kept {
 
     /// Gives the node to the janitor, if it is ours and does not go with a session that has ended.
     pub(super) fn delete(&mut self) -> Option<impl Future<Output = ClientResult<()>> + Send + use<>> {
-        let (path, node) = self.path.clone().zip(self.claims.abandon())?;
+        let (path, node) = self.path.clone().zip(self.claims.forget())?;
         let session = self.client.current_session().filter(|session| session.id() == node.session);
         if node.session != 0 && session.is_none() {
             return None;

@@ -99,12 +99,15 @@ impl Followed for Kept {
                 return Err(error);
             }
         }
-        let cause = "other clients change it all the time".to_owned();
-        Err(Error::Unexpected { operation: "keep", path: self.path(), cause })
+        self.view = View::Unseen;
+        Err(Error::BadVersion { operation: "set data of", path: self.path() })
     }
 
     fn failed(&mut self, error: &Error) {
-        self.reporter.failed(error);
+        // Other clients change the node all the time: its state is the one that was seen last.
+        if !matches!(error, Error::BadVersion { .. }) {
+            self.reporter.failed(error);
+        }
     }
 }
 
@@ -176,24 +179,24 @@ impl Kept {
             looked => looked?,
         };
         let (path, node, has_data) = (self.path(), Node::of(&stat), *data == **self.contents.wanted());
-        let owner = match self.claims.owner(node, session.id()) {
+        let mut owner = match self.claims.owner(node, session.id()) {
             // Nothing is to be written. It is as if the node had just been created.
             Owner::Adoptable if has_data => Owner::Ours,
             owner => owner,
         };
         match owner {
-            Owner::Ours => {
-                self.claims.confirm(node);
+            Owner::Ours if self.claims.confirm(node) => {
                 if has_data {
                     self.applied();
                 }
                 self.reporter.set(PersistentNodeState::Present { path });
             }
-            Owner::Foreign(owner) => {
-                self.claims.was_not_applied(session.id());
-                self.reporter.set(PersistentNodeState::Foreign { path, owner });
-            }
             Owner::OursOfAnEndedSession | Owner::Adoptable => {}
+            Owner::Foreign(_) | Owner::Ours => {
+                owner = Owner::Foreign(node.session);
+                self.claims.was_not_applied(session.id());
+                self.reporter.set(PersistentNodeState::Foreign { path, owner: node.session });
+            }
         }
         self.view = View::Seen(Seen { session: session.clone(), stat, owner, watch });
         Ok(())
@@ -232,8 +235,9 @@ impl Kept {
         let (written, looked) = (written.await, looked.await);
         let written = match written {
             Ok(stat) => {
-                self.claims.confirm(Node::of(&stat));
-                self.applied();
+                if self.claims.confirm(Node::of(&stat)) {
+                    self.applied();
+                }
                 Ok(())
             }
             Err(Error::BadVersion { .. } | Error::NoNode { .. }) => Ok(()),

@@ -17,7 +17,7 @@ use crate::persistent_node::{
 };
 use crate::support::{
     FAULTS, Line, Logs, Row, behind_proxy, behind_proxy_with, builder, children, client as connected, connect,
-    end_session, owner, path, proxy, round_trips, soon, unplug, until, without_probes,
+    end_session, owner, path, proxy, requests_of, round_trips, soon, unplug, until, without_probes,
 };
 
 /// Of sessions that a client gives up.
@@ -448,6 +448,37 @@ async fn it_is_there_after_another_client_has_deleted_it_again_and_again() {
     .await;
     until(async || exists(&others, &path).await).await;
     created(&node).await;
+}
+
+/// Each write of ours finds that the version has changed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_stays_present_while_another_client_changes_it_all_the_time() {
+    let (proxy, client) = behind_proxy().await;
+    let (others, path) = (connected().await, path("kept-changed"));
+    let node = started(&client, &path);
+    created(&node).await;
+    let mut states = node.state();
+    states.mark_unchanged();
+    proxy.set_delay(Duration::from_millis(5));
+    proxy.reset_counts();
+    let theirs = async {
+        loop {
+            others.set_data(&path, "theirs", None).await.unwrap();
+        }
+    };
+    let ours = async {
+        loop {
+            node.set_data("ours").await.unwrap();
+        }
+    };
+    tokio::select! {
+        () = theirs => {}
+        () = ours => {}
+        () = until(async || requests_of(&proxy, OpCode::SetData) > 40) => {}
+        _ = states.changed() => panic!("{:?}", *node.state().borrow()),
+    }
+    soon(node.set_data("ours")).await.unwrap();
+    assert_eq!(data(&others, &path).await, "ours");
 }
 
 #[test]

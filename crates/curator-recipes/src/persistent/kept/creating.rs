@@ -73,9 +73,10 @@ impl Kept {
         self.creating = None;
         match &created {
             Ok(Created { path, stat, .. }) => {
-                self.claims.confirm(Node::of(stat));
                 self.path = Some(path.clone());
-                self.applied();
+                if self.claims.confirm(Node::of(stat)) {
+                    self.applied();
+                }
                 let client = self.client.name();
                 tracing::info!(client, %path, czxid = stat.czxid, "persistent node: created");
             }
@@ -101,8 +102,8 @@ impl Kept {
         for path in paths {
             if let Some(stat) = session.exists(&path).await?
                 && self.claims.owner(Node::of(&stat), session.id()) == Owner::Ours
+                && self.claims.confirm(Node::of(&stat))
             {
-                self.claims.confirm(Node::of(&stat));
                 self.path = Some(path);
                 return Ok(true);
             }
