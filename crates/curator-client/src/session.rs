@@ -352,7 +352,7 @@ impl Session {
     pub(crate) fn finish(&self, end: SessionEnd) -> Option<Link> {
         self.end_for_all(end);
         let link = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.inner.removals.abandon();
+        self.inner.removals.session_ended();
         link
     }
 

@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::error::{Error, Result};
-use crate::operation::{ReadOperation, ReadResult};
+use crate::operation::{ReadOperation, ReadResult, TransactionOperation};
 use crate::path::ZPath;
 use crate::zk::recursive_watch::RecursiveWatch;
 
@@ -35,8 +35,8 @@ impl WatchingSession {
     /// before the next watch is set.
     pub async fn watch_recursive(&self, path: &ZPath) -> Result<RecursiveWatch> {
         let removals = &self.session.inner.removals;
-        let setting = removals.setting().await;
-        setting.settle(|| self.sync(path)).await?;
+        let permit = removals.set_permit().await;
+        permit.settle(|| self.sync(path)).await?;
         let watch = self.session.send("watch the tree at", path, |link| link.watch_recursive(path, removals)).await;
         if matches!(watch, Err(Error::OperationTimeout { .. })) {
             removals.abandon_requests();
@@ -44,17 +44,22 @@ impl WatchingSession {
         watch
     }
 
-    /// Waits until the watches that were dropped are removed from the server.
-    ///
-    /// # Errors
-    ///
-    /// Those of the connection.
+    /// Waits until the watches that were dropped are removed from the server, or `given_up` completes. If they may then still be set,
+    /// because a request for one is not answered, the connection of that request ends, and its watch with it.
     ///
     /// # Cancel safety
     ///
     /// A dropped removal is completed by the next one, or before the next watch is set.
-    pub async fn remove_dropped_watches(&self) -> Result<()> {
-        self.session.inner.removals.setting().await.settle(|| self.sync(&ZPath::root())).await
+    pub async fn remove_dropped_watches(&self, given_up: impl Future<Output = ()>) {
+        let removals = &self.session.inner.removals;
+        let are_removed = tokio::select! {
+            biased;
+            removed = async { removals.set_permit().await.settle(|| self.sync(&ZPath::root())).await } => removed.is_ok(),
+            () = given_up => false,
+        };
+        if !are_removed {
+            removals.abandon_requests();
+        }
     }
 
     /// See [`Session::read_all`].
@@ -62,9 +67,27 @@ impl WatchingSession {
         self.session.read_all(operations)
     }
 
-    /// See [`Session::sync`].
-    pub fn sync(&self, path: &ZPath) -> super::Request<()> {
+    fn sync(&self, path: &ZPath) -> super::Request<()> {
         self.session.sync(path)
+    }
+
+    /// Waits until the server has applied what was confirmed before this call, in any session. One request: a transaction that checks
+    /// `/`, and changes nothing. A `sync` is not enough: a leader that was deposed answers it without a quorum.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is changed.
+    pub async fn catch_up(&self) -> Result<()> {
+        let check = TransactionOperation::Check { path: ZPath::root(), version: None };
+        match self.session.transact(vec![check]).await {
+            // A refusal is confirmed by a quorum, too.
+            Ok(_) | Err(Error::TransactionFailed { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The size of the largest request in bytes.

@@ -14,8 +14,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, TryFutureExt as _};
 use zookeeper_client::{
     Acl as ZkAcl, Acls, AddWatchMode, Client, CreateMode as ZkCreateMode, CreateOptions, Error as ZkError,
+    OneshotWatcher,
 };
 
 pub(crate) use self::diagnosis::Diagnosis;
@@ -25,8 +27,8 @@ use super::data::{from_acl, from_stat, to_acl};
 use super::recursive_watch::{RecursiveWatch, Removals, requested};
 use super::start::start;
 use super::task::{LinkEnd, SessionTask};
-use super::unfired::{Kind, Unfired};
-use super::watch::Watch;
+use super::unfired::Kind;
+use super::watch::{Requested, Watch};
 use crate::acl::Acl;
 use crate::connect_string::HostPort;
 use crate::operation::{CreateMode, NodeSpec, Stat};
@@ -116,13 +118,12 @@ impl Link {
     }
 
     pub(crate) fn watch_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, Watch)> {
-        let (client, task, path) = (self.client.clone(), self.task.clone(), path.clone());
-        let (settled, mut unfired) = self.unfired(&path, Kind::Data);
-        start(async move {
-            settled.await?;
-            let answer = client.get_and_watch_data(path.as_str()).await.inspect_err(|_| unfired.end());
-            answer.map(|(data, stat, watcher)| (data, from_stat(stat), Watch::new(watcher, task, unfired)))
-        })
+        let (client, node) = (self.client.clone(), path.clone());
+        let answer = self.watch(path, Kind::Data, async move {
+            let (data, stat, watcher) = client.get_and_watch_data(node.as_str()).await?;
+            Ok(((data, from_stat(stat)), watcher))
+        });
+        answer.map_ok(|((data, stat), watch)| (data, stat, watch)).boxed()
     }
 
     pub(crate) fn exists(&self, path: &ZPath) -> Answer<Option<Stat>> {
@@ -131,13 +132,12 @@ impl Link {
     }
 
     pub(crate) fn watch_exists(&self, path: &ZPath) -> Answer<(Option<Stat>, Watch)> {
-        let (client, task, path) = (self.client.clone(), self.task.clone(), path.clone());
-        let (settled, mut unfired) = self.unfired(&path, Kind::Data);
-        start(async move {
-            settled.await?;
-            let answer = client.check_and_watch_stat(path.as_str()).await.inspect_err(|_| unfired.end());
-            answer.map(|(stat, watcher)| (stat.map(from_stat), Watch::new(watcher, task, unfired)))
-        })
+        let (client, node) = (self.client.clone(), path.clone());
+        let answer = self.watch(path, Kind::Data, async move {
+            let (stat, watcher) = client.check_and_watch_stat(node.as_str()).await?;
+            Ok((stat.map(from_stat), watcher))
+        });
+        answer.boxed()
     }
 
     pub(crate) fn get_children(&self, path: &ZPath) -> Answer<Vec<String>> {
@@ -146,31 +146,32 @@ impl Link {
     }
 
     pub(crate) fn watch_children(&self, path: &ZPath) -> Answer<(Vec<String>, Watch)> {
-        let (client, task, path) = (self.client.clone(), self.task.clone(), path.clone());
-        let (settled, mut unfired) = self.unfired(&path, Kind::Children);
-        start(async move {
-            settled.await?;
-            let answer = client.list_and_watch_children(path.as_str()).await.inspect_err(|_| unfired.end());
-            answer.map(|(children, watcher)| (children, Watch::new(watcher, task, unfired)))
-        })
+        let (client, node) = (self.client.clone(), path.clone());
+        let answer =
+            self.watch(path, Kind::Children, async move { client.list_and_watch_children(node.as_str()).await });
+        answer.boxed()
     }
 
-    /// What a watch has to wait for before it is requested, which is nothing as a rule; and the watch itself.
-    fn unfired(&self, path: &ZPath, kind: Kind) -> (impl Future<Output = Result<(), ZkError>> + use<>, Unfired) {
+    /// Sends `request`, which sets a watch: at once as a rule.
+    fn watch<T: Send + 'static>(
+        &self,
+        path: &ZPath,
+        kind: Kind,
+        request: impl Future<Output = Result<(T, OneshotWatcher), ZkError>> + Send + 'static,
+    ) -> Requested<T> {
         let watches = Arc::clone(self.task.unfired());
-        let unconfirmed = watches.unconfirmed(path);
-        let unfired = watches.add(path, kind);
+        let (unfired, unconfirmed) = watches.add(path, kind);
         let (client, path) = (self.client.clone(), path.clone());
-        let settled = async move {
+        let answer = start(async move {
             if let Some(drops) = unconfirmed {
                 for _ in 0..2 {
                     client.sync(path.as_str()).await?;
                 }
                 watches.confirmed(&path, drops);
             }
-            Ok(())
-        };
-        (settled, unfired)
+            request.await
+        });
+        Requested::new(answer, unfired, &self.task)
     }
 
     pub(crate) fn watch_recursive(&self, path: &ZPath, removals: &Arc<Removals>) -> Answer<RecursiveWatch> {

@@ -32,7 +32,7 @@
 //! | a TTL of less than a millisecond becomes no TTL at all | [`link`]: refused |
 //! | dropping the last handle closes the session only in the background | `connection.rs`: `close` waits for the server's confirmation |
 //! | it uses freed memory when a persistent watcher is dropped while events are on the way, and a watch is set on their path | [`recursive_watch`]: an answered request between the removal and the next watch, in a session without one-shot watches |
-//! | the same with one-shot watches of both kinds that are dropped on one path | [`unfired`]: the next watch there waits for two answered requests |
+//! | the same with one-shot watches of both kinds that are dropped on one path | [`unfired`]: the next watch there waits for two answered requests; with one in flight, the connection ends |
 //! | a persistent watcher panics when it is polled after the end of its connection, and is not set again on the next one | [`recursive_watch`]: any session event is its last |
 //! | its event loop (`async-io`) never works in a process that had no descriptor left at its first use | [`reactor`]: started when there are enough |
 //! | `Client::lock` leaks its node when cancelled | not used |

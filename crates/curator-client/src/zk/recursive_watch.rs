@@ -15,7 +15,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use zookeeper_client::{Error as ZkError, EventType, PersistentWatcher, WatchedEvent};
 
-use super::task::{CountedWatch, LinkEnd, SessionTask};
+use super::task::{CountedWatch, SessionTask};
 use crate::path::ZPath;
 
 /// What a [`RecursiveWatch`] saw.
@@ -127,22 +127,22 @@ struct Unwanted {
 
 type Answer = BoxFuture<'static, Result<RecursiveWatch, ZkError>>;
 
-/// The right to set a watch.
-pub(crate) struct Setting<'a> {
+/// Permission to set a watch.
+pub(crate) struct SetPermit<'a> {
     removals: &'a Removals,
     guard: Option<tokio::sync::MutexGuard<'a, ()>>,
 }
 
 impl Removals {
     /// Waits until no watch is being set.
-    pub(crate) async fn setting(&self) -> Setting<'_> {
-        Setting { removals: self, guard: Some(self.setting.lock().await) }
+    pub(crate) async fn set_permit(&self) -> SetPermit<'_> {
+        SetPermit { removals: self, guard: Some(self.setting.lock().await) }
     }
 
     /// The session is over. Its connection may still have to close it, perhaps with a request in flight that sets a watch, so
     /// nothing is removed any more: unwanted watchers last as long as the connection. Unanswered requests do not: each has a handle
     /// to the client, and the last such handle closes the session.
-    pub(crate) fn abandon(&self) {
+    pub(crate) fn session_ended(&self) {
         let mut unwanted = self.unwanted();
         let Unwanted { watchers, requested, .. } =
             std::mem::replace(&mut *unwanted, Unwanted { is_over: true, ..Unwanted::default() });
@@ -154,9 +154,9 @@ impl Removals {
     /// Ends the connections over which a watch was requested whose caller does not wait for the answer: its events would find the
     /// request still in flight, where the client crate is not safe. The session goes on over another connection.
     pub(crate) fn abandon_requests(&self) {
-        let tasks: Vec<_> = self.unwanted().requested.iter().map(|(_, task)| task.clone()).collect();
+        let requested = std::mem::take(&mut self.unwanted().requested);
         // This wakes the connections.
-        tasks.iter().for_each(|task| task.abort(LinkEnd::Lost));
+        requested.into_iter().for_each(|(answer, task)| task.abandon(answer));
     }
 
     fn add(&self, watcher: PersistentWatcher, task: SessionTask) {
@@ -185,7 +185,7 @@ impl Removals {
     /// before the unlock are removed in the next turn.
     fn remove(&self) {
         while !self.unwanted().watchers.is_empty() {
-            let Ok(_setting) = self.setting.try_lock() else { return };
+            let Ok(_permit) = self.setting.try_lock() else { return };
             if !self.unwanted().requested.is_empty() {
                 return;
             }
@@ -199,8 +199,14 @@ impl Removals {
         if !watchers.is_empty() {
             self.unconfirmed.store(true, Ordering::Release);
         }
-        // This writes to the connection.
-        drop(watchers);
+        for (watcher, task) in watchers {
+            match task.end() {
+                // This writes to the connection.
+                None => drop(watcher),
+                // Another thread may still be polling it, with a request in flight.
+                Some(_) => task.drop_afterwards(watcher),
+            }
+        }
     }
 
     fn unwanted(&self) -> MutexGuard<'_, Unwanted> {
@@ -208,7 +214,7 @@ impl Removals {
     }
 }
 
-impl Setting<'_> {
+impl SetPermit<'_> {
     /// Removes the watches that are not wanted any more. `confirm` sends a request and waits for its answer.
     pub(crate) async fn settle<E, F>(&self, confirm: impl Fn() -> F) -> Result<(), E>
     where
@@ -217,12 +223,12 @@ impl Setting<'_> {
         if !self.removals.unwanted().requested.is_empty() {
             confirm().await?;
             let requested = std::mem::take(&mut self.removals.unwanted().requested);
-            for (answer, task) in requested {
-                match answer.now_or_never() {
+            for (mut answer, task) in requested {
+                match (&mut answer).now_or_never() {
                     // If the watch was set after all, it joins the unwanted ones.
                     Some(answer) => drop(answer),
                     // A server answers in order, so this answer is lost. The crate would wait for it for ever, and is not safe meanwhile.
-                    None => task.abort(LinkEnd::Lost),
+                    None => task.abandon(answer),
                 }
             }
         }
@@ -235,7 +241,7 @@ impl Setting<'_> {
     }
 }
 
-impl Drop for Setting<'_> {
+impl Drop for SetPermit<'_> {
     fn drop(&mut self) {
         self.guard = None;
         self.removals.remove();

@@ -1,8 +1,9 @@
-//! Delays a watch on a path on which watches of both kinds were dropped before they fired.
+//! Keeps one-shot watches from making the client crate use freed memory.
 //!
-//! The client crate uses freed memory when two events of a node find no watcher while a watch is being set on that node
-//! (`docs/upstream.md`). One-shot watches can do that: one on the data or the existence of a node and one on its children, both dropped
-//! while their events are on the way. So the next watch on that path waits until no such event can come any more.
+//! It does so when two events of a node find no watcher while a request that sets a watch on that node is in flight (`docs/upstream.md`).
+//! One-shot watches can do that: one on the data or the existence of a node and one on its children, both dropped while their events are
+//! on the way. So the next watch on that path waits until no such event can come any more. And if a watch is in flight already when the
+//! second of the two is dropped, the connection ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ pub(super) enum Kind {
     Children,
 }
 
-/// The watches of one connection that were dropped before they fired.
+/// The watches of one connection that are requested, or were dropped before they fired.
 #[derive(Default)]
 pub(super) struct UnfiredWatches {
     state: Mutex<State>,
@@ -39,32 +40,36 @@ type Drops = u64;
 struct OnPath {
     /// Watches on children that are set or requested.
     children: usize,
-    /// When a watch of each kind was last dropped; `None` if no event of it can come any more.
+    /// Requests for watches of both kinds whose answers have not been seen.
+    requested: usize,
+    /// When a watch of each kind was last dropped, or such a request; `None` if no event or answer of it can come any more.
     dropped_data: Option<Drops>,
     dropped_children: Option<Drops>,
+    dropped_request: Option<Drops>,
 }
 
-/// A watch that is requested or set. If this is dropped before the watch has [ended](Self::end), the watch counts as dropped.
+/// A watch that is requested or set, until it has [ended](Self::end) or is [given up](Self::give_up).
 pub(super) struct Unfired {
     of: Option<Arc<UnfiredWatches>>,
     path: ZPath,
     kind: Kind,
+    /// Whether it is among the requests of its path.
+    is_requested: bool,
 }
 
 impl UnfiredWatches {
-    /// Adds a watch that is about to be requested.
-    pub(super) fn add(self: &Arc<Self>, path: &ZPath, kind: Kind) -> Unfired {
+    /// Adds a watch that is about to be requested. If `Some` is returned, its request has to wait until all removals so far are
+    /// [confirmed](Self::confirmed).
+    pub(super) fn add(self: &Arc<Self>, path: &ZPath, kind: Kind) -> (Unfired, Option<Drops>) {
+        let mut state = self.lock();
         if kind == Kind::Children {
-            self.lock().paths.entry(path.clone()).or_default().children += 1;
+            state.paths.entry(path.clone()).or_default().children += 1;
         }
-        Unfired { of: Some(Arc::clone(self)), path: path.clone(), kind }
-    }
-
-    /// Whether a watch on this path has to wait until all removals so far are [confirmed](Self::confirmed).
-    pub(super) fn unconfirmed(&self, path: &ZPath) -> Option<Drops> {
-        let state = self.lock();
-        let on_path = state.paths.get(path)?;
-        (on_path.dropped_data.is_some() && on_path.dropped_children.is_some()).then_some(state.drops)
+        let drops = state.drops;
+        let on_path = state.paths.get_mut(path);
+        let unconfirmed = on_path.as_ref().is_some_and(|on_path| on_path.are_both_dropped()).then_some(drops);
+        let is_requested = on_path.map(|on_path| on_path.requested += 1).is_some();
+        (Unfired { of: Some(Arc::clone(self)), path: path.clone(), kind, is_requested }, unconfirmed)
     }
 
     /// No event can come any more of the watches on this path that were dropped before `drops`: two requests were sent since then,
@@ -96,30 +101,73 @@ impl UnfiredWatches {
 }
 
 impl OnPath {
+    fn are_both_dropped(&self) -> bool {
+        self.dropped_data.is_some() && self.dropped_children.is_some()
+    }
+
+    /// Whether events of dropped watches may find a request for a watch in flight.
+    fn is_in_danger(&self) -> bool {
+        self.are_both_dropped() && (self.requested > 0 || self.dropped_request.is_some())
+    }
+
     /// Forgets what was dropped before `drops`. Returns whether nothing is left.
     fn confirmed(&mut self, drops: Drops) -> bool {
-        for dropped in [&mut self.dropped_data, &mut self.dropped_children] {
+        for dropped in [&mut self.dropped_data, &mut self.dropped_children, &mut self.dropped_request] {
             *dropped = dropped.filter(|dropped| *dropped > drops);
         }
-        self.children == 0 && self.dropped_data.is_none() && self.dropped_children.is_none()
+        self.is_empty()
+    }
+
+    fn is_empty(&self) -> bool {
+        let dropped = [self.dropped_data, self.dropped_children, self.dropped_request];
+        self.children == 0 && self.requested == 0 && dropped.iter().all(Option::is_none)
     }
 }
 
 impl Unfired {
-    /// The watch has fired, or was not set.
-    pub(super) fn end(&mut self) {
-        self.leave(false);
+    /// The watch is set.
+    pub(super) fn set(&mut self) {
+        if let Some(all) = &self.of
+            && std::mem::take(&mut self.is_requested)
+            && let Some(on_path) = all.lock().paths.get_mut(&self.path)
+        {
+            on_path.requested -= 1;
+        }
     }
 
-    fn leave(&mut self, is_dropped: bool) {
-        let Some(all) = self.of.take() else { return };
-        let mut state = all.lock();
-        let State { paths, drops, .. } = &mut *state;
-        let Some(on_path) = paths.get_mut(&self.path) else { return };
-        if is_dropped {
-            *drops += 1;
+    /// The watch has fired, or was not set.
+    pub(super) fn end(&mut self) {
+        if let Some(all) = self.of.take() {
+            self.leave(&mut all.lock(), false);
         }
+    }
+
+    /// Drops `what`, which holds the watch or the answer to its request.
+    ///
+    /// # Errors
+    ///
+    /// `what`, when the connection must not go on, because events of dropped watches may find a request in flight.
+    pub(super) fn give_up<T>(&mut self, what: T) -> Result<(), T> {
+        let Some(all) = self.of.take() else { return Ok(()) };
+        let mut state = all.lock();
+        if self.leave(&mut state, true) {
+            return Err(what);
+        }
+        // Before another thread adds a request.
+        drop(what);
+        Ok(())
+    }
+
+    /// Returns whether the connection must not go on.
+    fn leave(&mut self, state: &mut State, is_dropped: bool) -> bool {
+        let State { paths, drops, .. } = state;
+        let Some(on_path) = paths.get_mut(&self.path) else { return false };
+        *drops += u64::from(is_dropped);
         let dropped = is_dropped.then_some(*drops);
+        if std::mem::take(&mut self.is_requested) {
+            on_path.requested -= 1;
+            on_path.dropped_request = dropped.or(on_path.dropped_request);
+        }
         match self.kind {
             Kind::Data => on_path.dropped_data = dropped.or(on_path.dropped_data),
             Kind::Children => {
@@ -127,15 +175,11 @@ impl Unfired {
                 on_path.dropped_children = dropped.or(on_path.dropped_children);
             }
         }
-        if on_path.confirmed(0) {
+        let is_in_danger = on_path.is_in_danger();
+        if on_path.is_empty() {
             paths.remove(&self.path);
         }
-    }
-}
-
-impl Drop for Unfired {
-    fn drop(&mut self) {
-        self.leave(true);
+        is_in_danger
     }
 }
 
@@ -147,48 +191,93 @@ mod tests {
         ZPath::on_server(text).unwrap()
     }
 
+    fn request(all: &Arc<UnfiredWatches>, path: &ZPath, kind: Kind) -> Unfired {
+        all.add(path, kind).0
+    }
+
+    fn set(all: &Arc<UnfiredWatches>, path: &ZPath, kind: Kind) -> Unfired {
+        let mut unfired = request(all, path, kind);
+        unfired.set();
+        unfired
+    }
+
+    /// Returns whether the connection may go on.
+    fn give_up(mut unfired: Unfired) -> bool {
+        unfired.give_up(()).is_ok()
+    }
+
+    fn unconfirmed(all: &Arc<UnfiredWatches>, path: &ZPath) -> Option<Drops> {
+        let (mut unfired, unconfirmed) = all.add(path, Kind::Data);
+        unfired.end();
+        unconfirmed
+    }
+
     #[test]
     fn only_watches_of_both_kinds_that_were_dropped_on_one_path_delay_the_next() {
-        let (all, a, b) = (Arc::<UnfiredWatches>::default(), path("/a"), path("/b"));
+        let (all, a, b) = (Arc::default(), path("/a"), path("/b"));
         let watches = [(&a, Kind::Children), (&a, Kind::Data), (&b, Kind::Data)];
-        let [children, data, other] = watches.map(|(path, kind)| all.add(path, kind));
-        drop(other);
-        drop(data);
-        assert_eq!(all.unconfirmed(&a), None);
-        drop(children);
-        assert_eq!((all.unconfirmed(&a), all.unconfirmed(&b)), (Some(2), None));
+        let [children, data, other] = watches.map(|(path, kind)| set(&all, path, kind));
+        assert!(give_up(other) && give_up(data));
+        assert_eq!(unconfirmed(&all, &a), None);
+        assert!(give_up(children));
+        assert_eq!((unconfirmed(&all, &a), unconfirmed(&all, &b)), (Some(2), None));
     }
 
     #[test]
     fn a_watch_that_has_fired_delays_none_and_leaves_nothing() {
-        let (all, a) = (Arc::<UnfiredWatches>::default(), path("/a"));
-        let (mut children, data) = (all.add(&a, Kind::Children), all.add(&a, Kind::Data));
+        let (all, a) = (Arc::default(), path("/a"));
+        let (mut children, data) = (set(&all, &a, Kind::Children), set(&all, &a, Kind::Data));
         children.end();
-        drop(children);
-        drop(data);
-        assert!(all.unconfirmed(&a).is_none() && all.lock().paths.is_empty());
+        assert!(give_up(children) && give_up(data));
+        assert!(unconfirmed(&all, &a).is_none() && all.lock().paths.is_empty());
     }
 
     #[test]
     fn what_is_dropped_after_the_first_of_two_requests_is_not_confirmed_by_them() {
-        let (all, a) = (Arc::<UnfiredWatches>::default(), path("/a"));
-        let both = || drop([Kind::Children, Kind::Data].map(|kind| all.add(&a, kind)));
+        let (all, a) = (Arc::default(), path("/a"));
+        let both = || assert!([Kind::Children, Kind::Data].map(|kind| set(&all, &a, kind)).into_iter().all(give_up));
         both();
-        let before = all.unconfirmed(&a).unwrap();
+        let before = unconfirmed(&all, &a).unwrap();
         both();
         all.confirmed(&a, before);
-        let after = all.unconfirmed(&a).unwrap();
+        let after = unconfirmed(&all, &a).unwrap();
         all.confirmed(&a, after);
-        assert!(all.unconfirmed(&a).is_none() && all.lock().paths.is_empty());
+        assert!(unconfirmed(&all, &a).is_none() && all.lock().paths.is_empty());
     }
 
     #[test]
     fn the_second_probe_confirms_what_was_dropped_before_the_first() {
         let (all, a) = (Arc::<UnfiredWatches>::default(), path("/a"));
-        drop(all.add(&a, Kind::Children));
+        assert!(give_up(request(&all, &a, Kind::Children)));
         all.probed(all.drops());
         assert_eq!(all.lock().paths.len(), 1);
         all.probed(all.drops());
         assert!(all.lock().paths.is_empty());
+    }
+
+    #[test]
+    fn a_connection_ends_when_both_are_dropped_and_a_request_is_in_flight() {
+        for is_awaited in [true, false] {
+            let (all, a, b) = (Arc::default(), path("/a"), path("/b"));
+            let [children, data] = [Kind::Children, Kind::Data].map(|kind| set(&all, &a, kind));
+            let requested = request(&all, &a, Kind::Data);
+            let others = [Kind::Children, Kind::Data].map(|kind| set(&all, &b, kind));
+            assert!(give_up(if is_awaited { data } else { requested }));
+            assert!(others.into_iter().all(give_up));
+            assert!(!give_up(children));
+        }
+    }
+
+    #[test]
+    fn a_connection_goes_on_once_the_request_is_answered() {
+        let (all, a) = (Arc::default(), path("/a"));
+        let [children, data] = [Kind::Children, Kind::Data].map(|kind| set(&all, &a, kind));
+        let (mut answered, dropped) = (request(&all, &a, Kind::Data), request(&all, &a, Kind::Data));
+        assert!(give_up(dropped));
+        answered.set();
+        for _ in 0..2 {
+            all.probed(all.drops());
+        }
+        assert!(give_up(data) && give_up(children));
     }
 }

@@ -4,7 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use zookeeper_client::{EventType, OneshotWatcher, WatchedEvent};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use zookeeper_client::{Error as ZkError, EventType, OneshotWatcher, WatchedEvent};
 
 use super::task::{CountedWatch, LinkEnd, SessionTask};
 use super::unfired::Unfired;
@@ -36,9 +38,9 @@ pub enum WatchEvent {
 /// On one connection, events arrive in the order in which the server made the changes.
 #[must_use = "a watch that is dropped is removed from the server"]
 pub struct Watch {
-    /// Dropped before the watch: what is requested meanwhile has to know.
     unfired: Unfired,
-    future: Pin<Box<dyn Future<Output = WatchedEvent> + Send>>,
+    /// `None` once it has fired.
+    event: Option<BoxFuture<'static, WatchedEvent>>,
     /// The task of the connection on which the watch was set.
     task: SessionTask,
     fired: Option<WatchEvent>,
@@ -47,9 +49,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(watcher: OneshotWatcher, task: SessionTask, unfired: Unfired) -> Self {
+    fn new(watcher: OneshotWatcher, task: SessionTask, unfired: Unfired) -> Self {
         let counted = Some(task.count_watch());
-        Self { unfired, future: Box::pin(watcher.changed()), task, fired: None, counted }
+        Self { unfired, event: Some(watcher.changed().boxed()), task, fired: None, counted }
     }
 
     /// Waits for the event. Later calls return the same event at once. As `(&mut watch).await`.
@@ -63,21 +65,39 @@ impl Watch {
 
     /// As [`fired`](Self::fired), for a hand-written future.
     pub fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
-        if let Some(event) = self.fired {
-            return Poll::Ready(event);
-        }
-        let future = self.future.as_mut();
+        let Some(event) = &mut self.event else {
+            return Poll::Ready(self.fired.unwrap_or(WatchEvent::Interrupted));
+        };
         // The crate panics when its task is gone. Without the task there is no event; and the end of the task wakes us.
-        let event = match self.task.while_alive(|| future.poll(cx)) {
+        let event = match self.task.while_alive(|| event.poll_unpin(cx)) {
             Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(event)) => translate(&event),
-            Err(LinkEnd::Lost) => WatchEvent::Interrupted,
-            Err(LinkEnd::Expired | LinkEnd::AuthFailed | LinkEnd::Closed) => WatchEvent::SessionEnded,
+            Ok(Poll::Ready(event)) => {
+                self.event = None;
+                translate(&event)
+            }
+            Err(end) => {
+                // Another thread may still be polling the connection.
+                if let Some(watcher) = self.event.take() {
+                    self.task.drop_afterwards(watcher);
+                }
+                match end {
+                    LinkEnd::Lost => WatchEvent::Interrupted,
+                    LinkEnd::Expired | LinkEnd::AuthFailed | LinkEnd::Closed => WatchEvent::SessionEnded,
+                }
+            }
         };
         self.fired = Some(event);
         self.unfired.end();
         self.counted = None;
         Poll::Ready(event)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(watcher) = self.event.take() {
+            give_up(&mut self.unfired, watcher, &self.task);
+        }
     }
 }
 
@@ -93,6 +113,63 @@ impl Future for Watch {
 impl std::fmt::Debug for Watch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Watch").field("fired", &self.fired).finish_non_exhaustive()
+    }
+}
+
+/// A request that sets a watch.
+pub(super) struct Requested<T: 'static> {
+    /// `None` once it was seen.
+    answer: Option<BoxFuture<'static, Result<(T, OneshotWatcher), ZkError>>>,
+    unfired: Option<Unfired>,
+    task: SessionTask,
+}
+
+impl<T: 'static> Requested<T> {
+    pub(super) fn new(
+        answer: BoxFuture<'static, Result<(T, OneshotWatcher), ZkError>>,
+        unfired: Unfired,
+        task: &SessionTask,
+    ) -> Self {
+        Self { answer: Some(answer), unfired: Some(unfired), task: task.clone() }
+    }
+}
+
+impl<T: 'static> Future for Requested<T> {
+    type Output = Result<(T, Watch), ZkError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(answer) = &mut self.answer else { return Poll::Pending };
+        let Poll::Ready(answer) = answer.poll_unpin(cx) else { return Poll::Pending };
+        self.answer = None;
+        let Some(mut unfired) = self.unfired.take() else { return Poll::Pending };
+        Poll::Ready(match answer {
+            Ok((found, watcher)) => {
+                unfired.set();
+                Ok((found, Watch::new(watcher, self.task.clone(), unfired)))
+            }
+            Err(error) => {
+                unfired.end();
+                Err(error)
+            }
+        })
+    }
+}
+
+impl<T: 'static> Drop for Requested<T> {
+    fn drop(&mut self) {
+        if let (Some(answer), Some(unfired)) = (self.answer.take(), &mut self.unfired) {
+            give_up(unfired, answer, &self.task);
+        }
+    }
+}
+
+/// Drops `what`, which holds the watch or the answer to its request.
+fn give_up(unfired: &mut Unfired, what: impl Send + 'static, task: &SessionTask) {
+    // The crate is polled only afterwards, as the drop is a request to it.
+    let in_danger = task.together(|| if task.end().is_some() { Err(what) } else { unfired.give_up(what) });
+    if let Err(what) = in_danger {
+        task.drop_afterwards(what);
+        task.abort(LinkEnd::Lost);
     }
 }
 

@@ -178,3 +178,35 @@ async fn a_watch_waits_for_the_removals_of_watches_of_both_kinds_on_its_path() {
     drop(again);
     assert_eq!(syncs(), 2);
 }
+
+/// The client crate would use freed memory (`docs/upstream.md`).
+#[tokio::test]
+async fn a_connection_ends_when_watches_of_both_kinds_are_dropped_while_another_is_set() {
+    let (proxy, client) = behind_proxy().await;
+    let (path, other) = (node(&client).await, direct().await);
+    let session = client.session().await.unwrap();
+    for is_awaited in [true, false] {
+        let data = client.watch_data(&path).await.unwrap();
+        let children = client.watch_children(&path).await.unwrap();
+        proxy.reset_counts();
+        // Both events are on the way when the next watch is requested.
+        proxy.hold_replies(OpCode::Exists);
+        drop(client.check_exists(&path).now_or_never());
+        proxy.wait_for_reply(OpCode::Exists, 1).await.unwrap();
+        other.set_data(&path, "1", None).await.unwrap();
+        other.create().for_path(format!("{path}/child-{is_awaited}"), "").await.unwrap();
+        let mut next = Box::pin(client.watch_data(&path));
+        assert!((&mut next).now_or_never().is_none());
+        if !is_awaited {
+            drop(next);
+            next = Box::pin(client.watch_data(&path));
+        }
+        drop((data, children));
+        proxy.release_held();
+        let (_, _, mut watch) = soon(next).await.unwrap();
+        assert_eq!((proxy.handshakes(), proxy.requests().get(&OpCode::RemoveWatches)), (1, None));
+        other.set_data(&path, "2", None).await.unwrap();
+        assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
+    }
+    assert!(client.session().await.unwrap().is_same(&session));
+}

@@ -18,8 +18,9 @@ pub(super) fn want(wanted: &mut Wanted, path: ZPath, listing: Listing) {
 
 /// Reads in one request. More make it no faster: batches of 500 and of 2,000 took the same time.
 const READS: usize = 500;
-/// The bytes that an answer may have, as far as they can be foreseen.
+/// The bytes that an answer may have, as far as they can be foreseen, and what remains of them after failures.
 const ANSWER: usize = 4 << 20;
+const LEAST_ANSWER: usize = 64 << 10;
 /// What a node takes in an answer besides its data, and a name in a listing: more than most do.
 const STAT: usize = 90;
 const NAME: usize = 64;
@@ -30,6 +31,8 @@ const UNKNOWN: usize = 64 << 10;
 pub(super) struct Batches {
     /// The mean length of the data that were read lately.
     mean: usize,
+    /// The bytes that an answer may have.
+    answer: usize,
 }
 
 /// The nodes of one request.
@@ -37,7 +40,7 @@ pub(super) type Batch = Vec<(ZPath, Listing)>;
 
 impl Batches {
     pub(super) fn new() -> Self {
-        Self { mean: UNKNOWN }
+        Self { mean: UNKNOWN, answer: ANSWER }
     }
 
     /// Takes the first nodes out of `wanted`: as many as fit into a request of `max_request` bytes and its answer, and at least one.
@@ -51,7 +54,7 @@ impl Batches {
             reads += times;
             request += times * ReadOperation::Data(path.clone()).size();
             answer += data + STAT + if list { children * NAME } else { 0 };
-            if !batch.is_empty() && (reads > READS || request > max_request || answer > ANSWER) {
+            if !batch.is_empty() && (reads > READS || request > max_request || answer > self.answer) {
                 break;
             }
             let (place, listing) = first.remove_entry();
@@ -62,6 +65,7 @@ impl Batches {
 
     /// Learns from an answer with the data of `nodes` nodes.
     pub(super) fn learn(&mut self, nodes: usize, bytes: usize) {
+        self.answer = (self.answer + LEAST_ANSWER).min(ANSWER);
         if let Some(mean) = bytes.checked_div(nodes) {
             // Up at once, as too large an answer does harm, and down step by step.
             self.mean = mean.max((self.mean + 3 * mean) / 4);
@@ -70,7 +74,7 @@ impl Batches {
 
     /// A request has failed, perhaps because its answer was too large for the connection: the next ones are smaller.
     pub(super) fn fail(&mut self) {
-        self.mean = (2 * self.mean).clamp(UNKNOWN, ANSWER);
+        self.answer = (self.answer / 2).max(LEAST_ANSWER);
     }
 }
 

@@ -75,7 +75,7 @@ impl CuratorCacheBuilder {
     }
 
     /// Sets how many bytes of data the cache may have. If there are more, it ends with [`CacheError::TooLarge`]. Defaults to 1 GiB.
-    /// The memory for paths and stats comes on top: some 400 bytes for each node.
+    /// The memory for paths and stats comes on top, some 400 bytes for each node, and the data of events that consumers have not taken.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
         self

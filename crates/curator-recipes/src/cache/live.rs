@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use curator_client::{
-    ConnectionState, ConnectionStates, Deadline, Error, ReadResult, RecipeSupport as _, RecursiveWatch, Request,
-    Result, TreeEvent, WatchingClient, WatchingSession, ZPath,
+    ConnectionState, ConnectionStates, Deadline, Error, ReadResult, RecipeSupport as _, RecursiveWatch, Result,
+    TreeEvent, WatchingClient, WatchingSession, ZPath,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
@@ -46,11 +46,13 @@ pub(super) struct LiveTree {
     /// The session in which a watch was requested last.
     pub(super) session: Option<WatchingSession>,
     pub(super) batches: Batches,
-    /// What remains of reading everything.
+    /// What remains to be read in a phase that comes to an end.
     pub(super) scan: Wanted,
-    /// What events have named.
+    /// What events have named since then.
     pub(super) changed: Wanted,
     pub(super) phase: Phase,
+    /// Up to which call the cache has caught up at the end of this phase.
+    pub(super) catching_up: Option<u64>,
     pub(super) resync_at: Deadline,
 }
 
@@ -58,7 +60,7 @@ pub(super) struct LiveTree {
 pub(super) enum Phase {
     /// Everything is read, and changes are noted.
     Scanning,
-    /// What has changed meanwhile is read.
+    /// What had changed until then is read, with all that is found below it. Later changes are noted: there may be no end of them.
     Settling,
     /// Changes are read.
     Following,
@@ -76,7 +78,8 @@ impl Followed for LiveTree {
     type State = Option<CacheError>;
 
     async fn changed(&mut self) {
-        if self.resync_at.has_passed() {
+        // Not before a call has caught up: the interval may be shorter than that takes.
+        if self.resync_at.has_passed() && !self.is_asked() {
             self.rescan();
         }
         while !self.is_due() {
@@ -114,36 +117,49 @@ impl LiveTree {
     /// Reads what is wanted now. Returns why the cache cannot go on, if it cannot.
     async fn advance(&mut self) -> Result<Option<CacheError>> {
         let session = self.watch().await?;
-        let asked = self.commands.borrow_and_update().catch_up;
-        let is_asked = self.phase == Phase::Following && asked > *self.caught_up.borrow();
         let round = async {
-            if is_asked {
-                self.answer(session.sync(&self.tree.scope.root)).await?;
+            if self.phase == Phase::Following && self.is_asked() {
+                let asked = self.commands.borrow_and_update().catch_up;
+                self.answer(session.catch_up()).await?;
+                self.settle();
+                self.catching_up = Some(asked);
             }
             self.round(&session).await
         };
-        let is_complete = match round.await {
-            Ok(is_complete) => is_complete,
+        match round.await {
+            Ok(()) => {}
             Err(Stopped::Interrupted) => return Ok(None),
             Err(Stopped::Failed(error)) => return Err(error),
-        };
+        }
         if let Some(error) = self.too_large() {
             return Ok(Some(error));
         }
-        // There may have been too many changes to read them one by one; and in a doubt about the connection, it is not current.
-        let has_caught_up = is_asked && is_complete && self.phase == Phase::Following && self.watching.is_connected();
-        self.phase = match self.phase {
-            Phase::Scanning if !self.scan.is_empty() => Phase::Scanning,
-            Phase::Scanning if !self.changed.is_empty() => Phase::Settling,
-            Phase::Settling if !is_complete => Phase::Settling,
-            // Not until nothing has changed: that may never be.
-            _ => Phase::Following,
-        };
+        if !self.scan.is_empty() {
+            return Ok(None);
+        }
+        match self.phase {
+            Phase::Scanning if !self.changed.is_empty() => self.settle(),
+            Phase::Scanning | Phase::Settling => {
+                self.phase = Phase::Following;
+                self.resync_at = self.options.resync_every.map_or(Deadline::NEVER, Deadline::after);
+            }
+            Phase::Following => {}
+        }
         self.publish_current();
-        if has_caught_up {
+        if self.phase == Phase::Following
+            && let Some(asked) = self.catching_up.take()
+            // In a doubt about the connection, the cache is not current.
+            && self.watching.is_connected()
+        {
             self.caught_up.send_replace(asked);
         }
         Ok(None)
+    }
+
+    /// What has changed until now has to be read.
+    fn settle(&mut self) {
+        self.phase = Phase::Settling;
+        self.scan = std::mem::take(&mut self.changed);
     }
 
     /// If everything was read, and no request is on its way.
@@ -155,9 +171,13 @@ impl LiveTree {
 
     /// Whether there is something to read.
     fn is_due(&self) -> bool {
-        let is_asked = self.commands.borrow().catch_up > *self.caught_up.borrow() && self.watching.is_connected();
         let is_idle = self.phase == Phase::Following && self.changed.is_empty();
-        self.watch.is_none() || !is_idle || is_asked
+        self.watch.is_none() || !is_idle || (self.is_asked() && self.watching.is_connected())
+    }
+
+    /// Whether a call waits until the cache has caught up.
+    fn is_asked(&self) -> bool {
+        self.commands.borrow().catch_up > *self.caught_up.borrow()
     }
 
     /// The session, with a watch on the whole tree. If it is new, everything has to be read.
@@ -177,59 +197,57 @@ impl LiveTree {
     /// Everything has to be read: the root, and all nodes that are known. The others follow from listings.
     fn rescan(&mut self) {
         self.phase = Phase::Scanning;
+        self.catching_up = None;
         for place in self.tree.nodes.keys() {
             want(&mut self.scan, place.path().clone(), Listing::IfChanged);
         }
         let is_first = self.tree.nodes.is_empty() && self.tree.scope.max_depth > 0;
         let listing = if is_first { Listing::Now } else { Listing::IfChanged };
         want(&mut self.scan, self.tree.scope.root.clone(), listing);
-        self.resync_at = self.options.resync_every.map_or(Deadline::NEVER, Deadline::after);
+        // From the end of it: it may take longer than the interval.
+        self.resync_at = Deadline::NEVER;
     }
 
     /// What is being read in this phase.
     fn wanted(&mut self) -> &mut Wanted {
-        if self.phase == Phase::Scanning { &mut self.scan } else { &mut self.changed }
+        if self.phase == Phase::Following { &mut self.changed } else { &mut self.scan }
     }
 
-    /// Reads what is wanted now, and notes what is to be read next. Returns whether nothing is to be read because of that.
-    async fn round(&mut self, session: &WatchingSession) -> Result<bool, Stopped> {
+    /// Reads what is wanted now, and notes what is to be read because of that.
+    async fn round(&mut self, session: &WatchingSession) -> Result<(), Stopped> {
         let mut wanted = std::mem::take(self.wanted());
         let mut in_flight = VecDeque::new();
-        let mut is_complete = true;
         loop {
             while in_flight.len() < IN_FLIGHT && !wanted.is_empty() {
                 let batch = self.batches.take(&mut wanted, &self.tree, session.max_request_size());
                 let request = session.read_all(reads(&batch));
                 in_flight.push_back((batch, request));
             }
-            let Some((batch, request)) = in_flight.pop_front() else { return Ok(is_complete) };
+            let Some((batch, request)) = in_flight.pop_front() else { return Ok(()) };
             let answers = match self.answer(request).await {
                 Ok(answers) => self.apply(&batch, answers),
                 Err(stopped) => Err(stopped),
             };
             self.publisher.publish(&mut self.tree);
-            match answers {
-                Ok(is_applied) => is_complete &= is_applied,
-                Err(stopped) => {
-                    self.batches.fail();
-                    let unread = batch.into_iter().chain(in_flight.into_iter().flat_map(|(batch, _)| batch));
-                    for (path, listing) in unread {
-                        want(&mut wanted, path, listing);
-                    }
-                    for (place, listing) in wanted {
-                        want(self.wanted(), place.into_path(), listing);
-                    }
-                    return Err(stopped);
+            if let Err(stopped) = answers {
+                self.batches.fail();
+                let unread = batch.into_iter().chain(in_flight.into_iter().flat_map(|(batch, _)| batch));
+                for (path, listing) in unread {
+                    want(&mut wanted, path, listing);
                 }
+                for (place, listing) in wanted {
+                    want(self.wanted(), place.into_path(), listing);
+                }
+                return Err(stopped);
             }
             if self.too_large().is_some() {
-                return Ok(is_complete);
+                return Ok(());
             }
         }
     }
 
     /// Waits for an answer, and notes the events that arrive with it: when the answer is there, so are all events from before.
-    async fn answer<T>(&mut self, request: Request<T>) -> Result<T, Stopped> {
+    async fn answer<T>(&mut self, request: impl Future<Output = Result<T>>) -> Result<T, Stopped> {
         let mut request = pin!(request);
         let answer = loop {
             tokio::select! {
@@ -251,10 +269,10 @@ impl LiveTree {
         answer.map_err(Stopped::Failed)
     }
 
-    /// Applies the answers to the reads of a batch. Returns whether nothing is to be read because of them.
-    fn apply(&mut self, batch: &Batch, answers: Vec<Result<ReadResult>>) -> Result<bool, Stopped> {
+    /// Applies the answers to the reads of a batch.
+    fn apply(&mut self, batch: &Batch, answers: Vec<Result<ReadResult>>) -> Result<(), Stopped> {
         let mut answers = answers.into_iter();
-        let (mut nodes, mut bytes, mut is_complete) = (0, 0, true);
+        let (mut nodes, mut bytes) = (0, 0);
         let mut put_off = HashSet::new();
         for (path, listing) in batch {
             let found = match answers.next() {
@@ -270,15 +288,11 @@ impl LiveTree {
             let is_put_off = path.parent().is_some_and(|parent| put_off.contains(&parent));
             let next = if is_put_off { Next::ParentFirst } else { self.tree.found(path, found, *listing, batch) };
             match next {
-                Next::List => {
-                    is_complete = false;
-                    want(self.wanted(), path.clone(), Listing::Now);
-                }
+                Next::List => want(self.wanted(), path.clone(), Listing::Now),
                 Next::ParentFirst => {
-                    is_complete = false;
                     put_off.insert(path.clone());
                     for node in path.parent().into_iter().chain([path.clone()]) {
-                        want(&mut self.changed, node, Listing::IfNew);
+                        want(self.wanted(), node, Listing::IfNew);
                     }
                 }
                 Next::Nothing => {}
@@ -287,13 +301,12 @@ impl LiveTree {
                 && let Some(Ok(ReadResult::Children(names))) = answers.next()
             {
                 for child in self.tree.listed(path, &names) {
-                    is_complete = false;
                     want(self.wanted(), child, Listing::IfNew);
                 }
             }
         }
         self.batches.learn(nodes, bytes);
-        Ok(is_complete)
+        Ok(())
     }
 
     /// Waits for an event of the watch, or a change of the connection.

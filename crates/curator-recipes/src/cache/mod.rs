@@ -175,7 +175,8 @@ impl CuratorCache {
     /// Waits until the cache has everything that was written before this call, by this client or by any other, as far as the write
     /// was answered. Returns the nodes.
     ///
-    /// Two round trips, or one if nothing has changed. While the cache is not current, it waits until it is.
+    /// Two round trips, or one if nothing has changed; more for new directories. The first is a transaction that changes nothing: a
+    /// deposed leader would answer a `sync`. While the cache is not current, it waits until it is.
     ///
     /// # Errors
     ///
@@ -195,7 +196,8 @@ impl CuratorCache {
         Ok(self.snapshot())
     }
 
-    /// Why the cache is not current, or why it has ended; `None` while it is current. After a panic, only
+    /// The last error since the cache was current, or why it has ended. `None` while it is current, and if nothing but the connection
+    /// is broken. After a panic, only
     /// [`ready`](Self::ready) and [`caught_up`](Self::caught_up) return it.
     #[must_use]
     pub fn last_error(&self) -> Option<CacheError> {

@@ -74,6 +74,7 @@ async fn run(
         scan: Wanted::new(),
         changed: Wanted::new(),
         phase: Phase::Scanning,
+        catching_up: None,
         resync_at: Deadline::NEVER,
     };
     let mut live = Follower::new(&client, live);
@@ -113,13 +114,11 @@ async fn until_failed(live: &mut Follower<LiveTree>) -> CacheError {
     }
 }
 
-/// Waits until the watch of a cache that has ended is removed from the server.
+/// Waits until the watch of a cache that has ended is gone from the server.
 async fn remove_watch(session: &WatchingSession, client: &CuratorClient) {
     tokio::select! {
         biased;
         _ = client.closing() => {}
-        // What fails is gone with its connection, or is removed before the next watch is set.
-        _ = session.remove_dropped_watches() => {}
-        () = client.sleep_until(Deadline::after(client.close_timeout())) => {}
+        () = session.remove_dropped_watches(client.sleep_until(Deadline::after(client.close_timeout()))) => {}
     }
 }

@@ -24,9 +24,9 @@ pub enum ConfigStatus {
         /// [`ConfigError::Client`].
         error: ConfigError,
     },
-    /// There is no connection that was confirmed recently, or reads fail as they do without one. The value was true at this time.
+    /// There is no connection that was confirmed recently, or reads fail as they do without one. The value was current before.
     Stale {
-        /// Since when.
+        /// When the connection, or the first of these reads, failed.
         since: Instant,
     },
     /// The client has closed, or the decoder has panicked: [`Config::ended`](crate::Config::ended) says which. The value changes no

@@ -8,7 +8,7 @@ use curator_recipes::{CacheError, CacheEvent, CacheEvents, CacheState, CuratorCa
 use curator_test::OpCode;
 
 use crate::cost::{counted, spent, stated};
-use crate::support::{Replay, behind_proxy, client as connected, owner, path, soon, until};
+use crate::support::{Replay, behind_proxy, client as connected, owner, path, soon, until, without_probes};
 
 pub(crate) fn cache(client: &CuratorClient, path: &str) -> CuratorCacheBuilder {
     CuratorCache::builder(client, path).unwrap()
@@ -185,6 +185,46 @@ async fn what_this_client_has_written_is_there_after_catching_up() {
         assert_eq!(parent.stat().num_children, 3);
         client.delete().for_path(&node).await.unwrap();
         assert_eq!(soon(cache.caught_up()).await.unwrap().len(), 5);
+    }
+}
+
+/// A `sync` would be answered by a leader that was deposed.
+#[tokio::test]
+async fn a_call_catches_up_by_a_request_that_needs_a_quorum() {
+    let (proxy, client) = behind_proxy().await;
+    let root = planted(&client, "cache-quorum").await;
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    proxy.reset_counts();
+    soon(cache.caught_up()).await.unwrap();
+    assert_eq!(without_probes(&proxy), BTreeMap::from([(OpCode::Multi, 1)]));
+}
+
+/// Each change is a new directory with a child, which is listed only after the directory was read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cache_loads_and_catches_up_while_directories_are_created_all_the_time() {
+    let (proxy, client) = behind_proxy().await;
+    let its = connected().await;
+    let root = planted(&its, "cache-growing").await;
+    let growing = async {
+        for number in 0_usize.. {
+            let [directory, child] = ["", "/child"].map(|below| format!("{root}/{number}{below}"));
+            let both = its.transaction().create(directory, "", CreateMode::Persistent).unwrap();
+            both.create(child, "", CreateMode::Persistent).unwrap().commit().await.unwrap();
+        }
+    };
+    // Several are created while one request is answered.
+    proxy.set_delay(Duration::from_millis(10));
+    let reading = async {
+        let cache = cache(&client, &root).start().unwrap();
+        soon(cache.ready()).await.unwrap();
+        for _ in 0..10 {
+            soon(cache.caught_up()).await.unwrap();
+        }
+    };
+    tokio::select! {
+        () = growing => {}
+        () = reading => {}
     }
 }
 

@@ -9,7 +9,7 @@ use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 use crate::cache::{cache, create, next, planted, shown};
 use crate::support::{
     FAULTS, LONG_SESSION, Numbers, Replay, SHORT_SESSION, behind_proxy, behind_proxy_with, builder,
-    client as connected, new_seed, path, proxy, soon, unplug, until,
+    client as connected, new_seed, path, proxy, requests_of, soon, unplug, until,
 };
 
 /// A cache of a planted tree, and a consumer that has got all of it. `its` plants it.
@@ -294,6 +294,21 @@ async fn a_cache_ends_while_it_is_cut_off() {
         soon(cache.close()).await.unwrap();
         assert_eq!(*cache.state().borrow(), CacheState::Ended);
     }
+}
+
+#[tokio::test]
+async fn a_call_catches_up_although_reading_takes_longer_than_the_interval_between_resyncs() {
+    let (proxy, client) = behind_proxy().await;
+    let root = planted(&connected().await, "cache-short-resync").await;
+    let cache = cache(&client, &root).resync_every(Duration::from_millis(1)).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    proxy.set_delay(Duration::from_millis(10));
+    for _ in 0..5 {
+        soon(cache.caught_up()).await.unwrap();
+    }
+    // It goes on reading.
+    proxy.reset_counts();
+    until(async || requests_of(&proxy, OpCode::MultiRead) > 5).await;
 }
 
 /// A cache reads what has changed; the parts of one batch are of one moment.

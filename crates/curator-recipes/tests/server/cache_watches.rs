@@ -152,6 +152,27 @@ async fn a_cache_that_ends_while_its_watch_is_set_leaves_none() {
     client.close().await.unwrap();
 }
 
+#[tokio::test]
+async fn a_cache_that_ends_while_its_watch_is_set_leaves_none_on_a_server_that_does_not_answer() {
+    let (server, proxy) = {
+        let server = TestingServer::start().await.unwrap();
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        (server, proxy)
+    };
+    let builder = builder(&proxy.connect_string(), LONG_SESSION).close_timeout(Duration::from_millis(100));
+    let client = builder.connect().await.unwrap();
+    proxy.hold_replies(OpCode::AddWatch);
+    let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
+    proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
+    assert_eq!(watched(&server).await, 1);
+    // Its task gives up after the close timeout.
+    let _ = soon(cache.close()).await;
+    proxy.release_held();
+    no_watch_is_left(&server).await;
+    use_cache(&client, "/t", End::Closed).await;
+    no_watch_is_left(&server).await;
+}
+
 /// The client crate would use freed memory (`docs/upstream.md`).
 #[tokio::test]
 async fn between_the_removal_of_a_watch_and_the_next_watch_a_request_is_answered() {

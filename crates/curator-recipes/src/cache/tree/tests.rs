@@ -374,10 +374,16 @@ fn requests_and_their_answers_are_bounded() {
         want(&mut wanted, leaf, Listing::IfNew);
     }
     assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 3, 3, 1]);
+    // A failure halves the answers, of known nodes too.
     batches.fail();
-    leaves(200).skip(10).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
-    assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [63, 63, 63, 1]);
-    // Up at once.
+    leaves(4).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
+    assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [1, 1, 1, 1]);
+    for _ in 0..32 {
+        batches.learn(1, 100);
+    }
+    leaves(4).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
+    assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 1]);
+    // The mean goes up at once.
     batches.learn(1, 1 << 20);
     leaves(20).skip(10).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
     assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 3, 3, 1]);
