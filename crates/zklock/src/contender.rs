@@ -1,0 +1,71 @@
+//! What the node of a contender says about its process.
+
+use rustix::system::uname;
+use serde::{Deserialize, Serialize};
+
+/// The process behind a node, as far as its data say. Nodes of zklock are JSON; other clients write an address, an id, or nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Contender {
+    pub(crate) host: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) label: Option<String>,
+}
+
+impl Contender {
+    /// This process.
+    pub(crate) fn this(label: Option<String>) -> Self {
+        let host = uname().nodename().to_string_lossy().into_owned();
+        Self { host, pid: Some(std::process::id()), label }
+    }
+
+    pub(crate) fn to_data(&self) -> Vec<u8> {
+        // A map with keys of text cannot fail.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Another client's data become the host, as Curator's locks write an address.
+    pub(crate) fn from_data(data: &[u8]) -> Self {
+        serde_json::from_slice(data).unwrap_or_else(|_| Self {
+            host: printable(&String::from_utf8_lossy(data)),
+            pid: None,
+            label: None,
+        })
+    }
+}
+
+/// Text from a node, without what a terminal would act on.
+pub(crate) fn printable(text: &str) -> String {
+    text.trim().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(200).collect()
+}
+
+impl std::fmt::Display for Contender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.host.is_empty() { "-" } else { &self.host })?;
+        if let Some(pid) = self.pid {
+            write!(f, " pid {pid}")?;
+        }
+        self.label.as_ref().map_or(Ok(()), |label| write!(f, " ({})", printable(label)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_any_client_are_shown_without_control_characters() {
+        let this = Contender::this(Some("nightly".to_owned()));
+        assert_eq!(Contender::from_data(&this.to_data()), this);
+        for (data, shown) in [
+            (&b"10.0.0.7"[..], "10.0.0.7"),
+            (b"", "-"),
+            (b"\x1b[2Jx\n", "\u{fffd}[2Jx"),
+            (b"\xff", "\u{fffd}"),
+            (br#"{"host":"web1","pid":7,"label":"a\u001bb"}"#, "web1 pid 7 (a\u{fffd}b)"),
+        ] {
+            assert_eq!(Contender::from_data(data).to_string(), shown);
+        }
+    }
+}

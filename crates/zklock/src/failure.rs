@@ -1,0 +1,72 @@
+//! Why zklock fails, and its exit codes.
+
+use std::fmt;
+
+use curator_recipes::Error;
+use curator_recipes::client::Error as ClientError;
+
+/// The exit codes of zklock, apart from those that commands use. A command's own code is passed on, and 128 + n if signal n ended it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// The lock was not acquired in time.
+    NotAcquired = 121,
+    /// The lock was lost while the command ran.
+    Lost = 122,
+    /// There is no connection to ZooKeeper, or the servers refuse something.
+    NoConnection = 123,
+    /// The options do not make sense, or something on this machine fails.
+    Failed = 125,
+    /// The command cannot be executed.
+    NotExecutable = 126,
+    /// There is no such command.
+    NotFound = 127,
+}
+
+/// One sentence: what failed, why, and where it helps, what to do.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// Something on this machine, or in the options.
+    pub(crate) fn here(message: impl Into<String>) -> Self {
+        Self::new(Code::Failed, message)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let remedy = match &error {
+            ClientError::ConnectFailed { .. } | ClientError::NotConnected { .. } => {
+                "; check that the servers run, and try `zklock doctor`"
+            }
+            ClientError::NoAuth { .. } => "; this client needs another identity, or the node another ACL",
+            ClientError::InvalidPath(_) | ClientError::InvalidConnectString(_) | ClientError::InvalidOption { .. } => {
+                return Self::here(error.to_string());
+            }
+            _ => "",
+        };
+        Self::new(Code::NoConnection, format!("{error}{remedy}"))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Client(error) => error.into(),
+            error => Self::new(Code::NoConnection, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! A second process that stops the command when the lock is lost, in doubt, or left by a zklock that was killed or is stopped.
+//!
+//! It reads orders from a pipe, one in each line, and ends the command's process group by the [rule](crate::stopping). The end of the
+//! pipe means that zklock is gone.
+
+use std::io;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, ChildStdin, Command};
+
+use crate::clock;
+use crate::command::signal_group;
+use crate::failure::Failure;
+use crate::stopping::{Moment, OnLost, Step, Stopping};
+
+/// How the guardian is started: see `arguments.rs`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Orders {
+    #[arg(long)]
+    group: i32,
+    #[arg(long)]
+    on_lost: OnLost,
+    #[arg(long)]
+    grace: u64,
+    #[arg(long)]
+    margin: u64,
+    #[arg(long)]
+    valid_until: u64,
+}
+
+/// The handle of zklock.
+pub(crate) struct Guardian {
+    child: Child,
+    orders: ChildStdin,
+}
+
+impl Guardian {
+    /// Starts it for a command that has just been started.
+    pub(crate) fn start(
+        group: Pid,
+        on_lost: OnLost,
+        grace: Duration,
+        margin: Duration,
+        valid_until: Moment,
+    ) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::here(format!("cannot start the guardian of the command: {error}"));
+        // Under another name, so that `pkill zklock` spares it.
+        let this = if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() };
+        let on_lost = clap::ValueEnum::to_possible_value(&on_lost).map(|value| value.get_name().to_owned());
+        let mut command = Command::new(this.map_err(failed)?);
+        command
+            .arg0("lock-guardian")
+            .args(["guard", "--on-lost", on_lost.as_deref().unwrap_or("term"), "--group"])
+            .arg(group.as_raw_nonzero().to_string());
+        for (name, time) in [("--grace", grace), ("--margin", margin), ("--valid-until", valid_until)] {
+            command.arg(name).arg(millis(time).to_string());
+        }
+        // Its own group: signals from a terminal are not for it.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = command.spawn().map_err(failed)?;
+        let orders = child.stdin.take().ok_or_else(|| Failure::here("the guardian of the command has no pipe"))?;
+        Ok(Self { child, orders })
+    }
+
+    /// The lease reaches further.
+    pub(crate) async fn extend(&mut self, valid_until: Moment) -> io::Result<()> {
+        self.order(&millis(valid_until).to_string()).await
+    }
+
+    /// The lock is lost.
+    pub(crate) async fn stop(&mut self) -> io::Result<()> {
+        self.order("stop").await
+    }
+
+    /// The command and all processes of its group have ended.
+    pub(crate) async fn dismiss(mut self) {
+        if self.order("done").await.is_ok() {
+            let _ = self.child.wait().await;
+        }
+    }
+
+    /// Waits until it has ended, which it does not before it is dismissed, unless it was killed.
+    pub(crate) async fn ended(&mut self) {
+        let _ = self.child.wait().await;
+    }
+
+    async fn order(&mut self, order: &str) -> io::Result<()> {
+        self.orders.write_all(format!("{order}\n").as_bytes()).await
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Orders {
+    /// Guards the command until it is dismissed, or the command was killed.
+    pub(crate) fn guard(&self) -> Result<(), Failure> {
+        let group =
+            Pid::from_raw(self.group).ok_or_else(|| Failure::here(format!("no process group {}", self.group)))?;
+        let [grace, margin, valid_until] = [self.grace, self.margin, self.valid_until].map(Duration::from_millis);
+        let mut stopping = Stopping::new(self.on_lost, grace, margin, valid_until);
+        let mut orders = Lines::default();
+        loop {
+            let now = clock::now();
+            let until = match stopping.step(now) {
+                Step::Wait(until) => Some(until),
+                Step::Leave => None,
+                Step::Term => {
+                    signal_group(group, Signal::TERM);
+                    // A stopped process acts on it when it goes on.
+                    signal_group(group, Signal::CONT);
+                    continue;
+                }
+                Step::Kill => {
+                    signal_group(group, Signal::KILL);
+                    return Ok(());
+                }
+            };
+            let Some(lines) = orders.read(until.map(|until| until.saturating_sub(now)))? else {
+                if self.on_lost == OnLost::Ignore {
+                    return Ok(());
+                }
+                stopping.stop();
+                orders.is_over = true;
+                continue;
+            };
+            for line in lines {
+                match (line.as_str(), line.parse()) {
+                    ("done", _) => return Ok(()),
+                    ("stop", _) => stopping.stop(),
+                    (_, Ok(valid_until)) => stopping.extend(Duration::from_millis(valid_until)),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// Lines from standard input.
+#[derive(Default)]
+struct Lines {
+    partial: Vec<u8>,
+    /// Nothing comes any more.
+    is_over: bool,
+}
+
+impl Lines {
+    /// Waits for lines, no longer than `timeout`. `None` when the other end is closed.
+    fn read(&mut self, timeout: Option<Duration>) -> Result<Option<Vec<String>>, Failure> {
+        if self.is_over {
+            std::thread::sleep(timeout.unwrap_or(Duration::ZERO));
+            return Ok(Some(Vec::new()));
+        }
+        let failed = |error: io::Error| Failure::here(format!("the guardian cannot read its orders: {error}"));
+        let stdin = io::stdin();
+        // The next millisecond, not the last one.
+        let timeout = timeout.map(|timeout| timeout + Duration::from_millis(1));
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+        match poll(&mut ready, timeout.as_ref()) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Some(Vec::new())),
+            polled => polled.map_err(|error| failed(error.into()))?,
+        };
+        let mut bytes = [0; 4096];
+        let read = rustix::io::read(&stdin, &mut bytes).map_err(|error| failed(error.into()))?;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.partial.extend_from_slice(&bytes[..read]);
+        let mut lines = Vec::new();
+        while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.partial.drain(..=end).collect();
+            lines.push(String::from_utf8_lossy(&line).trim().to_owned());
+        }
+        Ok(Some(lines))
+    }
+}

@@ -1,0 +1,151 @@
+//! The locks that a command can run under.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use curator_recipes::client::{ClockInstant, CuratorClient, Deadline, Session};
+use curator_recipes::{
+    FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphoreV2, LeaderLatch, Leadership, LockGuard, LockLost, OwnerId, Participant, SemaphoreLease, Wait,
+};
+
+use crate::arguments::Run;
+use crate::contender::Contender;
+use crate::failure::{Code, Failure};
+
+/// A lock that is not held yet.
+pub(crate) enum Lock {
+    Exclusive(Arc<dyn InterProcessLock>),
+    Shared(InterProcessReadWriteLock),
+    Semaphore(InterProcessSemaphoreV2),
+}
+
+/// A lock that is held.
+pub(crate) enum Held {
+    Guard(LockGuard),
+    Lease(SemaphoreLease),
+    Term { latch: LeaderLatch, term: Leadership, session: Session },
+}
+
+impl Lock {
+    /// The lock that the options name.
+    pub(crate) fn of(run: &Run, client: &CuratorClient) -> Result<Self, Failure> {
+        let one = || match run.lock.as_slice() {
+            [path] => Ok(path),
+            _ => Err(Failure::here("pass one --lock: several are possible only for plain exclusive locks")),
+        };
+        Ok(match run.semaphore {
+            Some(leases) => Self::Semaphore(InterProcessSemaphoreV2::new(client, one()?, leases)?),
+            None if run.shared => Self::Shared(InterProcessReadWriteLock::non_reentrant(client, one()?)?),
+            None if run.exclusive => {
+                let lock = InterProcessReadWriteLock::non_reentrant(client, one()?)?;
+                Self::Exclusive(Arc::new(lock.write().clone()))
+            }
+            None => match run.lock.as_slice() {
+                [path] => Self::Exclusive(Arc::new(InterProcessMutex::non_reentrant(client, path)?)),
+                paths => Self::Exclusive(Arc::new(InterProcessMultiLock::non_reentrant(client, paths)?)),
+            },
+        })
+    }
+
+    /// Acquires it; `None` if others hold it for the whole time.
+    pub(crate) async fn acquire(&self, wait: Wait) -> Result<Option<Held>, Failure> {
+        let timeout = match wait {
+            Wait::No => None,
+            Wait::Until(deadline) => Some(deadline.remaining().unwrap_or(Duration::MAX)),
+        };
+        Ok(match (self, timeout) {
+            (Self::Exclusive(lock), _) => lock.acquire_within(&OwnerId::new(), wait).await?.map(Held::Guard),
+            (Self::Shared(lock), None) => lock.read().try_acquire().await?.map(Held::Guard),
+            (Self::Shared(lock), Some(timeout)) => lock.read().acquire_timeout(timeout).await?.map(Held::Guard),
+            (Self::Semaphore(lock), None) => lock.try_acquire().await?.map(Held::Lease),
+            (Self::Semaphore(lock), Some(timeout)) => lock.acquire_timeout(timeout).await?.map(Held::Lease),
+        })
+    }
+
+    /// Who holds it, and who waits for it.
+    pub(crate) async fn participants(&self) -> Result<Vec<Participant>, Failure> {
+        Ok(match self {
+            Self::Exclusive(lock) => lock.participants().await?,
+            Self::Shared(lock) => lock.participants().await?,
+            Self::Semaphore(lock) => lock.participants().await?,
+        })
+    }
+}
+
+impl Held {
+    /// Waits until this process leads. `None` if others lead for the whole time.
+    pub(crate) async fn lead(
+        client: &CuratorClient,
+        path: &str,
+        this: &Contender,
+        deadline: Deadline,
+    ) -> Result<Option<Self>, Failure> {
+        let id = String::from_utf8_lossy(&this.to_data()).into_owned();
+        let latch = LeaderLatch::builder(client, path)?.id(id).start();
+        let time_is_up = async {
+            match deadline.remaining() {
+                Some(remaining) => tokio::time::sleep(remaining).await,
+                None => pending().await,
+            }
+        };
+        let led = tokio::select! {
+            term = latch.leadership() => Some(term?),
+            () = time_is_up => None,
+        };
+        let Some(term) = led else {
+            latch.close().await?;
+            return Ok(None);
+        };
+        let session = client.session().await?;
+        Ok(Some(Self::Term { latch, term, session }))
+    }
+
+    fn guard(&self) -> Result<&LockGuard, &Leadership> {
+        match self {
+            Self::Guard(guard) => Ok(guard),
+            Self::Lease(lease) => Ok(lease),
+            Self::Term { term, .. } => Err(term),
+        }
+    }
+
+    /// Until when no other client can have it.
+    pub(crate) fn valid_until(&self) -> ClockInstant {
+        match self {
+            Self::Term { session, .. } => session.lease().valid_until(),
+            Self::Guard(guard) => guard.valid_until(),
+            Self::Lease(lease) => lease.valid_until(),
+        }
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        self.guard().map_or_else(Leadership::fencing_token, LockGuard::fencing_token)
+    }
+
+    /// Waits until it is lost.
+    pub(crate) async fn lost(&self) -> LockLost {
+        match self.guard() {
+            Ok(guard) => guard.lost().await,
+            Err(term) => term.lost().await,
+        }
+    }
+
+    /// Gives it back.
+    pub(crate) async fn release(self) -> Result<(), Failure> {
+        match self {
+            Self::Guard(guard) => guard.release().await?,
+            Self::Lease(lease) => lease.release().await?,
+            Self::Term { latch, term, .. } => {
+                drop(term);
+                latch.close().await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The failure of a wait that was too short.
+pub(crate) fn not_acquired(paths: &[String]) -> Failure {
+    Failure::new(Code::NotAcquired, format!("{}: another client has it; see `zklock ls`", paths.join(", ")))
+}

@@ -1,0 +1,50 @@
+//! Runs commands under ZooKeeper locks, and shows who holds which.
+
+mod arguments;
+mod clock;
+mod command;
+mod contender;
+mod failure;
+mod guardian;
+mod lock;
+mod run;
+mod settings;
+mod stopping;
+mod waiting;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::arguments::{Action, Arguments};
+use crate::failure::{Code, Failure};
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help is no error. If its reader is gone, there is nobody to tell.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(Code::Failed as u8) } else { ExitCode::SUCCESS };
+        }
+    };
+    match act(&arguments.action) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            eprintln!("zklock: {failure}");
+            ExitCode::from(failure.code as u8)
+        }
+    }
+}
+
+fn act(action: &Action) -> Result<u8, Failure> {
+    match action {
+        Action::Guard(orders) => orders.guard().map(|()| 0),
+        Action::Run(run) => runtime()?.block_on(run::run(run)),
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    built.map_err(|error| Failure::here(format!("cannot start: {error}")))
+}

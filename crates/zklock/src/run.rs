@@ -1,0 +1,280 @@
+//! `zklock run`: runs a command while a lock is held.
+
+use std::io::IsTerminal as _;
+use std::process::ExitStatus;
+use std::time::{Duration, SystemTime};
+
+use curator_recipes::Wait;
+use curator_recipes::client::{CuratorClient, Deadline};
+use futures_util::{StreamExt as _, stream};
+use rustix::process::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::arguments::Run;
+use crate::clock;
+use crate::command::{Running, code};
+use crate::contender::Contender;
+use crate::failure::{Code, Failure};
+use crate::guardian::Guardian;
+use crate::lock::{Held, Lock, not_acquired};
+use crate::stopping::OnLost;
+use crate::waiting;
+
+/// The first pause of `--leader` after a term, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// A term that lasts for so long begins the pauses anew.
+const GOOD_TERM: Duration = Duration::from_secs(60);
+
+/// Runs the command, and returns its exit code.
+pub(crate) async fn run(run: &Run) -> Result<u8, Failure> {
+    let signals = Signals::new()?;
+    let this = Contender::this(run.label.clone());
+    let deadline = run.wait.map_or(Deadline::NEVER, Deadline::after);
+    let client = run.connection.connect(&this).await?;
+    let done =
+        if run.leader { lead(run, &client, &this, signals).await } else { hold(run, &client, deadline, signals).await };
+    // The exit code says more than that the session could not be closed: it ends by itself.
+    let _ = client.close().await;
+    done
+}
+
+async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals: Signals) -> Result<u8, Failure> {
+    let grace = grace(run, client).await?;
+    let lock = Lock::of(run, client)?;
+    let wait = if run.no_wait { Wait::No } else { Wait::Until(deadline) };
+    let held = tokio::select! {
+        held = lock.acquire(wait) => held?,
+        never = waiting::tell(&lock, &run.lock), if std::io::stderr().is_terminal() && !run.no_wait => match never {},
+        signal = signals.next_deadly() => return Ok(interrupted(signal)),
+    };
+    let Some(held) = held else { return Err(not_acquired(&run.lock)) };
+    let outcome = under(run, &held, grace, &mut signals).await?;
+    let released = held.release().await;
+    match outcome {
+        Outcome::Lost(how) => Err(Failure::new(Code::Lost, how)),
+        Outcome::Ended(status) => {
+            if let Err(error) = released {
+                eprintln!("zklock: the lock may be held until the session ends: {error}");
+            }
+            Ok(code(status))
+        }
+    }
+}
+
+/// Runs the command in each term, until zklock is asked to end.
+async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: Signals) -> Result<u8, Failure> {
+    let [path] = run.lock.as_slice() else { return Err(Failure::here("pass one --lock with --leader")) };
+    let mut pause = PAUSES.0;
+    loop {
+        let grace = grace(run, client).await?;
+        let held = tokio::select! {
+            held = Held::lead(client, path, this, Deadline::NEVER) => held?,
+            signal = signals.next_deadly() => return Ok(interrupted(signal)),
+        };
+        let Some(held) = held else { return Err(not_acquired(&run.lock)) };
+        let begun = std::time::Instant::now();
+        eprintln!("zklock: leads {path} with token {}", held.token());
+        let outcome = under(run, &held, grace, &mut signals).await;
+        // A term that is lost has nothing to give back.
+        let _ = held.release().await;
+        match outcome? {
+            Outcome::Ended(status) if signals.has_deadly => return Ok(code(status)),
+            Outcome::Ended(status) => eprintln!("zklock: the command has ended: {status}"),
+            Outcome::Lost(how) if signals.has_deadly => return Err(Failure::new(Code::Lost, how)),
+            Outcome::Lost(how) => eprintln!("zklock: {how}"),
+        }
+        if begun.elapsed() >= GOOD_TERM {
+            pause = PAUSES.0;
+        }
+        eprintln!("zklock: takes part again in {}", humantime::format_duration(pause));
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            signal = signals.next_deadly() => return Ok(interrupted(signal)),
+        }
+        pause = (2 * pause).min(PAUSES.1);
+    }
+}
+
+enum Outcome {
+    Ended(ExitStatus),
+    /// The command was stopped, if it may be.
+    Lost(String),
+}
+
+/// Runs the command while the lock is held.
+async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Signals) -> Result<Outcome, Failure> {
+    let until = SystemTime::now() + held.valid_until().remaining();
+    let until = until.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let variables = [
+        ("ZKLOCK_PATH", run.lock.join(":")),
+        ("ZKLOCK_TOKEN", held.token().to_string()),
+        ("ZKLOCK_VALID_UNTIL", until.to_string()),
+    ];
+    let mut command = Running::start(&run.command, &variables)?;
+    let valid_until = clock::moment(held.valid_until());
+    let mut guardian = match Guardian::start(command.group, run.on_lost, grace.period, grace.margin, valid_until) {
+        Ok(guardian) => guardian,
+        Err(error) => {
+            command.signal(Signal::KILL);
+            let _ = command.ended().await;
+            return Err(error);
+        }
+    };
+    let mut lost = None;
+    let status = {
+        let mut tick = tokio::time::interval(grace.tick);
+        let mut losing = std::pin::pin!(held.lost());
+        loop {
+            tokio::select! {
+                status = command.ended() => break status?,
+                why = &mut losing, if lost.is_none() => {
+                    let how = format!("{} is lost: {}", run.lock.join(", "), why.reason);
+                    eprintln!("zklock: {how}");
+                    lost = Some(how);
+                    // If it is gone, that is noticed next.
+                    let _ = guardian.stop().await;
+                }
+                signal = signals.next() => command.signal(signal),
+                _ = tick.tick(), if lost.is_none() => {
+                    let _ = guardian.extend(clock::moment(held.valid_until())).await;
+                }
+                () = guardian.ended() => {
+                    // After a KILL of it, there is nothing left to do. Otherwise it was killed itself.
+                    if run.on_lost != OnLost::Ignore {
+                        command.signal(Signal::KILL);
+                    }
+                    let status = command.ended().await?;
+                    lost.get_or_insert_with(|| "the command was killed: its lease was over, or its guardian was killed".to_owned());
+                    break status;
+                }
+            }
+        }
+    };
+    // As long as they run, so does the guardian, and the lock is held.
+    tokio::select! {
+        () = command.group_ended(lost.is_some()) => {}
+        () = keep(held, &mut guardian, grace.tick, &mut lost, &command, signals) => {}
+    }
+    guardian.dismiss().await;
+    let was_in_doubt = lost.is_none() && held.valid_until().has_passed();
+    Ok(match lost {
+        Some(how) => Outcome::Lost(how),
+        None if was_in_doubt => Outcome::Lost(format!("{}: the lease of the session is over", run.lock.join(", "))),
+        None => Outcome::Ended(status),
+    })
+}
+
+/// Keeps the guardian informed, for as long as processes of the command's group run.
+async fn keep(
+    held: &Held,
+    guardian: &mut Guardian,
+    tick: Duration,
+    lost: &mut Option<String>,
+    command: &Running,
+    signals: &mut Signals,
+) {
+    let mut tick = tokio::time::interval(tick);
+    let mut losing = std::pin::pin!(held.lost());
+    loop {
+        tokio::select! {
+            why = &mut losing, if lost.is_none() => {
+                *lost = Some(why.to_string());
+                let _ = guardian.stop().await;
+            }
+            signal = signals.next() => command.signal(signal),
+            _ = tick.tick(), if lost.is_none() => {
+                let _ = guardian.extend(clock::moment(held.valid_until())).await;
+            }
+        }
+    }
+}
+
+/// The times of the guardian.
+#[derive(Clone, Copy)]
+struct Grace {
+    period: Duration,
+    margin: Duration,
+    tick: Duration,
+}
+
+/// The grace period, which has to fit into the session timeout `T` that the servers have granted.
+async fn grace(run: &Run, client: &CuratorClient) -> Result<Grace, Failure> {
+    const DEFAULT: Duration = Duration::from_secs(10);
+    let granted = client.session().await?.timeout();
+    let most = granted.mul_f64(0.3);
+    let period = match run.grace {
+        Some(grace) if grace > most => {
+            let (grace, most, granted) = (text(grace), text(most), text(granted));
+            return Err(Failure::here(format!(
+                "--grace {grace} is too long: at most 0.3 of the session timeout, {most} of {granted}; raise --session-timeout"
+            )));
+        }
+        Some(grace) => grace,
+        None => DEFAULT.min(most),
+    };
+    Ok(Grace { period, margin: Duration::from_secs(1).min(granted / 10), tick: granted / 40 })
+}
+
+fn text(time: Duration) -> String {
+    humantime::format_duration(Duration::from_millis(time.as_millis().try_into().unwrap_or(u64::MAX))).to_string()
+}
+
+/// The signals that zklock passes on.
+struct Signals {
+    received: stream::BoxStream<'static, Signal>,
+    /// One of them asks to end.
+    has_deadly: bool,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let kinds = [
+            (SignalKind::hangup(), Signal::HUP),
+            (SignalKind::interrupt(), Signal::INT),
+            (SignalKind::quit(), Signal::QUIT),
+            (SignalKind::terminate(), Signal::TERM),
+            (SignalKind::user_defined1(), Signal::USR1),
+            (SignalKind::user_defined2(), Signal::USR2),
+            (SignalKind::window_change(), Signal::WINCH),
+            (SignalKind::from_raw(Signal::CONT.as_raw()), Signal::CONT),
+            (SignalKind::from_raw(Signal::TSTP.as_raw()), Signal::TSTP),
+        ];
+        let failed = |error| Failure::here(format!("cannot listen for signals: {error}"));
+        let mut all = stream::SelectAll::new();
+        for (kind, sent) in kinds {
+            let listening = signal(kind).map_err(failed)?;
+            all.push(
+                stream::unfold(listening, move |mut listening| async move {
+                    listening.recv().await.map(|()| (sent, listening))
+                })
+                .boxed(),
+            );
+        }
+        Ok(Self { received: all.boxed(), has_deadly: false })
+    }
+
+    async fn next(&mut self) -> Signal {
+        let Some(signal) = self.received.next().await else { return std::future::pending().await };
+        self.has_deadly |= is_deadly(signal);
+        signal
+    }
+
+    /// The next one that asks to end.
+    async fn next_deadly(&mut self) -> Signal {
+        loop {
+            let signal = self.next().await;
+            if is_deadly(signal) {
+                return signal;
+            }
+        }
+    }
+}
+
+fn is_deadly(signal: Signal) -> bool {
+    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM].contains(&signal)
+}
+
+/// The exit code after a signal that came while no command ran.
+fn interrupted(signal: Signal) -> u8 {
+    u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX)
+}

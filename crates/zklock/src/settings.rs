@@ -1,0 +1,163 @@
+//! How to connect: options, the environment and a TOML file, in this order.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use curator_recipes::client::{CuratorClient, CuratorClientBuilder, RetryUntilElapsed, SaslOptions, TlsOptions};
+use serde::Deserialize;
+
+use crate::contender::Contender;
+use crate::failure::{Code, Failure};
+
+/// The connection, as options of each subcommand.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct Connection {
+    /// The servers: host:port,host:port/chroot
+    #[arg(long, global = true, value_name = "SERVERS", env = "ZOOKEEPER_CONNECT")]
+    connect: Option<String>,
+    /// A TOML file with the connection, and with secrets: see `zklock help config`
+    #[arg(long, global = true, value_name = "FILE", env = "ZKLOCK_CONFIG")]
+    config: Option<PathBuf>,
+    /// A prefix of all paths
+    #[arg(long, global = true, value_name = "PATH")]
+    namespace: Option<String>,
+    /// The session timeout to ask for; the servers may grant another one [default: 40s]
+    #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
+    session_timeout: Option<Duration>,
+    /// How long to go on without a connection, but for --leader, which never gives up [default: 15s]
+    #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
+    connect_timeout: Option<Duration>,
+}
+
+/// The TOML file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    connect: Option<String>,
+    namespace: Option<String>,
+    session_timeout: Option<String>,
+    connect_timeout: Option<String>,
+    digest: Option<Login>,
+    sasl: Option<Login>,
+    tls: Option<Tls>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Login {
+    user: String,
+    password: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tls {
+    ca: PathBuf,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+}
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+impl Connection {
+    /// Connects. `this` is what the nodes of this process show.
+    pub(crate) async fn connect(&self, this: &Contender) -> Result<CuratorClient, Failure> {
+        Ok(self.builder()?.default_lock_data(this.to_data()).connect().await?)
+    }
+
+    pub(crate) fn builder(&self) -> Result<CuratorClientBuilder, Failure> {
+        let file = self.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let connect = self.connect.clone().or(file.connect).ok_or_else(|| {
+            Failure::here(
+                "no servers: pass --connect HOST:PORT, set ZOOKEEPER_CONNECT, or set `connect` in the file of --config",
+            )
+        })?;
+        let session = time(self.session_timeout, file.session_timeout.as_deref(), "session-timeout", SESSION_TIMEOUT)?;
+        let connection =
+            time(self.connect_timeout, file.connect_timeout.as_deref(), "connect-timeout", CONNECT_TIMEOUT)?;
+        let retries = RetryUntilElapsed::new(connection, Duration::from_millis(200));
+        let retries = retries.map_err(curator_recipes::client::Error::from)?;
+        let mut builder = CuratorClient::builder(connect)
+            .name("zklock")
+            .session_timeout(session)
+            .connection_timeout(connection)
+            .retry_policy(retries);
+        if let Some(namespace) = self.namespace.clone().or(file.namespace) {
+            builder = builder.namespace(namespace);
+        }
+        if let Some(Login { user, password }) = file.digest {
+            builder = builder.authorization("digest", format!("{user}:{password}"));
+        }
+        if let Some(Login { user, password }) = file.sasl {
+            builder = builder.sasl(SaslOptions::digest_md5(user, password));
+        }
+        if let Some(tls) = file.tls {
+            builder = builder.tls(tls.options()?);
+        }
+        Ok(builder)
+    }
+}
+
+impl Tls {
+    fn options(&self) -> Result<TlsOptions, Failure> {
+        let invalid = |error: curator_recipes::client::InvalidTlsOptions| Failure::here(error.to_string());
+        let options = TlsOptions::from_pem(text(&self.ca)?).map_err(invalid)?;
+        match (&self.certificate, &self.key) {
+            (None, None) => Ok(options),
+            (Some(certificate), Some(key)) => options.with_identity(text(certificate)?, text(key)?).map_err(invalid),
+            _ => Err(Failure::here(
+                "[tls] has only one of `certificate` and `key`: a client that presents itself needs both",
+            )),
+        }
+    }
+}
+
+fn time(option: Option<Duration>, file: Option<&str>, name: &str, default: Duration) -> Result<Duration, Failure> {
+    match (option, file) {
+        (Some(time), _) => Ok(time),
+        (None, Some(text)) => humantime::parse_duration(text)
+            .map_err(|error| Failure::here(format!("{name} = {text:?}: {error}; write for example \"30s\""))),
+        (None, None) => Ok(default),
+    }
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| Failure::here(format!("cannot read {}: {error}", path.display())))
+}
+
+fn read(path: &Path) -> Result<File, Failure> {
+    parse(&text(path)?).map_err(|error| Failure::new(Code::Failed, format!("{}: {error}", path.display())))
+}
+
+/// The error does not show the line, which may have a secret.
+fn parse(text: &str) -> Result<File, String> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+        format!("line {line}: {}", error.message())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_in_the_file_names_the_line_and_shows_no_secret() {
+        let error = parse("connect = \"a:1\"\n[digest]\nuser = \"u\"\npasword = \"secret\"\n").unwrap_err();
+        assert!(error.starts_with("line ") && error.contains("pasword") && !error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn the_whole_file_is_understood() {
+        let file = parse(
+            "connect = \"a:1\"\nnamespace = \"n\"\nsession-timeout = \"30s\"\n[digest]\nuser = \"u\"\npassword = \"p\"\n\
+             [tls]\nca = \"ca.pem\"\n",
+        );
+        let file = file.unwrap();
+        assert_eq!((file.connect.as_deref(), file.namespace.as_deref()), (Some("a:1"), Some("n")));
+        assert_eq!(file.digest.map(|login| login.password).as_deref(), Some("p"));
+        assert!(file.tls.is_some_and(|tls| tls.certificate.is_none()));
+    }
+}

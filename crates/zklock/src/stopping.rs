@@ -1,0 +1,139 @@
+//! When a command has to be stopped: the rule of the guardian, without a process or a clock.
+
+use std::time::Duration;
+
+/// What to do when the lock is lost or in doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OnLost {
+    /// Send TERM, and KILL after the grace period.
+    Term,
+    /// Send KILL.
+    Kill,
+    /// Let the command run.
+    Ignore,
+}
+
+/// A moment on the clock that goes on while the machine sleeps, from its start.
+pub(crate) type Moment = Duration;
+
+/// What the guardian does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing before this moment, unless there is news.
+    Wait(Moment),
+    Term,
+    Kill,
+    /// The command is left alone.
+    Leave,
+}
+
+/// When the command has to be stopped.
+///
+/// TERM when the lease has no more left than the grace period and a margin, and KILL a margin before its end: the command is gone
+/// before another client can get the lock. After a deletion of the node, and when zklock is gone, TERM at once.
+#[derive(Debug)]
+pub(crate) struct Stopping {
+    on_lost: OnLost,
+    grace: Duration,
+    margin: Duration,
+    /// Until when the session is certainly alive.
+    valid_until: Moment,
+    /// TERM is due at once.
+    is_over: bool,
+    terminated: Option<Moment>,
+}
+
+impl Stopping {
+    pub(crate) fn new(on_lost: OnLost, grace: Duration, margin: Duration, valid_until: Moment) -> Self {
+        Self { on_lost, grace, margin, valid_until, is_over: false, terminated: None }
+    }
+
+    /// The lease reaches further now.
+    pub(crate) fn extend(&mut self, valid_until: Moment) {
+        self.valid_until = valid_until;
+    }
+
+    /// The lock is lost, or zklock is gone.
+    pub(crate) fn stop(&mut self) {
+        self.is_over = true;
+    }
+
+    /// What is due. Has to be called again when it says so, and after news.
+    pub(crate) fn step(&mut self, now: Moment) -> Step {
+        if self.on_lost == OnLost::Ignore {
+            return Step::Leave;
+        }
+        let last = self.valid_until.saturating_sub(self.margin);
+        if self.on_lost == OnLost::Kill {
+            return if self.is_over || now >= last { Step::Kill } else { Step::Wait(last) };
+        }
+        match self.terminated {
+            None => {
+                let first = last.saturating_sub(self.grace);
+                if !self.is_over && now < first {
+                    return Step::Wait(first);
+                }
+                self.terminated = Some(now);
+                Step::Term
+            }
+            Some(terminated) => {
+                let end = last.min(terminated + self.grace);
+                if now >= end { Step::Kill } else { Step::Wait(end) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(seconds: u64) -> Moment {
+        Duration::from_secs(seconds)
+    }
+
+    fn stopping(on_lost: OnLost) -> Stopping {
+        Stopping::new(on_lost, at(10), at(1), at(100))
+    }
+
+    #[test]
+    fn a_command_is_stopped_before_the_end_of_its_lease() {
+        let mut stopping = stopping(OnLost::Term);
+        assert_eq!(stopping.step(at(50)), Step::Wait(at(89)));
+        stopping.extend(at(120));
+        assert_eq!(stopping.step(at(89)), Step::Wait(at(109)));
+        assert_eq!(stopping.step(at(109)), Step::Term);
+        assert_eq!(stopping.step(at(109)), Step::Wait(at(119)));
+        // It was asked to end, and does so.
+        stopping.extend(at(140));
+        assert_eq!(stopping.step(at(110)), Step::Wait(at(119)));
+        assert_eq!(stopping.step(at(119)), Step::Kill);
+    }
+
+    #[test]
+    fn a_command_has_its_grace_period_after_a_loss_but_no_longer_than_the_lease() {
+        for (lost, killed) in [(50, 60), (95, 99), (99, 99), (200, 200)] {
+            let mut stopping = stopping(OnLost::Term);
+            stopping.stop();
+            assert_eq!(stopping.step(at(lost)), Step::Term);
+            let step = if lost < killed { Step::Wait(at(killed)) } else { Step::Kill };
+            assert_eq!((stopping.step(at(lost)), stopping.step(at(killed))), (step, Step::Kill));
+        }
+    }
+
+    #[test]
+    fn kill_waits_until_the_lease_is_nearly_over_and_for_no_grace_period() {
+        let mut stopping = stopping(OnLost::Kill);
+        assert_eq!((stopping.step(at(98)), stopping.step(at(99))), (Step::Wait(at(99)), Step::Kill));
+        stopping.extend(at(200));
+        stopping.stop();
+        assert_eq!(stopping.step(at(100)), Step::Kill);
+    }
+
+    #[test]
+    fn a_command_that_may_run_on_is_left_alone() {
+        let mut stopping = stopping(OnLost::Ignore);
+        stopping.stop();
+        assert_eq!(stopping.step(at(500)), Step::Leave);
+    }
+}

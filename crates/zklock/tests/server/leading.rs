@@ -1,0 +1,53 @@
+//! Commands that run while their machine leads.
+
+use curator_test::{TestingServer, until, within};
+use rustix::process::Signal;
+
+use crate::support::{Notes, PATIENCE, SHORT, finished, path, proxy, runs, signal, zklock};
+
+/// Appends a line for each start.
+fn counted(notes: &Notes, name: &str) -> String {
+    format!("echo $$ >> {}; sleep 1000", notes.file(name).display())
+}
+
+fn starts(notes: &Notes, name: &str) -> usize {
+    std::fs::read_to_string(notes.file(name)).unwrap_or_default().lines().count()
+}
+
+#[tokio::test]
+async fn a_leader_that_is_cut_off_is_followed_by_another_and_leads_again() {
+    let (leaders, notes, proxy) = (path("leaders"), Notes::new(), proxy().await);
+    let options = format!("run --lock {leaders} --leader --session-timeout {SHORT} --grace 500ms");
+    let first = zklock(&proxy.connect_string(), &options, Some(&counted(&notes, "first"))).spawn().unwrap();
+    let process = notes.process("first").await;
+    let server = TestingServer::shared().await;
+    let second = zklock(&server.connect_string(), &options, Some(&counted(&notes, "second"))).spawn().unwrap();
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    within(PATIENCE, async { notes.process("second").await }).await;
+    assert!(!runs(process));
+    proxy.refuse(false).unwrap();
+    // It leads again when the second one has ended.
+    signal(&second, Signal::TERM);
+    assert_eq!(finished(second).await.code, Some(143));
+    within(PATIENCE, until(async || starts(&notes, "first") == 2)).await;
+    signal(&first, Signal::TERM);
+    let printed = within(PATIENCE, finished(first)).await;
+    assert_eq!(printed.code, Some(143), "{printed:?}");
+}
+
+#[tokio::test]
+async fn a_command_that_ends_is_run_again_after_a_pause() {
+    let (leaders, notes, server) = (path("leaders-again"), Notes::new(), TestingServer::shared().await);
+    let script = format!("echo $ZKLOCK_TOKEN >> {}; exit 3", notes.file("tokens").display());
+    let child =
+        zklock(&server.connect_string(), &format!("run --lock {leaders} --leader"), Some(&script)).spawn().unwrap();
+    until(async || starts(&notes, "tokens") == 2).await;
+    signal(&child, Signal::INT);
+    let printed = finished(child).await;
+    assert_eq!(printed.code, Some(130), "{printed:?}");
+    assert!(printed.error.contains("takes part again in 1s"), "{printed:?}");
+    let tokens = std::fs::read_to_string(notes.file("tokens")).unwrap();
+    let tokens: Vec<i64> = tokens.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(tokens.is_sorted() && tokens[0] != tokens[1], "{tokens:?}");
+}

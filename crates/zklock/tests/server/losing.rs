@@ -1,0 +1,132 @@
+//! Commands whose lock is lost, or whose zklock is killed: they are stopped before another client has the lock.
+
+use curator_test::{Direction, TestingServer, soon, until, within};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::Child;
+
+use crate::support::{Notes, PATIENCE, SHORT, client, finished, path, proxy, runs, signal, zklock};
+
+/// A command that ignores TERM, and has started another one that does.
+fn stubborn(notes: &Notes) -> String {
+    let file = |name| notes.file(name).display().to_string();
+    format!(
+        "trap '' TERM; sleep 1000 & echo $! > {}; echo $$ > {}; wait; sleep 1000",
+        file("grandchild"),
+        file("child")
+    )
+}
+
+/// Starts it over `connect`, and returns it with the processes of the command.
+async fn started(connect: &str, lock: &str, notes: &Notes) -> (Child, [Pid; 2]) {
+    let options = format!("run --lock {lock} --session-timeout {SHORT} --grace 500ms");
+    let child = zklock(connect, &options, Some(&stubborn(notes))).spawn().unwrap();
+    (child, [notes.process("child").await, notes.process("grandchild").await])
+}
+
+/// The next holder looks for the processes of the one before.
+async fn next(lock: &str, before: [Pid; 2]) -> Option<i32> {
+    let [child, grandchild] = before.map(Pid::as_raw_nonzero);
+    let script = format!(
+        "for p in {child} {grandchild}; do if [ -e /proc/$p ] && ! grep -q ') Z ' /proc/$p/stat; then exit 9; fi; done; exit 0"
+    );
+    let server = TestingServer::shared().await;
+    let next = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
+    within(PATIENCE, finished(next)).await.code
+}
+
+#[tokio::test]
+async fn a_lost_session_stops_grandchildren_before_the_next_holder_runs() {
+    let (lock, notes, proxy) = (path("lost"), Notes::new(), proxy().await);
+    let (child, processes) = started(&proxy.connect_string(), &lock, &notes).await;
+    proxy.black_hole(Direction::Both);
+    assert_eq!(next(&lock, processes).await, Some(0));
+    let printed = within(PATIENCE, finished(child)).await;
+    assert_eq!(printed.code, Some(122), "{printed:?}");
+}
+
+#[tokio::test]
+async fn a_killed_zklock_leaves_neither_a_command_nor_a_lock() {
+    let (lock, notes, server) = (path("killed"), Notes::new(), TestingServer::shared().await);
+    let (child, processes) = started(&server.connect_string(), &lock, &notes).await;
+    signal(&child, Signal::KILL);
+    assert_eq!(next(&lock, processes).await, Some(0));
+    drop(child);
+}
+
+#[tokio::test]
+async fn a_stopped_zklock_does_not_keep_its_command_running() {
+    let (lock, notes, server) = (path("stopped"), Notes::new(), TestingServer::shared().await);
+    let (child, processes) = started(&server.connect_string(), &lock, &notes).await;
+    signal(&child, Signal::STOP);
+    assert_eq!(next(&lock, processes).await, Some(0));
+    signal(&child, Signal::CONT);
+    let printed = within(PATIENCE, finished(child)).await;
+    assert_eq!(printed.code, Some(122), "{printed:?}");
+}
+
+#[tokio::test]
+async fn a_deleted_node_stops_the_command_at_once() {
+    let (lock, notes, server) = (path("deleted"), Notes::new(), TestingServer::shared().await);
+    let script = format!(
+        "trap 'echo stopped > {}; exit 0' TERM; echo $$ > {}; while :; do sleep 0.01; done",
+        notes.file("stopped").display(),
+        notes.file("child").display()
+    );
+    let child = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
+    notes.process("child").await;
+    let client = client().await;
+    for node in client.get_children(&lock).await.unwrap() {
+        client.delete().for_path(format!("{lock}/{node}")).await.unwrap();
+    }
+    let printed = finished(child).await;
+    assert_eq!(printed.code, Some(122), "{printed:?}");
+    assert!(printed.error.contains("its node no longer exists"), "{printed:?}");
+    assert_eq!(notes.line("stopped").await, "stopped");
+}
+
+#[tokio::test]
+async fn a_command_goes_on_through_an_outage_that_is_shorter_than_its_lease() {
+    let (lock, notes, proxy) = (path("outage"), Notes::new(), proxy().await);
+    let script = format!("echo $$ > {}; read line; exit 4", notes.file("child").display());
+    let mut command = zklock(&proxy.connect_string(), &format!("run --lock {lock}"), Some(&script));
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let process = notes.process("child").await;
+    proxy.cut();
+    proxy.wait_for_connections(1).await.unwrap();
+    assert!(runs(process));
+    drop(child.stdin.take());
+    assert_eq!(finished(child).await.code, Some(4));
+}
+
+#[tokio::test]
+async fn a_killed_guardian_takes_the_command_with_it() {
+    let (lock, notes, server) = (path("guardian"), Notes::new(), TestingServer::shared().await);
+    let (child, processes) = started(&server.connect_string(), &lock, &notes).await;
+    let guardian = guardian_of(&child).await;
+    kill_process(guardian, Signal::KILL).unwrap();
+    let printed = finished(child).await;
+    assert_eq!(printed.code, Some(122), "{printed:?}");
+    until(async || !processes.into_iter().any(runs)).await;
+}
+
+/// The child of zklock that is not the command.
+async fn guardian_of(child: &Child) -> Pid {
+    let id = child.id().unwrap();
+    let children = || std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    let find = || {
+        let all: Vec<i32> = children().split_whitespace().map(|id| id.parse().unwrap()).collect();
+        let is_guardian = |id: &i32| {
+            std::fs::read(format!("/proc/{id}/cmdline")).is_ok_and(|line| line.starts_with(b"lock-guardian"))
+        };
+        all.into_iter().find(is_guardian)
+    };
+    let mut found = None;
+    soon(async {
+        while found.is_none() {
+            found = find();
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    Pid::from_raw(found.unwrap()).unwrap()
+}

@@ -1,0 +1,167 @@
+//! Commands that run without a fault: exit codes, streams, the environment, signals, exclusion.
+
+use curator_recipes::client::CuratorClient;
+use curator_test::{TestingServer, until};
+use rustix::process::Signal;
+
+use crate::support::{Notes, client, finished, path, printed, runs, signal, words, zklock};
+
+/// How many contenders the lock has.
+async fn contenders(client: &CuratorClient, lock: &str) -> usize {
+    client.get_children(lock).await.map_or(0, |children| children.len())
+}
+
+#[tokio::test]
+async fn the_exit_code_is_that_of_the_command() {
+    let lock = path("codes");
+    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)] {
+        let printed = printed(&format!("run --lock {lock}"), Some(script)).await;
+        assert_eq!((printed.code, printed.error.as_str()), (Some(code), ""), "{script}");
+    }
+    let client = client().await;
+    assert_eq!(contenders(&client, &lock).await, 0);
+}
+
+#[tokio::test]
+async fn failures_of_zklock_have_codes_and_one_sentence_each() {
+    let (lock, server) = (path("failures"), TestingServer::shared().await);
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let cases = [
+        (format!("run --lock {lock} -- /no/such/command"), 127, "cannot run /no/such/command: "),
+        (format!("run --lock {lock} -- /dev/null"), 126, "cannot run /dev/null: "),
+        (
+            format!("run --lock {lock} --grace 30s -- true"),
+            125,
+            "--grace 30s is too long: at most 0.3 of the session timeout",
+        ),
+        (format!("run --lock {lock} --lock {lock}-2 --shared -- true"), 125, "pass one --lock"),
+        ("run --lock relative -- true".to_owned(), 125, "relative"),
+        (format!("run --lock {lock} --config /no/such/file -- true"), 125, "cannot read /no/such/file: "),
+        (format!("run --lock {lock} --connect {nowhere} --connect-timeout 300ms -- true"), 123, "no session with"),
+    ];
+    for (line, code, begins) in cases {
+        let printed = finished(zklock(&server.connect_string(), &line, None).spawn().unwrap()).await;
+        assert_eq!((printed.code, printed.out.as_str()), (Some(code), ""), "{line}: {printed:?}");
+        let sentence = printed.error.strip_prefix("zklock: ").unwrap_or_else(|| panic!("{printed:?}"));
+        assert!(sentence.contains(begins) && sentence.lines().count() == 1, "{line}: {printed:?}");
+    }
+    // Those of the command line are clap's.
+    let printed = printed("run --lock /x --no-such-option", None).await;
+    assert_eq!(printed.code, Some(125), "{printed:?}");
+}
+
+#[tokio::test]
+async fn a_command_has_its_streams_and_finds_the_lock_in_its_environment() {
+    let (one, two) = (path("environment-1"), path("environment-2"));
+    let script = "echo $ZKLOCK_PATH $ZKLOCK_TOKEN $ZKLOCK_VALID_UNTIL; echo error >&2";
+    let mut tokens = Vec::new();
+    for _ in 0..2 {
+        let printed = printed(&format!("run --lock {one} --lock {two}"), Some(script)).await;
+        assert_eq!((printed.code, printed.error.as_str()), (Some(0), "error\n"));
+        let [paths, token, until] = words(&printed.out).try_into().unwrap();
+        assert_eq!(paths, format!("{one}:{two}"));
+        tokens.push(token.parse::<i64>().unwrap());
+        let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        assert!((now..now + 60).contains(&until.parse().unwrap()), "{until}");
+    }
+    assert!(tokens[0] < tokens[1], "{tokens:?}");
+}
+
+#[tokio::test]
+async fn one_runs_and_the_others_wait_or_do_not() {
+    let (lock, notes, server) = (path("exclusive"), Notes::new(), TestingServer::shared().await);
+    let script = format!("echo $$ > {}; read line", notes.file("runs").display());
+    let mut first = zklock(&server.connect_string(), &format!("run --lock {lock} --label first"), Some(&script));
+    let mut first = first.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let process = notes.process("runs").await;
+    for option in ["--no-wait", "--wait 100ms"] {
+        let printed = printed(&format!("run --lock {lock} {option}"), Some("exit 3")).await;
+        assert_eq!(printed.code, Some(121), "{printed:?}");
+        assert!(printed.error.contains("another client has it"), "{printed:?}");
+    }
+    let waits = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some("exit 3")).spawn().unwrap();
+    let client = client().await;
+    until(async || contenders(&client, &lock).await == 2).await;
+    assert!(runs(process));
+    drop(first.stdin.take());
+    assert_eq!(finished(waits).await.code, Some(3));
+    // `read` at the end of its input.
+    assert_eq!(finished(first).await.code, Some(1));
+}
+
+#[tokio::test]
+async fn readers_and_leases_are_shared_and_a_writer_is_not() {
+    let (lock, semaphore, notes) = (path("shared"), path("semaphore"), Notes::new());
+    let server = TestingServer::shared().await;
+    let hold = |options: String, name: &str| {
+        let script = format!("echo $$ > {}; sleep 1000", notes.file(name).display());
+        zklock(&server.connect_string(), &options, Some(&script)).spawn().unwrap()
+    };
+    let held = [
+        (hold(format!("run --lock {lock} --shared"), "reader"), "reader"),
+        (hold(format!("run --lock {semaphore} --semaphore 2"), "lease"), "lease"),
+    ];
+    for (_, name) in &held {
+        notes.process(name).await;
+    }
+    let options = [
+        (format!("run --lock {lock} --shared --no-wait"), 0),
+        (format!("run --lock {lock} --exclusive --no-wait"), 121),
+        (format!("run --lock {semaphore} --semaphore 2 --no-wait"), 0),
+        (format!("run --lock {semaphore} --semaphore 1 --no-wait"), 121),
+    ];
+    for (options, code) in options {
+        assert_eq!(printed(&options, Some("exit 0")).await.code, Some(code), "{options}");
+    }
+    for (child, _) in held {
+        signal(&child, Signal::TERM);
+        assert_eq!(finished(child).await.code, Some(143));
+    }
+}
+
+#[tokio::test]
+async fn signals_are_passed_on() {
+    let (lock, notes, server) = (path("signals"), Notes::new(), TestingServer::shared().await);
+    for (name, sent, code) in
+        [("HUP", Signal::HUP, 11), ("INT", Signal::INT, 12), ("TERM", Signal::TERM, 13), ("USR1", Signal::USR1, 14)]
+    {
+        let script = format!(
+            "trap 'exit {code}' {name}; echo $$ > {}; while :; do sleep 0.01; done",
+            notes.file(name).display()
+        );
+        let child = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
+        notes.process(name).await;
+        signal(&child, sent);
+        assert_eq!(finished(child).await.code, Some(code), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_signal_ends_the_wait_and_leaves_no_node() {
+    let (lock, notes, server) = (path("interrupted"), Notes::new(), TestingServer::shared().await);
+    let script = format!("echo $$ > {}; sleep 1000", notes.file("holds").display());
+    let holder = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
+    notes.process("holds").await;
+    let waits = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some("exit 3")).spawn().unwrap();
+    let client = client().await;
+    until(async || contenders(&client, &lock).await == 2).await;
+    signal(&waits, Signal::INT);
+    assert_eq!(finished(waits).await.code, Some(130));
+    assert_eq!(contenders(&client, &lock).await, 1);
+    signal(&holder, Signal::TERM);
+    assert_eq!(finished(holder).await.code, Some(143));
+}
+
+#[tokio::test]
+async fn the_lock_is_held_until_the_last_process_of_the_command_has_ended() {
+    let (lock, notes, server) = (path("left"), Notes::new(), TestingServer::shared().await);
+    let script = format!("(sleep 1000 & echo $! > {}) ; exit 5", notes.file("left").display());
+    let child = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
+    let left = notes.process("left").await;
+    let printed = printed(&format!("run --lock {lock} --wait 200ms"), Some("exit 3")).await;
+    assert_eq!(printed.code, Some(121), "{printed:?}");
+    rustix::process::kill_process(left, Signal::TERM).unwrap();
+    let printed = finished(child).await;
+    assert_eq!(printed.code, Some(5));
+    assert!(printed.error.contains("waiting for processes that it has started"), "{printed:?}");
+}

@@ -1,0 +1,102 @@
+//! Starts the program, and looks at the processes that it has started.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use curator_recipes::client::CuratorClient;
+use curator_test::{FaultProxy, TestingServer, soon, unique_path, until};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tokio::process::{Child, Command};
+
+/// Of a run that loses its session: the shortest that the servers grant.
+pub(crate) const SHORT: &str = "4s";
+
+pub(crate) fn path(name: &str) -> String {
+    unique_path(&format!("zklock-{name}"))
+}
+
+/// Words of a shell.
+pub(crate) fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// `zklock` with the words of `options`, and a command for the shell, if there is one.
+pub(crate) fn zklock(connect: &str, options: &str, script: Option<&str>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zklock"));
+    command.args(words(options)).env("ZOOKEEPER_CONNECT", connect).env_remove("ZKLOCK_CONFIG");
+    if let Some(script) = script {
+        command.args(["--", "sh", "-c", script]);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+/// What a run has printed, and its exit code.
+#[derive(Debug)]
+pub(crate) struct Printed {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) error: String,
+}
+
+pub(crate) async fn finished(child: Child) -> Printed {
+    let output = soon(child.wait_with_output()).await.unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Printed { code: output.status.code(), out: text(output.stdout), error: text(output.stderr) }
+}
+
+/// Runs it on the shared server.
+pub(crate) async fn printed(options: &str, script: Option<&str>) -> Printed {
+    let server = TestingServer::shared().await;
+    finished(zklock(&server.connect_string(), options, script).spawn().unwrap()).await
+}
+
+/// A client of the test.
+pub(crate) async fn client() -> CuratorClient {
+    CuratorClient::builder(TestingServer::shared().await.connect_string()).connect().await.unwrap()
+}
+
+pub(crate) async fn proxy() -> FaultProxy {
+    FaultProxy::start(TestingServer::shared().await.address()).unwrap()
+}
+
+/// A directory in which a command writes what it does.
+pub(crate) struct Notes(tempfile::TempDir);
+
+impl Notes {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Waits for a file with a whole line, and returns it.
+    pub(crate) async fn line(&self, name: &str) -> String {
+        let file = self.file(name);
+        let read = || std::fs::read_to_string(&file).unwrap_or_default();
+        until(async || read().contains('\n')).await;
+        read().trim().to_owned()
+    }
+
+    /// Waits for a process id in a file.
+    pub(crate) async fn process(&self, name: &str) -> Pid {
+        Pid::from_raw(self.line(name).await.parse().unwrap()).unwrap()
+    }
+}
+
+/// Whether a process runs. One that has ended may wait for its parent.
+pub(crate) fn runs(process: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
+    test_kill_process(process).is_ok() && !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z')
+}
+
+pub(crate) fn signal(child: &Child, signal: Signal) {
+    let process = Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
+    kill_process(process, signal).unwrap();
+}
+
+/// Longer than sessions and grace periods.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
