@@ -26,6 +26,16 @@ const EXIT_CODES: &str = "Exit codes: that of the command, or 128 + n if signal 
 pub(crate) enum Action {
     /// Run a command while a lock is held
     Run(Run),
+    /// Show who holds a lock, and who waits for it
+    Ls(List),
+    /// Show all locks below a node
+    Tree(Tree),
+    /// Ask the holders of a lock to give it back
+    Revoke(Revoke),
+    /// Delete the node of a holder
+    Break(Break),
+    /// Look at the servers, the network, the permissions and this machine, and say what is wrong
+    Doctor(Doctor),
     /// Started by `run`
     #[command(hide = true)]
     Guard(Orders),
@@ -70,6 +80,71 @@ pub(crate) struct Run {
     #[arg(last = true, required = true)]
     pub(crate) command: Vec<OsString>,
 }
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit code: 0 if there are contenders, 1 if there are none.")]
+pub(crate) struct List {
+    /// The path of the lock
+    pub(crate) path: String,
+    /// Print it again after each change
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// Print JSON, one line for each state
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit code: 0 if there are locks, 1 if there are none.")]
+pub(crate) struct Tree {
+    /// Where to look
+    #[arg(default_value = "/")]
+    pub(crate) root: String,
+    /// Print JSON, one line for each lock
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Revoke {
+    /// The path of the lock
+    pub(crate) path: String,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = BREAK_HELP)]
+pub(crate) struct Break {
+    /// The path of the lock
+    pub(crate) path: String,
+    /// The token of the holder, as `zklock ls` shows it
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) if_token: i64,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit code: 0 if nothing is wrong, 1 otherwise.")]
+pub(crate) struct Doctor {
+    /// Where locks are: a node below it is created and deleted
+    #[arg(long, value_name = "PATH", default_value = "/")]
+    pub(crate) root: String,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+const BREAK_HELP: &str =
+    "The holder is not stopped: it may go on with its work until it notices. If it has another token by now, nothing is
+deleted, and the exit code is 121.";
 
 const RUN_HELP: &str = "The command finds ZKLOCK_PATH, ZKLOCK_TOKEN (a number that grows from holder to holder: a store can refuse
 older ones) and ZKLOCK_VALID_UNTIL (seconds since 1970; it moves on while all is well).

@@ -17,6 +17,8 @@ pub(crate) struct Running {
     child: Child,
     pub(crate) group: Pid,
     name: String,
+    /// How it has ended.
+    status: Option<ExitStatus>,
 }
 
 impl Running {
@@ -32,7 +34,7 @@ impl Running {
         })?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let group = id.ok_or_else(|| Failure::here(format!("{name} has no process id")))?;
-        Ok(Self { child, group, name })
+        Ok(Self { child, group, name, status: None })
     }
 
     /// Sends a signal to the command, and to all processes that it has started and that have not left its group.
@@ -40,21 +42,23 @@ impl Running {
         signal_group(self.group, signal);
     }
 
-    /// Waits until the command ends.
-    pub(crate) async fn ended(&mut self) -> Result<ExitStatus, Failure> {
-        self.child.wait().await.map_err(|error| Failure::here(format!("cannot wait for {}: {error}", self.name)))
-    }
-
-    /// Waits until the processes that the command has left in its group have ended, too: they still work under the lock.
-    pub(crate) async fn group_ended(&self, quiet: bool) {
-        let mut has_told = quiet;
-        while is_there(self.group) {
-            if !has_told {
-                eprintln!("zklock: {} has ended; waiting for processes that it has started", self.name);
-                has_told = true;
+    /// Waits until the command and the processes that it has left in its group have ended: they still work under the lock.
+    pub(crate) async fn gone(&mut self) -> Result<ExitStatus, Failure> {
+        let status = match self.status {
+            Some(status) => status,
+            None => {
+                let ended = self.child.wait().await;
+                let status = ended.map_err(|error| Failure::here(format!("cannot wait for {}: {error}", self.name)))?;
+                if is_there(self.group) {
+                    eprintln!("zklock: {} has ended; waiting for processes that it has started", self.name);
+                }
+                *self.status.insert(status)
             }
+        };
+        while is_there(self.group) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+        Ok(status)
     }
 }
 

@@ -67,50 +67,63 @@ impl Guardian {
     }
 
     /// The lease reaches further.
-    pub(crate) async fn extend(&mut self, valid_until: Moment) -> io::Result<()> {
-        self.order(&millis(valid_until).to_string()).await
+    pub(crate) async fn extend(&mut self, valid_until: Moment, patience: Duration) {
+        self.order(&millis(valid_until).to_string(), patience).await;
     }
 
     /// The lock is lost.
-    pub(crate) async fn stop(&mut self) -> io::Result<()> {
-        self.order("stop").await
+    pub(crate) async fn stop(&mut self, patience: Duration) {
+        self.order("stop", patience).await;
     }
 
-    /// The command and all processes of its group have ended.
-    pub(crate) async fn dismiss(mut self) {
-        if self.order("done").await.is_ok() {
-            let _ = self.child.wait().await;
+    /// The command and all processes of its group have ended. Returns whether the guardian has stopped them.
+    pub(crate) async fn dismiss(mut self, patience: Duration) -> bool {
+        self.order("done", patience).await;
+        let ended = tokio::time::timeout(patience, self.child.wait()).await;
+        if ended.is_err() {
+            let _ = self.child.start_kill();
         }
+        matches!(ended, Ok(Ok(status)) if status.code() == Some(HAS_STOPPED.into()))
     }
 
-    /// Waits until it has ended, which it does not before it is dismissed, unless it was killed.
+    /// Waits until it has ended, which it does before it is dismissed only if it has killed the command, or was killed.
     pub(crate) async fn ended(&mut self) {
         let _ = self.child.wait().await;
     }
 
-    async fn order(&mut self, order: &str) -> io::Result<()> {
-        self.orders.write_all(format!("{order}\n").as_bytes()).await
+    /// A guardian that does not take its orders for so long is ended, and the command with it.
+    async fn order(&mut self, order: &str, patience: Duration) {
+        let order = format!("{order}\n");
+        let taken = tokio::time::timeout(patience, self.orders.write_all(order.as_bytes())).await;
+        if !matches!(taken, Ok(Ok(()))) {
+            let _ = self.child.start_kill();
+        }
     }
 }
+
+/// The exit code of a guardian that has stopped the command.
+const HAS_STOPPED: u8 = 1;
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Orders {
-    /// Guards the command until it is dismissed, or the command was killed.
-    pub(crate) fn guard(&self) -> Result<(), Failure> {
+    /// Guards the command until it is dismissed, or the command was killed. Returns the exit code.
+    pub(crate) fn guard(&self) -> Result<u8, Failure> {
         let group =
             Pid::from_raw(self.group).ok_or_else(|| Failure::here(format!("no process group {}", self.group)))?;
         let [grace, margin, valid_until] = [self.grace, self.margin, self.valid_until].map(Duration::from_millis);
         let mut stopping = Stopping::new(self.on_lost, grace, margin, valid_until);
         let mut orders = Lines::default();
+        let mut code = 0;
         loop {
             let now = clock::now();
             let until = match stopping.step(now) {
                 Step::Wait(until) => Some(until),
                 Step::Leave => None,
                 Step::Term => {
+                    code = HAS_STOPPED;
                     signal_group(group, Signal::TERM);
                     // A stopped process acts on it when it goes on.
                     signal_group(group, Signal::CONT);
@@ -118,12 +131,12 @@ impl Orders {
                 }
                 Step::Kill => {
                     signal_group(group, Signal::KILL);
-                    return Ok(());
+                    return Ok(HAS_STOPPED);
                 }
             };
             let Some(lines) = orders.read(until.map(|until| until.saturating_sub(now)))? else {
                 if self.on_lost == OnLost::Ignore {
-                    return Ok(());
+                    return Ok(code);
                 }
                 stopping.stop();
                 orders.is_over = true;
@@ -131,7 +144,7 @@ impl Orders {
             };
             for line in lines {
                 match (line.as_str(), line.parse()) {
-                    ("done", _) => return Ok(()),
+                    ("done", _) => return Ok(code),
                     ("stop", _) => stopping.stop(),
                     (_, Ok(valid_until)) => stopping.extend(Duration::from_millis(valid_until)),
                     _ => {}

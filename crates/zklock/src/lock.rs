@@ -1,10 +1,9 @@
 //! The locks that a command can run under.
 
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_recipes::client::{ClockInstant, CuratorClient, Deadline, Session};
+use curator_recipes::client::{ClockInstant, CuratorClient, Session};
 use curator_recipes::{
     FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreV2, LeaderLatch, Leadership, LockGuard, LockLost, OwnerId, Participant, SemaphoreLease, Wait,
@@ -75,31 +74,18 @@ impl Lock {
 }
 
 impl Held {
-    /// Waits until this process leads. `None` if others lead for the whole time.
-    pub(crate) async fn lead(
-        client: &CuratorClient,
-        path: &str,
-        this: &Contender,
-        deadline: Deadline,
-    ) -> Result<Option<Self>, Failure> {
+    /// Waits until this process leads, through outages of any length.
+    pub(crate) async fn lead(client: &CuratorClient, path: &str, this: &Contender) -> Result<(Self, Session), Failure> {
         let id = String::from_utf8_lossy(&this.to_data()).into_owned();
         let latch = LeaderLatch::builder(client, path)?.id(id).start();
-        let time_is_up = async {
-            match deadline.remaining() {
-                Some(remaining) => tokio::time::sleep(remaining).await,
-                None => pending().await,
+        loop {
+            let term = latch.leadership().await?;
+            // Of the session that is current while the term is valid.
+            if let Some(session) = client.current_session().filter(|_| term.is_valid()) {
+                return Ok((Self::Term { latch, term, session: session.clone() }, session));
             }
-        };
-        let led = tokio::select! {
-            term = latch.leadership() => Some(term?),
-            () = time_is_up => None,
-        };
-        let Some(term) = led else {
-            latch.close().await?;
-            return Ok(None);
-        };
-        let session = client.session().await?;
-        Ok(Some(Self::Term { latch, term, session }))
+            term.lost().await;
+        }
     }
 
     fn guard(&self) -> Result<&LockGuard, &Leadership> {

@@ -4,9 +4,14 @@ mod arguments;
 mod clock;
 mod command;
 mod contender;
+mod doctor;
 mod failure;
 mod guardian;
+mod list;
 mod lock;
+mod locks;
+mod queue;
+mod remove;
 mod run;
 mod settings;
 mod stopping;
@@ -39,8 +44,13 @@ fn main() -> ExitCode {
 
 fn act(action: &Action) -> Result<u8, Failure> {
     match action {
-        Action::Guard(orders) => orders.guard().map(|()| 0),
+        Action::Guard(orders) => orders.guard(),
         Action::Run(run) => runtime()?.block_on(run::run(run)),
+        Action::Ls(arguments) => runtime()?.block_on(list::list(arguments)),
+        Action::Tree(arguments) => runtime()?.block_on(list::tree(arguments)),
+        Action::Doctor(arguments) => runtime()?.block_on(doctor::doctor(arguments)),
+        Action::Revoke(arguments) => runtime()?.block_on(remove::revoke(arguments)),
+        Action::Break(arguments) => runtime()?.block_on(remove::break_lock(arguments)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, SystemTime};
 
 use curator_recipes::Wait;
-use curator_recipes::client::{CuratorClient, Deadline};
+use curator_recipes::client::{CuratorClient, Deadline, Session};
 use futures_util::{StreamExt as _, stream};
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,6 +25,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 /// A term that lasts for so long begins the pauses anew.
 const GOOD_TERM: Duration = Duration::from_secs(60);
 
+/// How long the guardian may take for an order.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 /// Runs the command, and returns its exit code.
 pub(crate) async fn run(run: &Run) -> Result<u8, Failure> {
     let signals = Signals::new()?;
@@ -39,7 +42,7 @@ pub(crate) async fn run(run: &Run) -> Result<u8, Failure> {
 }
 
 async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals: Signals) -> Result<u8, Failure> {
-    let grace = grace(run, client).await?;
+    let grace = grace(run, &client.session().await?)?;
     let lock = Lock::of(run, client)?;
     let wait = if run.no_wait { Wait::No } else { Wait::Until(deadline) };
     let held = tokio::select! {
@@ -66,12 +69,11 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
     let [path] = run.lock.as_slice() else { return Err(Failure::here("pass one --lock with --leader")) };
     let mut pause = PAUSES.0;
     loop {
-        let grace = grace(run, client).await?;
-        let held = tokio::select! {
-            held = Held::lead(client, path, this, Deadline::NEVER) => held?,
+        let (held, session) = tokio::select! {
+            led = Held::lead(client, path, this) => led?,
             signal = signals.next_deadly() => return Ok(interrupted(signal)),
         };
-        let Some(held) = held else { return Err(not_acquired(&run.lock)) };
+        let grace = grace(run, &session)?;
         let begun = std::time::Instant::now();
         eprintln!("zklock: leads {path} with token {}", held.token());
         let outcome = under(run, &held, grace, &mut signals).await;
@@ -116,77 +118,49 @@ async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Signals) -> R
         Ok(guardian) => guardian,
         Err(error) => {
             command.signal(Signal::KILL);
-            let _ = command.ended().await;
+            let _ = command.gone().await;
             return Err(error);
         }
     };
-    let mut lost = None;
+    let mut lost: Option<String> = None;
+    let mut is_guarded = true;
+    let mut tick = tokio::time::interval(grace.tick);
     let status = {
-        let mut tick = tokio::time::interval(grace.tick);
         let mut losing = std::pin::pin!(held.lost());
         loop {
             tokio::select! {
-                status = command.ended() => break status?,
+                status = command.gone() => break status?,
                 why = &mut losing, if lost.is_none() => {
                     let how = format!("{} is lost: {}", run.lock.join(", "), why.reason);
                     eprintln!("zklock: {how}");
                     lost = Some(how);
-                    // If it is gone, that is noticed next.
-                    let _ = guardian.stop().await;
+                    guardian.stop(PATIENCE).await;
+                    // The guardian should have done that. A deletion leaves the command its grace period.
+                    if run.on_lost != OnLost::Ignore && held.valid_until().has_passed() {
+                        command.signal(Signal::KILL);
+                    }
                 }
                 signal = signals.next() => command.signal(signal),
-                _ = tick.tick(), if lost.is_none() => {
-                    let _ = guardian.extend(clock::moment(held.valid_until())).await;
+                _ = tick.tick(), if lost.is_none() && is_guarded => {
+                    guardian.extend(clock::moment(held.valid_until()), PATIENCE).await;
                 }
-                () = guardian.ended() => {
-                    // After a KILL of it, there is nothing left to do. Otherwise it was killed itself.
+                () = guardian.ended(), if is_guarded => {
+                    is_guarded = false;
+                    // If it has not killed the command, it was killed itself.
                     if run.on_lost != OnLost::Ignore {
                         command.signal(Signal::KILL);
                     }
-                    let status = command.ended().await?;
-                    lost.get_or_insert_with(|| "the command was killed: its lease was over, or its guardian was killed".to_owned());
-                    break status;
+                    lost.get_or_insert_with(|| format!("{}: the guardian of the command has ended", run.lock.join(", ")));
                 }
             }
         }
     };
-    // As long as they run, so does the guardian, and the lock is held.
-    tokio::select! {
-        () = command.group_ended(lost.is_some()) => {}
-        () = keep(held, &mut guardian, grace.tick, &mut lost, &command, signals) => {}
+    if guardian.dismiss(PATIENCE).await || held.valid_until().has_passed() {
+        lost = lost.or_else(|| {
+            Some(format!("{}: the session was in doubt, and the command was stopped", run.lock.join(", ")))
+        });
     }
-    guardian.dismiss().await;
-    let was_in_doubt = lost.is_none() && held.valid_until().has_passed();
-    Ok(match lost {
-        Some(how) => Outcome::Lost(how),
-        None if was_in_doubt => Outcome::Lost(format!("{}: the lease of the session is over", run.lock.join(", "))),
-        None => Outcome::Ended(status),
-    })
-}
-
-/// Keeps the guardian informed, for as long as processes of the command's group run.
-async fn keep(
-    held: &Held,
-    guardian: &mut Guardian,
-    tick: Duration,
-    lost: &mut Option<String>,
-    command: &Running,
-    signals: &mut Signals,
-) {
-    let mut tick = tokio::time::interval(tick);
-    let mut losing = std::pin::pin!(held.lost());
-    loop {
-        tokio::select! {
-            why = &mut losing, if lost.is_none() => {
-                *lost = Some(why.to_string());
-                let _ = guardian.stop().await;
-            }
-            signal = signals.next() => command.signal(signal),
-            _ = tick.tick(), if lost.is_none() => {
-                let _ = guardian.extend(clock::moment(held.valid_until())).await;
-            }
-        }
-    }
+    Ok(lost.map_or(Outcome::Ended(status), Outcome::Lost))
 }
 
 /// The times of the guardian.
@@ -198,9 +172,9 @@ struct Grace {
 }
 
 /// The grace period, which has to fit into the session timeout `T` that the servers have granted.
-async fn grace(run: &Run, client: &CuratorClient) -> Result<Grace, Failure> {
+fn grace(run: &Run, session: &Session) -> Result<Grace, Failure> {
     const DEFAULT: Duration = Duration::from_secs(10);
-    let granted = client.session().await?.timeout();
+    let granted = session.timeout();
     let most = granted.mul_f64(0.3);
     let period = match run.grace {
         Some(grace) if grace > most => {

@@ -61,42 +61,74 @@ struct Tls {
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// All of it, merged.
+pub(crate) struct Settings {
+    pub(crate) connect: String,
+    pub(crate) session_timeout: Duration,
+    connection_timeout: Duration,
+    file: File,
+}
+
 impl Connection {
     /// Connects. `this` is what the nodes of this process show.
     pub(crate) async fn connect(&self, this: &Contender) -> Result<CuratorClient, Failure> {
-        Ok(self.builder()?.default_lock_data(this.to_data()).connect().await?)
+        self.settings()?.connect(this).await
     }
 
-    pub(crate) fn builder(&self) -> Result<CuratorClientBuilder, Failure> {
-        let file = self.config.as_deref().map(read).transpose()?.unwrap_or_default();
-        let connect = self.connect.clone().or(file.connect).ok_or_else(|| {
+    /// Reads the file, and merges the options with it.
+    pub(crate) fn settings(&self) -> Result<Settings, Failure> {
+        let mut file = self.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let connect = self.connect.clone().or_else(|| file.connect.take()).ok_or_else(|| {
             Failure::here(
                 "no servers: pass --connect HOST:PORT, set ZOOKEEPER_CONNECT, or set `connect` in the file of --config",
             )
         })?;
-        let session = time(self.session_timeout, file.session_timeout.as_deref(), "session-timeout", SESSION_TIMEOUT)?;
-        let connection =
-            time(self.connect_timeout, file.connect_timeout.as_deref(), "connect-timeout", CONNECT_TIMEOUT)?;
-        let retries = RetryUntilElapsed::new(connection, Duration::from_millis(200));
-        let retries = retries.map_err(curator_recipes::client::Error::from)?;
-        let mut builder = CuratorClient::builder(connect)
+        file.namespace = self.namespace.clone().or(file.namespace);
+        let (session, connection) = (file.session_timeout.as_deref(), file.connect_timeout.as_deref());
+        Ok(Settings {
+            connect,
+            session_timeout: time(self.session_timeout, session, "session-timeout", SESSION_TIMEOUT)?,
+            connection_timeout: time(self.connect_timeout, connection, "connect-timeout", CONNECT_TIMEOUT)?,
+            file,
+        })
+    }
+}
+
+impl Settings {
+    pub(crate) async fn connect(&self, this: &Contender) -> Result<CuratorClient, Failure> {
+        Ok(self.builder(this)?.connect().await?)
+    }
+
+    pub(crate) fn builder(&self, this: &Contender) -> Result<CuratorClientBuilder, Failure> {
+        let retries = RetryUntilElapsed::new(self.connection_timeout, Duration::from_millis(200));
+        let mut builder = CuratorClient::builder(&self.connect)
             .name("zklock")
-            .session_timeout(session)
-            .connection_timeout(connection)
-            .retry_policy(retries);
-        if let Some(namespace) = self.namespace.clone().or(file.namespace) {
+            .default_lock_data(this.to_data())
+            .session_timeout(self.session_timeout)
+            .connection_timeout(self.connection_timeout)
+            .retry_policy(retries.map_err(curator_recipes::client::Error::from)?);
+        if let Some(namespace) = &self.file.namespace {
             builder = builder.namespace(namespace);
         }
-        if let Some(Login { user, password }) = file.digest {
+        if let Some(Login { user, password }) = &self.file.digest {
             builder = builder.authorization("digest", format!("{user}:{password}"));
         }
-        if let Some(Login { user, password }) = file.sasl {
+        if let Some(Login { user, password }) = &self.file.sasl {
             builder = builder.sasl(SaslOptions::digest_md5(user, password));
         }
-        if let Some(tls) = file.tls {
+        if let Some(tls) = &self.file.tls {
             builder = builder.tls(tls.options()?);
         }
         Ok(builder)
+    }
+
+    /// The same for one of the servers alone.
+    pub(crate) fn of_server(self, server: &str) -> Self {
+        Self { connect: server.to_owned(), ..self }
+    }
+
+    pub(crate) fn is_plain(&self) -> bool {
+        self.file.tls.is_none()
     }
 }
 

@@ -99,6 +99,36 @@ async fn a_command_goes_on_through_an_outage_that_is_shorter_than_its_lease() {
 }
 
 #[tokio::test]
+async fn a_command_that_was_stopped_in_doubt_was_lost_although_the_session_goes_on() {
+    let (lock, notes, proxy) = (path("doubt"), Notes::new(), proxy().await);
+    let file = |name| notes.file(name).display().to_string();
+    let script = format!(
+        "trap 'echo stopped > {}; read line; exit 0' TERM; echo $$ > {}; while :; do sleep 0.01; done",
+        file("stopped"),
+        file("child")
+    );
+    let options = format!("run --lock {lock} --session-timeout 10s --grace 3s");
+    let child = zklock(&proxy.connect_string(), &options, Some(&script)).spawn().unwrap();
+    notes.process("child").await;
+    proxy.black_hole(Direction::Both);
+    notes.line("stopped").await;
+    proxy.heal();
+    let printed = within(PATIENCE, finished(child)).await;
+    assert_eq!(printed.code, Some(122), "{printed:?}");
+    assert!(printed.error.contains("the session was in doubt"), "{printed:?}");
+}
+
+#[tokio::test]
+async fn a_stopped_guardian_keeps_no_command_running() {
+    let (lock, notes, proxy) = (path("stopped-guardian"), Notes::new(), proxy().await);
+    let (child, processes) = started(&proxy.connect_string(), &lock, &notes).await;
+    kill_process(guardian_of(&child).await, Signal::STOP).unwrap();
+    proxy.black_hole(Direction::Both);
+    assert_eq!(next(&lock, processes).await, Some(0));
+    assert_eq!(within(PATIENCE, finished(child)).await.code, Some(122));
+}
+
+#[tokio::test]
 async fn a_killed_guardian_takes_the_command_with_it() {
     let (lock, notes, server) = (path("guardian"), Notes::new(), TestingServer::shared().await);
     let (child, processes) = started(&server.connect_string(), &lock, &notes).await;

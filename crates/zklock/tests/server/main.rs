@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod leading;
+mod looking;
 mod losing;
 mod running;
 mod support;

@@ -1,0 +1,210 @@
+//! What is wrong with what was seen, one sentence each: what it means, and what to do.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Looked, Seen, Server};
+
+/// From the version on that has recursive watches, which caches need.
+const OLDEST: (u32, u32) = (3, 6);
+/// Clocks that differ by less do not matter to a reader of `zklock ls`.
+const SKEW: i64 = 2_000;
+/// Sources that are read without a call of the kernel, and do not lose time.
+const CLOCK_SOURCES: [&str; 5] = ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen"];
+
+pub(crate) fn findings(seen: &Seen) -> Vec<String> {
+    let mut findings = Vec::new();
+    let looked: Vec<Named<'_>> =
+        seen.servers.iter().filter_map(|server| Some((server.name.as_str(), server.looked.as_ref().ok()?))).collect();
+    for Server { name, looked } in &seen.servers {
+        match looked {
+            Err(error) => findings.push(format!(
+                "{name} cannot be used ({error}); locks work while a majority of the servers does: start it, or look at the network"
+            )),
+            Ok(looked) => of_server(name, looked, &mut findings),
+        }
+    }
+    if let Some(((one, first), (other, second))) = different(&looked, |looked| looked.granted) {
+        findings.push(format!(
+            "{one} grants {} and {other} grants {} as session timeout; a session that moves from the longer to the shorter is given up: \
+             set the same minSessionTimeout and maxSessionTimeout on all servers",
+            text(first.granted),
+            text(second.granted)
+        ));
+    }
+    let known: Vec<Named<'_>> = looked.iter().copied().filter(|(_, looked)| looked.version.is_some()).collect();
+    if let Some(((one, first), (other, second))) = different(&known, |looked| looked.version.clone()) {
+        let version = |looked: &Looked| looked.version.clone().unwrap_or_default();
+        findings.push(format!(
+            "{one} runs ZooKeeper {} and {other} runs {}: finish the upgrade",
+            version(first),
+            version(second)
+        ));
+    }
+    match seen.servers.len() {
+        1 => {}
+        count if count % 2 == 0 => findings.push(format!(
+            "{count} servers survive the loss of as many as {} would: use an odd number, if the connect string names all of them",
+            count - 1
+        )),
+        _ => {}
+    }
+    match &seen.node {
+        Err(error) => findings.push(format!("locks cannot be taken there: {error}")),
+        Ok(ahead) if ahead.abs() > SKEW => {
+            let direction = if *ahead > 0 { "ahead of" } else { "behind" };
+            findings.push(format!(
+                "the clock of the leader is {} {direction} this machine's: the times of `zklock ls` are wrong by that, the locks are \
+                 not; use NTP",
+                text(Duration::from_millis(ahead.unsigned_abs()))
+            ));
+        }
+        Ok(_) => {}
+    }
+    if let Some(source) = seen.clock_source.as_deref().filter(|source| !CLOCK_SOURCES.contains(source)) {
+        findings.push(format!(
+            "the clock source of this machine is {source}: its clock may be slow to read or lose time, and leases rest on it; see \
+             /sys/devices/system/clocksource/clocksource0"
+        ));
+    }
+    findings
+}
+
+fn of_server(name: &str, looked: &Looked, findings: &mut Vec<String>) {
+    let Looked { asked, granted, round_trip, version } = looked;
+    if granted < asked {
+        findings.push(format!(
+            "{name} grants a session timeout of {}, not {}: raise maxSessionTimeout, or ask for less with --session-timeout",
+            text(*granted),
+            text(*asked)
+        ));
+    }
+    if granted > asked {
+        findings.push(format!(
+            "{name} grants a session timeout of {}, more than {}: a lock of a process that is gone is free only after that; lower \
+             minSessionTimeout if that is too long",
+            text(*granted),
+            text(*asked)
+        ));
+    }
+    if *round_trip > *granted / 50 {
+        findings.push(format!(
+            "a round trip to {name} takes {}: sessions of {} may be lost under load; look at its disk and the network, or ask for more \
+             with --session-timeout",
+            text(*round_trip),
+            text(*granted)
+        ));
+    }
+    match version.as_deref().map(number) {
+        None => findings.push(format!(
+            "{name} does not say its version: add srvr to 4lw.commands.whitelist on the server, if you want to know"
+        )),
+        Some(Some(version)) if version < OLDEST => {
+            findings.push(format!("{name} runs a ZooKeeper before 3.6: caches need recursive watches; upgrade it"));
+        }
+        Some(_) => {}
+    }
+}
+
+/// The first two servers with different values.
+fn different<'a, T: PartialEq>(servers: &[Named<'a>], value: impl Fn(&Looked) -> T) -> Option<(Named<'a>, Named<'a>)> {
+    let first = *servers.first()?;
+    let other = servers.iter().copied().find(|(_, looked)| value(looked) != value(first.1))?;
+    Some((first, other))
+}
+
+/// A server that has answered.
+type Named<'a> = (&'a str, &'a Looked);
+
+/// The first two numbers of a version.
+fn number(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.split(['.', '-']).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+fn text(time: Duration) -> String {
+    let whole = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    if whole.is_zero() { "less than 1ms".to_owned() } else { humantime::format_duration(whole).to_string() }
+}
+
+impl fmt::Display for Looked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = self.version.as_deref().unwrap_or("of an unknown version");
+        write!(f, "ZooKeeper {version}, session timeout {}, round trip {}", text(self.granted), text(self.round_trip))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn healthy() -> Looked {
+        let time = Duration::from_secs(40);
+        let round_trip = Duration::from_millis(2);
+        Looked { asked: time, granted: time, round_trip, version: Some("3.9.5".to_owned()) }
+    }
+
+    fn seen(servers: Vec<Looked>) -> Seen {
+        let name = |index: usize| format!("zk{index}:2181");
+        let server = |(index, looked)| Server { name: name(index), looked: Ok(looked) };
+        let servers = servers.into_iter().enumerate().map(server).collect();
+        Seen { servers, node: Ok(10), clock_source: Some("tsc".to_owned()) }
+    }
+
+    fn one(found: &Seen) -> String {
+        let [finding] = findings(found).try_into().unwrap();
+        finding
+    }
+
+    fn of(change: impl FnOnce(&mut Looked)) -> String {
+        let mut looked = healthy();
+        change(&mut looked);
+        one(&seen(vec![looked]))
+    }
+
+    #[test]
+    fn nothing_is_wrong_with_what_is_healthy() {
+        assert!(findings(&seen(vec![healthy()])).is_empty());
+        assert!(findings(&seen(vec![healthy(), healthy(), healthy()])).is_empty());
+    }
+
+    #[test]
+    fn each_finding_is_one_sentence_about_what_is_wrong() {
+        let seconds = Duration::from_secs;
+        assert!(
+            of(|looked| looked.granted = seconds(20)).starts_with("zk0:2181 grants a session timeout of 20s, not 40s")
+        );
+        assert!(of(|looked| looked.asked = seconds(1)).contains("more than 1s"));
+        assert!(of(|looked| looked.round_trip = seconds(1)).starts_with("a round trip to zk0:2181 takes 1s"));
+        assert!(of(|looked| looked.version = None).contains("4lw.commands.whitelist"));
+        assert!(of(|looked| looked.version = Some("3.5.9".to_owned())).contains("before 3.6"));
+    }
+
+    #[test]
+    fn servers_are_compared() {
+        let mut other = healthy();
+        (other.granted, other.asked) = (Duration::from_secs(20), Duration::from_secs(20));
+        assert!(
+            one(&seen(vec![healthy(), healthy(), other])).starts_with("zk0:2181 grants 40s and zk2:2181 grants 20s")
+        );
+        let mut other = healthy();
+        other.version = Some("3.8.0".to_owned());
+        assert!(one(&seen(vec![healthy(), healthy(), other])).contains("runs 3.8.0: finish the upgrade"));
+        assert!(one(&seen(vec![healthy(), healthy()])).contains("2 servers survive the loss of as many as 1 would"));
+        let mut broken = seen(vec![healthy(), healthy(), healthy()]);
+        broken.servers[1].looked = Err("connection refused".to_owned());
+        assert!(one(&broken).starts_with("zk1:2181 cannot be used (connection refused)"));
+    }
+
+    #[test]
+    fn permissions_and_clocks_count() {
+        let mut found = seen(vec![healthy()]);
+        found.node = Err("create /locks: denied".to_owned());
+        assert!(one(&found).ends_with("create /locks: denied"));
+        found.node = Ok(-5_000);
+        assert!(one(&found).contains("5s behind this machine's"));
+        let mut found = seen(vec![healthy()]);
+        found.clock_source = Some("hpet".to_owned());
+        assert!(one(&found).contains("hpet"));
+    }
+}

@@ -1,0 +1,91 @@
+//! Looks at servers, at permissions, and at this machine.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::Looked;
+use crate::contender::Contender;
+use crate::failure::Failure;
+use crate::settings::{Connection, Settings};
+
+/// Round trips that are timed. The median counts.
+const ROUND_TRIPS: usize = 11;
+
+/// Connects to one server, and asks it for what matters to locks.
+pub(crate) async fn look_at_server(settings: Settings, this: &Contender) -> Result<Looked, String> {
+    let builder = settings.builder(this).map_err(|error| error.to_string())?;
+    let client = builder.connect().await.map_err(|error| error.to_string())?;
+    let looked = async {
+        let granted = client.session().await?.timeout();
+        let mut times = Vec::new();
+        for _ in 0..ROUND_TRIPS {
+            let begun = Instant::now();
+            client.sync("/").await?;
+            times.push(begun.elapsed());
+        }
+        times.sort_unstable();
+        Ok((granted, times[ROUND_TRIPS / 2]))
+    };
+    let looked: Result<_, ClientError> = looked.await;
+    let _ = client.close().await;
+    let (granted, round_trip) = looked.map_err(|error| error.to_string())?;
+    let version = if settings.is_plain() { version(&settings.connect).await } else { None };
+    Ok(Looked { asked: settings.session_timeout, granted, round_trip, version })
+}
+
+/// The version, by the command `srvr`; `None` if the server refuses it.
+async fn version(server: &str) -> Option<String> {
+    let asked = async {
+        let mut stream = TcpStream::connect(server).await.ok()?;
+        stream.write_all(b"srvr").await.ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.ok()?;
+        let version = answer.lines().next()?.strip_prefix("Zookeeper version: ")?;
+        Some(version.split(['-', ' ', ',']).next()?.to_owned())
+    };
+    tokio::time::timeout(Duration::from_secs(3), asked).await.ok()?
+}
+
+/// Creates and deletes a node below the root of the locks, as a lock does. Returns how far the leader's clock is ahead, in
+/// milliseconds.
+pub(crate) async fn look_at_a_node(
+    connection: &Connection,
+    root: &str,
+    this: &Contender,
+) -> Result<Result<i64, String>, Failure> {
+    let client = connection.connect(this).await?;
+    let looked = created(&client, root).await;
+    let _ = client.close().await;
+    Ok(looked)
+}
+
+async fn created(client: &CuratorClient, root: &str) -> Result<i64, String> {
+    let path = format!("{}/zklock-doctor-", root.trim_end_matches('/'));
+    let text = |error: ClientError| error.to_string();
+    let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let created = client.create().with_mode(CreateMode::EphemeralSequential).for_path(&path, "").await;
+    let node = created.map_err(|error| match error {
+        ClientError::NoAuth { .. } => format!("{error}; give this client CREATE, or name another --root"),
+        ClientError::NoNode { .. } => format!("{error}; create it, or name another --root"),
+        error => text(error),
+    })?;
+    let node = client.unresolve(&node).map_err(text)?;
+    let found = client.check_exists(&node).await.map_err(text)?;
+    client.delete().for_path(&node).await.map_err(|error| match error {
+        ClientError::NoAuth { .. } => {
+            format!("{error}; without DELETE, a lock is held until its session ends: give this client DELETE")
+        }
+        error => text(error),
+    })?;
+    let before = i64::try_from(before.as_millis()).unwrap_or(i64::MAX);
+    Ok(found.map_or(0, |stat| stat.ctime - before))
+}
+
+/// What the kernel reads its clocks from.
+pub(crate) fn look_at_this_machine() -> Option<String> {
+    let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    std::fs::read_to_string(file).ok().map(|source| source.trim().to_owned())
+}

@@ -1,0 +1,64 @@
+//! `zklock doctor`: looks at the servers, the network, the permissions and this machine, and says what is wrong.
+
+mod findings;
+mod look;
+
+use curator_recipes::client::ConnectString;
+
+use self::findings::findings;
+use self::look::{look_at_a_node, look_at_server, look_at_this_machine};
+use crate::arguments::Doctor;
+use crate::contender::Contender;
+use crate::failure::Failure;
+
+/// What was seen.
+pub(crate) struct Seen {
+    servers: Vec<Server>,
+    /// How far the clock of the leader is ahead of this machine's, in milliseconds, by a node below the root of the locks; or why such
+    /// a node cannot be created or deleted.
+    node: Result<i64, String>,
+    /// What the kernel reads its clocks from.
+    clock_source: Option<String>,
+}
+
+/// A server of the connect string.
+pub(crate) struct Server {
+    name: String,
+    looked: Result<Looked, String>,
+}
+
+/// What a server has answered.
+pub(crate) struct Looked {
+    asked: std::time::Duration,
+    granted: std::time::Duration,
+    round_trip: std::time::Duration,
+    /// `None` if the server does not say it.
+    version: Option<String>,
+}
+
+/// Prints a line for each server, and a sentence for each thing that is wrong. The exit code is 1 if there is one.
+pub(crate) async fn doctor(doctor: &Doctor) -> Result<u8, Failure> {
+    let connect = doctor.connection.settings()?.connect;
+    let connect = ConnectString::parse(&connect).map_err(|error| Failure::here(error.to_string()))?;
+    let this = Contender::this(None);
+    let mut servers = Vec::new();
+    for host in connect.hosts() {
+        let name = host.to_string();
+        let looked = look_at_server(doctor.connection.settings()?.of_server(&name), &this).await;
+        match &looked {
+            Ok(looked) => println!("{name}: {looked}"),
+            Err(_) => println!("{name}: cannot be used"),
+        }
+        servers.push(Server { name, looked });
+    }
+    let is_one_there = servers.iter().any(|server| server.looked.is_ok());
+    let node = if is_one_there { look_at_a_node(&doctor.connection, &doctor.root, &this).await? } else { Ok(0) };
+    let findings = findings(&Seen { servers, node, clock_source: look_at_this_machine() });
+    for finding in &findings {
+        println!("- {finding}");
+    }
+    if findings.is_empty() {
+        println!("nothing is wrong");
+    }
+    Ok(u8::from(!findings.is_empty()))
+}

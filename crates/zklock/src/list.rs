@@ -1,0 +1,139 @@
+//! `zklock ls` and `zklock tree`: who holds a lock, and who waits for it.
+
+use std::io::{self, Write as _};
+
+use curator_recipes::client::{CuratorClient, Error as ClientError, Watch};
+use futures_util::future::select_all;
+use serde::Serialize;
+
+use crate::arguments::{List, Tree};
+use crate::contender::{Contender, printable};
+use crate::failure::Failure;
+use crate::locks::{Contended, Node, read};
+use crate::queue::{Kind, LEASES, LOCKS};
+
+/// Prints the contenders of the locks at a path, with `--watch` after each change.
+pub(crate) async fn list(list: &List) -> Result<u8, Failure> {
+    let client = list.connection.connect(&Contender::this(None)).await?;
+    let mut code;
+    loop {
+        let changed = if list.watch { Some(watches(&client, &list.path).await?) } else { None };
+        let found = read(&client, &list.path).await?;
+        code = u8::from(found.is_empty());
+        print(&match found.as_slice() {
+            found if list.json => json(found)?,
+            [] => format!("{}: no contenders\n", list.path),
+            found => found.iter().map(table).collect::<Vec<_>>().join("\n"),
+        })?;
+        let Some(changed) = changed else { break };
+        select_all(changed).await;
+        if !list.json {
+            print("\n")?;
+        }
+    }
+    let _ = client.close().await;
+    Ok(code)
+}
+
+/// Watches on the directories of a lock.
+async fn watches(client: &CuratorClient, path: &str) -> Result<Vec<Watch>, Failure> {
+    let mut watches = Vec::new();
+    let below = |name: &str| format!("{}/{name}", path.trim_end_matches('/'));
+    for directory in [path.to_owned(), below(LEASES), below(LOCKS)] {
+        match client.watch_children(&directory).await {
+            Ok((_, watch)) => watches.push(watch),
+            // Its creation changes the children of its parent, which is watched.
+            Err(ClientError::NoNode { .. }) if directory != path => {}
+            Err(ClientError::NoNode { .. }) => watches.push(client.watch_exists(path).await?.1),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(watches)
+}
+
+/// Prints a line for each lock below a node.
+pub(crate) async fn tree(tree: &Tree) -> Result<u8, Failure> {
+    let client = tree.connection.connect(&Contender::this(None)).await?;
+    let mut code = 1;
+    let mut below = vec![tree.root.clone()];
+    while let Some(path) = below.pop() {
+        let found = read(&client, &path).await?;
+        for lock in &found {
+            code = 0;
+            print(&if tree.json { json(lock)? } else { line(lock) })?;
+        }
+        if !found.is_empty() {
+            continue;
+        }
+        let mut names = match client.get_children(&path).await {
+            Err(ClientError::NoNode { .. } | ClientError::NoAuth { .. }) => continue,
+            names => names?,
+        };
+        // The first is printed first.
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        below.extend(names.iter().map(|name| format!("{}/{name}", path.trim_end_matches('/'))));
+    }
+    let _ = client.close().await;
+    Ok(code)
+}
+
+/// Nobody may read it any more, as in `zklock ls … | head`.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    printed.map_err(|error| Failure::here(format!("cannot print: {error}")))
+}
+
+fn json(found: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
+    let text = serde_json::to_string(found).map_err(|error| Failure::here(format!("cannot print: {error}")))?;
+    Ok(text + "\n")
+}
+
+fn line(lock: &Contended) -> String {
+    let holders: Vec<_> = lock.holders().map(|node| node.contender.to_string()).collect();
+    let waiting = lock.contenders.len() - holders.len();
+    let holders = if holders.is_empty() { "free".to_owned() } else { format!("held by {}", holders.join(", ")) };
+    format!("{}  {}  {holders}, {waiting} waiting\n", lock.path, lock.kind)
+}
+
+/// A table with a head, whose columns are as wide as they need to be.
+fn table(lock: &Contended) -> String {
+    let head = ["STATE", "HOST", "PID", "LABEL", "SINCE", "SESSION", "TOKEN", "NODE"].map(str::to_owned);
+    let rows: Vec<_> = lock.contenders.iter().map(|node| row(lock, node)).collect();
+    let mut widths = head.each_ref().map(|cell| cell.chars().count());
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = line(lock);
+    for row in std::iter::once(&head).chain(&rows) {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+        text += "\n";
+    }
+    text
+}
+
+fn row(lock: &Contended, node: &Node) -> [String; 8] {
+    let state = match (lock.kind, node.holds, node.reads) {
+        (_, true, true) => "reads",
+        (Kind::ReadWriteLock, true, false) => "writes",
+        (_, false, true) => "waits to read",
+        (Kind::ReadWriteLock, false, false) => "waits to write",
+        (_, true, _) => "holds",
+        (_, false, _) => "waits",
+    };
+    let or_dash = |text: Option<String>| text.filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned());
+    let Contender { host, pid, label } = &node.contender;
+    [
+        state.to_owned(),
+        or_dash(Some(printable(host))),
+        or_dash(pid.map(|pid| pid.to_string())),
+        or_dash(label.as_deref().map(printable)),
+        humantime::format_duration(node.age()).to_string(),
+        node.session.clone(),
+        node.token.to_string(),
+        node.path.rsplit('/').next().unwrap_or_default().to_owned(),
+    ]
+}

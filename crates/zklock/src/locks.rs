@@ -1,0 +1,117 @@
+//! Reads the contenders of a lock from the servers.
+
+use std::time::{Duration, SystemTime};
+
+use curator_recipes::client::{CuratorClient, Error as ClientError, Stat};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use serde::Serialize;
+
+use crate::contender::Contender;
+use crate::failure::Failure;
+use crate::queue::{Entry, Kind, LEASES, LOCKS, is_semaphore, queues};
+
+/// A lock, with its contenders in their order.
+#[derive(Debug, Serialize)]
+pub(crate) struct Contended {
+    pub(crate) path: String,
+    pub(crate) kind: Kind,
+    pub(crate) contenders: Vec<Node>,
+}
+
+/// The node of a contender.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Node {
+    pub(crate) path: String,
+    pub(crate) holds: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) reads: bool,
+    #[serde(flatten)]
+    pub(crate) contender: Contender,
+    /// In hexadecimal, as the servers' logs show it.
+    pub(crate) session: String,
+    /// In seconds since 1970, by the servers' clock.
+    pub(crate) since: u64,
+    /// The fencing token of its hold. A waiter for a lease gets another one.
+    pub(crate) token: i64,
+    #[serde(skip)]
+    pub(crate) version: i32,
+}
+
+/// Nodes that are read at a time.
+const AT_ONCE: usize = 32;
+
+impl Contended {
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &Node> {
+        self.contenders.iter().filter(|node| node.holds)
+    }
+}
+
+impl Node {
+    fn new(path: String, entry: &Entry, data: &[u8], stat: &Stat) -> Self {
+        Self {
+            path,
+            holds: entry.holds,
+            reads: entry.reads,
+            contender: Contender::from_data(data),
+            session: format!("{:#x}", stat.ephemeral_owner),
+            since: u64::try_from(stat.ctime / 1000).unwrap_or(0),
+            token: stat.czxid,
+            version: stat.version,
+        }
+    }
+
+    /// How long it has been there.
+    pub(crate) fn age(&self) -> Duration {
+        let since = SystemTime::UNIX_EPOCH + Duration::from_secs(self.since);
+        Duration::from_secs(SystemTime::now().duration_since(since).map_or(0, |age| age.as_secs()))
+    }
+}
+
+/// The locks at `path`. Contenders that leave in the meantime are left out.
+pub(crate) async fn read(client: &CuratorClient, path: &str) -> Result<Vec<Contended>, Failure> {
+    let children = children(client, path).await?;
+    if is_semaphore(&children) {
+        return Ok(vec![semaphore(client, path).await?]);
+    }
+    let mut locks = Vec::new();
+    for (kind, entries) in queues(&children) {
+        let contenders = nodes(client, path, &entries).await?;
+        if !contenders.is_empty() {
+            locks.push(Contended { path: path.to_owned(), kind, contenders });
+        }
+    }
+    Ok(locks)
+}
+
+async fn semaphore(client: &CuratorClient, path: &str) -> Result<Contended, Failure> {
+    let mut contenders: Vec<Node> = Vec::new();
+    for (directory, holds) in [(LEASES, true), (LOCKS, false)] {
+        let directory = format!("{}/{directory}", path.trim_end_matches('/'));
+        for (_, mut entries) in queues(&children(client, &directory).await?) {
+            // Who has the mutex waits for a lease.
+            entries.iter_mut().for_each(|entry| entry.holds = holds);
+            contenders.extend(nodes(client, &directory, &entries).await?);
+        }
+    }
+    Ok(Contended { path: path.to_owned(), kind: Kind::Semaphore, contenders })
+}
+
+async fn children(client: &CuratorClient, path: &str) -> Result<Vec<String>, Failure> {
+    match client.get_children(path).await {
+        Err(ClientError::NoNode { .. }) => Ok(Vec::new()),
+        children => Ok(children?),
+    }
+}
+
+async fn nodes(client: &CuratorClient, directory: &str, entries: &[Entry]) -> Result<Vec<Node>, Failure> {
+    let read = |entry: Entry| async move {
+        let path = format!("{}/{}", directory.trim_end_matches('/'), entry.name);
+        match client.get_data(&path).await {
+            Err(ClientError::NoNode { .. }) => Ok(None),
+            Err(error) => Err(Failure::from(error)),
+            Ok((data, stat)) => Ok(Some(Node::new(path, &entry, &data, &stat))),
+        }
+    };
+    let nodes = stream::iter(entries.to_vec()).map(read).buffered(AT_ONCE);
+    nodes.try_filter_map(|node| async { Ok(node) }).try_collect().await
+}

@@ -1,0 +1,81 @@
+//! `zklock revoke` and `zklock break`: asking a holder for its lock, and taking it away.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use curator_recipes::client::{CuratorClient, Error as ClientError};
+use curator_recipes::revoke as ask;
+
+use crate::arguments::{Break, Revoke};
+use crate::contender::Contender;
+use crate::failure::{Code, Failure};
+use crate::locks::{Contended, Node, read};
+
+/// The nodes of all holders of the locks at a path; at least one.
+async fn holders(client: &CuratorClient, path: &str) -> Result<Vec<Node>, Failure> {
+    let holders: Vec<_> = read(client, path).await?.iter().flat_map(Contended::holders).cloned().collect();
+    if holders.is_empty() { Err(Failure::here(format!("{path}: no client holds it"))) } else { Ok(holders) }
+}
+
+/// Asks all holders for the lock. Whether they give it back is up to them.
+pub(crate) async fn revoke(revoke: &Revoke) -> Result<u8, Failure> {
+    let client = revoke.connection.connect(&Contender::this(None)).await?;
+    for node in holders(&client, &revoke.path).await? {
+        match ask(&client, &client.resolve(&node.path)?).await {
+            Err(curator_recipes::Error::Client(ClientError::NoNode { .. })) => {}
+            asked => {
+                asked?;
+                println!("asked {} for {}", node.contender, node.path);
+            }
+        }
+    }
+    let _ = client.close().await;
+    Ok(0)
+}
+
+/// Deletes the node of a holder, if it has the token that the caller has seen.
+pub(crate) async fn break_lock(arguments: &Break) -> Result<u8, Failure> {
+    let Break { path, if_token, yes, connection } = arguments;
+    let client = connection.connect(&Contender::this(None)).await?;
+    let holders = holders(&client, path).await?;
+    let Some(node) = holders.iter().find(|node| node.token == *if_token) else {
+        let tokens: Vec<_> = holders.iter().map(|node| node.token.to_string()).collect();
+        let tokens = tokens.join(", ");
+        let message = format!(
+            "{path}: the holder has token {tokens}, not {if_token}: the lock has changed hands, and is not broken"
+        );
+        return Err(Failure::new(Code::NotAcquired, message));
+    };
+    if !yes && !is_confirmed(path, node)? {
+        return Err(Failure::new(Code::NotAcquired, format!("{path}: not broken")));
+    }
+    match client.delete().with_version(node.version).for_path(&node.path).await {
+        Err(ClientError::NoNode { .. }) => {}
+        Err(ClientError::BadVersion { .. }) => {
+            return Err(Failure::here(format!("{path}: the node has changed meanwhile; look again with `zklock ls`")));
+        }
+        deleted => deleted?,
+    }
+    println!("broke {path}: deleted {}", node.path);
+    let _ = client.close().await;
+    Ok(0)
+}
+
+/// Asks on the terminal.
+fn is_confirmed(path: &str, node: &Node) -> Result<bool, Failure> {
+    let failed = |error: io::Error| Failure::here(format!("cannot ask: {error}"));
+    if !io::stdin().is_terminal() {
+        return Err(Failure::here(format!("{path}: not broken, as there is no terminal to ask on; pass --yes")));
+    }
+    eprintln!(
+        "{} has held {path} for {} (session {}).\nIt is not stopped: it may go on with its work until it notices, while the next holder begins.\n\
+         What it writes then is refused only by stores that check tokens. `zklock revoke` asks it first.",
+        node.contender,
+        humantime::format_duration(node.age()),
+        node.session
+    );
+    eprint!("Break the lock? Type yes: ");
+    io::stderr().flush().map_err(failed)?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).map_err(failed)?;
+    Ok(answer.trim() == "yes")
+}

@@ -1,0 +1,177 @@
+//! `ls`, `tree`, `revoke`, `break` and `doctor`.
+
+use curator_recipes::InterProcessMutex;
+use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Permission};
+use curator_test::{TestingServer, soon, until};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::support::{Notes, client, finished, path, printed, proxy, signal, zklock};
+
+/// Adds a contender's node, as a client in some language would. Returns its name.
+async fn contend(client: &CuratorClient, directory: &str, name: &str, data: &str) -> String {
+    let mode = CreateMode::EphemeralSequential;
+    let create = client.create().with_mode(mode).creating_parent_containers();
+    create.for_path(format!("{directory}/{name}"), data).await.unwrap().name().to_owned()
+}
+
+const JAVA: &str = "_c_0e3f3c2a-57a5-4b53-9b66-b5b8e8a5b3a3";
+const HEX: &str = "8f2bb1a1f2f94c6c9f1f1b6f5a0e6a6b";
+
+async fn listed(lock: &str) -> Value {
+    let printed = printed(&format!("ls {lock} --json"), None).await;
+    assert_eq!((printed.code, printed.error.as_str()), (Some(0), ""), "{printed:?}");
+    serde_json::from_str(&printed.out).unwrap()
+}
+
+#[tokio::test]
+async fn the_holder_and_the_waiters_of_four_clients_are_shown_in_their_order() {
+    let (lock, notes, server, others) = (path("ls"), Notes::new(), TestingServer::shared().await, client().await);
+    let script = format!("echo $$ > {}; sleep 1000", notes.file("holds").display());
+    let options = format!("run --lock {lock} --label nightly");
+    let holder = zklock(&server.connect_string(), &options, Some(&script)).spawn().unwrap();
+    notes.process("holds").await;
+    let java = contend(&others, &lock, &format!("{JAVA}-lock-"), "10.0.0.7").await;
+    let kazoo = contend(&others, &lock, &format!("{HEX}__lock__"), "job-7").await;
+    let go = contend(&others, &lock, &format!("_c_{HEX}-lock-"), "").await;
+    let all = listed(&lock).await;
+    let (found, kazoos) = (&all[0], &all[1]);
+    assert_eq!((&found["path"], &found["kind"]), (&Value::from(lock.as_str()), &Value::from("mutex")));
+    let contenders = found["contenders"].as_array().unwrap();
+    let nodes: Vec<_> =
+        contenders.iter().map(|node| node["path"].as_str().unwrap().rsplit('/').next().unwrap()).collect();
+    assert_eq!(nodes[1..], [&java, &go]);
+    let holds: Vec<_> = contenders.iter().map(|node| node["holds"].as_bool().unwrap()).collect();
+    assert_eq!(holds, [true, false, false]);
+    assert_eq!(contenders[0]["label"], "nightly");
+    assert_eq!(contenders[0]["pid"], holder.id().unwrap());
+    assert_eq!((&contenders[1]["host"], &contenders[2]["host"]), (&Value::from("10.0.0.7"), &Value::from("")));
+    // Its lock and a mutex do not see each other.
+    let of_kazoo = &kazoos["contenders"][0];
+    assert_eq!(
+        (&kazoos["kind"], &of_kazoo["holds"], &of_kazoo["host"]),
+        (&Value::from("kazoo-lock"), &Value::from(true), &Value::from("job-7"))
+    );
+    assert!(of_kazoo["path"].as_str().unwrap().ends_with(&kazoo));
+    let session = format!("{:#x}", others.session().await.unwrap().id());
+    assert_eq!(contenders[2]["session"], session);
+    let stat = others.check_exists(format!("{lock}/{java}")).await.unwrap().unwrap();
+    assert_eq!(
+        (&contenders[1]["token"], &contenders[1]["since"]),
+        (&Value::from(stat.czxid), &Value::from(stat.ctime / 1000))
+    );
+
+    let table = printed(&format!("ls {lock}"), None).await.out;
+    let lines: Vec<_> = table.lines().collect();
+    assert!(
+        lines[0].starts_with(&format!("{lock}  mutex  held by ")) && lines[0].ends_with("(nightly), 2 waiting"),
+        "{table}"
+    );
+    assert!(
+        lines[1].starts_with("STATE  HOST")
+            && lines[2].starts_with("holds  ")
+            && lines[4].starts_with("waits  -")
+            && lines[6].ends_with("kazoo lock  held by job-7, 0 waiting"),
+        "{table}"
+    );
+    signal(&holder, rustix::process::Signal::TERM);
+    finished(holder).await;
+}
+
+#[tokio::test]
+async fn every_change_is_shown_while_it_is_watched() {
+    let (lock, server, others) = (path("watch"), TestingServer::shared().await, client().await);
+    let mut watching = zklock(&server.connect_string(), &format!("ls {lock} --watch --json"), None).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut next = async || soon(lines.next_line()).await.unwrap().unwrap();
+    assert_eq!(next().await, "[]");
+    let mut nodes = Vec::new();
+    for count in 1..=3 {
+        nodes.push(contend(&others, &lock, &format!("{JAVA}-lock-"), "x").await);
+        // The creation of the directory may be seen alone.
+        let mut line = next().await;
+        while line == "[]" {
+            line = next().await;
+        }
+        let found: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(found[0]["contenders"].as_array().unwrap().len(), count, "{line}");
+    }
+    others.delete().for_path(format!("{lock}/{}", nodes[0])).await.unwrap();
+    let found: Value = serde_json::from_str(&next().await).unwrap();
+    assert!(found[0]["contenders"][0]["path"].as_str().unwrap().ends_with(&nodes[1]));
+}
+
+#[tokio::test]
+async fn a_tree_shows_all_kinds_of_locks() {
+    let (root, others) = (path("tree"), client().await);
+    contend(&others, &format!("{root}/a/mutex"), &format!("{JAVA}-lock-"), "one").await;
+    contend(&others, &format!("{root}/a/mutex"), &format!("{JAVA}-lock-"), "two").await;
+    contend(&others, &format!("{root}/b/shared"), &format!("{JAVA}-__READ__"), "one").await;
+    contend(&others, &format!("{root}/b/shared"), &format!("{JAVA}-__READ__"), "two").await;
+    contend(&others, &format!("{root}/b/shared"), &format!("{JAVA}-__WRIT__"), "three").await;
+    contend(&others, &format!("{root}/c/latch"), &format!("{JAVA}-latch-"), "").await;
+    contend(&others, &format!("{root}/d/semaphore/leases"), &format!("{JAVA}-lease-"), "one").await;
+    contend(&others, &format!("{root}/d/semaphore/locks"), &format!("{JAVA}-lock-"), "two").await;
+    let shown = printed(&format!("tree {root}"), None).await;
+    let lines = [
+        "/a/mutex  mutex  held by one, 1 waiting",
+        "/b/shared  read-write lock  held by one, two, 1 waiting",
+        "/c/latch  leader latch  held by -, 0 waiting",
+        "/d/semaphore  semaphore  held by one, 1 waiting",
+    ];
+    let lines: String = lines.iter().map(|line| format!("{root}{line}\n")).collect();
+    assert_eq!((shown.code, shown.out), (Some(0), lines));
+    let none = printed(&format!("tree {root}/none"), None).await;
+    assert_eq!((none.code, none.out.as_str()), (Some(1), ""));
+    let none = printed(&format!("ls {root}/none"), None).await;
+    assert_eq!((none.code, none.out), (Some(1), format!("{root}/none: no contenders\n")));
+}
+
+#[tokio::test]
+async fn a_holder_is_asked_and_its_lock_is_broken_only_with_its_token() {
+    let (lock, client) = (path("break"), client().await);
+    let mutex = InterProcessMutex::non_reentrant(&client, &lock).unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let asked = printed(&format!("revoke {lock}"), None).await;
+    assert_eq!((asked.code, asked.error.as_str()), (Some(0), ""), "{asked:?}");
+    soon(guard.revocation_requested()).await.unwrap();
+
+    let token = guard.fencing_token().as_i64();
+    let stale = printed(&format!("break {lock} --if-token {} --yes", token - 1), None).await;
+    assert_eq!(stale.code, Some(121));
+    assert!(stale.error.contains(&format!("the holder has token {token}, not {}", token - 1)), "{stale:?}");
+    let unasked = printed(&format!("break {lock} --if-token {token}"), None).await;
+    assert_eq!(unasked.code, Some(125));
+    assert!(unasked.error.contains("pass --yes") && guard.is_valid(), "{unasked:?}");
+    let broken = printed(&format!("break {lock} --if-token {token} --yes"), None).await;
+    assert_eq!((broken.code, broken.error.as_str()), (Some(0), ""), "{broken:?}");
+    soon(guard.lost()).await;
+    let free = printed(&format!("break {lock} --if-token {token} --yes"), None).await;
+    assert_eq!((free.code, free.error), (Some(125), format!("zklock: {lock}: no client holds it\n")));
+}
+
+#[tokio::test]
+async fn the_doctor_says_what_is_wrong() {
+    let (server, root, client, proxy) = (TestingServer::shared().await, path("doctor"), client().await, proxy().await);
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let diagnose =
+        async |options: String| finished(zklock(&server.connect_string(), &options, None).spawn().unwrap()).await;
+    let read_only = Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone());
+    client.create().with_acl([read_only]).for_path(&root, "").await.unwrap();
+
+    let seen = diagnose(format!("doctor --session-timeout 9999s --root {root}")).await;
+    assert_eq!((seen.code, seen.error.as_str()), (Some(1), ""), "{seen:?}");
+    assert!(seen.out.starts_with(&format!("{}: ZooKeeper ", server.address())), "{seen:?}");
+    assert!(seen.out.contains("not 2h 46m 39s: raise maxSessionTimeout"), "{seen:?}");
+    assert!(seen.out.contains("without DELETE, a lock is held until its session ends"), "{seen:?}");
+
+    proxy.set_delay(std::time::Duration::from_millis(100));
+    let both = format!("{},{nowhere}", proxy.connect_string());
+    let seen =
+        diagnose(format!("doctor --connect {both} --session-timeout 5s --connect-timeout 2s --root {root}/none")).await;
+    assert!(seen.out.contains("a round trip to "), "{seen:?}");
+    assert!(seen.out.contains(&format!("{nowhere} cannot be used")), "{seen:?}");
+    assert!(seen.out.contains("2 servers survive the loss of as many as 1 would"), "{seen:?}");
+    assert!(seen.out.contains("create it, or name another --root"), "{seen:?}");
+    until(async || proxy.connections() == 0).await;
+}
