@@ -121,8 +121,11 @@ impl LiveTree {
             if self.phase == Phase::Following && self.is_asked() {
                 let asked = self.commands.borrow_and_update().catch_up;
                 self.answer(session.catch_up()).await?;
-                self.settle();
-                self.catching_up = Some(asked);
+                // Unless everything has to be read, because of too many changes: then it is asked again after that.
+                if self.phase == Phase::Following {
+                    self.settle();
+                    self.catching_up = Some(asked);
+                }
             }
             self.round(&session).await
         };
