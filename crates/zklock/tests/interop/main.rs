@@ -1,0 +1,96 @@
+//! `zklock ls` shows the holders and waiters of other clients as they are: live ones, in their languages.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+
+#[allow(dead_code, reason = "the tests of the locks use more of it")]
+#[path = "../../../curator-test/tests/interop/agent.rs"]
+mod agent;
+#[allow(dead_code, reason = "the tests of the locks use more of it")]
+#[path = "../../../curator-test/tests/interop/curator/java.rs"]
+mod java;
+#[allow(dead_code, reason = "the tests on one server use more of it")]
+#[path = "../server/support.rs"]
+mod support;
+
+use std::time::Duration;
+
+use curator_test::{TestingServer, until};
+use serde_json::Value;
+
+use crate::support::printed;
+
+/// A session's timeout: so long that a session ends only when a test ends it.
+const LONG: Duration = Duration::from_secs(30);
+
+/// Waits until `zklock ls` shows so many contenders in one queue at `path`. Returns their sessions, and whether each holds the lock.
+async fn listed(path: &str, kind: &str, count: usize) -> Vec<(i64, bool)> {
+    let mut found = Vec::new();
+    until(async || {
+        let printed = printed(&format!("ls {path} --json"), None).await;
+        let locks: Vec<Value> = serde_json::from_str(&printed.out).unwrap();
+        let Some(lock) = locks.first() else { return false };
+        assert_eq!(lock["kind"], kind);
+        found.clone_from(lock["contenders"].as_array().unwrap());
+        found.len() == count
+    })
+    .await;
+    let session = |node: &Value| i64::from_str_radix(&node["session"].as_str().unwrap()[2..], 16).unwrap();
+    found.iter().map(|node| (session(node), node["holds"].as_bool().unwrap())).collect()
+}
+
+mod curator {
+    use super::*;
+    use crate::java::java;
+
+    #[tokio::test]
+    async fn a_java_program_holds_and_another_waits() {
+        let (path, mut first, mut second) = (support::path("java"), java().await, java().await);
+        assert_eq!(first.ask(&format!("acquire mutex {path}")).await, "ok true");
+        second.send(&format!("acquire mutex {path}"));
+        assert_eq!(listed(&path, "mutex", 2).await, [(first.id(), true), (second.id(), false)]);
+        first.tell(&format!("release mutex {path}")).await;
+        assert_eq!(second.answer().await, "ok true");
+        assert_eq!(listed(&path, "mutex", 1).await, [(second.id(), true)]);
+    }
+}
+
+mod kazoo {
+    use super::*;
+    use crate::agent::Agent;
+
+    const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../curator-test/tests/interop/kazoo/agent.py");
+
+    #[tokio::test]
+    async fn a_python_program_holds_and_another_waits() {
+        let (path, server) = (support::path("kazoo"), TestingServer::shared().await.connect_string());
+        let start = |name: &str| Agent::start("kazoo", "CURATOR_TEST_KAZOO_PYTHON", &[SCRIPT, name, &server]);
+        let (mut first, mut second) = (start("a"), start("b"));
+        assert_eq!(first.ask(&format!("acquire lock {path}")), "ok True");
+        second.send(&format!("acquire lock {path}"));
+        let holds: Vec<_> = listed(&path, "kazoo-lock", 2).await.into_iter().map(|(_, holds)| holds).collect();
+        assert_eq!(holds, [true, false]);
+        assert_eq!(first.ask(&format!("release lock {path}")), "ok True");
+        assert_eq!(second.answer(), "ok True");
+        first.stop();
+        second.stop();
+    }
+}
+
+mod go {
+    use super::*;
+    use crate::agent::Agent;
+
+    #[tokio::test]
+    async fn a_go_program_holds_and_another_waits() {
+        let (path, server) = (support::path("go"), TestingServer::shared().await.connect_string());
+        let start = |name: &str| Agent::start("go-zookeeper", "CURATOR_TEST_GO_AGENT", &[name, &server]);
+        let (mut first, mut second) = (start("a"), start("b"));
+        assert!(first.ask(&format!("acquire {path}")).starts_with("ok _c_"));
+        second.send(&format!("acquire {path}"));
+        let holds: Vec<_> = listed(&path, "mutex", 2).await.into_iter().map(|(_, holds)| holds).collect();
+        assert_eq!(holds, [true, false]);
+        assert_eq!(first.ask(&format!("release {path}")), "ok");
+        assert!(second.answer().starts_with("ok _c_"));
+        first.stop();
+        second.stop();
+    }
+}
