@@ -13,6 +13,7 @@ use tracing::field::DebugValue;
 
 use crate::clock::ClockInstant;
 use crate::error::{Error, SessionEnd};
+use crate::meter;
 use crate::outage::Outage;
 use crate::session::{OpenFailure, Session};
 use crate::timer::Timer;
@@ -161,6 +162,7 @@ impl Journal {
     /// The session cannot be relied on until it is [confirmed](Self::confirmed).
     pub(crate) fn doubted(&self, session: &Session, doubt: &Doubt) {
         let (now, client, session) = (ClockInstant::now(), &*self.client, Id(session));
+        meter::doubted(client);
         let is_new = self.change(|record| {
             let is_new = record.outage.is_none();
             if is_new {
@@ -186,6 +188,7 @@ impl Journal {
 
     /// The session has answered.
     pub(crate) fn confirmed(&self, session: &Session) {
+        meter::confirmed(&self.client, session.lease().remaining());
         // After nearly every probe there is nothing to do.
         if self.record.borrow().outage.is_none() {
             return;
@@ -197,6 +200,7 @@ impl Journal {
         });
         let (client, id, lasted) = (&*self.client, Id(session), lasted(outage.as_ref()));
         if is_resumed {
+            meter::resumed(client);
             let server = session.server();
             tracing::info!(client, session = %id, server, lasted, "session resumed over another connection");
         } else {
@@ -207,6 +211,8 @@ impl Journal {
     /// The session is over.
     pub(crate) fn lost(&self, session: &Session, end: SessionEnd) {
         let (now, why) = (ClockInstant::now(), end.to_string());
+        meter::doubted(&self.client);
+        meter::lost(&self.client, end);
         let outage = self.change(|record| {
             // Why it could not be confirmed says more.
             if end != SessionEnd::LeaseOver || !record.outage.as_ref().is_some_and(Outage::has_failed) {
@@ -225,6 +231,8 @@ impl Journal {
 
     /// A session was opened.
     pub(crate) fn opened(&self, session: &Session) {
+        meter::opened(&self.client);
+        meter::confirmed(&self.client, session.lease().remaining());
         let is_first = session.epoch() == 1;
         let outage = self.change(|record| {
             record.is_refused = false;
@@ -242,6 +250,7 @@ impl Journal {
 
     /// The client is closed. `confirmed` is `None` if it never had a session, so that there was nothing to confirm.
     pub(crate) fn closed(&self, confirmed: Option<bool>) {
+        meter::doubted(&self.client);
         tracing::info!(client = &*self.client, confirmed, "client closed");
     }
 

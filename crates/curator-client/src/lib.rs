@@ -97,6 +97,7 @@ mod extensions;
 mod janitor;
 mod journal;
 mod local_address;
+mod meter;
 pub mod node;
 mod node_path;
 mod operation;

@@ -18,7 +18,7 @@ pub(crate) const PUBLISHED: [&str; 5] =
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The optional features, each of one package at least. `sasl-gssapi` is not among them: it needs a library of the system.
-const OPTIONAL: [&str; 5] = ["sasl-digest-md5", "serde", "tls", "tokio-util", "tower"];
+const OPTIONAL: [&str; 6] = ["metrics", "sasl-digest-md5", "serde", "tls", "tokio-util", "tower"];
 
 /// What must not come with a build without default features.
 const LEFT_OUT: [&str; 2] = ["backoff", "instant"];

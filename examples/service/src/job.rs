@@ -16,7 +16,7 @@ const PATH: &str = "/curator-examples/service/job";
 
 /// Counts the items, in one of the processes that run this service, for as long as any of them runs.
 pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) -> Result<(), Failure> {
-    let selector = LeaderSelector::builder(&service.client, PATH)?.build();
+    let selector = LeaderSelector::builder(&service.client, PATH)?.metrics_name("job").build();
     let job = move |leadership| count(Arc::clone(&service), leadership);
     // Through outages of any length.
     Ok(selector.run(job, stop.cancelled_owned()).await?)

@@ -8,6 +8,7 @@
 //! curl -X PUT -H 'Fencing-Token: ..' -d milk http://127.0.0.1:8080/orders/7
 //! curl -X DELETE -H 'Fencing-Token: ..' http://127.0.0.1:8080/orders/7/reservation
 //! curl http://127.0.0.1:8080/health/ready
+//! curl http://127.0.0.1:8080/metrics
 //! ```
 //!
 //! `ZOOKEEPER_CONNECT` names your servers, `RUST_LOG` says what is logged, and `settings.rs` has the rest.
@@ -28,6 +29,7 @@ use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::RetryForever;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -41,11 +43,20 @@ use crate::routes::routes;
 use crate::service::Service;
 use crate::settings::Settings;
 
+/// The bounds of histograms: from a round trip to a session timeout and more.
+const SECONDS: [f64; 12] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0];
+const LENGTHS: [f64; 6] = [0.0, 1.0, 3.0, 10.0, 30.0, 100.0];
+
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     // The lines of the crate under the client say the same in other words.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,zookeeper_client=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(std::io::stdout().is_terminal()).init();
+    // Before the client, which measures from its start.
+    let metrics = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
+        .set_buckets_for_metric(Matcher::Full("curator_lock_queue_length".to_owned()), &LENGTHS)?
+        .install_recorder()?;
     let settings = Settings::from_env()?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let ensemble = Ensemble::find().await?;
@@ -64,7 +75,7 @@ async fn main() -> Result<(), Failure> {
     let (ended, no_more_requests, no_more_work) =
         (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
     let job = part(&ended, job::run(Arc::clone(&service), no_more_work.clone()));
-    let serving = axum::serve(listener, routes(Arc::clone(&service), requests.clone()));
+    let serving = axum::serve(listener, routes(Arc::clone(&service), requests.clone(), metrics));
     let serving = serving.with_graceful_shutdown(no_more_requests.clone().cancelled_owned());
     let serving = part(&ended, serving.into_future());
 

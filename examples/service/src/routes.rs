@@ -10,6 +10,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use curator_recipes::FencingToken;
 use curator_recipes::fencing::StaleToken;
+use metrics_exporter_prometheus::PrometheusHandle;
 
 use crate::refusal::Refusal;
 use crate::release::release;
@@ -20,7 +21,7 @@ use crate::service::Service;
 /// How long a request waits for the lock of its order.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-pub(crate) fn routes(service: Arc<Service>, requests: Requests) -> Router {
+pub(crate) fn routes(service: Arc<Service>, requests: Requests, metrics: PrometheusHandle) -> Router {
     Router::new()
         .route("/orders/{key}", get(show).post(add).put(replace))
         .route("/orders/{key}/reservation", post(reserve).delete(give_back))
@@ -28,6 +29,7 @@ pub(crate) fn routes(service: Arc<Service>, requests: Requests) -> Router {
         // Not about ZooKeeper: a restart would bring no server back, and end the session.
         .route("/health/live", get(async || "alive\n"))
         .route("/health/ready", get(ready))
+        .route("/metrics", get(async move || metrics.render()))
         .with_state(service)
         .layer(from_fn_with_state(requests, Requests::track))
 }

@@ -42,6 +42,6 @@ impl Service {
         // `child` refuses a key with a slash, which would be a node elsewhere.
         let path = self.client.resolve(ORDERS)?.child(key)?;
         // Not reentrant: requests on one connection share a task, and the guard of a reservation leaves it.
-        InterProcessMutex::non_reentrant(&self.client, path)
+        Ok(InterProcessMutex::non_reentrant(&self.client, path)?.with_metrics_name("orders"))
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 pub use self::refused::Refusals;
 use self::refused::Refused;
 use crate::error::Error;
+use crate::meter::{self, Begun};
 use crate::path::ZPath;
 use crate::session::Session;
 use crate::truncated::Truncated;
@@ -55,6 +56,7 @@ pub(super) struct Entry {
     pub(super) delete: PendingDelete,
     /// The session with whose end the node goes anyway.
     pub(super) session: Option<Session>,
+    begun: Begun,
 }
 
 impl Ledger {
@@ -122,7 +124,7 @@ impl Ledger {
         let id = entries.next;
         entries.next += 1;
         let delete = PendingDelete { path, last_error: None, given_up: false };
-        entries.pending.insert(id, Entry { delete, session });
+        entries.pending.insert(id, Entry { delete, session, begun: Begun::now() });
         self.count(&entries);
         id
     }
@@ -189,6 +191,8 @@ impl Ledger {
     }
 
     fn count(&self, entries: &Entries) {
+        let oldest = entries.pending.values().next().map(|entry| entry.begun);
+        meter::pending_deletes(&self.client, entries.pending.len(), oldest);
         self.count.send_replace(entries.pending.len());
     }
 }

@@ -16,6 +16,7 @@ use super::failures::Failures;
 use super::hold::Hold;
 use super::line::Line;
 use super::log::{AcquireLog, Subject};
+use super::meter::Meter;
 use crate::error::{Error, Result};
 use crate::owner::OwnerId;
 use crate::wait::Wait;
@@ -31,6 +32,7 @@ pub(crate) struct LockInternals {
     /// The lock's own paths, for messages: those directories, unless the queue stands below the lock.
     paths: Arc<[ZPath]>,
     kind: &'static str,
+    meter: Meter,
     driver: Arc<dyn LockInternalsDriver>,
     /// The data of our nodes, if it is not the client's default.
     data: Option<Arc<[u8]>>,
@@ -60,7 +62,18 @@ impl LockInternals {
     ) -> Result<Self> {
         let line = line(client, &dirs, &*driver)?;
         let paths = Arc::clone(&dirs);
-        Ok(Self { client: client.clone(), dirs, paths, kind, driver, data: None, line: Some(line), queued: None })
+        let meter = Meter::new(kind);
+        Ok(Self {
+            client: client.clone(),
+            dirs,
+            paths,
+            kind,
+            meter,
+            driver,
+            data: None,
+            line: Some(line),
+            queued: None,
+        })
     }
 
     /// For a lock at `path` whose queue stands below it.
@@ -99,6 +112,13 @@ impl LockInternals {
         self
     }
 
+    /// What is measured gets this name.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn with_metrics_name(mut self, name: Arc<str>) -> Self {
+        self.meter = self.meter.named(name);
+        self
+    }
+
     /// With nodes of another layout.
     pub(crate) fn with_driver(self, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
         Ok(Self { line: Some(line(&self.client, &self.dirs, &*driver)?), driver, ..self })
@@ -124,7 +144,7 @@ impl LockInternals {
 
     /// Starts the log of an acquire of this lock.
     pub(crate) fn start_log<'a>(&'a self, owner: &'a OwnerId, wait: Wait) -> AcquireLog<'a> {
-        let subject = Subject { client: &self.client, kind: self.kind, paths: &self.paths };
+        let subject = Subject { client: &self.client, kind: self.kind, paths: &self.paths, meter: &self.meter };
         AcquireLog::start(subject, owner, wait)
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod known;
 pub(crate) mod limit;
 mod line;
 pub(crate) mod log;
+pub(crate) mod meter;
 pub(crate) mod own_nodes;
 pub(crate) mod pipeline;
 pub(crate) mod refused;

@@ -94,6 +94,12 @@ impl LeaderLatchBuilder {
         Self { mutex: self.mutex.with_lock_data(id), is_revocable: !is_revoke_request(id), ..self }
     }
 
+    /// Sets a name for what is measured: the label `lock` of the metrics `curator_lock_*`, in which a term is a hold. Defaults to none.
+    #[cfg(feature = "metrics")]
+    pub fn metrics_name(self, name: impl Into<Arc<str>>) -> Self {
+        Self { mutex: self.mutex.with_metrics_name(name), ..self }
+    }
+
     /// Takes part from now on. Waits for nothing, and works before there is a connection.
     #[must_use = "the participant leaves when its latch is dropped"]
     pub fn start(self) -> LeaderLatch {

@@ -89,6 +89,13 @@ impl LeaderSelectorBuilder {
         self
     }
 
+    /// Sets a name for what is measured: the label `lock` of the metrics `curator_lock_*`, in which a term is a hold. Defaults to none.
+    #[cfg(feature = "metrics")]
+    pub fn metrics_name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.selector.mutex = self.selector.mutex.with_metrics_name(name);
+        self
+    }
+
     /// Sets how long the job may go on after `shutdown` has completed, before it is dropped. Defaults to 10 s. Zero drops it at once.
     pub fn grace_period(mut self, time: Duration) -> Self {
         self.selector.grace_period = time;

@@ -32,6 +32,12 @@ impl Reentrant {
         Self::new(LockInternals::clone(&self.internals).with_data(data), self.reentry)
     }
 
+    /// The same, with a name for what is measured.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn with_metrics_name(&self, name: Arc<str>) -> Self {
+        Self::new(LockInternals::clone(&self.internals).with_metrics_name(name), self.reentry)
+    }
+
     /// Another lock on the same path, with other nodes.
     pub(crate) fn with_driver(&self, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
         Ok(Self::new(LockInternals::clone(&self.internals).with_driver(driver)?, self.reentry))

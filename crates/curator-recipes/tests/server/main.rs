@@ -39,6 +39,7 @@ mod leader_selector_faults;
 mod logs;
 mod loss;
 mod loss_handle;
+mod metrics;
 mod multi_lock;
 mod namespaces;
 mod non_reentrant;

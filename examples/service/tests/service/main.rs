@@ -156,6 +156,58 @@ async fn after_an_outage_the_job_has_a_new_lock_and_late_requests_are_refused() 
 }
 
 #[tokio::test]
+async fn what_has_happened_is_read_back_from_the_exporter() {
+    let server = TestingServer::start().await.unwrap();
+    let network = FaultProxy::start(server.address()).unwrap();
+    let service = Service::start(network.connect_string(), &[("SESSION_TIMEOUT", "4")]).await;
+    service.leads().await;
+    service.says("POST /orders/7/reservation", 201, "").await;
+    // It waits for a second, and then gives up.
+    assert_eq!(service.answers("POST /orders/7", "tea").await.0, 409);
+    assert_eq!(service.answers("POST /orders/7/reservation", "").await.0, 409);
+    network.black_hole(Direction::Both);
+    service.says("GET /health/ready", 503, "").await;
+    service.says("GET /job", 200, "does not lead").await;
+    network.heal();
+    service.leads().await;
+    assert_eq!(service.answers("POST /orders/7", "milk").await.0, 200);
+
+    network.cut();
+    until(async || service.says("GET /metrics", 200, "").await.contains("\ncurator_client_reconnects_total{")).await;
+
+    let text = service.says("GET /metrics", 200, "").await;
+    let of = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{name} is not in\n{text}")).parse::<f64>().unwrap()
+    };
+    for (name, value) in [
+        (r#"curator_lock_acquires_total{kind="mutex",lock="orders",outcome="acquired"}"#, 2.0),
+        (r#"curator_lock_acquires_total{kind="mutex",lock="orders",outcome="timed-out"}"#, 1.0),
+        (r#"curator_lock_acquires_total{kind="mutex",lock="orders",outcome="busy"}"#, 1.0),
+        (r#"curator_lock_lost_total{kind="mutex",lock="orders",reason="session"}"#, 1.0),
+        (r#"curator_lock_acquires_total{kind="leader selector",lock="job",outcome="acquired"}"#, 2.0),
+        (r#"curator_lock_lost_total{kind="leader selector",lock="job",reason="session"}"#, 1.0),
+        (r#"curator_lock_held{kind="leader selector",lock="job"}"#, 1.0),
+        (r#"curator_lock_wait_seconds_count{kind="mutex",lock="orders"}"#, 2.0),
+        (r#"curator_client_sessions_total{client="orders"}"#, 2.0),
+        (r#"curator_client_sessions_lost_total{client="orders",reason="lease-over"}"#, 1.0),
+        (r#"curator_client_connected{client="orders"}"#, 1.0),
+    ] {
+        assert_eq!(of(name), value, "{name}\n{text}");
+    }
+    let operations = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations");
+    for file in ["alerts.yml", "dashboard.json"] {
+        let file = std::fs::read_to_string(format!("{operations}/{file}")).unwrap();
+        let words = file.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let names: std::collections::BTreeSet<_> = words.filter(|word| word.starts_with("curator_")).collect();
+        assert!(names.len() > 5);
+        for name in names {
+            assert!(text.contains(&format!("\n{name}{{")), "{name} is not in\n{text}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn asked_to_stop_it_answers_gives_back_its_locks_and_closes_in_this_order() {
     let server = TestingServer::start().await.unwrap();
     let other = CuratorClient::builder(server.connect_string()).connect().await.unwrap();

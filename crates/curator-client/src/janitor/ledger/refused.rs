@@ -26,7 +26,7 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    pub(super) fn add(&mut self, id: u64, Entry { delete, session }: Entry) {
+    pub(super) fn add(&mut self, id: u64, Entry { delete, session, .. }: Entry) {
         match session {
             Some(session) => {
                 self.of_sessions.insert(id, (session, delete));

@@ -186,7 +186,10 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                     tokio::select! {
                         biased;
                         seen = contender.watches.next(session, ended.as_mut()) => match seen {
-                            Ok(event) => contest.observed(event),
+                            Ok(event) => {
+                                self.log.woken();
+                                contest.observed(event)
+                            }
                             Err(end) => return Ok(ContestEnd::SessionOver(end)),
                         },
                         () = refusals.changed() => Step::Wait,

@@ -10,6 +10,7 @@ use tracing::Span;
 
 use super::Subject;
 use super::text::{Paths, Truncated};
+use crate::engine::meter::NotAcquired;
 use crate::error::Error;
 use crate::owner::OwnerId;
 use crate::wait::Wait;
@@ -21,8 +22,13 @@ pub(crate) struct AcquireLog<'a> {
     pub(super) owner: &'a OwnerId,
     pub(super) span: Span,
     wait: Wait,
-    /// When it began; `None` if nobody listens.
+    /// When it began; `None` if that is neither logged nor measured.
     asked: Option<Instant>,
+    is_logged: bool,
+    /// Whether it has waited in the queue.
+    has_waited: bool,
+    /// When the last event ended its wait, if that is measured.
+    woken: Option<Instant>,
     /// The queue, the place in it, and the node before it that were logged last.
     told: Option<(usize, usize, String)>,
     /// Whether it was told that it is the first in a semaphore's queue.
@@ -40,9 +46,23 @@ impl<'a> AcquireLog<'a> {
             lock = %Paths(subject.paths),
             %owner,
         );
-        let asked = (!span.is_disabled()).then(Instant::now);
+        let is_logged = !span.is_disabled();
+        let asked = if is_logged { Some(Instant::now()) } else { subject.meter.now() };
         tracing::debug!(parent: &span, wait = %Patience(wait), "asked");
-        Self { subject, owner, span, wait, asked, told: None, is_first: false, is_over: false }
+        let (told, woken) = (None, None);
+        Self {
+            subject,
+            owner,
+            span,
+            wait,
+            asked,
+            is_logged,
+            has_waited: false,
+            woken,
+            told,
+            is_first: false,
+            is_over: false,
+        }
     }
 
     pub(crate) fn span(&self) -> &Span {
@@ -78,7 +98,13 @@ impl<'a> AcquireLog<'a> {
 
     /// There is nothing to do but wait.
     pub(crate) fn waits(&mut self, session: &Session, dirs: &[ZPath], contest: &Contest) {
-        if self.asked.is_none() {
+        if self.asked.is_some()
+            && !mem::replace(&mut self.has_waited, true)
+            && let Some(standing) = contest.standing()
+        {
+            self.subject.meter.queued(standing.place);
+        }
+        if !self.is_logged {
             return;
         }
         let Some((standing, dir)) = contest.standing().and_then(|at| Some((at, dirs.get(at.queue)?))) else {
@@ -98,17 +124,25 @@ impl<'a> AcquireLog<'a> {
         tracing::debug!(session, node = %Truncated(&node), place, behind = %Truncated(&behind), "queued");
     }
 
+    /// An event has ended the wait; there may be another one.
+    pub(crate) fn woken(&mut self) {
+        self.woken = self.subject.meter.now();
+    }
+
     /// The acquire has come to its end: whether it has the lock, or an error.
     pub(crate) fn ended(&mut self, end: Result<bool, &Error>) {
         self.is_over = true;
         match end {
             // The hold tells of that.
-            Ok(true) => {}
-            Ok(false) => self.given_up("others are before it"),
+            Ok(true) => self.subject.meter.acquired(self.waited(), self.woken.map(|woken| woken.elapsed())),
+            Ok(false) => {
+                let why = if self.wait == Wait::No { NotAcquired::Busy } else { NotAcquired::TimedOut };
+                self.given_up(why, "others are before it");
+            }
             // Which of the errors of a closing client comes first is chance.
             Err(error) => match self.asked.and_then(|_| end_of(self.subject.client)) {
-                Some(end) => self.given_up(end),
-                None => self.given_up(error),
+                Some(end) => self.given_up(NotAcquired::Closed, end),
+                None => self.given_up(NotAcquired::Failed, error),
             },
         }
     }
@@ -118,7 +152,8 @@ impl<'a> AcquireLog<'a> {
         self.asked.map(|asked| asked.elapsed())
     }
 
-    fn given_up(&self, why: impl Display) {
+    fn given_up(&self, how: NotAcquired, why: impl Display) {
+        self.subject.meter.not_acquired(how);
         tracing::debug!(parent: &self.span, why = %Truncated(why), waited = format_args!("{:.1?}", self.waited().unwrap_or_default()), "given up");
     }
 }
@@ -126,17 +161,19 @@ impl<'a> AcquireLog<'a> {
 impl Drop for AcquireLog<'_> {
     fn drop(&mut self) {
         if !self.is_over && self.asked.is_some() {
-            self.given_up(why_dropped(self.subject.client, self.wait));
+            let (how, why) = why_dropped(self.subject.client, self.wait);
+            self.given_up(how, why);
         }
     }
 }
 
 /// Whoever bounds an acquire drops it.
-fn why_dropped(client: &CuratorClient, wait: Wait) -> &'static str {
-    end_of(client).unwrap_or_else(|| match wait {
-        Wait::Until(deadline) if deadline.has_passed() => "the time is up",
-        _ => "its future was dropped",
-    })
+fn why_dropped(client: &CuratorClient, wait: Wait) -> (NotAcquired, &'static str) {
+    match (end_of(client), wait) {
+        (Some(end), _) => (NotAcquired::Closed, end),
+        (None, Wait::Until(deadline)) if deadline.has_passed() => (NotAcquired::TimedOut, "the time is up"),
+        _ => (NotAcquired::Cancelled, "its future was dropped"),
+    }
 }
 
 /// What ends all acquires of the client, if something does.

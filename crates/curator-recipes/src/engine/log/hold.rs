@@ -7,6 +7,7 @@ use tracing::Span;
 
 use super::AcquireLog;
 use super::text::{Paths, Truncated};
+use crate::engine::meter::{HoldEnded, Meter};
 use crate::error::{LockLost, LossReason};
 use crate::fencing::FencingToken;
 use crate::owner::OwnerId;
@@ -16,7 +17,8 @@ use crate::owner::OwnerId;
 pub(crate) struct HoldLog {
     span: Span,
     owner: OwnerId,
-    /// When it began; `None` if nobody listens.
+    meter: Meter,
+    /// When it began; `None` if that is neither logged nor measured.
     since: Option<Instant>,
 }
 
@@ -43,9 +45,10 @@ impl HoldLog {
             %token,
         );
         span.follows_from(&acquire.span);
-        let since = (!span.is_disabled()).then(Instant::now);
+        let since = if span.is_disabled() { subject.meter.now() } else { Some(Instant::now()) };
+        subject.meter.hold_begins();
         tracing::debug!(parent: &span, waited = format_args!("{:.1?}", acquire.waited().unwrap_or_default()), "owned");
-        Self { span, owner: owner.clone(), since }
+        Self { span, owner: owner.clone(), meter: subject.meter.clone(), since }
     }
 
     /// Who acquired it.
@@ -65,6 +68,7 @@ impl HoldLog {
 
     /// The owner has so many guards now.
     pub(crate) fn entered_again(&self, guards: usize) {
+        self.meter.entered_again();
         tracing::debug!(parent: &self.span, guards, "entered again");
     }
 
@@ -79,13 +83,20 @@ impl HoldLog {
 
     /// It is lost or released, whichever comes first.
     pub(crate) fn ended(&self, end: &LockLost) {
-        let held = || self.since.map(|since| since.elapsed()).unwrap_or_default();
+        let held = self.since.map(|since| since.elapsed());
+        let how = match end.reason {
+            LossReason::Released => HoldEnded::Released,
+            LossReason::SessionLost(_) => HoldEnded::SessionLost,
+            LossReason::NodeDeleted => HoldEnded::NodeDeleted,
+        };
+        self.meter.hold_ended(how, held);
+        let held = held.unwrap_or_default();
         match end.reason {
             LossReason::Released => {
-                tracing::debug!(parent: &self.span, held = format_args!("{:.1?}", held()), "released");
+                tracing::debug!(parent: &self.span, held = format_args!("{held:.1?}"), "released");
             }
             why => {
-                tracing::debug!(parent: &self.span, %why, lost = %Truncated(&end.path), held = format_args!("{:.1?}", held()), "lost");
+                tracing::debug!(parent: &self.span, %why, lost = %Truncated(&end.path), held = format_args!("{held:.1?}"), "lost");
             }
         }
     }

@@ -1,4 +1,5 @@
-//! The log of the locks, by `tracing`: a span for each acquire, a span for each hold, and their events.
+//! The log of the locks, by `tracing`: a span for each acquire, a span for each hold, and their events. What is measured, behind the
+//! feature `metrics`, is measured here too.
 //!
 //! All of it is at level `debug`, and the pipelines at level `trace`. Where nobody listens, nothing is formatted or allocated
 //! and no clock is read.
@@ -9,6 +10,8 @@ mod hold;
 mod text;
 
 use curator_client::{CuratorClient, ZPath};
+
+use super::meter::Meter;
 
 pub(crate) use self::acquire::AcquireLog;
 pub(crate) use self::flight::{deletes_sent, pipeline_sent};
@@ -23,4 +26,6 @@ pub(crate) struct Subject<'a> {
     pub(crate) kind: &'static str,
     /// Of a multi-lock, all that it takes at once.
     pub(crate) paths: &'a [ZPath],
+    /// What is logged is measured too.
+    pub(crate) meter: &'a Meter,
 }

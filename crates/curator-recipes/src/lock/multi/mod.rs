@@ -153,6 +153,19 @@ impl InterProcessMultiLock {
         }
     }
 
+    /// The same lock, with a name for what is measured: the label `lock` of the metrics `curator_lock_*`. Defaults to none. Locks that share
+    /// a name are measured together; a name for each path would be too many for most stores.
+    ///
+    /// Call this when you make the lock: the new one does not know what the old one holds.
+    #[cfg(feature = "metrics")]
+    #[must_use]
+    pub fn with_metrics_name(self, name: impl Into<Arc<str>>) -> Self {
+        match self.kind {
+            Kind::Paths(lock) => Self { kind: Kind::Paths(lock.with_metrics_name(name.into())) },
+            Kind::Locks(_) => self,
+        }
+    }
+
     acquire_methods!(
         LockGuard,
         "If the locks are reentrant, the current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately \

@@ -121,6 +121,17 @@ impl InterProcessReadWriteLock {
         Self::of(Sides { read: read.with_data(Arc::clone(&data)), write: write.with_data(data) })
     }
 
+    /// The same lock, with a name for what is measured: the label `lock` of the metrics `curator_lock_*`. Defaults to none. Locks that share
+    /// a name are measured together; a name for each path would be too many for most stores.
+    ///
+    /// Call this when you make the lock: the new one does not know what the old one holds.
+    #[cfg(feature = "metrics")]
+    #[must_use]
+    pub fn with_metrics_name(self, name: impl Into<Arc<str>>) -> Self {
+        let (name, Sides { read, write }) = (name.into(), self.write.sides());
+        Self::of(Sides { read: read.with_metrics_name(Arc::clone(&name)), write: write.with_metrics_name(name) })
+    }
+
     /// The read lock.
     #[must_use]
     pub fn read(&self) -> &ReadLock {

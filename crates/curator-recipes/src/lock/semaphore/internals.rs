@@ -55,6 +55,11 @@ impl SemaphoreInternals {
         Self { lease_data: Some(data), holds: Arc::default(), ..self }
     }
 
+    #[cfg(feature = "metrics")]
+    pub(super) fn with_metrics_name(self, name: Arc<str>) -> Self {
+        Self { queue: self.queue.with_metrics_name(name), holds: Arc::default(), ..self }
+    }
+
     pub(super) fn path(&self) -> &ZPath {
         &self.path
     }

@@ -104,6 +104,16 @@ impl InterProcessSemaphoreV2 {
         Self { internals: self.internals.with_lease_data(data.into()) }
     }
 
+    /// The same semaphore, with a name for what is measured: the label `lock` of the metrics `curator_lock_*`. Defaults to none. Semaphores that share
+    /// a name are measured together; a name for each path would be too many for most stores.
+    ///
+    /// Call this when you make the semaphore: the new one does not know what the old one holds.
+    #[cfg(feature = "metrics")]
+    #[must_use]
+    pub fn with_metrics_name(self, name: impl Into<Arc<str>>) -> Self {
+        Self { internals: self.internals.with_metrics_name(name.into()) }
+    }
+
     /// Waits for a lease, for as long as it takes.
     ///
     /// If one is free, this takes two round trips, and giving it back takes one.

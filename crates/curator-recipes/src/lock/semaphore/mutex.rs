@@ -71,6 +71,16 @@ impl InterProcessSemaphoreMutex {
         Self { internals: self.internals.with_lease_data(data.into()) }
     }
 
+    /// The same lock, with a name for what is measured: the label `lock` of the metrics `curator_lock_*`. Defaults to none. Locks that share
+    /// a name are measured together; a name for each path would be too many for most stores.
+    ///
+    /// Call this when you make the lock: the new one does not know what the old one holds.
+    #[cfg(feature = "metrics")]
+    #[must_use]
+    pub fn with_metrics_name(self, name: impl Into<Arc<str>>) -> Self {
+        Self { internals: self.internals.with_metrics_name(name.into()) }
+    }
+
     acquire_methods!(
         LockGuard,
         "A caller that already holds the lock waits for itself: the lock is not reentrant, and ignores the owner."

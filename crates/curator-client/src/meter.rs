@@ -1,0 +1,97 @@
+//! Measures a client's session and its pending deletes, behind the feature `metrics`. Without it, nothing is measured.
+
+use std::time::Duration;
+
+use crate::error::SessionEnd;
+
+/// The session is confirmed, and its lease reaches so far.
+pub(crate) fn confirmed(client: &str, lease: Duration) {
+    #[cfg(feature = "metrics")]
+    {
+        gauge(client, "curator_client_connected").set(1);
+        gauge(client, "curator_client_lease_until_seconds").set(unix_seconds() + lease.as_secs_f64());
+    }
+    #[cfg(not(feature = "metrics"))]
+    let _ = (client, lease);
+}
+
+/// The session cannot be relied on, or there is none.
+pub(crate) fn doubted(client: &str) {
+    #[cfg(feature = "metrics")]
+    gauge(client, "curator_client_connected").set(0);
+    #[cfg(not(feature = "metrics"))]
+    let _ = client;
+}
+
+/// A session has another connection, over which it was confirmed.
+pub(crate) fn resumed(client: &str) {
+    #[cfg(feature = "metrics")]
+    counter(client, "curator_client_reconnects_total").increment(1);
+    #[cfg(not(feature = "metrics"))]
+    let _ = client;
+}
+
+pub(crate) fn opened(client: &str) {
+    #[cfg(feature = "metrics")]
+    counter(client, "curator_client_sessions_total").increment(1);
+    #[cfg(not(feature = "metrics"))]
+    let _ = client;
+}
+
+pub(crate) fn lost(client: &str, end: SessionEnd) {
+    #[cfg(feature = "metrics")]
+    {
+        let reason = match end {
+            SessionEnd::LeaseOver => "lease-over",
+            SessionEnd::Expired => "expired",
+            _ => "other",
+        };
+        metrics::counter!("curator_client_sessions_lost_total", "client" => client.to_owned(), "reason" => reason)
+            .increment(1);
+    }
+    #[cfg(not(feature = "metrics"))]
+    let _ = (client, end);
+}
+
+/// When a pending delete began. Empty without the feature, so that no clock is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    #[cfg(feature = "metrics")]
+    at: f64,
+}
+
+impl Begun {
+    pub(crate) fn now() -> Self {
+        Self {
+            #[cfg(feature = "metrics")]
+            at: unix_seconds(),
+        }
+    }
+}
+
+/// So many deletes are pending, of which the oldest began then.
+pub(crate) fn pending_deletes(client: &str, count: usize, oldest: Option<Begun>) {
+    #[cfg(feature = "metrics")]
+    {
+        gauge(client, "curator_client_pending_deletes").set(u32::try_from(count).unwrap_or(u32::MAX));
+        gauge(client, "curator_client_pending_delete_since_seconds").set(oldest.map_or(0.0, |oldest| oldest.at));
+    }
+    #[cfg(not(feature = "metrics"))]
+    let _ = (client, count, oldest);
+}
+
+#[cfg(feature = "metrics")]
+fn gauge(client: &str, name: &'static str) -> metrics::Gauge {
+    metrics::gauge!(name, "client" => client.to_owned())
+}
+
+#[cfg(feature = "metrics")]
+fn counter(client: &str, name: &'static str) -> metrics::Counter {
+    metrics::counter!(name, "client" => client.to_owned())
+}
+
+#[cfg(feature = "metrics")]
+fn unix_seconds() -> f64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+    now.unwrap_or_default().as_secs_f64()
+}

@@ -1,0 +1,32 @@
+//! Measures acquires and holds, behind the feature `metrics`. Without it, a meter is empty, and no clock is read.
+
+#[cfg(feature = "metrics")]
+mod measured;
+#[cfg(not(feature = "metrics"))]
+mod unmeasured;
+
+#[cfg(feature = "metrics")]
+pub(crate) use self::measured::Meter;
+#[cfg(not(feature = "metrics"))]
+pub(crate) use self::unmeasured::Meter;
+
+/// How an acquire has ended that did not get the lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum NotAcquired {
+    /// It may not wait, and others are before it.
+    Busy,
+    TimedOut,
+    /// Its future was dropped.
+    Cancelled,
+    Failed,
+    /// The client closes, or has ended.
+    Closed,
+}
+
+/// How a hold has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum HoldEnded {
+    Released,
+    SessionLost,
+    NodeDeleted,
+}

@@ -1,0 +1,91 @@
+//! Measures acquires and holds. Handles are not kept: a program may install its recorder after it has made its locks.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use metrics::{Label, counter, gauge, histogram};
+
+use super::{HoldEnded, NotAcquired};
+
+/// Where the measurements of one lock go: to its kind, and to the name that the user has given it.
+#[derive(Debug, Clone)]
+pub(crate) struct Meter {
+    kind: &'static str,
+    name: Option<Arc<str>>,
+}
+
+impl Meter {
+    pub(crate) fn new(kind: &'static str) -> Self {
+        Self { kind, name: None }
+    }
+
+    pub(crate) fn named(self, name: Arc<str>) -> Self {
+        Self { name: Some(name), ..self }
+    }
+
+    pub(crate) fn now(&self) -> Option<Instant> {
+        Some(Instant::now())
+    }
+
+    fn labels(&self) -> Vec<Label> {
+        let kind = Label::from_static_parts("kind", self.kind);
+        let name = self.name.iter().map(|name| Label::new("lock", Arc::clone(name)));
+        std::iter::once(kind).chain(name).collect()
+    }
+
+    fn with(&self, key: &'static str, value: &'static str) -> Vec<Label> {
+        let mut labels = self.labels();
+        labels.push(Label::from_static_parts(key, value));
+        labels
+    }
+
+    /// After `waited`, of which `handed_over` has passed since the last event of the contender before it.
+    pub(crate) fn acquired(&self, waited: Option<Duration>, handed_over: Option<Duration>) {
+        counter!("curator_lock_acquires_total", self.with("outcome", "acquired")).increment(1);
+        if let Some(waited) = waited {
+            histogram!("curator_lock_wait_seconds", self.labels()).record(waited);
+        }
+        if let Some(handed_over) = handed_over {
+            histogram!("curator_lock_handover_seconds", self.labels()).record(handed_over);
+        }
+    }
+
+    pub(crate) fn not_acquired(&self, why: NotAcquired) {
+        let outcome = match why {
+            NotAcquired::Busy => "busy",
+            NotAcquired::TimedOut => "timed-out",
+            NotAcquired::Cancelled => "cancelled",
+            NotAcquired::Failed => "failed",
+            NotAcquired::Closed => "closed",
+        };
+        counter!("curator_lock_acquires_total", self.with("outcome", outcome)).increment(1);
+    }
+
+    /// So many contenders are before it when it begins to wait.
+    pub(crate) fn queued(&self, before: usize) {
+        // No queue is so long that it matters.
+        let before = u32::try_from(before).unwrap_or(u32::MAX);
+        histogram!("curator_lock_queue_length", self.labels()).record(before);
+    }
+
+    pub(crate) fn hold_begins(&self) {
+        gauge!("curator_lock_held", self.labels()).increment(1);
+    }
+
+    pub(crate) fn hold_ended(&self, how: HoldEnded, held: Option<Duration>) {
+        gauge!("curator_lock_held", self.labels()).decrement(1);
+        if let Some(held) = held {
+            histogram!("curator_lock_hold_seconds", self.labels()).record(held);
+        }
+        let reason = match how {
+            HoldEnded::Released => return,
+            HoldEnded::SessionLost => "session",
+            HoldEnded::NodeDeleted => "deleted",
+        };
+        counter!("curator_lock_lost_total", self.with("reason", reason)).increment(1);
+    }
+
+    pub(crate) fn entered_again(&self) {
+        counter!("curator_lock_reentries_total", self.labels()).increment(1);
+    }
+}

@@ -1,0 +1,31 @@
+//! Measures nothing, without the feature `metrics`.
+
+use std::time::{Duration, Instant};
+
+use super::{HoldEnded, NotAcquired};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Meter;
+
+#[expect(clippy::unused_self, reason = "as with the feature")]
+impl Meter {
+    pub(crate) fn new(_kind: &'static str) -> Self {
+        Self
+    }
+
+    pub(crate) fn now(&self) -> Option<Instant> {
+        None
+    }
+
+    pub(crate) fn acquired(&self, _waited: Option<Duration>, _handed_over: Option<Duration>) {}
+
+    pub(crate) fn not_acquired(&self, _why: NotAcquired) {}
+
+    pub(crate) fn queued(&self, _before: usize) {}
+
+    pub(crate) fn hold_begins(&self) {}
+
+    pub(crate) fn hold_ended(&self, _how: HoldEnded, _held: Option<Duration>) {}
+
+    pub(crate) fn entered_again(&self) {}
+}
