@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use crate::command::Start;
 use crate::guardian::Orders;
 use crate::settings::Connection;
 use crate::stopping::OnLost;
@@ -39,6 +40,9 @@ pub(crate) enum Action {
     /// Started by `run`
     #[command(hide = true)]
     Guard(Orders),
+    /// Started by `run`
+    #[command(hide = true)]
+    Start(Start),
 }
 
 #[derive(Debug, clap::Args)]

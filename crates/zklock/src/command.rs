@@ -1,40 +1,81 @@
 //! The command that runs under the lock, in a process group of its own.
 
 use std::ffi::OsString;
-use std::io;
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::ExitStatus;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
+use std::process::{self, ExitStatus};
 use std::time::Duration;
 
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::pipe::pipe;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpgid};
 use tokio::process::{Child, Command};
 
 use crate::failure::{Code, Failure};
+use crate::print::tell;
 
-/// A command that was started.
+/// The process of a command. It waits at a gate: the command begins only when it is guarded.
 pub(crate) struct Running {
     child: Child,
+    /// A byte opens it; if it is closed without one, because zklock was killed, the process ends.
+    gate: Option<OwnedFd>,
     pub(crate) group: Pid,
     name: String,
     /// How it has ended.
     status: Option<ExitStatus>,
 }
 
+/// How the process is started: zklock executed again, which becomes the command.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Start {
+    /// A file descriptor.
+    #[arg(long)]
+    gate: u32,
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+impl Start {
+    /// Waits until the gate opens, and becomes the command.
+    pub(crate) fn start(&self) -> Failure {
+        let mut byte = [0];
+        let opened = File::open(format!("/dev/fd/{}", self.gate)).and_then(|mut gate| gate.read_exact(&mut byte));
+        if let Err(error) = opened {
+            return Failure::here(format!("the command is not started: {error}"));
+        }
+        let [program, arguments @ ..] = self.command.as_slice() else { return Failure::here("no command") };
+        let error = process::Command::new(program).args(arguments).exec();
+        let code = if error.kind() == io::ErrorKind::NotFound { Code::NotFound } else { Code::NotExecutable };
+        Failure::new(code, format!("cannot run {}: {error}", program.to_string_lossy()))
+    }
+}
+
 impl Running {
-    /// Starts a command. It inherits the streams and the environment, which gets `variables` too.
-    pub(crate) fn start(words: &[OsString], variables: &[(&str, String)]) -> Result<Self, Failure> {
-        let [program, arguments @ ..] = words else { return Err(Failure::here("no command: write it after --")) };
-        let name = program.to_string_lossy().into_owned();
-        let mut command = Command::new(program);
-        command.args(arguments).process_group(0).envs(variables.iter().map(|(name, value)| (name, value)));
-        let child = command.spawn().map_err(|error| {
-            let code = if error.kind() == io::ErrorKind::NotFound { Code::NotFound } else { Code::NotExecutable };
-            Failure::new(code, format!("cannot run {name}: {error}"))
-        })?;
+    /// Starts the process of a command, without the command. It inherits the streams and the environment, which gets `variables` too.
+    pub(crate) fn prepare(words: &[OsString], variables: &[(&str, String)]) -> Result<Self, Failure> {
+        let name = words.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
+        let failed = |error: io::Error| Failure::here(format!("cannot start a process for {name}: {error}"));
+        // The process inherits the end that is read.
+        let (waits, gate) = pipe().map_err(|error| failed(error.into()))?;
+        fcntl_setfd(&gate, FdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+        let mut command = Command::new(this_program().map_err(failed)?);
+        command.arg("start").arg("--gate").arg(waits.as_raw_fd().to_string()).arg("--").args(words);
+        command.arg0("zklock").process_group(0).envs(variables.iter().map(|(name, value)| (name, value)));
+        let child = command.spawn().map_err(failed)?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let group = id.ok_or_else(|| Failure::here(format!("{name} has no process id")))?;
-        Ok(Self { child, group, name, status: None })
+        Ok(Self { child, gate: Some(gate), group, name, status: None })
+    }
+
+    /// The command begins.
+    pub(crate) fn begin(&mut self) {
+        if let Some(gate) = self.gate.take() {
+            // A process that was killed has closed the other end, and its end is noticed next.
+            let _ = rustix::io::write(&gate, b"!");
+        }
     }
 
     /// Sends a signal to the command, and to all processes that it has started and that have not left its group.
@@ -50,7 +91,7 @@ impl Running {
                 let ended = self.child.wait().await;
                 let status = ended.map_err(|error| Failure::here(format!("cannot wait for {}: {error}", self.name)))?;
                 if is_there(self.group) {
-                    eprintln!("zklock: {} has ended; waiting for processes that it has started", self.name);
+                    tell(format_args!("{} has ended; waiting for processes that it has started", self.name));
                 }
                 *self.status.insert(status)
             }
@@ -60,6 +101,11 @@ impl Running {
         }
         Ok(status)
     }
+}
+
+/// This program, also if its file was replaced meanwhile.
+pub(crate) fn this_program() -> io::Result<PathBuf> {
+    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }
 
 /// Whether a process of the group runs.

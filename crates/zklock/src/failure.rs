@@ -66,6 +66,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::Client(error) => error.into(),
+            error @ (Error::InvalidQuantity { .. } | Error::InvalidMultiLock { .. }) => Self::here(error.to_string()),
             error => Self::new(Code::NoConnection, error.to_string()),
         }
     }

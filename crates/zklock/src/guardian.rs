@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, Command};
 
 use crate::clock;
-use crate::command::signal_group;
+use crate::command::{signal_group, this_program};
 use crate::failure::Failure;
 use crate::stopping::{Moment, OnLost, Step, Stopping};
 
@@ -48,10 +48,9 @@ impl Guardian {
         valid_until: Moment,
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::here(format!("cannot start the guardian of the command: {error}"));
-        // Under another name, so that `pkill zklock` spares it.
-        let this = if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() };
         let on_lost = clap::ValueEnum::to_possible_value(&on_lost).map(|value| value.get_name().to_owned());
-        let mut command = Command::new(this.map_err(failed)?);
+        let mut command = Command::new(this_program().map_err(failed)?);
+        // Under another name, so that `pkill zklock` spares it.
         command
             .arg0("lock-guardian")
             .args(["guard", "--on-lost", on_lost.as_deref().unwrap_or("term"), "--group"])

@@ -1,7 +1,5 @@
 //! `zklock ls` and `zklock tree`: who holds a lock, and who waits for it.
 
-use std::io::{self, Write as _};
-
 use curator_recipes::client::{CuratorClient, Error as ClientError, Watch};
 use futures_util::future::select_all;
 use serde::Serialize;
@@ -10,6 +8,7 @@ use crate::arguments::{List, Tree};
 use crate::contender::{Contender, printable};
 use crate::failure::Failure;
 use crate::locks::{Contended, Node, read};
+use crate::print::print;
 use crate::queue::{Kind, LEASES, LOCKS};
 
 /// Prints the contenders of the locks at a path, with `--watch` after each change.
@@ -75,13 +74,6 @@ pub(crate) async fn tree(tree: &Tree) -> Result<u8, Failure> {
     }
     let _ = client.close().await;
     Ok(code)
-}
-
-/// Nobody may read it any more, as in `zklock ls … | head`.
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    printed.map_err(|error| Failure::here(format!("cannot print: {error}")))
 }
 
 fn json(found: &(impl Serialize + ?Sized)) -> Result<String, Failure> {

@@ -117,6 +117,16 @@ impl Held {
         }
     }
 
+    /// Waits until another client [asks](curator_recipes::revoke) for it. A leader resigns by itself then, and so loses its term.
+    pub(crate) async fn revoked(&self) {
+        if let Ok(guard) = self.guard()
+            && guard.revocation_requested().await.is_ok()
+        {
+            return;
+        }
+        std::future::pending::<()>().await;
+    }
+
     /// Gives it back.
     pub(crate) async fn release(self) -> Result<(), Failure> {
         match self {

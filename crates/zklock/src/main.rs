@@ -10,6 +10,7 @@ mod guardian;
 mod list;
 mod lock;
 mod locks;
+mod print;
 mod queue;
 mod remove;
 mod run;
@@ -23,6 +24,7 @@ use clap::Parser as _;
 
 use crate::arguments::{Action, Arguments};
 use crate::failure::{Code, Failure};
+use crate::print::tell;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -36,7 +38,7 @@ fn main() -> ExitCode {
     match act(&arguments.action) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("zklock: {failure}");
+            tell(&failure);
             ExitCode::from(failure.code as u8)
         }
     }
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
 fn act(action: &Action) -> Result<u8, Failure> {
     match action {
         Action::Guard(orders) => orders.guard(),
+        Action::Start(start) => Err(start.start()),
         Action::Run(run) => runtime()?.block_on(run::run(run)),
         Action::Ls(arguments) => runtime()?.block_on(list::list(arguments)),
         Action::Tree(arguments) => runtime()?.block_on(list::tree(arguments)),

@@ -9,6 +9,7 @@ use crate::arguments::{Break, Revoke};
 use crate::contender::Contender;
 use crate::failure::{Code, Failure};
 use crate::locks::{Contended, Node, read};
+use crate::print::print;
 
 /// The nodes of all holders of the locks at a path; at least one.
 async fn holders(client: &CuratorClient, path: &str) -> Result<Vec<Node>, Failure> {
@@ -24,7 +25,7 @@ pub(crate) async fn revoke(revoke: &Revoke) -> Result<u8, Failure> {
             Err(curator_recipes::Error::Client(ClientError::NoNode { .. })) => {}
             asked => {
                 asked?;
-                println!("asked {} for {}", node.contender, node.path);
+                print(&format!("asked {} for {}\n", node.contender, node.path))?;
             }
         }
     }
@@ -55,7 +56,7 @@ pub(crate) async fn break_lock(arguments: &Break) -> Result<u8, Failure> {
         }
         deleted => deleted?,
     }
-    println!("broke {path}: deleted {}", node.path);
+    print(&format!("broke {path}: deleted {}\n", node.path))?;
     let _ = client.close().await;
     Ok(0)
 }
@@ -66,15 +67,15 @@ fn is_confirmed(path: &str, node: &Node) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::here(format!("{path}: not broken, as there is no terminal to ask on; pass --yes")));
     }
-    eprintln!(
-        "{} has held {path} for {} (session {}).\nIt is not stopped: it may go on with its work until it notices, while the next holder begins.\n\
-         What it writes then is refused only by stores that check tokens. `zklock revoke` asks it first.",
-        node.contender,
-        humantime::format_duration(node.age()),
-        node.session
+    let age = humantime::format_duration(node.age());
+    let question = format!(
+        "{} has held {path} for {age} (session {}).\n\
+         It is not stopped: it may go on with its work until it notices, while the next holder begins.\n\
+         What it writes then is refused only by stores that check tokens. `zklock revoke` asks it first.\n\
+         Break the lock? Type yes: ",
+        node.contender, node.session
     );
-    eprint!("Break the lock? Type yes: ");
-    io::stderr().flush().map_err(failed)?;
+    io::stderr().write_all(question.as_bytes()).map_err(failed)?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(failed)?;
     Ok(answer.trim() == "yes")

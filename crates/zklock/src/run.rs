@@ -17,6 +17,7 @@ use crate::contender::Contender;
 use crate::failure::{Code, Failure};
 use crate::guardian::Guardian;
 use crate::lock::{Held, Lock, not_acquired};
+use crate::print::tell;
 use crate::stopping::OnLost;
 use crate::waiting;
 
@@ -33,7 +34,7 @@ pub(crate) async fn run(run: &Run) -> Result<u8, Failure> {
     let signals = Signals::new()?;
     let this = Contender::this(run.label.clone());
     let deadline = run.wait.map_or(Deadline::NEVER, Deadline::after);
-    let client = run.connection.connect(&this).await?;
+    let client = run.connection.settings()?.within(run.wait).connect(&this).await?;
     let done =
         if run.leader { lead(run, &client, &this, signals).await } else { hold(run, &client, deadline, signals).await };
     // The exit code says more than that the session could not be closed: it ends by itself.
@@ -44,10 +45,11 @@ pub(crate) async fn run(run: &Run) -> Result<u8, Failure> {
 async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals: Signals) -> Result<u8, Failure> {
     let grace = grace(run, &client.session().await?)?;
     let lock = Lock::of(run, client)?;
-    let wait = if run.no_wait { Wait::No } else { Wait::Until(deadline) };
+    // It looks at the lock once, however long the connection took.
+    let wait = if run.no_wait || deadline.has_passed() { Wait::No } else { Wait::Until(deadline) };
     let held = tokio::select! {
         held = lock.acquire(wait) => held?,
-        never = waiting::tell(&lock, &run.lock), if std::io::stderr().is_terminal() && !run.no_wait => match never {},
+        never = waiting::show(&lock, &run.lock), if std::io::stderr().is_terminal() && !run.no_wait => match never {},
         signal = signals.next_deadly() => return Ok(interrupted(signal)),
     };
     let Some(held) = held else { return Err(not_acquired(&run.lock)) };
@@ -57,7 +59,7 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
         Outcome::Lost(how) => Err(Failure::new(Code::Lost, how)),
         Outcome::Ended(status) => {
             if let Err(error) = released {
-                eprintln!("zklock: the lock may be held until the session ends: {error}");
+                tell(format_args!("the lock may be held until the session ends: {error}"));
             }
             Ok(code(status))
         }
@@ -75,20 +77,20 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
         };
         let grace = grace(run, &session)?;
         let begun = std::time::Instant::now();
-        eprintln!("zklock: leads {path} with token {}", held.token());
+        tell(format_args!("leads {path} with token {}", held.token()));
         let outcome = under(run, &held, grace, &mut signals).await;
         // A term that is lost has nothing to give back.
         let _ = held.release().await;
         match outcome? {
             Outcome::Ended(status) if signals.has_deadly => return Ok(code(status)),
-            Outcome::Ended(status) => eprintln!("zklock: the command has ended: {status}"),
+            Outcome::Ended(status) => tell(format_args!("the command has ended: {status}")),
             Outcome::Lost(how) if signals.has_deadly => return Err(Failure::new(Code::Lost, how)),
-            Outcome::Lost(how) => eprintln!("zklock: {how}"),
+            Outcome::Lost(how) => tell(format_args!("{how}")),
         }
         if begun.elapsed() >= GOOD_TERM {
             pause = PAUSES.0;
         }
-        eprintln!("zklock: takes part again in {}", humantime::format_duration(pause));
+        tell(format_args!("takes part again in {}", humantime::format_duration(pause)));
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             signal = signals.next_deadly() => return Ok(interrupted(signal)),
@@ -112,7 +114,7 @@ async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Signals) -> R
         ("ZKLOCK_TOKEN", held.token().to_string()),
         ("ZKLOCK_VALID_UNTIL", until.to_string()),
     ];
-    let mut command = Running::start(&run.command, &variables)?;
+    let mut command = Running::prepare(&run.command, &variables)?;
     let valid_until = clock::moment(held.valid_until());
     let mut guardian = match Guardian::start(command.group, run.on_lost, grace.period, grace.margin, valid_until) {
         Ok(guardian) => guardian,
@@ -122,23 +124,31 @@ async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Signals) -> R
             return Err(error);
         }
     };
+    command.begin();
     let mut lost: Option<String> = None;
     let mut is_guarded = true;
     let mut tick = tokio::time::interval(grace.tick);
     let status = {
         let mut losing = std::pin::pin!(held.lost());
+        let mut revoking = std::pin::pin!(held.revoked());
         loop {
             tokio::select! {
                 status = command.gone() => break status?,
                 why = &mut losing, if lost.is_none() => {
                     let how = format!("{} is lost: {}", run.lock.join(", "), why.reason);
-                    eprintln!("zklock: {how}");
+                    tell(format_args!("{how}"));
                     lost = Some(how);
                     guardian.stop(PATIENCE).await;
                     // The guardian should have done that. A deletion leaves the command its grace period.
                     if run.on_lost != OnLost::Ignore && held.valid_until().has_passed() {
                         command.signal(Signal::KILL);
                     }
+                }
+                () = &mut revoking, if lost.is_none() => {
+                    let how = format!("{} was asked for by another client", run.lock.join(", "));
+                    tell(&how);
+                    lost = Some(how);
+                    guardian.stop(PATIENCE).await;
                 }
                 signal = signals.next() => command.signal(signal),
                 _ = tick.tick(), if lost.is_none() && is_guarded => {

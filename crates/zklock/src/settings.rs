@@ -78,7 +78,7 @@ impl Connection {
     /// Reads the file, and merges the options with it.
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
         let mut file = self.config.as_deref().map(read).transpose()?.unwrap_or_default();
-        let connect = self.connect.clone().or_else(|| file.connect.take()).ok_or_else(|| {
+        let connect = self.connect.clone().filter(|connect| !connect.is_empty()).or_else(|| file.connect.take()).ok_or_else(|| {
             Failure::here(
                 "no servers: pass --connect HOST:PORT, set ZOOKEEPER_CONNECT, or set `connect` in the file of --config",
             )
@@ -120,6 +120,15 @@ impl Settings {
             builder = builder.tls(tls.options()?);
         }
         Ok(builder)
+    }
+
+    /// The same, giving up on a connection after this time at the latest.
+    pub(crate) fn within(self, wait: Option<Duration>) -> Self {
+        /// For a connection to servers that are there.
+        const LEAST: Duration = Duration::from_secs(1);
+        let connection_timeout =
+            wait.map_or(self.connection_timeout, |wait| self.connection_timeout.min(wait.max(LEAST)));
+        Self { connection_timeout, ..self }
     }
 
     /// The same for one of the servers alone.

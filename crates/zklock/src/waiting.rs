@@ -7,13 +7,14 @@ use curator_recipes::Participant;
 
 use crate::contender::Contender;
 use crate::lock::Lock;
+use crate::print::tell;
 
 /// Long enough for a lock that is free.
 const FIRST: Duration = Duration::from_millis(500);
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Prints a line whenever it changes who holds the lock, or how many are before this process.
-pub(crate) async fn tell(lock: &Lock, paths: &[String]) -> Infallible {
+pub(crate) async fn show(lock: &Lock, paths: &[String]) -> Infallible {
     let this = Contender::this(None);
     let mut told = None;
     tokio::time::sleep(FIRST).await;
@@ -28,7 +29,10 @@ pub(crate) async fn tell(lock: &Lock, paths: &[String]) -> Infallible {
                 let since = since.map_or(String::new(), |since| {
                     format!(", for {}", humantime::format_duration(Duration::from_secs(since.as_secs())))
                 });
-                eprintln!("zklock: waits for {}: held by {holders}{since}; {before} before this one", paths.join(", "));
+                tell(format_args!(
+                    "waits for {}: held by {holders}{since}; {before} before this one",
+                    paths.join(", ")
+                ));
                 told = Some((holders, before));
             }
         }

@@ -10,6 +10,7 @@ use self::look::{look_at_a_node, look_at_server, look_at_this_machine};
 use crate::arguments::Doctor;
 use crate::contender::Contender;
 use crate::failure::Failure;
+use crate::print::print;
 
 /// What was seen.
 pub(crate) struct Seen {
@@ -46,8 +47,8 @@ pub(crate) async fn doctor(doctor: &Doctor) -> Result<u8, Failure> {
         let name = host.to_string();
         let looked = look_at_server(doctor.connection.settings()?.of_server(&name), &this).await;
         match &looked {
-            Ok(looked) => println!("{name}: {looked}"),
-            Err(_) => println!("{name}: cannot be used"),
+            Ok(looked) => print(&format!("{name}: {looked}\n"))?,
+            Err(_) => print(&format!("{name}: cannot be used\n"))?,
         }
         servers.push(Server { name, looked });
     }
@@ -55,10 +56,10 @@ pub(crate) async fn doctor(doctor: &Doctor) -> Result<u8, Failure> {
     let node = if is_one_there { look_at_a_node(&doctor.connection, &doctor.root, &this).await? } else { Ok(0) };
     let findings = findings(&Seen { servers, node, clock_source: look_at_this_machine() });
     for finding in &findings {
-        println!("- {finding}");
+        print(&format!("- {finding}\n"))?;
     }
     if findings.is_empty() {
-        println!("nothing is wrong");
+        print("nothing is wrong\n")?;
     }
     Ok(u8::from(!findings.is_empty()))
 }

@@ -78,6 +78,19 @@ async fn the_holder_and_the_waiters_of_four_clients_are_shown_in_their_order() {
     finished(holder).await;
 }
 
+/// As in `zklock tree / | head -1`.
+#[tokio::test]
+async fn a_reader_that_is_gone_is_no_panic() {
+    let (root, others, server) = (path("pipe"), client().await, TestingServer::shared().await);
+    contend(&others, &format!("{root}/lock"), &format!("{JAVA}-lock-"), "one").await;
+    for line in [format!("tree {root}"), format!("ls {root}/lock"), format!("doctor --root {root}")] {
+        let mut child = zklock(&server.connect_string(), &line, None).spawn().unwrap();
+        drop(child.stdout.take());
+        let printed = finished(child).await;
+        assert_eq!((printed.code, printed.error.as_str()), (Some(141), ""), "{line}");
+    }
+}
+
 #[tokio::test]
 async fn every_change_is_shown_while_it_is_watched() {
     let (lock, server, others) = (path("watch"), TestingServer::shared().await, client().await);

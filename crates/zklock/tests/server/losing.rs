@@ -4,7 +4,7 @@ use curator_test::{Direction, TestingServer, soon, until, within};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Child;
 
-use crate::support::{Notes, PATIENCE, SHORT, client, finished, path, proxy, runs, signal, zklock};
+use crate::support::{Notes, PATIENCE, SHORT, client, finished, path, printed, proxy, runs, signal, zklock};
 
 /// A command that ignores TERM, and has started another one that does.
 fn stubborn(notes: &Notes) -> String {
@@ -82,6 +82,18 @@ async fn a_deleted_node_stops_the_command_at_once() {
     assert_eq!(printed.code, Some(122), "{printed:?}");
     assert!(printed.error.contains("its node no longer exists"), "{printed:?}");
     assert_eq!(notes.line("stopped").await, "stopped");
+}
+
+#[tokio::test]
+async fn a_holder_that_is_asked_for_its_lock_stops_and_gives_it_back() {
+    let (lock, notes, server) = (path("revoked"), Notes::new(), TestingServer::shared().await);
+    let (child, processes) = started(&server.connect_string(), &lock, &notes).await;
+    let asked = printed(&format!("revoke {lock}"), None).await;
+    assert_eq!(asked.code, Some(0), "{asked:?}");
+    assert_eq!(next(&lock, processes).await, Some(0));
+    let printed = finished(child).await;
+    assert_eq!(printed.code, Some(122), "{printed:?}");
+    assert!(printed.error.contains("was asked for by another client"), "{printed:?}");
 }
 
 #[tokio::test]

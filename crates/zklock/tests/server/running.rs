@@ -36,6 +36,8 @@ async fn failures_of_zklock_have_codes_and_one_sentence_each() {
         ),
         (format!("run --lock {lock} --lock {lock}-2 --shared -- true"), 125, "pass one --lock"),
         ("run --lock relative -- true".to_owned(), 125, "relative"),
+        (format!("run --lock {lock} --semaphore 0 -- true"), 125, "0 leases"),
+        (format!("run --lock {lock} --connect {nowhere} --wait 100ms -- true"), 123, "no session with"),
         (format!("run --lock {lock} --config /no/such/file -- true"), 125, "cannot read /no/such/file: "),
         (format!("run --lock {lock} --connect {nowhere} --connect-timeout 300ms -- true"), 123, "no session with"),
     ];
@@ -45,6 +47,8 @@ async fn failures_of_zklock_have_codes_and_one_sentence_each() {
         let sentence = printed.error.strip_prefix("zklock: ").unwrap_or_else(|| panic!("{printed:?}"));
         assert!(sentence.contains(begins) && sentence.lines().count() == 1, "{line}: {printed:?}");
     }
+    // It looks once, however short the wait.
+    assert_eq!(printed(&format!("run --lock {lock} --wait 0s"), Some("exit 3")).await.code, Some(3));
     // Those of the command line are clap's.
     let printed = printed("run --lock /x --no-such-option", None).await;
     assert_eq!(printed.code, Some(125), "{printed:?}");

@@ -1,0 +1,23 @@
+//! Prints, also where nothing reads it any more: a panic would take the command down.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write as _};
+
+use crate::failure::Failure;
+
+/// The exit code of a shell for a program that SIGPIPE has ended.
+const PIPE: i32 = 141;
+
+/// Prints a result. Ends the program if its reader is gone, as in `zklock ls … | head`.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(PIPE),
+        printed => printed.map_err(|error| Failure::here(format!("cannot print: {error}"))),
+    }
+}
+
+/// Prints a line for people on standard error, if that is open.
+pub(crate) fn tell(line: impl Display) {
+    let _ = writeln!(io::stderr(), "zklock: {line}");
+}
