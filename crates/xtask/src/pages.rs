@@ -106,6 +106,8 @@ impl Sources {
             let code = text.lines().filter_map(|line| line.split("//").next());
             words.extend(code.flat_map(|code| code.split(|letter| !is_name(letter))).map(str::to_owned));
         }
+        let alerts = fs::read_to_string(crate::workspace().join("docs/operations/alerts.yml")).unwrap();
+        words.extend(alerts.split(|letter| !is_name(letter)).map(str::to_owned));
         Self { files, functions, words }
     }
 

@@ -135,9 +135,8 @@ async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Signals) -> R
             tokio::select! {
                 status = command.gone() => break status?,
                 why = &mut losing, if lost.is_none() => {
-                    let how = format!("{} is lost: {}", run.lock.join(", "), why.reason);
-                    tell(format_args!("{how}"));
-                    lost = Some(how);
+                    tell(format_args!("{} is lost: {}", run.lock.join(", "), why.reason));
+                    lost = Some(after_loss(run));
                     guardian.stop(PATIENCE).await;
                     // The guardian should have done that. A deletion leaves the command its grace period.
                     if run.on_lost != OnLost::Ignore && held.valid_until().has_passed() {
@@ -145,9 +144,8 @@ async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Signals) -> R
                     }
                 }
                 () = &mut revoking, if lost.is_none() => {
-                    let how = format!("{} was asked for by another client", run.lock.join(", "));
-                    tell(&how);
-                    lost = Some(how);
+                    tell(format_args!("{} was asked for by another client", run.lock.join(", ")));
+                    lost = Some(after_loss(run));
                     guardian.stop(PATIENCE).await;
                 }
                 signal = signals.next() => command.signal(signal),
@@ -171,6 +169,14 @@ async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Signals) -> R
         });
     }
     Ok(lost.map_or(Outcome::Ended(status), Outcome::Lost))
+}
+
+/// The last word, when the loss itself was told.
+fn after_loss(run: &Run) -> String {
+    match run.on_lost {
+        OnLost::Ignore => "the command has run on without the lock".to_owned(),
+        OnLost::Term | OnLost::Kill => "the command was stopped, as the lock is lost".to_owned(),
+    }
 }
 
 /// The times of the guardian.
