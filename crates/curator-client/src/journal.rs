@@ -188,7 +188,7 @@ impl Journal {
 
     /// The session has answered.
     pub(crate) fn confirmed(&self, session: &Session) {
-        meter::confirmed(&self.client, session.lease().remaining());
+        meter::confirmed(&self.client, || session.lease().remaining());
         // After nearly every probe there is nothing to do.
         if self.record.borrow().outage.is_none() {
             return;
@@ -232,7 +232,7 @@ impl Journal {
     /// A session was opened.
     pub(crate) fn opened(&self, session: &Session) {
         meter::opened(&self.client);
-        meter::confirmed(&self.client, session.lease().remaining());
+        meter::confirmed(&self.client, || session.lease().remaining());
         let is_first = session.epoch() == 1;
         let outage = self.change(|record| {
             record.is_refused = false;
@@ -256,6 +256,7 @@ impl Journal {
 
     /// The task that writes this journal has panicked.
     pub(crate) fn panicked(&self, message: &str) {
+        meter::doubted(&self.client);
         let message = &*Truncated(message).to_string();
         tracing::error!(client = &*self.client, message, "the client has ended: its task has panicked");
     }
@@ -263,6 +264,7 @@ impl Journal {
     /// The runtime has ended before the client was closed.
     pub(crate) fn cut_short(&self, session: &Session) {
         let (client, id, timeout) = (&*self.client, Id(session), session.timeout());
+        meter::doubted(client);
         tracing::warn!(
             client,
             session = %id,

@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::error::SessionEnd;
 
 /// The session is confirmed, and its lease reaches so far.
-pub(crate) fn confirmed(client: &str, lease: Duration) {
+pub(crate) fn confirmed(client: &str, lease: impl FnOnce() -> Duration) {
     #[cfg(feature = "metrics")]
     {
         gauge(client, "curator_client_connected").set(1);
-        gauge(client, "curator_client_lease_until_seconds").set(unix_seconds() + lease.as_secs_f64());
+        gauge(client, "curator_client_lease_until_seconds").set(unix_seconds() + lease().as_secs_f64());
     }
     #[cfg(not(feature = "metrics"))]
     let _ = (client, lease);

@@ -15,7 +15,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use zookeeper_client::{Error as ZkError, EventType, PersistentWatcher, WatchedEvent};
 
-use super::task::{CountedWatch, SessionTask};
+use super::task::{CountedWatch, LinkEnd, SessionTask};
 use crate::path::ZPath;
 
 /// What a [`RecursiveWatch`] saw.
@@ -154,9 +154,12 @@ impl Removals {
     /// Ends the connections over which a watch was requested whose caller does not wait for the answer: its events would find the
     /// request still in flight, where the client crate is not safe. The session goes on over another connection.
     pub(crate) fn abandon_requests(&self) {
+        // First the connections, which this wakes: a watch that is dropped meanwhile must not be removed over one of them.
+        let tasks: Vec<_> = self.unwanted().requested.iter().map(|(_, task)| task.clone()).collect();
+        tasks.iter().for_each(|task| task.abort(LinkEnd::Lost));
         let requested = std::mem::take(&mut self.unwanted().requested);
-        // This wakes the connections.
         requested.into_iter().for_each(|(answer, task)| task.abandon(answer));
+        self.remove();
     }
 
     fn add(&self, watcher: PersistentWatcher, task: SessionTask) {

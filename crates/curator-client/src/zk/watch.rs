@@ -95,7 +95,11 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(watcher) = self.event.take() {
+        let Some(mut watcher) = self.event.take() else { return };
+        // It may have fired, and not been polled since.
+        if let Ok(Some(_)) = self.task.while_alive(|| (&mut watcher).now_or_never()) {
+            self.unfired.end();
+        } else {
             give_up(&mut self.unfired, watcher, &self.task);
         }
     }

@@ -54,6 +54,8 @@ pub(super) struct LiveTree {
     /// Up to which call the cache has caught up at the end of this phase.
     pub(super) catching_up: Option<u64>,
     pub(super) resync_at: Deadline,
+    /// Not before this call has caught up.
+    pub(super) resync_after: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,8 +80,8 @@ impl Followed for LiveTree {
     type State = Option<CacheError>;
 
     async fn changed(&mut self) {
-        // Not before a call has caught up: the interval may be shorter than that takes.
-        if self.resync_at.has_passed() && !self.is_asked() {
+        // Not before the calls until the last one have caught up: the interval may be shorter than that takes.
+        if self.resync_at.has_passed() && *self.caught_up.borrow() >= self.resync_after {
             self.rescan();
         }
         while !self.is_due() {
@@ -144,7 +146,11 @@ impl LiveTree {
             Phase::Scanning if !self.changed.is_empty() => self.settle(),
             Phase::Scanning | Phase::Settling => {
                 self.phase = Phase::Following;
-                self.resync_at = self.options.resync_every.map_or(Deadline::NEVER, Deadline::after);
+                // Since the last re-read, not since a call has caught up.
+                if self.resync_at == Deadline::NEVER {
+                    self.resync_at = self.options.resync_every.map_or(Deadline::NEVER, Deadline::after);
+                    self.resync_after = self.commands.borrow().catch_up;
+                }
             }
             Phase::Following => {}
         }

@@ -76,6 +76,7 @@ async fn run(
         phase: Phase::Scanning,
         catching_up: None,
         resync_at: Deadline::NEVER,
+        resync_after: 0,
     };
     let mut live = Follower::new(&client, live);
     let closed = async {

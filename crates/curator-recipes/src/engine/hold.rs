@@ -287,3 +287,11 @@ impl Hold {
         }
     }
 }
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.ended.borrow().is_none() {
+            self.log.unused();
+        }
+    }
+}

@@ -26,6 +26,8 @@ pub(crate) enum NotAcquired {
 /// How a hold has ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HoldEnded {
+    /// The session or a node was gone before the acquire was over.
+    Unused,
     Released,
     SessionLost,
     NodeDeleted,

@@ -195,6 +195,7 @@ impl Kept {
             Owner::Foreign(_) | Owner::Ours => {
                 owner = Owner::Foreign(node.session);
                 self.claims.was_not_applied(session.id());
+                self.claims.was_not_adopted();
                 self.reporter.set(PersistentNodeState::Foreign { path, owner: node.session });
             }
         }

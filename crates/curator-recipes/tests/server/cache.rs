@@ -8,7 +8,9 @@ use curator_recipes::{CacheError, CacheEvent, CacheEvents, CacheState, CuratorCa
 use curator_test::OpCode;
 
 use crate::cost::{counted, spent, stated};
-use crate::support::{Replay, behind_proxy, client as connected, owner, path, soon, until, without_probes};
+use crate::support::{
+    Replay, behind_proxy, client as connected, owner, path, requests_of, soon, until, without_probes,
+};
 
 pub(crate) fn cache(client: &CuratorClient, path: &str) -> CuratorCacheBuilder {
     CuratorCache::builder(client, path).unwrap()
@@ -225,6 +227,25 @@ async fn a_cache_loads_and_catches_up_while_directories_are_created_all_the_time
     tokio::select! {
         () = growing => {}
         () = reading => {}
+    }
+}
+
+#[tokio::test]
+async fn a_resync_is_not_put_off_by_calls_that_catch_up() {
+    let (proxy, client) = behind_proxy().await;
+    let root = planted(&client, "cache-resync-asked").await;
+    let cache = cache(&client, &root).resync_every(Duration::from_millis(50)).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    proxy.reset_counts();
+    let asking = async {
+        loop {
+            tokio::join!(cache.caught_up(), cache.caught_up(), cache.caught_up()).0.unwrap();
+        }
+    };
+    // Nothing changes: only a resync reads.
+    tokio::select! {
+        () = asking => {}
+        () = until(async || requests_of(&proxy, OpCode::MultiRead) > 2) => {}
     }
 }
 

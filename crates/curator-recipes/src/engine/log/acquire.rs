@@ -86,22 +86,23 @@ impl<'a> AcquireLog<'a> {
 
     /// The contest is over, and the next one begins in the next session.
     pub(crate) fn session_over(&mut self, end: SessionEnd) {
-        (self.told, self.is_first) = (None, false);
+        (self.told, self.is_first, self.woken) = (None, false, None);
         tracing::debug!(%end, "lost the place in the queue with the session");
     }
 
     /// The contest is over; there may be another one.
     pub(crate) fn place_deleted(&mut self) {
-        (self.told, self.is_first) = (None, false);
+        (self.told, self.is_first, self.woken) = (None, false, None);
         tracing::debug!("someone has deleted the place in the queue");
     }
 
     /// There is nothing to do but wait.
     pub(crate) fn waits(&mut self, session: &Session, dirs: &[ZPath], contest: &Contest) {
         if self.asked.is_some()
-            && !mem::replace(&mut self.has_waited, true)
+            && !self.has_waited
             && let Some(standing) = contest.standing()
         {
+            self.has_waited = true;
             self.subject.meter.queued(standing.place);
         }
         if !self.is_logged {

@@ -81,6 +81,11 @@ impl HoldLog {
         tracing::debug!(parent: &self.span, "asked to give the lock back");
     }
 
+    /// Its acquire has failed after all.
+    pub(crate) fn unused(&self) {
+        self.meter.hold_ended(HoldEnded::Unused, None);
+    }
+
     /// It is lost or released, whichever comes first.
     pub(crate) fn ended(&self, end: &LockLost) {
         let held = self.since.map(|since| since.elapsed());

@@ -74,11 +74,14 @@ impl Meter {
 
     pub(crate) fn hold_ended(&self, how: HoldEnded, held: Option<Duration>) {
         gauge!("curator_lock_held", self.labels()).decrement(1);
+        if let HoldEnded::Unused = how {
+            return;
+        }
         if let Some(held) = held {
             histogram!("curator_lock_hold_seconds", self.labels()).record(held);
         }
         let reason = match how {
-            HoldEnded::Released => return,
+            HoldEnded::Unused | HoldEnded::Released => return,
             HoldEnded::SessionLost => "session",
             HoldEnded::NodeDeleted => "deleted",
         };
