@@ -26,7 +26,7 @@ pub(super) struct UnfiredWatches {
 
 #[derive(Default)]
 struct State {
-    /// Only paths with watches on children, as there are fewer of them.
+    /// Only paths with watches on children, as there are fewer of them, or with a dropped request: its watch may be set later.
     paths: HashMap<ZPath, OnPath>,
     drops: Drops,
     /// The drops before the last probe was sent.
@@ -55,6 +55,7 @@ pub(super) struct Unfired {
     kind: Kind,
     /// Whether it is among the requests of its path.
     is_requested: bool,
+    is_answered: bool,
 }
 
 impl UnfiredWatches {
@@ -69,7 +70,10 @@ impl UnfiredWatches {
         let on_path = state.paths.get_mut(path);
         let unconfirmed = on_path.as_ref().is_some_and(|on_path| on_path.are_both_dropped()).then_some(drops);
         let is_requested = on_path.map(|on_path| on_path.requested += 1).is_some();
-        (Unfired { of: Some(Arc::clone(self)), path: path.clone(), kind, is_requested }, unconfirmed)
+        (
+            Unfired { of: Some(Arc::clone(self)), path: path.clone(), kind, is_requested, is_answered: false },
+            unconfirmed,
+        )
     }
 
     /// No event can come any more of the watches on this path that were dropped before `drops`: two requests were sent since then,
@@ -127,6 +131,7 @@ impl OnPath {
 impl Unfired {
     /// The watch is set.
     pub(super) fn set(&mut self) {
+        self.is_answered = true;
         if let Some(all) = &self.of
             && std::mem::take(&mut self.is_requested)
             && let Some(on_path) = all.lock().paths.get_mut(&self.path)
@@ -161,12 +166,18 @@ impl Unfired {
     /// Returns whether the connection must not go on.
     fn leave(&mut self, state: &mut State, is_dropped: bool) -> bool {
         let State { paths, drops, .. } = state;
+        let is_unanswered = is_dropped && !self.is_answered;
+        if is_unanswered {
+            paths.entry(self.path.clone()).or_default();
+        }
         let Some(on_path) = paths.get_mut(&self.path) else { return false };
         *drops += u64::from(is_dropped);
         let dropped = is_dropped.then_some(*drops);
         if std::mem::take(&mut self.is_requested) {
             on_path.requested -= 1;
-            on_path.dropped_request = dropped.or(on_path.dropped_request);
+        }
+        if is_unanswered {
+            on_path.dropped_request = dropped;
         }
         match self.kind {
             Kind::Data => on_path.dropped_data = dropped.or(on_path.dropped_data),
@@ -266,6 +277,17 @@ mod tests {
             assert!(others.into_iter().all(give_up));
             assert!(!give_up(children));
         }
+    }
+
+    /// The watch of the dropped request is set after that of its children.
+    #[test]
+    fn a_dropped_request_counts_before_there_is_a_watch_on_children() {
+        let (all, a) = (Arc::default(), path("/a"));
+        let request = request(&all, &a, Kind::Data);
+        assert!(give_up(request));
+        let children = set(&all, &a, Kind::Children);
+        assert!(!give_up(children));
+        assert!(unconfirmed(&all, &a).is_some());
     }
 
     #[test]
