@@ -153,6 +153,8 @@ deleted, and the exit code is 121.";
 const RUN_HELP: &str = "The command finds ZKLOCK_PATH, ZKLOCK_TOKEN (a number that grows from holder to holder: a store can refuse
 older ones) and ZKLOCK_VALID_UNTIL (seconds since 1970; it moves on while all is well).
 
+All users of a path must use the same kind: a plain lock, --shared and --exclusive, --semaphore and --leader do not exclude each other.
+
 It runs in its own process group, and cannot read from the terminal. When the session is in doubt, all processes of that group are
 stopped before another client can get the lock; also if zklock is killed. Processes that leave the group (setsid, daemons) are not.
 

@@ -16,7 +16,8 @@ pub(crate) struct Connection {
     /// The servers: host:port,host:port/chroot
     #[arg(long, global = true, value_name = "SERVERS", env = "ZOOKEEPER_CONNECT")]
     connect: Option<String>,
-    /// A TOML file with the connection, and with secrets: see `zklock help config`
+    /// A TOML file with connect, namespace, session-timeout, connect-timeout, and the tables [digest] and [sasl] (user, password) and
+    /// [tls] (ca, certificate, key)
     #[arg(long, global = true, value_name = "FILE", env = "ZKLOCK_CONFIG")]
     config: Option<PathBuf>,
     /// A prefix of all paths
@@ -176,7 +177,12 @@ fn read(path: &Path) -> Result<File, Failure> {
 fn parse(text: &str) -> Result<File, String> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-        format!("line {line}: {}", error.message())
+        // The type that was found comes with its value.
+        let message = match error.message().split_once(", expected ") {
+            Some((_, expected)) if error.message().starts_with("invalid ") => format!("expected {expected}"),
+            _ => error.message().to_owned(),
+        };
+        format!("line {line}: {message}")
     })
 }
 
@@ -188,6 +194,8 @@ mod tests {
     fn an_error_in_the_file_names_the_line_and_shows_no_secret() {
         let error = parse("connect = \"a:1\"\n[digest]\nuser = \"u\"\npasword = \"secret\"\n").unwrap_err();
         assert!(error.starts_with("line ") && error.contains("pasword") && !error.contains("secret"), "{error}");
+        let error = parse("digest = \"u:secret\"").unwrap_err();
+        assert!(error.starts_with("line 1: expected ") && !error.contains("secret"), "{error}");
     }
 
     #[test]
