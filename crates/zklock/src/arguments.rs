@@ -21,7 +21,10 @@ pub(crate) struct Arguments {
 const EXIT_CODES: &str = "Exit codes: that of the command, or 128 + n if signal n ended it;
   121 the lock was not acquired in time    125 wrong options, or zklock itself failed
   122 the lock was lost                    126 the command cannot be executed
-  123 no connection, or refused            127 there is no such command";
+  123 no connection, or refused            127 there is no such command
+A command should not use these itself. `revoke` and `break` exit with 121 if the lock is free.
+
+TIME is a number with a unit, as 500ms, 30s, 2m or 1h.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
@@ -45,10 +48,17 @@ pub(crate) enum Action {
     Start(Start),
 }
 
+impl Action {
+    /// Whether a lock that is not acquired in time is no news.
+    pub(crate) fn is_quiet(&self) -> bool {
+        matches!(self, Self::Run(run) if run.quiet)
+    }
+}
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = RUN_HELP)]
 pub(crate) struct Run {
-    /// The path of the lock; several are locked at once or not at all
+    /// The path of the lock; with several --lock, all are locked at once or none
     #[arg(long, required = true, value_name = "PATH")]
     pub(crate) lock: Vec<String>,
     /// Take the read lock of a read-write lock, together with other readers
@@ -60,7 +70,7 @@ pub(crate) struct Run {
     /// Take one of N leases of a semaphore
     #[arg(long, group = "kind", value_name = "N")]
     pub(crate) semaphore: Option<usize>,
-    /// Run the command whenever this process leads, and again after each end, with growing pauses
+    /// Run the command whenever this process leads, and again after each end, with growing pauses, until a signal ends zklock
     #[arg(long, group = "kind")]
     pub(crate) leader: bool,
     /// How long to wait for the lock [default: without a limit]
@@ -69,6 +79,9 @@ pub(crate) struct Run {
     /// Do not wait
     #[arg(long, conflicts_with_all = ["wait", "leader"])]
     pub(crate) no_wait: bool,
+    /// Print nothing if the lock is not acquired in time, as cron mails what is printed
+    #[arg(long)]
+    pub(crate) quiet: bool,
     /// What to do with the command when the lock is lost
     #[arg(long, value_enum, default_value = "term")]
     pub(crate) on_lost: OnLost,
@@ -150,15 +163,16 @@ const BREAK_HELP: &str =
     "The holder is not stopped: it may go on with its work until it notices. If it has another token by now, nothing is
 deleted, and the exit code is 121.";
 
-const RUN_HELP: &str = "The command finds ZKLOCK_PATH, ZKLOCK_TOKEN (a number that grows from holder to holder: a store can refuse
+const RUN_HELP: &str = "The command finds ZKLOCK_PATH, ZKLOCK_TOKEN (a number that grows from holder to holder, one for all --lock: a store can refuse
 older ones) and ZKLOCK_VALID_UNTIL (seconds since 1970; it moves on while all is well).
 
 All users of a path must use the same kind: a plain lock, --shared and --exclusive, --semaphore and --leader do not exclude each other.
 
 It runs in its own process group, and cannot read from the terminal. When the session is in doubt, all processes of that group are
-stopped before another client can get the lock; also if zklock is killed. Processes that leave the group (setsid, daemons) are not.
+stopped before another client can get the lock; also if zklock is killed. Processes that leave the group are not: those of `setsid`, of
+daemons, of a `timeout` inside a script (use `timeout --foreground`), of another `zklock run`.
 
 Example, in a crontab on several machines:
-  0 3 * * *  zklock run --lock /cron/backup --no-wait -- /usr/local/bin/backup
+  0 3 * * *  zklock run --lock /cron/backup --no-wait --quiet -- /usr/local/bin/backup
 
 Exit codes: see `zklock --help`.";

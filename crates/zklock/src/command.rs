@@ -81,6 +81,10 @@ impl Running {
     /// Sends a signal to the command, and to all processes that it has started and that have not left its group.
     pub(crate) fn signal(&self, signal: Signal) {
         signal_group(self.group, signal);
+        if is_deadly(signal) {
+            // A process that is stopped, as by a read from the terminal, acts on it when it goes on.
+            signal_group(self.group, Signal::CONT);
+        }
     }
 
     /// Waits until the command and the processes that it has left in its group have ended: they still work under the lock.
@@ -90,13 +94,13 @@ impl Running {
             None => {
                 let ended = self.child.wait().await;
                 let status = ended.map_err(|error| Failure::here(format!("cannot wait for {}: {error}", self.name)))?;
-                if is_there(self.group) {
+                if has_living(self.group) {
                     tell(format_args!("{} has ended; waiting for processes that it has started", self.name));
                 }
                 *self.status.insert(status)
             }
         };
-        while is_there(self.group) {
+        while has_living(self.group) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         Ok(status)
@@ -108,12 +112,33 @@ pub(crate) fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }
 
-/// Whether a process of the group runs.
-fn is_there(group: Pid) -> bool {
+/// Whether a process of the group runs. A process that has ended counts as long as its parent has not asked for its exit code only where
+/// `/proc` does not show it.
+fn has_living(group: Pid) -> bool {
     // As the first process of a container, zklock is the parent of those that have lost theirs.
     while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
     // Others of another user count.
-    test_kill_process_group(group) != Err(Errno::SRCH)
+    if test_kill_process_group(group) == Err(Errno::SRCH) {
+        return false;
+    }
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let stats = processes.filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
+    let mut states = stats.filter_map(|stat| state_in(&stat, group)).peekable();
+    states.peek().is_none() || states.any(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// The state of a process, from its line in `/proc`, if it belongs to the group.
+fn state_in(stat: &str, group: Pid) -> Option<char> {
+    // The name of the program, in parentheses, may have parentheses and blanks.
+    let (_, after) = stat.rsplit_once(')')?;
+    let mut fields = after.split_whitespace();
+    let (state, _parent, of) = (fields.next()?, fields.next()?, fields.next()?);
+    state.chars().next().filter(|_| of.parse() == Ok(group.as_raw_nonzero().get()))
+}
+
+/// Whether a signal asks to end.
+pub(crate) fn is_deadly(signal: Signal) -> bool {
+    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM].contains(&signal)
 }
 
 /// It may have ended.

@@ -27,6 +27,9 @@ impl Contender {
 
     /// Another client's data become the host, as Curator's locks write an address.
     pub(crate) fn from_data(data: &[u8]) -> Self {
+        if data == REVOKED {
+            return Self { label: Some("asked to give it back".to_owned()), ..Self::default() };
+        }
         serde_json::from_slice(data).unwrap_or_else(|_| Self {
             host: printable(&String::from_utf8_lossy(data)),
             pid: None,
@@ -35,9 +38,16 @@ impl Contender {
     }
 }
 
-/// Text from a node, without what a terminal would act on.
+/// What a request to give a lock back writes over the data of the holder's node, as Curator's `Revoker`.
+const REVOKED: &[u8] = b"__REVOKE__";
+
+/// Text from a node, without what a terminal would act on, such as a change of the direction of writing.
 pub(crate) fn printable(text: &str) -> String {
-    text.trim().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(200).collect()
+    let is_acted_on = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.trim().chars().map(|c| if is_acted_on(c) { '\u{fffd}' } else { c }).take(200).collect()
 }
 
 impl std::fmt::Display for Contender {
@@ -63,6 +73,8 @@ mod tests {
             (b"", "-"),
             (b"\x1b[2Jx\n", "\u{fffd}[2Jx"),
             (b"\xff", "\u{fffd}"),
+            ("a\u{202e}b".as_bytes(), "a\u{fffd}b"),
+            (b"__REVOKE__", "- (asked to give it back)"),
             (br#"{"host":"web1","pid":7,"label":"a\u001bb"}"#, "web1 pid 7 (a\u{fffd}b)"),
         ] {
             assert_eq!(Contender::from_data(data).to_string(), shown);

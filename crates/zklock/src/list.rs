@@ -5,9 +5,10 @@ use futures_util::future::select_all;
 use serde::Serialize;
 
 use crate::arguments::{List, Tree};
+use crate::clock::text;
+use crate::contended::{Contended, Node, among, read};
 use crate::contender::{Contender, printable};
 use crate::failure::Failure;
-use crate::locks::{Contended, Node, read};
 use crate::print::print;
 use crate::queue::{Kind, LEASES, LOCKS};
 
@@ -56,7 +57,11 @@ pub(crate) async fn tree(tree: &Tree) -> Result<u8, Failure> {
     let mut code = 1;
     let mut below = vec![tree.root.clone()];
     while let Some(path) = below.pop() {
-        let found = read(&client, &path).await?;
+        let mut names = match client.get_children(&path).await {
+            Err(ClientError::NoNode { .. } | ClientError::NoAuth { .. }) => continue,
+            names => names?,
+        };
+        let found = among(&client, &path, &names).await?;
         for lock in &found {
             code = 0;
             print(&if tree.json { json(lock)? } else { line(lock) })?;
@@ -64,10 +69,6 @@ pub(crate) async fn tree(tree: &Tree) -> Result<u8, Failure> {
         if !found.is_empty() {
             continue;
         }
-        let mut names = match client.get_children(&path).await {
-            Err(ClientError::NoNode { .. } | ClientError::NoAuth { .. }) => continue,
-            names => names?,
-        };
         // The first is printed first.
         names.sort_unstable_by(|a, b| b.cmp(a));
         below.extend(names.iter().map(|name| format!("{}/{name}", path.trim_end_matches('/'))));
@@ -118,14 +119,15 @@ fn row(lock: &Contended, node: &Node) -> [String; 8] {
     };
     let or_dash = |text: Option<String>| text.filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned());
     let Contender { host, pid, label } = &node.contender;
+    let seen = node.stat.as_ref();
     [
         state.to_owned(),
         or_dash(Some(printable(host))),
         or_dash(pid.map(|pid| pid.to_string())),
         or_dash(label.as_deref().map(printable)),
-        humantime::format_duration(node.age()).to_string(),
-        node.session.clone(),
-        node.token.to_string(),
+        or_dash(seen.map(|seen| text(seen.age()))),
+        or_dash(seen.map(|seen| seen.session.clone())),
+        or_dash(seen.map(|seen| seen.token.to_string())),
         node.path.rsplit('/').next().unwrap_or_default().to_owned(),
     ]
 }

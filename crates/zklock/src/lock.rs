@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use curator_recipes::client::{ClockInstant, CuratorClient, Session};
 use curator_recipes::{
-    FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    Error, FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreV2, LeaderLatch, Leadership, LockGuard, LockLost, OwnerId, Participant, SemaphoreLease, Wait,
 };
 
@@ -128,7 +128,7 @@ impl Held {
     }
 
     /// Gives it back.
-    pub(crate) async fn release(self) -> Result<(), Failure> {
+    pub(crate) async fn release(self) -> Result<(), Error> {
         match self {
             Self::Guard(guard) => guard.release().await?,
             Self::Lease(lease) => lease.release().await?,

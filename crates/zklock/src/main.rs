@@ -3,13 +3,13 @@
 mod arguments;
 mod clock;
 mod command;
+mod contended;
 mod contender;
 mod doctor;
 mod failure;
 mod guardian;
 mod list;
 mod lock;
-mod locks;
 mod print;
 mod queue;
 mod remove;
@@ -38,7 +38,9 @@ fn main() -> ExitCode {
     match act(&arguments.action) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            tell(&failure);
+            if !(failure.code == Code::NotAcquired && arguments.action.is_quiet()) {
+                tell(&failure);
+            }
             ExitCode::from(failure.code as u8)
         }
     }
@@ -46,7 +48,13 @@ fn main() -> ExitCode {
 
 fn act(action: &Action) -> Result<u8, Failure> {
     match action {
-        Action::Guard(orders) => orders.guard(),
+        Action::Guard(orders) => {
+            // A signal for all processes of a service leaves the command its time: it does not end the guardian.
+            let runtime = runtime()?;
+            let _entered = runtime.enter();
+            let _received = run::Signals::new()?;
+            orders.guard()
+        }
         Action::Start(start) => Err(start.start()),
         Action::Run(run) => runtime()?.block_on(run::run(run)),
         Action::Ls(arguments) => runtime()?.block_on(list::list(arguments)),

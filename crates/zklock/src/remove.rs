@@ -6,15 +6,17 @@ use curator_recipes::client::{CuratorClient, Error as ClientError};
 use curator_recipes::revoke as ask;
 
 use crate::arguments::{Break, Revoke};
+use crate::clock::text;
+use crate::contended::{Contended, Node, Seen, read};
 use crate::contender::Contender;
 use crate::failure::{Code, Failure};
-use crate::locks::{Contended, Node, read};
 use crate::print::print;
 
 /// The nodes of all holders of the locks at a path; at least one.
 async fn holders(client: &CuratorClient, path: &str) -> Result<Vec<Node>, Failure> {
     let holders: Vec<_> = read(client, path).await?.iter().flat_map(Contended::holders).cloned().collect();
-    if holders.is_empty() { Err(Failure::here(format!("{path}: no client holds it"))) } else { Ok(holders) }
+    let none = || Failure::new(Code::NotAcquired, format!("{path}: no client holds it"));
+    if holders.is_empty() { Err(none()) } else { Ok(holders) }
 }
 
 /// Asks all holders for the lock. Whether they give it back is up to them.
@@ -38,19 +40,22 @@ pub(crate) async fn break_lock(arguments: &Break) -> Result<u8, Failure> {
     let Break { path, if_token, yes, connection } = arguments;
     let client = connection.connect(&Contender::this(None)).await?;
     let holders = holders(&client, path).await?;
-    let Some(node) = holders.iter().find(|node| node.token == *if_token) else {
-        let tokens: Vec<_> = holders.iter().map(|node| node.token.to_string()).collect();
+    let seen = || holders.iter().filter_map(|node| Some((node, node.stat.as_ref()?)));
+    let Some((node, stat)) = seen().find(|(_, stat)| stat.token == *if_token) else {
+        let tokens: Vec<_> = seen().map(|(_, stat)| stat.token.to_string()).collect();
         let tokens = tokens.join(", ");
         let message = format!(
             "{path}: the holder has token {tokens}, not {if_token}: the lock has changed hands, and is not broken"
         );
         return Err(Failure::new(Code::NotAcquired, message));
     };
-    if !yes && !is_confirmed(path, node)? {
+    if !yes && !is_confirmed(path, node, stat)? {
         return Err(Failure::new(Code::NotAcquired, format!("{path}: not broken")));
     }
-    match client.delete().with_version(node.version).for_path(&node.path).await {
-        Err(ClientError::NoNode { .. }) => {}
+    match client.delete().with_version(stat.version).for_path(&node.path).await {
+        Err(ClientError::NoNode { .. }) => {
+            return Err(Failure::new(Code::NotAcquired, format!("{path}: its holder has given it back meanwhile")));
+        }
         Err(ClientError::BadVersion { .. }) => {
             return Err(Failure::here(format!("{path}: the node has changed meanwhile; look again with `zklock ls`")));
         }
@@ -62,18 +67,18 @@ pub(crate) async fn break_lock(arguments: &Break) -> Result<u8, Failure> {
 }
 
 /// Asks on the terminal.
-fn is_confirmed(path: &str, node: &Node) -> Result<bool, Failure> {
+fn is_confirmed(path: &str, node: &Node, stat: &Seen) -> Result<bool, Failure> {
     let failed = |error: io::Error| Failure::here(format!("cannot ask: {error}"));
     if !io::stdin().is_terminal() {
         return Err(Failure::here(format!("{path}: not broken, as there is no terminal to ask on; pass --yes")));
     }
-    let age = humantime::format_duration(node.age());
+    let age = text(stat.age());
     let question = format!(
         "{} has held {path} for {age} (session {}).\n\
          It is not stopped: it may go on with its work until it notices, while the next holder begins.\n\
          What it writes then is refused only by stores that check tokens. `zklock revoke` asks it first.\n\
          Break the lock? Type yes: ",
-        node.contender, node.session
+        node.contender, stat.session
     );
     io::stderr().write_all(question.as_bytes()).map_err(failed)?;
     let mut answer = String::new();

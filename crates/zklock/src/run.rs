@@ -4,15 +4,16 @@ use std::io::IsTerminal as _;
 use std::process::ExitStatus;
 use std::time::{Duration, SystemTime};
 
-use curator_recipes::Wait;
 use curator_recipes::client::{CuratorClient, Deadline, Session};
+use curator_recipes::{Error, Wait};
 use futures_util::{StreamExt as _, stream};
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
 
 use crate::arguments::Run;
-use crate::clock;
-use crate::command::{Running, code};
+use crate::clock::{self, text};
+use crate::command::{Running, code, is_deadly};
 use crate::contender::Contender;
 use crate::failure::{Code, Failure};
 use crate::guardian::Guardian;
@@ -31,10 +32,14 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Runs the command, and returns its exit code.
 pub(crate) async fn run(run: &Run) -> Result<u8, Failure> {
-    let signals = Signals::new()?;
+    let mut signals = Signals::new()?;
     let this = Contender::this(run.label.clone());
     let deadline = run.wait.map_or(Deadline::NEVER, Deadline::after);
-    let client = run.connection.settings()?.within(run.wait).connect(&this).await?;
+    let settings = run.connection.settings()?.within(run.wait);
+    let client = tokio::select! {
+        client = settings.connect(&this) => client?,
+        signal = signals.next_deadly() => return Ok(interrupted(signal)),
+    };
     let done =
         if run.leader { lead(run, &client, &this, signals).await } else { hold(run, &client, deadline, signals).await };
     // The exit code says more than that the session could not be closed: it ends by itself.
@@ -57,12 +62,14 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
     let released = held.release().await;
     match outcome {
         Outcome::Lost(how) => Err(Failure::new(Code::Lost, how)),
-        Outcome::Ended(status) => {
-            if let Err(error) = released {
+        Outcome::Ended(status) => match released {
+            Ok(()) => Ok(code(status)),
+            Err(Error::Lost(lost)) => Err(Failure::new(Code::Lost, format!("{}: {lost}", run.lock.join(", ")))),
+            Err(error) => {
                 tell(format_args!("the lock may be held until the session ends: {error}"));
+                Ok(code(status))
             }
-            Ok(code(status))
-        }
+        },
     }
 }
 
@@ -76,7 +83,7 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
             signal = signals.next_deadly() => return Ok(interrupted(signal)),
         };
         let grace = grace(run, &session)?;
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         tell(format_args!("leads {path} with token {}", held.token()));
         let outcome = under(run, &held, grace, &mut signals).await;
         // A term that is lost has nothing to give back.
@@ -124,9 +131,17 @@ async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Signals) -> R
             return Err(error);
         }
     };
-    command.begin();
+    if held.valid_until().has_passed() {
+        // zklock was stopped meanwhile.
+        command.signal(Signal::KILL);
+    } else {
+        command.begin();
+    }
     let mut lost: Option<String> = None;
     let mut is_guarded = true;
+    // The guardian kills the command before that, unless it is stopped.
+    let latest = || held.valid_until().remaining().min(grace.period + grace.margin);
+    let mut killing = std::pin::pin!(tokio::time::sleep(Duration::MAX));
     let mut tick = tokio::time::interval(grace.tick);
     let status = {
         let mut losing = std::pin::pin!(held.lost());
@@ -137,16 +152,18 @@ async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Signals) -> R
                 why = &mut losing, if lost.is_none() => {
                     tell(format_args!("{} is lost: {}", run.lock.join(", "), why.reason));
                     lost = Some(after_loss(run));
+                    killing.as_mut().reset(Instant::now() + latest());
                     guardian.stop(PATIENCE).await;
-                    // The guardian should have done that. A deletion leaves the command its grace period.
-                    if run.on_lost != OnLost::Ignore && held.valid_until().has_passed() {
-                        command.signal(Signal::KILL);
-                    }
                 }
                 () = &mut revoking, if lost.is_none() => {
                     tell(format_args!("{} was asked for by another client", run.lock.join(", ")));
                     lost = Some(after_loss(run));
+                    killing.as_mut().reset(Instant::now() + latest());
                     guardian.stop(PATIENCE).await;
+                }
+                () = &mut killing, if lost.is_some() && run.on_lost != OnLost::Ignore => {
+                    command.signal(Signal::KILL);
+                    killing.as_mut().reset(Instant::now() + PATIENCE);
                 }
                 signal = signals.next() => command.signal(signal),
                 _ = tick.tick(), if lost.is_none() && is_guarded => {
@@ -205,19 +222,17 @@ fn grace(run: &Run, session: &Session) -> Result<Grace, Failure> {
     Ok(Grace { period, margin: Duration::from_secs(1).min(granted / 10), tick: granted / 40 })
 }
 
-fn text(time: Duration) -> String {
-    humantime::format_duration(Duration::from_millis(time.as_millis().try_into().unwrap_or(u64::MAX))).to_string()
-}
-
 /// The signals that zklock passes on.
-struct Signals {
+pub(crate) struct Signals {
     received: stream::BoxStream<'static, Signal>,
     /// One of them asks to end.
     has_deadly: bool,
 }
 
 impl Signals {
-    fn new() -> Result<Self, Failure> {
+    /// Listens for those that this process does not ignore, as under `nohup`.
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let ignored = ignored();
         let kinds = [
             (SignalKind::hangup(), Signal::HUP),
             (SignalKind::interrupt(), Signal::INT),
@@ -231,7 +246,7 @@ impl Signals {
         ];
         let failed = |error| Failure::here(format!("cannot listen for signals: {error}"));
         let mut all = stream::SelectAll::new();
-        for (kind, sent) in kinds {
+        for (kind, sent) in kinds.into_iter().filter(|(_, sent)| ignored >> (sent.as_raw() - 1) & 1 == 0) {
             let listening = signal(kind).map_err(failed)?;
             all.push(
                 stream::unfold(listening, move |mut listening| async move {
@@ -260,8 +275,11 @@ impl Signals {
     }
 }
 
-fn is_deadly(signal: Signal) -> bool {
-    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM].contains(&signal)
+/// The signals that this process ignores, a bit for each; where there is no `/proc`, none.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// The exit code after a signal that came while no command ran.

@@ -16,8 +16,8 @@ pub(crate) struct Connection {
     /// The servers: host:port,host:port/chroot
     #[arg(long, global = true, value_name = "SERVERS", env = "ZOOKEEPER_CONNECT")]
     connect: Option<String>,
-    /// A TOML file with connect, namespace, session-timeout, connect-timeout, and the tables [digest] and [sasl] (user, password) and
-    /// [tls] (ca, certificate, key)
+    /// A TOML file with connect, namespace, session-timeout, connect-timeout, and the tables digest and sasl (user, password) and tls
+    /// (ca, certificate, key)
     #[arg(long, global = true, value_name = "FILE", env = "ZKLOCK_CONFIG")]
     config: Option<PathBuf>,
     /// A prefix of all paths
@@ -101,12 +101,14 @@ impl Settings {
     }
 
     pub(crate) fn builder(&self, this: &Contender) -> Result<CuratorClientBuilder, Failure> {
-        let retries = RetryUntilElapsed::new(self.connection_timeout, Duration::from_millis(200));
+        // An attempt that begins at the end of the first half takes the other one.
+        let half = self.connection_timeout / 2;
+        let retries = RetryUntilElapsed::new(half, half.min(Duration::from_millis(200)));
         let mut builder = CuratorClient::builder(&self.connect)
             .name("zklock")
             .default_lock_data(this.to_data())
             .session_timeout(self.session_timeout)
-            .connection_timeout(self.connection_timeout)
+            .connection_timeout(half)
             .retry_policy(retries.map_err(curator_recipes::client::Error::from)?);
         if let Some(namespace) = &self.file.namespace {
             builder = builder.namespace(namespace);

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use curator_recipes::Participant;
 
+use crate::clock::text;
 use crate::contender::Contender;
 use crate::lock::Lock;
 use crate::print::tell;
@@ -26,9 +27,8 @@ pub(crate) async fn show(lock: &Lock, paths: &[String]) -> Infallible {
                 let since =
                     participants.iter().filter(|participant| participant.owns).map(|holder| holder.created).min();
                 let since = since.and_then(|since| SystemTime::now().duration_since(since).ok());
-                let since = since.map_or(String::new(), |since| {
-                    format!(", for {}", humantime::format_duration(Duration::from_secs(since.as_secs())))
-                });
+                let since = since
+                    .map_or(String::new(), |since| format!(", for {}", text(Duration::from_secs(since.as_secs()))));
                 tell(format_args!(
                     "waits for {}: held by {holders}{since}; {before} before this one",
                     paths.join(", ")

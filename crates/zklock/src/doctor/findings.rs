@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Looked, Seen, Server};
+use crate::clock::text;
 
 /// From the version on that has recursive watches, which caches need.
 const OLDEST: (u32, u32) = (3, 6);
@@ -122,15 +123,15 @@ fn number(version: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-fn text(time: Duration) -> String {
-    let whole = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    if whole.is_zero() { "less than 1ms".to_owned() } else { humantime::format_duration(whole).to_string() }
-}
-
 impl fmt::Display for Looked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = self.version.as_deref().unwrap_or("of an unknown version");
-        write!(f, "ZooKeeper {version}, session timeout {}, round trip {}", text(self.granted), text(self.round_trip))
+        write!(f, "ZooKeeper {version}, session timeout {}, round trip ", text(self.granted))?;
+        if self.round_trip.as_millis() == 0 {
+            f.write_str("less than 1ms")
+        } else {
+            f.write_str(&text(self.round_trip))
+        }
     }
 }
 

@@ -74,10 +74,15 @@ async fn created(client: &CuratorClient, root: &str) -> Result<i64, String> {
     })?;
     let node = client.unresolve(&node).map_err(text)?;
     let found = client.check_exists(&node).await.map_err(text)?;
+    let listed = client.get_children(root).await;
     client.delete().for_path(&node).await.map_err(|error| match error {
         ClientError::NoAuth { .. } => {
             format!("{error}; without DELETE, a lock is held until its session ends: give this client DELETE")
         }
+        error => text(error),
+    })?;
+    listed.map_err(|error| match error {
+        ClientError::NoAuth { .. } => format!("{error}; a client cannot see who is before it: give this client READ"),
         error => text(error),
     })?;
     let before = i64::try_from(before.as_millis()).unwrap_or(i64::MAX);

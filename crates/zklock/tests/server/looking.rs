@@ -160,7 +160,26 @@ async fn a_holder_is_asked_and_its_lock_is_broken_only_with_its_token() {
     assert_eq!((broken.code, broken.error.as_str()), (Some(0), ""), "{broken:?}");
     soon(guard.lost()).await;
     let free = printed(&format!("break {lock} --if-token {token} --yes"), None).await;
-    assert_eq!((free.code, free.error), (Some(125), format!("zklock: {lock}: no client holds it\n")));
+    assert_eq!((free.code, free.error), (Some(121), format!("zklock: {lock}: no client holds it\n")));
+}
+
+#[tokio::test]
+async fn a_node_that_may_not_be_read_is_shown_by_its_name() {
+    let (root, others) = (path("unreadable"), client().await);
+    let create = others.create().with_mode(CreateMode::EphemeralSequential).creating_parent_containers();
+    let unreadable = Acl::new(Permission::DELETE, AuthId::anyone());
+    create.with_acl([unreadable]).for_path(format!("{root}/lock/{JAVA}-lock-"), "secret").await.unwrap();
+    contend(&others, &format!("{root}/lock"), &format!("{JAVA}-lock-"), "two").await;
+    let found = listed(&format!("{root}/lock")).await;
+    let (first, second) = (&found[0]["contenders"][0], &found[0]["contenders"][1]);
+    assert_eq!((&first["host"], &first["token"]), (&Value::from(""), &Value::Null));
+    assert_eq!((&second["host"], second["token"].is_i64()), (&Value::from("two"), true));
+    let hidden = Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone());
+    others.create().with_acl([hidden]).for_path(format!("{root}/hidden"), "").await.unwrap();
+    let shown = printed(&format!("tree {root}"), None).await;
+    assert_eq!((shown.code, shown.out), (Some(0), format!("{root}/lock  mutex  held by -, 1 waiting\n")));
+    let seen = printed(&format!("doctor --root {root}/hidden"), None).await;
+    assert!(seen.out.contains("a client cannot see who is before it: give this client READ"), "{seen:?}");
 }
 
 #[tokio::test]

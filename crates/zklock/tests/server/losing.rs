@@ -74,10 +74,7 @@ async fn a_deleted_node_stops_the_command_at_once() {
     );
     let child = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
     notes.process("child").await;
-    let client = client().await;
-    for node in client.get_children(&lock).await.unwrap() {
-        client.delete().for_path(format!("{lock}/{node}")).await.unwrap();
-    }
+    delete_all_below(&lock).await;
     let printed = finished(child).await;
     assert_eq!(printed.code, Some(122), "{printed:?}");
     assert!(printed.error.contains("its node no longer exists"), "{printed:?}");
@@ -149,6 +146,62 @@ async fn a_killed_guardian_takes_the_command_with_it() {
     let printed = finished(child).await;
     assert_eq!(printed.code, Some(122), "{printed:?}");
     until(async || !processes.into_iter().any(runs)).await;
+}
+
+#[tokio::test]
+async fn a_command_is_killed_after_a_deletion_although_its_guardian_is_stopped() {
+    let (lock, notes, server) = (path("stopped-deleted"), Notes::new(), TestingServer::shared().await);
+    let (child, processes) = started(&server.connect_string(), &lock, &notes).await;
+    let guardian = guardian_of(&child).await;
+    kill_process(guardian, Signal::STOP).unwrap();
+    delete_all_below(&lock).await;
+    assert_eq!(finished(child).await.code, Some(122));
+    until(async || !processes.into_iter().any(runs)).await;
+}
+
+/// The command ends before zklock learns of the deletion.
+#[tokio::test]
+async fn a_loss_that_is_noticed_at_the_release_is_a_loss() {
+    let (lock, notes, proxy) = (path("noticed-late"), Notes::new(), proxy().await);
+    let script = format!("echo $$ > {}; read line; exit 0", notes.file("child").display());
+    let mut command = zklock(&proxy.connect_string(), &format!("run --lock {lock}"), Some(&script));
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let process = notes.process("child").await;
+    signal(&child, Signal::STOP);
+    delete_all_below(&lock).await;
+    drop(child.stdin.take());
+    until(async || !runs(process)).await;
+    signal(&child, Signal::CONT);
+    let printed = finished(child).await;
+    assert_eq!(printed.code, Some(122), "{printed:?}");
+}
+
+/// As systemd does at the end of a service.
+#[tokio::test]
+async fn a_signal_for_all_processes_leaves_the_command_its_time() {
+    let (lock, notes, server) = (path("all"), Notes::new(), TestingServer::shared().await);
+    let file = |name| notes.file(name).display().to_string();
+    let script = format!(
+        "trap 'echo $$ > {}; read line; exit 6' TERM; echo $$ > {}; while :; do sleep 0.01; done",
+        file("asked"),
+        file("child")
+    );
+    let mut command = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script));
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let process = notes.process("child").await;
+    kill_process(guardian_of(&child).await, Signal::TERM).unwrap();
+    signal(&child, Signal::TERM);
+    assert_eq!(notes.process("asked").await, process);
+    drop(child.stdin.take());
+    let printed = finished(child).await;
+    assert_eq!(printed.code, Some(6), "{printed:?}");
+}
+
+async fn delete_all_below(lock: &str) {
+    let client = client().await;
+    for node in client.get_children(lock).await.unwrap() {
+        client.delete().for_path(format!("{lock}/{node}")).await.unwrap();
+    }
 }
 
 /// The child of zklock that is not the command.

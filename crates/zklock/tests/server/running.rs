@@ -1,10 +1,10 @@
 //! Commands that run without a fault: exit codes, streams, the environment, signals, exclusion.
 
 use curator_recipes::client::CuratorClient;
-use curator_test::{TestingServer, until};
+use curator_test::{TestingServer, soon, until};
 use rustix::process::Signal;
 
-use crate::support::{Notes, client, finished, path, printed, runs, signal, words, zklock};
+use crate::support::{Notes, client, finished, path, printed, runs, signal, state, words, zklock};
 
 /// How many contenders the lock has.
 async fn contenders(client: &CuratorClient, lock: &str) -> usize {
@@ -79,9 +79,11 @@ async fn one_runs_and_the_others_wait_or_do_not() {
     let mut first = first.stdin(std::process::Stdio::piped()).spawn().unwrap();
     let process = notes.process("runs").await;
     for option in ["--no-wait", "--wait 100ms"] {
-        let printed = printed(&format!("run --lock {lock} {option}"), Some("exit 3")).await;
-        assert_eq!(printed.code, Some(121), "{printed:?}");
-        assert!(printed.error.contains("another client has it"), "{printed:?}");
+        let said = printed(&format!("run --lock {lock} {option}"), Some("exit 3")).await;
+        assert_eq!(said.code, Some(121), "{said:?}");
+        assert!(said.error.contains("another client has it"), "{said:?}");
+        let quiet = printed(&format!("run --lock {lock} {option} --quiet"), Some("exit 3")).await;
+        assert_eq!((quiet.code, quiet.error.as_str()), (Some(121), ""));
     }
     let waits = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some("exit 3")).spawn().unwrap();
     let client = client().await;
@@ -141,6 +143,45 @@ async fn signals_are_passed_on() {
 }
 
 #[tokio::test]
+async fn a_command_that_is_stopped_is_ended_by_a_signal() {
+    let (lock, notes, server) = (path("stopped-command"), Notes::new(), TestingServer::shared().await);
+    let script = format!("echo $$ > {}; kill -STOP $$; sleep 1000", notes.file("child").display());
+    let child = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
+    let process = notes.process("child").await;
+    until(async || state(process) == Some('T')).await;
+    signal(&child, Signal::INT);
+    assert_eq!(finished(child).await.code, Some(130));
+}
+
+/// As under `nohup`.
+#[tokio::test]
+async fn a_signal_that_zklock_ignores_is_ignored_by_the_command() {
+    let (lock, notes, server) = (path("nohup"), Notes::new(), TestingServer::shared().await);
+    let run = "trap '' HUP; exec \"$0\" run --lock \"$1\" -- sh -c \"$2\"";
+    let script = format!("echo $$ > {}; read line; exit 3", notes.file("child").display());
+    let mut command = tokio::process::Command::new("sh");
+    command.args(["-c", run, env!("CARGO_BIN_EXE_zklock"), &lock, &script]);
+    command.env("ZOOKEEPER_CONNECT", server.connect_string()).stdin(std::process::Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().unwrap();
+    let process = notes.process("child").await;
+    signal(&child, Signal::HUP);
+    rustix::process::kill_process(process, Signal::HUP).unwrap();
+    drop(child.stdin.take());
+    assert_eq!(finished(child).await.code, Some(3));
+}
+
+#[tokio::test]
+async fn a_signal_ends_the_attempt_to_connect() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nowhere = listener.local_addr().unwrap().to_string();
+    let child = zklock(&nowhere, "run --lock /any --connect-timeout 300s", Some("exit 3")).spawn().unwrap();
+    // It listens for signals before it connects.
+    let _connected = soon(listener.accept()).await.unwrap();
+    signal(&child, Signal::TERM);
+    assert_eq!(finished(child).await.code, Some(143));
+}
+
+#[tokio::test]
 async fn a_signal_ends_the_wait_and_leaves_no_node() {
     let (lock, notes, server) = (path("interrupted"), Notes::new(), TestingServer::shared().await);
     let script = format!("echo $$ > {}; sleep 1000", notes.file("holds").display());
@@ -168,4 +209,22 @@ async fn the_lock_is_held_until_the_last_process_of_the_command_has_ended() {
     let printed = finished(child).await;
     assert_eq!(printed.code, Some(5));
     assert!(printed.error.contains("waiting for processes that it has started"), "{printed:?}");
+}
+
+/// The parent of a process has left the group, and does not ask for its exit code.
+#[tokio::test]
+async fn a_process_that_has_ended_does_not_keep_the_lock() {
+    let (lock, notes, server) = (path("zombie"), Notes::new(), TestingServer::shared().await);
+    let file = |name| notes.file(name).display().to_string();
+    let script = format!(
+        "(read line & echo $! > {}; exec setsid sleep 1000) >/dev/null 2>&1 <&0 & echo $! > {}; exit 5",
+        file("child"),
+        file("parent")
+    );
+    let mut command = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script));
+    let child = command.spawn().unwrap();
+    let (parent, ended) = (notes.process("parent").await, notes.process("child").await);
+    let printed = finished(child).await;
+    assert_eq!((printed.code, state(ended)), (Some(5), Some('Z')), "{printed:?}");
+    rustix::process::kill_process(parent, Signal::KILL).unwrap();
 }

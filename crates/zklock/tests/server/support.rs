@@ -89,8 +89,13 @@ impl Notes {
 
 /// Whether a process runs. One that has ended may wait for its parent.
 pub(crate) fn runs(process: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
-    test_kill_process(process).is_ok() && !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z')
+    test_kill_process(process).is_ok() && state(process) != Some('Z')
+}
+
+/// The state of a process, as the kernel shows it.
+pub(crate) fn state(process: Pid) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
 pub(crate) fn signal(child: &Child, signal: Signal) {

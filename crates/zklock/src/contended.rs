@@ -27,6 +27,14 @@ pub(crate) struct Node {
     pub(crate) reads: bool,
     #[serde(flatten)]
     pub(crate) contender: Contender,
+    /// What its stat says; nothing if the node may not be read.
+    #[serde(flatten)]
+    pub(crate) stat: Option<Seen>,
+}
+
+/// What the stat of a contender's node says.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Seen {
     /// In hexadecimal, as the servers' logs show it.
     pub(crate) session: String,
     /// In seconds since 1970, by the servers' clock.
@@ -47,19 +55,18 @@ impl Contended {
 }
 
 impl Node {
-    fn new(path: String, entry: &Entry, data: &[u8], stat: &Stat) -> Self {
-        Self {
-            path,
-            holds: entry.holds,
-            reads: entry.reads,
-            contender: Contender::from_data(data),
+    fn new(path: String, entry: &Entry, data: &[u8], stat: Option<Stat>) -> Self {
+        let stat = stat.map(|stat| Seen {
             session: format!("{:#x}", stat.ephemeral_owner),
             since: u64::try_from(stat.ctime / 1000).unwrap_or(0),
             token: stat.czxid,
             version: stat.version,
-        }
+        });
+        Self { path, holds: entry.holds, reads: entry.reads, contender: Contender::from_data(data), stat }
     }
+}
 
+impl Seen {
     /// How long it has been there.
     pub(crate) fn age(&self) -> Duration {
         let since = SystemTime::UNIX_EPOCH + Duration::from_secs(self.since);
@@ -69,12 +76,16 @@ impl Node {
 
 /// The locks at `path`. Contenders that leave in the meantime are left out.
 pub(crate) async fn read(client: &CuratorClient, path: &str) -> Result<Vec<Contended>, Failure> {
-    let children = children(client, path).await?;
-    if is_semaphore(&children) {
+    among(client, path, &children(client, path).await?).await
+}
+
+/// The locks at `path`, which has these children.
+pub(crate) async fn among(client: &CuratorClient, path: &str, children: &[String]) -> Result<Vec<Contended>, Failure> {
+    if is_semaphore(children) {
         return Ok(vec![semaphore(client, path).await?]);
     }
     let mut locks = Vec::new();
-    for (kind, entries) in queues(&children) {
+    for (kind, entries) in queues(children) {
         let contenders = nodes(client, path, &entries).await?;
         if !contenders.is_empty() {
             locks.push(Contended { path: path.to_owned(), kind, contenders });
@@ -108,8 +119,9 @@ async fn nodes(client: &CuratorClient, directory: &str, entries: &[Entry]) -> Re
         let path = format!("{}/{}", directory.trim_end_matches('/'), entry.name);
         match client.get_data(&path).await {
             Err(ClientError::NoNode { .. }) => Ok(None),
+            Err(ClientError::NoAuth { .. }) => Ok(Some(Node::new(path, &entry, b"", None))),
             Err(error) => Err(Failure::from(error)),
-            Ok((data, stat)) => Ok(Some(Node::new(path, &entry, &data, &stat))),
+            Ok((data, stat)) => Ok(Some(Node::new(path, &entry, &data, Some(stat)))),
         }
     };
     let nodes = stream::iter(entries.to_vec()).map(read).buffered(AT_ONCE);
