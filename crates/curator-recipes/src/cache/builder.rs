@@ -68,13 +68,15 @@ impl CuratorCacheBuilder {
         self
     }
 
-    /// Sets how many nodes the cache may have. If there are more, it ends with [`CacheError::TooLarge`]. Defaults to 1,000,000.
+    /// Sets how many nodes the cache may have. If there are more, it ends with [`CacheError::TooLarge`]. While it reads changes, it may
+    /// have twice as many, as nodes that are moved are found before the old ones are removed. Defaults to 1,000,000.
     pub fn max_nodes(mut self, nodes: usize) -> Self {
         self.max_nodes = nodes;
         self
     }
 
-    /// Sets how many bytes of data the cache may have. If there are more, it ends with [`CacheError::TooLarge`]. Defaults to 1 GiB.
+    /// Sets how many bytes of data the cache may have; twice as many while it reads changes. If there are more, it ends with
+    /// [`CacheError::TooLarge`]. Defaults to 1 GiB.
     /// The memory for paths and stats comes on top, some 400 bytes for each node, and the data of events that consumers have not taken.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;

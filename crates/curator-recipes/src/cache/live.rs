@@ -23,6 +23,9 @@ const IN_FLIGHT: usize = 4;
 /// Changed nodes that are remembered one by one. If there are more, everything is read again.
 const CHANGED: usize = 65_536;
 
+/// How many times its limits a cache may have while it reads: of nodes that are moved, it finds the new ones before it removes the old.
+const DURING_READS: usize = 2;
+
 /// What a cache is asked to do.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Command {
@@ -136,7 +139,8 @@ impl LiveTree {
             Err(Stopped::Interrupted) => return Ok(None),
             Err(Stopped::Failed(error)) => return Err(error),
         }
-        if let Some(error) = self.too_large() {
+        let is_complete = self.scan.is_empty() && self.changed.is_empty();
+        if let Some(error) = self.too_large(if is_complete { 1 } else { DURING_READS }) {
             return Ok(Some(error));
         }
         if !self.scan.is_empty() {
@@ -249,7 +253,7 @@ impl LiveTree {
                 }
                 return Err(stopped);
             }
-            if self.too_large().is_some() {
+            if self.too_large(DURING_READS).is_some() {
                 return Ok(());
             }
         }
@@ -370,11 +374,12 @@ impl LiveTree {
         }
     }
 
-    fn too_large(&self) -> Option<CacheError> {
+    /// Whether there is more than so many times what is allowed.
+    fn too_large(&self, times: usize) -> Option<CacheError> {
         // A listing may name more than that before any of it is read.
         let (nodes, bytes) = (self.tree.nodes.size().max(self.scan.len()), self.tree.bytes);
         let found = [("nodes", nodes, self.options.max_nodes), ("bytes", bytes, self.options.max_bytes)];
-        let (what, _, limit) = found.into_iter().find(|(_, found, limit)| found > limit)?;
+        let (what, _, limit) = found.into_iter().find(|(_, found, limit)| *found > limit.saturating_mul(times))?;
         Some(CacheError::TooLarge { path: self.tree.scope.root.clone(), what, limit })
     }
 }

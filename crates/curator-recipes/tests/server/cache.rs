@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Error as ClientError, Permission, ZPath};
+use curator_recipes::client::{
+    Acl, AuthId, CreateMode, CuratorClient, Error as ClientError, Permission, Transaction, ZPath,
+};
 use curator_recipes::{CacheError, CacheEvent, CacheEvents, CacheState, CuratorCache, CuratorCacheBuilder, Lookup};
 use curator_test::OpCode;
 
@@ -330,6 +332,32 @@ async fn a_cache_that_finds_too_much_says_so_and_ends() {
     let mut state = small.state();
     soon(state.wait_for(|state| *state == CacheState::Ended)).await.unwrap();
     assert!(matches!(small.last_error(), Some(CacheError::TooLarge { what: "bytes", limit: 12, .. })));
+}
+
+#[tokio::test]
+async fn a_tree_that_moves_is_never_too_large() {
+    let client = connected().await;
+    let root = path("cache-moves");
+    let nodes = || (0..300).map(|number| format!("n-{number:03}"));
+    let moved = |to: &str, from: Option<&str>| {
+        let create = |all: Transaction, name| all.create(format!("{root}/{to}/{name}"), "", CreateMode::Persistent);
+        let created = nodes().fold(client.transaction(), |all, name| create(all, name).unwrap());
+        let Some(from) = from else { return created };
+        nodes().fold(created, |all, name| all.delete(format!("{root}/{from}/{name}"), None).unwrap())
+    };
+    for directory in ["a", "b"] {
+        create(&client, &format!("{root}/{directory}"), b"").await;
+    }
+    moved("b", None).commit().await.unwrap();
+    let cache = cache(&client, &root).max_nodes(303).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    for (to, from) in [("a", "b"), ("b", "a"), ("a", "b")] {
+        moved(to, Some(from)).commit().await.unwrap();
+        assert_eq!(soon(cache.caught_up()).await.unwrap().len(), 303);
+    }
+    create(&client, &format!("{root}/one-more"), b"").await;
+    let error = soon(cache.caught_up()).await.unwrap_err();
+    assert!(matches!(error, CacheError::TooLarge { what: "nodes", limit: 303, .. }), "{error}");
 }
 
 #[tokio::test]

@@ -247,6 +247,26 @@ async fn nothing_is_left_if_it_is_closed_while_it_takes_a_node_over() {
     }
 }
 
+/// Both have seen it before one of them takes it over, and the other one was about to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_that_take_a_node_over_the_second_does_not_delete_it() {
+    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-adopted-twice"));
+    plant(&others, &path, CreateMode::Persistent, "of the last run").await;
+    proxy.hold_nth_reply(OpCode::GetData, 1);
+    let adopting = || configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
+    let (one, other) = (adopting(), adopting());
+    soon(proxy.wait_for_request(OpCode::GetData, 2)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::GetData, 1)).await.unwrap();
+    proxy.release_held();
+    let second = tokio::select! {
+        () = is_foreign(&one, 0) => one,
+        () = is_foreign(&other, 0) => other,
+    };
+    assert_eq!(requests_of(&proxy, OpCode::SetData), 2);
+    soon(second.close()).await.unwrap();
+    assert_eq!(data(&others, &path).await, "ours");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_whose_answer_is_lost_is_written_once() {
     for (name, fault) in FAULTS {
