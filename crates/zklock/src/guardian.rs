@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 
 use crate::clock;
 use crate::command::{signal_group, this_program};
 use crate::failure::Failure;
+use crate::print::print;
 use crate::stopping::{Moment, OnLost, Step, Stopping};
 
 /// How the guardian is started: see `arguments.rs`.
@@ -39,8 +40,8 @@ pub(crate) struct Guardian {
 }
 
 impl Guardian {
-    /// Starts it for a command that has just been started.
-    pub(crate) fn start(
+    /// Starts it for a process that is to become the command, and waits until it guards that.
+    pub(crate) async fn start(
         group: Pid,
         on_lost: OnLost,
         grace: Duration,
@@ -59,9 +60,16 @@ impl Guardian {
             command.arg(name).arg(millis(time).to_string());
         }
         // Its own group: signals from a terminal are not for it.
-        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null());
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
-        let orders = child.stdin.take().ok_or_else(|| Failure::here("the guardian of the command has no pipe"))?;
+        let (Some(orders), Some(mut ready)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Failure::here("the guardian of the command has no pipe"));
+        };
+        let time = valid_until.saturating_sub(clock::now());
+        match tokio::time::timeout(time, ready.read_exact(&mut [0])).await {
+            Ok(read) => read.map_err(failed)?,
+            Err(_) => return Err(failed(io::ErrorKind::TimedOut.into())),
+        };
         Ok(Self { child, orders })
     }
 
@@ -116,6 +124,7 @@ impl Orders {
         let mut stopping = Stopping::new(self.on_lost, grace, margin, valid_until);
         let mut orders = Lines::default();
         let mut code = 0;
+        print("\n")?;
         loop {
             let now = clock::now();
             let until = match stopping.step(now) {

@@ -123,7 +123,8 @@ async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Signals) -> R
     ];
     let mut command = Running::prepare(&run.command, &variables)?;
     let valid_until = clock::moment(held.valid_until());
-    let mut guardian = match Guardian::start(command.group, run.on_lost, grace.period, grace.margin, valid_until) {
+    let guarded = Guardian::start(command.group, run.on_lost, grace.period, grace.margin, valid_until);
+    let mut guardian = match guarded.await {
         Ok(guardian) => guardian,
         Err(error) => {
             command.signal(Signal::KILL);

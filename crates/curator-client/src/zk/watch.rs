@@ -169,7 +169,7 @@ impl<T: 'static> Drop for Requested<T> {
 
 /// Drops `what`, which holds the watch or the answer to its request.
 fn give_up(unfired: &mut Unfired, what: impl Send + 'static, task: &SessionTask) {
-    // The crate is polled only afterwards, as the drop is a request to it.
+    // The drop is a request to the crate. This thread sends it only after the lock in `give_up` is released.
     let in_danger = task.together(|| if task.end().is_some() { Err(what) } else { unfired.give_up(what) });
     if let Err(what) = in_danger {
         task.drop_afterwards(what);

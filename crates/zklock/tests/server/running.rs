@@ -216,8 +216,10 @@ async fn the_lock_is_held_until_the_last_process_of_the_command_has_ended() {
 async fn a_process_that_has_ended_does_not_keep_the_lock() {
     let (lock, notes, server) = (path("zombie"), Notes::new(), TestingServer::shared().await);
     let file = |name| notes.file(name).display().to_string();
+    // A shell would ask for it: `sleep` does not.
+    let ends = "until grep -q sleep /proc/$PPID/comm; do sleep 0.01; done";
     let script = format!(
-        "(read line & echo $! > {}; exec setsid sleep 1000) >/dev/null 2>&1 <&0 & echo $! > {}; exit 5",
+        "(sh -c '{ends}' & echo $! > {}; exec setsid sleep 1000) >/dev/null 2>&1 & echo $! > {}; exit 5",
         file("child"),
         file("parent")
     );

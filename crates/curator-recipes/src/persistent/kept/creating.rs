@@ -75,10 +75,10 @@ impl Kept {
             Ok(Created { path, stat, .. }) => {
                 self.path = Some(path.clone());
                 if self.claims.confirm(Node::of(stat)) {
+                    let client = self.client.name();
+                    tracing::info!(client, %path, czxid = stat.czxid, "persistent node: created");
                     self.applied();
                 }
-                let client = self.client.name();
-                tracing::info!(client, %path, czxid = stat.czxid, "persistent node: created");
             }
             Err(error) if error.outcome() == Outcome::Unknown => self.claims.doubt(session),
             Err(_) => {}
