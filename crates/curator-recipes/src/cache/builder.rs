@@ -10,6 +10,7 @@ use super::CuratorCache;
 use super::error::CacheError;
 use super::scope::Scope;
 use crate::debug::debug_line;
+use crate::engine::meter::CacheMeter;
 
 /// Configures and starts a [`CuratorCache`].
 ///
@@ -23,6 +24,7 @@ pub struct CuratorCacheBuilder {
     pub(super) max_bytes: usize,
     pub(super) event_capacity: usize,
     pub(super) resync_every: Option<Duration>,
+    pub(super) meter: CacheMeter,
 }
 
 debug_line!(CuratorCacheBuilder, |builder| path: builder.scope.root);
@@ -40,6 +42,7 @@ impl CuratorCacheBuilder {
             max_bytes: 1 << 30,
             event_capacity: 1_024,
             resync_every: None,
+            meter: CacheMeter::unnamed(),
         }
     }
 
@@ -94,6 +97,13 @@ impl CuratorCacheBuilder {
     /// permissions have changed, of which there is no event. At least a millisecond.
     pub fn resync_every(mut self, interval: Duration) -> Self {
         self.resync_every = Some(interval);
+        self
+    }
+
+    /// Sets a name for what is measured: the label `cache` of the metrics `curator_cache_*`. Defaults to none.
+    #[cfg(feature = "metrics")]
+    pub fn metrics_name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.meter = CacheMeter::named(name.into());
         self
     }
 

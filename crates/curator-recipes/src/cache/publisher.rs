@@ -8,6 +8,7 @@ use super::error::CacheError;
 use super::events::{CacheEvent, Numbered};
 use super::snapshot::{CacheState, Snapshot};
 use super::tree::Tree;
+use crate::engine::meter::CacheMeter;
 
 /// The senders of a cache's task. When it is dropped, the cache has ended.
 pub(super) struct Publisher {
@@ -15,6 +16,7 @@ pub(super) struct Publisher {
     pub(super) states: watch::Sender<CacheState>,
     pub(super) events: broadcast::Sender<Numbered>,
     pub(super) errors: watch::Sender<Option<CacheError>>,
+    pub(super) meter: CacheMeter,
 }
 
 impl Publisher {
@@ -56,9 +58,10 @@ impl Publisher {
     fn set(&self, state: impl FnOnce(CacheState) -> CacheState) {
         let mut published = None;
         self.snapshots.send_if_modified(|snapshot| {
-            let state = state(snapshot.state);
-            let is_new = snapshot.state != state;
+            let (before, state) = (snapshot.state, state(snapshot.state));
+            let is_new = before != state;
             if is_new {
+                self.measure(before, state);
                 snapshot.state = state;
                 if state == CacheState::Current {
                     snapshot.is_loaded = true;
@@ -72,6 +75,15 @@ impl Publisher {
         self.states.send_replace(state);
         if state == CacheState::Current {
             self.send(number, CacheEvent::Ready);
+        }
+    }
+
+    fn measure(&self, before: CacheState, now: CacheState) {
+        match (before, now) {
+            (CacheState::Current, CacheState::Stale { .. }) => self.meter.stale_begins(),
+            (CacheState::Stale { since }, CacheState::Current) => self.meter.stale_ends(Some(since.elapsed())),
+            (CacheState::Loading | CacheState::Stale { .. }, _) => self.meter.stale_ends(None),
+            _ => {}
         }
     }
 

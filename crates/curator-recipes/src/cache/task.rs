@@ -27,7 +27,9 @@ impl CuratorCache {
         let (states, state) = watch::channel(CacheState::Loading);
         let (errors, error) = watch::channel(None);
         let (events, _) = broadcast::channel(options.event_capacity);
-        let (weak_events, publisher) = (events.downgrade(), Publisher { snapshots, states, events, errors });
+        let (weak_events, meter) = (events.downgrade(), options.meter.clone());
+        meter.stale_begins();
+        let publisher = Publisher { snapshots, states, events, errors, meter };
         let work = run(options, Arc::clone(&scope), Arc::new(publisher), commanded, caught_up);
         let task = RecipeTask::start(&client, path, work);
         Self {

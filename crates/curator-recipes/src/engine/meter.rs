@@ -1,4 +1,4 @@
-//! Measures acquires and holds, behind the feature `metrics`. Without it, a meter is empty, and no clock is read.
+//! Measures acquires, holds and caches, behind the feature `metrics`. Without it, a meter is empty, and no clock is read.
 
 #[cfg(feature = "metrics")]
 mod measured;
@@ -6,9 +6,9 @@ mod measured;
 mod unmeasured;
 
 #[cfg(feature = "metrics")]
-pub(crate) use self::measured::Meter;
+pub(crate) use self::measured::{CacheMeter, Meter};
 #[cfg(not(feature = "metrics"))]
-pub(crate) use self::unmeasured::Meter;
+pub(crate) use self::unmeasured::{CacheMeter, Meter};
 
 /// How an acquire has ended that did not get the lock.
 #[derive(Debug, Clone, Copy)]

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use curator_recipes::InterProcessMutex;
 use curator_recipes::client::CuratorClient;
+use curator_recipes::{CuratorCache, InterProcessMutex};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::support::{
-    LONG_SESSION, behind_proxy, builder, children, client as connected, drop_after, end_session, path, proxy, soon,
-    until,
+    LONG_SESSION, behind_proxy, builder, children, client as connected, end_session, path, proxy, soon, until,
 };
 
 /// Runs a test whose metrics are recorded, on this thread.
@@ -73,7 +72,10 @@ fn each_outcome_of_an_acquire_is_counted() {
 
         assert!(second.try_acquire().await.unwrap().is_none());
         assert!(second.acquire_timeout(Duration::from_millis(20)).await.unwrap().is_none());
-        assert!(drop_after(second.acquire(), 3).await.is_none());
+        tokio::select! {
+            acquired = second.acquire() => panic!("{acquired:?}"),
+            () = until(async || children(&client, &path).await.len() == 2) => {}
+        }
         let mut found = measured.of_locks("orders");
         for outcome in ["busy", "timed-out", "cancelled"] {
             assert_eq!(found.remove(&format!("acquires_total {{outcome=\"{outcome}\"}}")), Some(1.0), "{outcome}");
@@ -130,6 +132,32 @@ fn a_session_that_is_resumed_or_lost_is_counted() {
         end_session(&proxy).await;
         until(async || of("sessions_total{client=\"service\"}") == 2.0).await;
         assert_eq!(of("sessions_lost_total{client=\"service\",reason=\"expired\"}"), 1.0);
+    });
+}
+
+#[test]
+fn a_cache_is_counted_while_it_is_not_current() {
+    measured(async |measured| {
+        let (proxy, client) = behind_proxy().await;
+        let cache = CuratorCache::builder(&client, path("measured-cache")).unwrap().metrics_name("hosts");
+        let stale = || measured.of("curator_cache_stale{cache=\"hosts\"}");
+        let ended = || measured.of("curator_cache_stale_seconds_count{cache=\"hosts\"}");
+        let cache = cache.start().unwrap();
+        assert_eq!((stale(), ended()), (1.0, 0.0));
+        soon(cache.ready()).await.unwrap();
+        assert_eq!((stale(), ended()), (0.0, 0.0));
+        proxy.refuse(true).unwrap();
+        proxy.cut();
+        until(async || stale() == 1.0).await;
+        proxy.refuse(false).unwrap();
+        until(async || stale() == 0.0).await;
+        assert_eq!(ended(), 1.0);
+        proxy.refuse(true).unwrap();
+        proxy.cut();
+        until(async || stale() == 1.0).await;
+        // One that is gone is not stale.
+        soon(cache.close()).await.unwrap();
+        assert_eq!((stale(), ended()), (0.0, 1.0));
     });
 }
 

@@ -1,4 +1,4 @@
-//! Measures acquires and holds. Handles are not kept: a program may install its recorder after it has made its locks.
+//! Measures acquires, holds and caches. Handles are not kept: a program may install its recorder after it has made its locks.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -90,5 +90,38 @@ impl Meter {
 
     pub(crate) fn entered_again(&self) {
         counter!("curator_lock_reentries_total", self.labels()).increment(1);
+    }
+}
+
+/// Where the measurements of one cache go: to the name that the user has given it.
+#[derive(Debug, Clone)]
+pub(crate) struct CacheMeter {
+    name: Option<Arc<str>>,
+}
+
+impl CacheMeter {
+    pub(crate) fn unnamed() -> Self {
+        Self { name: None }
+    }
+
+    pub(crate) fn named(name: Arc<str>) -> Self {
+        Self { name: Some(name) }
+    }
+
+    fn labels(&self) -> Vec<Label> {
+        self.name.iter().map(|name| Label::new("cache", Arc::clone(name))).collect()
+    }
+
+    /// The cache is not current: it loads, or is stale.
+    pub(crate) fn stale_begins(&self) {
+        gauge!("curator_cache_stale", self.labels()).increment(1);
+    }
+
+    /// The cache is current again after it was stale for this long; `None` if it was loading, or has ended.
+    pub(crate) fn stale_ends(&self, after: Option<Duration>) {
+        gauge!("curator_cache_stale", self.labels()).decrement(1);
+        if let Some(after) = after {
+            histogram!("curator_cache_stale_seconds", self.labels()).record(after);
+        }
     }
 }

@@ -29,3 +29,17 @@ impl Meter {
 
     pub(crate) fn entered_again(&self) {}
 }
+
+#[derive(Debug, Clone)]
+pub(crate) struct CacheMeter;
+
+#[expect(clippy::unused_self, reason = "as with the feature")]
+impl CacheMeter {
+    pub(crate) fn unnamed() -> Self {
+        Self
+    }
+
+    pub(crate) fn stale_begins(&self) {}
+
+    pub(crate) fn stale_ends(&self, _after: Option<Duration>) {}
+}
