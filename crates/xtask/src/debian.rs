@@ -1,6 +1,10 @@
 //! Installs what is missing, from Debian's packages.
 
-use std::process::{Command, Stdio};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use crate::{command, distribution::find_on_path, say};
 
@@ -39,20 +43,36 @@ fn install(package: &str) -> Result<(), String> {
 
 /// Installs these packages.
 pub(crate) fn install_all(packages: &[&str]) -> Result<(), String> {
+    update()?;
+    say(&format!("installing from Debian: {}", packages.join(", ")));
+    apt_get(&[&["install", "-y", "--no-install-recommends"], packages].concat())
+}
+
+/// Reads which packages there are.
+fn update() -> Result<(), String> {
     if find_on_path("apt-get").is_none() {
         return Err("`apt-get` is not available".to_owned());
     }
+    apt_get(&["update"])
+}
+
+fn apt_get(arguments: &[&str]) -> Result<(), String> {
     let prefix = privileges().ok_or("installing packages needs root, or a `sudo` that asks for no password")?;
-    say(&format!("installing from Debian: {}", packages.join(", ")));
-    let apt_get = |arguments: &[&str]| {
-        let words: Vec<&str> =
-            prefix.iter().copied().chain(["apt-get", "-qq"]).chain(arguments.iter().copied()).collect();
-        let mut command = Command::new("env");
-        command.arg("DEBIAN_FRONTEND=noninteractive").args(words).stdin(Stdio::null()).stdout(Stdio::null());
-        command::run(&mut command)
-    };
-    apt_get(&["update"])?;
-    apt_get(&[&["install", "-y", "--no-install-recommends"], packages].concat())
+    let words: Vec<&str> = prefix.iter().copied().chain(["apt-get", "-qq"]).chain(arguments.iter().copied()).collect();
+    let mut command = Command::new("env");
+    command.arg("DEBIAN_FRONTEND=noninteractive").args(words).stdin(Stdio::null()).stdout(Stdio::null());
+    command::run(&mut command)
+}
+
+/// Unpacks a package into a directory, without installing it.
+pub(crate) fn unpack(package: &str, directory: &Path) -> Result<(), String> {
+    update()?;
+    command::run(Command::new("apt-get").args(["-qq", "download", package]).current_dir(directory))?;
+    let begins = format!("{package}_");
+    let files = fs::read_dir(directory).map_err(|e| format!("cannot read {}: {e}", directory.display()))?;
+    let archive = files.flatten().find(|file| file.file_name().to_string_lossy().starts_with(&begins));
+    let archive = archive.ok_or_else(|| format!("apt-get has not downloaded {package}"))?.path();
+    command::run(Command::new("dpkg-deb").arg("--extract").args([&archive, directory]))
 }
 
 /// What to put before a command that needs root.

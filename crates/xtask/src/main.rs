@@ -35,9 +35,12 @@ mod pages;
 mod plan;
 mod prepare;
 mod programs;
+mod promtool;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; it writes the report that is read here")]
 #[path = "../../curator-test/src/report.rs"]
 mod report;
+#[cfg(test)]
+mod runbook;
 mod servers;
 mod soak;
 mod summary;
@@ -55,6 +58,8 @@ cargo xtask <command>
   prepare              make sure that Java, ZooKeeper, Curator, kazoo and go-zookeeper are available; quick if they are
   prepare sasl-gssapi  make sure that the feature sasl-gssapi can be built: install Debian's packages libkrb5-dev and
                        libclang-dev if they are missing
+  prepare promtool     make sure that promtool is available: take it out of Debian's package prometheus
+  alerts               test the alert rules in docs/operations by promtool
   environment <client>...
                        prepare ZooKeeper and these clients, and print the variables that name them, for the bench:
                        `curator`, `go`, `kazoo`; curator-bench calls it itself
@@ -91,6 +96,8 @@ fn main() -> ExitCode {
     let result = match (command, rest) {
         ("prepare", []) => prepare::everything(),
         ("prepare", [what]) if what == "sasl-gssapi" => kerberos::prepare_build(),
+        ("prepare", [what]) if what == "promtool" => promtool::prepare().map(drop),
+        ("alerts", []) => promtool::test(),
         ("test", []) => test::run(None, &[]),
         ("test", [servers, list]) if servers == "--servers" => test::run(Some(list), &[]),
         ("test", [servers, list, dashes, arguments @ ..]) if servers == "--servers" && dashes == "--" => {

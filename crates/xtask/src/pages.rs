@@ -165,7 +165,7 @@ fn functions(source: &str) -> impl Iterator<Item = &str> {
     source.split("fn ").skip(1).filter_map(move |rest| rest.split(|letter| !is_name(letter)).next())
 }
 
-fn list(folder: &Path, files: &mut Vec<String>) {
+pub(crate) fn list(folder: &Path, files: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() { list(&path, files) } else { files.push(path.to_str().unwrap().to_owned()) }

@@ -8,6 +8,7 @@
 //! curl -X PUT -H 'Fencing-Token: ..' -d milk http://127.0.0.1:8080/orders/7
 //! curl -X DELETE -H 'Fencing-Token: ..' http://127.0.0.1:8080/orders/7/reservation
 //! curl http://127.0.0.1:8080/health/ready
+//! curl http://127.0.0.1:8080/orders
 //! curl http://127.0.0.1:8080/metrics
 //! ```
 //!
@@ -70,7 +71,7 @@ async fn main() -> Result<(), Failure> {
         // The job waits through any outage. Each request has a deadline of its own.
         .retry_policy(RetryForever::new(Duration::from_millis(500))?)
         .start()?;
-    let service = Arc::new(Service::new(client.clone(), settings.reserved_for));
+    let service = Arc::new(Service::new(client.clone(), settings.reserved_for)?);
     let requests = Requests::default();
     let (ended, no_more_requests, no_more_work) =
         (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());

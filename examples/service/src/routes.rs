@@ -8,8 +8,8 @@ use axum::extract::{FromRequest as _, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
-use curator_recipes::FencingToken;
 use curator_recipes::fencing::StaleToken;
+use curator_recipes::{CacheState, FencingToken};
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use crate::refusal::Refusal;
@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) fn routes(service: Arc<Service>, requests: Requests, metrics: PrometheusHandle) -> Router {
     Router::new()
+        .route("/orders", get(locked))
         .route("/orders/{key}", get(show).post(add).put(replace))
         .route("/orders/{key}/reservation", post(reserve).delete(give_back))
         .route("/job", get(who_leads))
@@ -96,6 +97,19 @@ async fn show(State(service): State<Arc<Service>>, Path(key): Path<String>) -> R
     let order =
         service.orders.find(&key).ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, "there is no such order"))?;
     Ok(order.read(|items| printed(items)))
+}
+
+/// The orders that are locked, in any process, and how many requests wait for each. Nothing is sent for that.
+async fn locked(State(service): State<Arc<Service>>) -> (StatusCode, String) {
+    let locks = service.locks.snapshot();
+    if locks.state() != CacheState::Current {
+        return (StatusCode::SERVICE_UNAVAILABLE, "not known without a connection\n".to_owned());
+    }
+    let contended = locks.children(service.locks.path()).filter_map(|order| {
+        let waiting = locks.children(order.path()).count().checked_sub(1)?;
+        Some(format!("{}: {waiting} waiting\n", order.path().name()))
+    });
+    (StatusCode::OK, contended.collect())
 }
 
 async fn who_leads(State(service): State<Arc<Service>>) -> String {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::fencing::FencedResource;
-use curator_recipes::{Error, FencingToken, InterProcessMutex};
+use curator_recipes::{CacheError, CuratorCache, Error, FencingToken, InterProcessMutex};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +16,8 @@ const ORDERS: &str = "/curator-examples/service/orders";
 pub(crate) struct Service {
     pub(crate) client: CuratorClient,
     pub(crate) orders: Orders,
+    /// A live copy of the locks of all orders, in all processes.
+    pub(crate) locks: CuratorCache,
     pub(crate) reservations: Reservations,
     /// What the job writes.
     pub(crate) count: FencedResource<usize>,
@@ -26,15 +28,18 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(client: CuratorClient, reserved_for: Duration) -> Self {
-        Self {
+    pub(crate) fn new(client: CuratorClient, reserved_for: Duration) -> Result<Self, CacheError> {
+        let locks =
+            CuratorCache::builder(&client, ORDERS)?.max_depth(2).without_data().metrics_name("locks").start()?;
+        Ok(Self {
             client,
             orders: Orders::default(),
+            locks,
             reservations: Reservations::new(reserved_for),
             count: FencedResource::new(0),
             leading: watch::Sender::new(None),
             stopping: CancellationToken::new(),
-        }
+        })
     }
 
     /// The lock of an order. It is made for each request and kept nowhere: what counts is its path.

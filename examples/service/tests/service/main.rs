@@ -162,14 +162,17 @@ async fn what_has_happened_is_read_back_from_the_exporter() {
     let service = Service::start(network.connect_string(), &[("SESSION_TIMEOUT", "4")]).await;
     service.leads().await;
     service.says("POST /orders/7/reservation", 201, "").await;
+    service.says("GET /orders", 200, "7: 0 waiting").await;
     // It waits for a second, and then gives up.
     assert_eq!(service.answers("POST /orders/7", "tea").await.0, 409);
     assert_eq!(service.answers("POST /orders/7/reservation", "").await.0, 409);
     network.black_hole(Direction::Both);
     service.says("GET /health/ready", 503, "").await;
     service.says("GET /job", 200, "does not lead").await;
+    service.says("GET /orders", 503, "not known").await;
     network.heal();
     service.leads().await;
+    service.says("GET /orders", 200, "").await;
     assert_eq!(service.answers("POST /orders/7", "milk").await.0, 200);
 
     network.cut();
@@ -192,6 +195,7 @@ async fn what_has_happened_is_read_back_from_the_exporter() {
         (r#"curator_client_sessions_total{client="orders"}"#, 2.0),
         (r#"curator_client_sessions_lost_total{client="orders",reason="lease-over"}"#, 1.0),
         (r#"curator_client_connected{client="orders"}"#, 1.0),
+        (r#"curator_cache_stale{cache="locks"}"#, 0.0),
     ] {
         assert_eq!(of(name), value, "{name}\n{text}");
     }

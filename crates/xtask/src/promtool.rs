@@ -1,0 +1,31 @@
+//! Tests the alert rules by `promtool`, which comes with Prometheus.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use crate::{command, debian, distribution::find_on_path, say, target_dir, workspace};
+
+/// Finds `promtool`, or takes it out of Debian's package `prometheus`, which is not installed: it is a service.
+pub(crate) fn prepare() -> Result<PathBuf, String> {
+    let directory = target_dir()?.join("prometheus");
+    let unpacked = directory.join("usr/bin/promtool");
+    let there = find_on_path("promtool").or_else(|| unpacked.is_file().then(|| unpacked.clone()));
+    let promtool = match there {
+        Some(promtool) => promtool,
+        None => {
+            fs::create_dir_all(&directory).map_err(|e| format!("cannot make {}: {e}", directory.display()))?;
+            debian::unpack("prometheus", &directory)?;
+            unpacked
+        }
+    };
+    say(&format!("promtool at {}", promtool.display()));
+    Ok(promtool)
+}
+
+/// Checks the rules, and runs their tests.
+pub(crate) fn test() -> Result<(), String> {
+    let promtool = prepare()?;
+    for words in [["check", "rules", "alerts.yml"], ["test", "rules", "alerts.test.yml"]] {
+        command::run(Command::new(&promtool).args(words).current_dir(workspace().join("docs/operations")))?;
+    }
+    Ok(())
+}

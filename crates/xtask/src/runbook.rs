@@ -1,0 +1,59 @@
+//! Checks that operators find each error and each warning in the pages.
+
+use std::fs;
+
+use crate::workspace;
+
+/// Pages leave out what follows.
+const LONG: usize = 45;
+
+/// The message of each call of `warn!` or `error!`, up to its first placeholder; of long ones, how they begin.
+fn warnings(source: &str) -> Vec<&str> {
+    let calls = source.match_indices("tracing::warn!(").chain(source.match_indices("tracing::error!("));
+    let message = |(at, _): (usize, _)| {
+        let text = source[at..].split(");").next()?.split('"').nth(1)?;
+        let text = text.split('{').next()?.trim_end();
+        Some(text.char_indices().nth(LONG).map_or(text, |(end, _)| &text[..end]))
+    };
+    calls.filter_map(message).collect()
+}
+
+/// The variants of `pub enum Error` in a source.
+fn variants(source: &str) -> Vec<&str> {
+    let body = source.split("pub enum Error {").nth(1).and_then(|rest| rest.split("\n}").next()).unwrap_or_default();
+    let lines = body.lines().filter_map(|line| line.strip_prefix("    "));
+    let names = lines.map(|line| line.split(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default());
+    names.filter(|name| name.starts_with(|letter: char| letter.is_ascii_uppercase())).collect()
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(workspace().join(file)).unwrap()
+}
+
+#[test]
+fn the_runbook_has_each_error() {
+    let runbook = read("docs/operations/runbook.md");
+    let (client, recipes) = (read("crates/curator-client/src/error.rs"), read("crates/curator-recipes/src/error.rs"));
+    let all = [variants(&client), variants(&recipes)].concat();
+    assert!(all.len() > 50, "{all:?}");
+    let missing: Vec<_> =
+        all.into_iter().filter(|name| *name != "Client" && !runbook.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn the_page_about_the_log_has_each_warning() {
+    let page = read("docs/production.md");
+    let (mut files, mut found) = (Vec::new(), 0);
+    for package in ["client", "recipes", "discovery"] {
+        crate::pages::list(&workspace().join(format!("crates/curator-{package}/src")), &mut files);
+    }
+    for file in files.iter().filter(|file| file.ends_with(".rs")) {
+        let source = fs::read_to_string(file).unwrap();
+        for message in warnings(&source) {
+            found += 1;
+            assert!(page.contains(message), "{message:?} of {file} is not in docs/production.md");
+        }
+    }
+    assert!(found > 15, "{found}");
+}
