@@ -56,7 +56,7 @@ impl Locks for Ours {
 }
 
 impl Session for CuratorClient {
-    // `IN_QUEUE` in curator-recipes, `engine/line.rs`, which is private (`docs/adr/0025`).
+    // `IN_QUEUE` in curator-recipes, `engine/line.rs`, which is private.
     const MOST_IN_QUEUE: usize = 16;
 
     type Raw = (RawSession, Arc<[Acl]>);

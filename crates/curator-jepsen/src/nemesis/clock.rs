@@ -16,7 +16,7 @@ const SPARED: usize = 1;
 impl Strike<'_> {
     /// A client that is told three times the session timeout does in all respects what a client does whose clock runs at a
     /// third of the rate (see `FaultProxy::stretch_session_timeouts`): it believes in its locks for long after the servers have
-    /// given them to others.
+    /// given them to others. `LD_PRELOAD` could not slow the clock of the leases, which is read through the vDSO.
     pub(super) async fn slow_clocks(&mut self) -> Result<(), RunError> {
         let scene = self.scene;
         let mut clients: Vec<&Client> = scene.ours().collect();

@@ -4,7 +4,8 @@
 //! name of the handle that wrote it, and the number of the attempt: `7 6ba7b810-9dad-11d1-80b4-00c04fd430c8 9`.
 //!
 //! If the answer to a change is lost, the receipt says whether it was applied. If not, it is written again without a change: then its
-//! version is another one, and the change cannot be applied later.
+//! version is another one, and the change cannot be applied later. Retrying the change on the same version would be wrong: a
+//! `compare_and_set` would read the value of its own late write, and decline.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -11,7 +11,7 @@ use rpds::RedBlackTreeMapSync;
 use super::place::Place;
 use super::scope::Scope;
 
-/// The nodes of a cache; clones share them.
+/// The nodes of a cache; clones share them. Not a map of `imbl`: its licence, MPL-2.0, is not one that `deny.toml` allows.
 pub(super) type Nodes = RedBlackTreeMapSync<Place, Entry>;
 
 /// What a cache knows of a node.

@@ -15,7 +15,8 @@ use curator_client::{CuratorClient, RecipeSupport as _, ZPath};
 use dashmap::DashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How many contenders of one client stand in one queue at once.
+/// How many contenders of one client stand in one queue at once. A contender needs three pipelines until it is ready to own the
+/// lock; sixteen hide that.
 const IN_QUEUE: usize = 16;
 
 /// The lines of one client.

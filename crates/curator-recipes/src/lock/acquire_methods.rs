@@ -1,4 +1,6 @@
 //! The ways to acquire a lock, which all locks share.
+//!
+//! Methods, not a builder: `spawn` and `join_all` take futures, and the result with a timeout has another type.
 
 /// Defines the methods that acquire. The type has `client(&self) -> &CuratorClient` and
 /// `async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<$guard>>`.

@@ -97,7 +97,7 @@ impl Link {
     ///
     /// A server on which SASL is not set up answers it as if all were well, and lets the client in. So for a client that wants
     /// to be known, the write asks for a node that is for those whom the server knows; and for what is never true, so that
-    /// there is no node. To the answer that there is nobody whom it could be for, this is the error `InvalidAcl`.
+    /// there is no node (3.6 closes the connection on `whoAmI`). If the session is not authenticated, the answer is the error `InvalidAcl`.
     pub(crate) fn probe(&self) -> Answer<()> {
         if self.is_proved.load(Ordering::Acquire) {
             let unfired = Arc::clone(self.task.unfired());
