@@ -25,7 +25,7 @@ use crate::zk::task::{LinkEnd, SessionTask};
 /// given up, the next one gets twice the time.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-type Resumed = Result<Link, LinkEnd>;
+type Resumed = Result<(Link, ClockInstant), LinkEnd>;
 
 /// Watches over the connection of one session.
 pub(crate) struct Connection {
@@ -62,7 +62,8 @@ impl Stage {
 /// A change of the connection.
 pub(crate) enum Change {
     Broken,
-    Resumed(Link),
+    /// With a moment before its connect request was sent.
+    Resumed(Link, ClockInstant),
     /// The server has ended the session.
     Over(LinkEnd),
 }
@@ -137,9 +138,9 @@ impl Connection {
                 Change::Broken
             }
             Stage::Down(resuming) => match resuming.as_mut().await {
-                Ok(link) => {
+                Ok((link, connect_sent)) => {
                     self.stage = Stage::up(&link, Some(Deadline::after(self.answer_timeout)));
-                    Change::Resumed(link)
+                    Change::Resumed(link, connect_sent)
                 }
                 Err(end) => {
                     self.stage = Stage::Over(end);
@@ -183,7 +184,7 @@ async fn resume(
         let started = ClockInstant::now();
         let limit = share.saturating_mul(servers).min(options.connection_timeout);
         let failure = match caught(session.resume(&options, &timer, limit, &diagnosis, &granted)).await {
-            Ok(Ok(link)) => return Ok(link),
+            Ok(Ok(resumed)) => return Ok(resumed),
             Ok(Err(failure)) => {
                 if let Some(end) = SessionKey::end_of_session(&failure) {
                     tracing::debug!(
@@ -228,7 +229,7 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
             let link = match link.take() {
                 Some(link) => link,
                 None => match resume(Arc::clone(&options), timer.clone(), None, key.clone(), Arc::new(|_| {})).await {
-                    Ok(link) => link,
+                    Ok((link, _)) => link,
                     Err(_) => return,
                 },
             };

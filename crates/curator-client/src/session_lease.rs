@@ -27,6 +27,11 @@
 //! as well: a server that a session moves to asks the leader before it accepts the session, and the leader starts a new
 //! T.
 //!
+//! *What a new connection proves.* When a server has accepted the session over a connection that was requested at c, the
+//! leader has heard of it later than c. But that leader may be deposed, and so the lease counts from c - G: that leaves as
+//! much time for a deposed leader as the rule for probes does, see below. Without this, a session that resumes near the end
+//! of its lease loses it before a second probe can prove anything.
+//!
 //! It takes two probes. The last one alone says nothing about how recent the leader's knowledge is: with probes at 0,
 //! 0.28 T and 0.46 T and reports just after 0, at 0.24 T and at 0.48 T, the second report names no session, and if the
 //! follower is cut off just after it passed on the third probe, the session ends at T. A rule such as "sₖ + ¾ T, and at
@@ -126,10 +131,20 @@ impl SessionLease {
     ///
     /// It does no harm if this is called late, twice, or after the answers to later probes.
     pub(crate) fn probe_answered(&self, sent: ClockInstant) {
+        self.update(|arithmetic, now| arithmetic.probe_answered(sent, now));
+    }
+
+    /// Records that a server has accepted the session over a new connection; `connect_sent` is a moment before its connect
+    /// request was sent.
+    pub(crate) fn moved(&self, connect_sent: ClockInstant) {
+        self.update(|arithmetic, now| arithmetic.moved(connect_sent, now));
+    }
+
+    fn update(&self, update: impl FnOnce(&mut LeaseArithmetic, ClockInstant)) {
         let mut arithmetic = self.lock();
         let before = arithmetic.valid_until();
         // Read inside the lock, so that time moves forward for the arithmetic.
-        arithmetic.probe_answered(sent, ClockInstant::now());
+        update(&mut arithmetic, ClockInstant::now());
         let after = arithmetic.valid_until();
         // A reader that has seen the end in the meantime has made it final.
         if !self.replace(before, after) {
@@ -255,12 +270,24 @@ impl LeaseArithmetic {
         self.newest_sent = sent;
         let (gap, spacing) = (self.parts(REPORT_GAP), self.parts(MIN_SPACING));
         while let Some(probe) = self.unproven.front().filter(|probe| probe.answered + gap < sent) {
-            self.heard_since = probe.sent;
+            self.heard_since = self.heard_since.max(probe.sent);
             self.unproven.pop_front();
         }
         if self.unproven.back().is_none_or(|last| last.sent + spacing <= sent) {
             self.unproven.push_back(AnsweredProbe { sent, answered: now });
         }
+    }
+
+    /// Records that a connect of the session which was sent at `sent` was accepted at `now` or before. `now` never decreases.
+    fn moved(&mut self, sent: ClockInstant, now: ClockInstant) {
+        if now >= self.valid_until() || sent > now {
+            return;
+        }
+        let gap = u64::try_from(self.parts(REPORT_GAP).as_nanos()).unwrap_or(u64::MAX);
+        self.heard_since = self.heard_since.max(ClockInstant::from_nanos(sent.as_nanos().saturating_sub(gap)));
+        self.unproven.retain(|probe| probe.sent > self.heard_since);
+        // It counts as a probe, too.
+        self.probe_answered(sent, now);
     }
 
     fn revoke(&mut self) {

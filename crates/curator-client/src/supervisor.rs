@@ -160,7 +160,8 @@ impl Supervisor {
                             session.set_connected(false);
                             Doubt::ConnectionBroke
                         }
-                        Change::Resumed(link) => {
+                        Change::Resumed(link, connect_sent) => {
+                            session.lease().moved(connect_sent);
                             session.replace_link(link);
                             // The server may have granted less time than before.
                             if let Some(end) = session.end() {

@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, IsTerminal as _, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
-use std::process::{self, ExitStatus};
+use std::process::{self, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
@@ -63,6 +63,10 @@ impl Running {
         fcntl_setfd(&gate, FdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let mut command = Command::new(this_program().map_err(failed)?);
         command.arg("start").arg("--gate").arg(waits.as_raw_fd().to_string()).arg("--").args(words);
+        if io::stdin().is_terminal() {
+            // It would be stopped when it reads from there.
+            command.stdin(Stdio::null());
+        }
         command.arg0("zklock").process_group(0).envs(variables.iter().map(|(name, value)| (name, value)));
         let child = command.spawn().map_err(failed)?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);

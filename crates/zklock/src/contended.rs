@@ -37,8 +37,8 @@ pub(crate) struct Node {
 pub(crate) struct Seen {
     /// In hexadecimal, as the servers' logs show it.
     pub(crate) session: String,
-    /// In seconds since 1970, by the servers' clock.
-    pub(crate) since: u64,
+    /// When the node was created, so before a wait: in seconds since 1970, by the servers' clock.
+    pub(crate) created: u64,
     /// The fencing token of its hold. A waiter for a lease gets another one.
     pub(crate) token: i64,
     #[serde(skip)]
@@ -58,7 +58,7 @@ impl Node {
     fn new(path: String, entry: &Entry, data: &[u8], stat: Option<Stat>) -> Self {
         let stat = stat.map(|stat| Seen {
             session: format!("{:#x}", stat.ephemeral_owner),
-            since: u64::try_from(stat.ctime / 1000).unwrap_or(0),
+            created: u64::try_from(stat.ctime / 1000).unwrap_or(0),
             token: stat.czxid,
             version: stat.version,
         });
@@ -69,8 +69,8 @@ impl Node {
 impl Seen {
     /// How long it has been there.
     pub(crate) fn age(&self) -> Duration {
-        let since = SystemTime::UNIX_EPOCH + Duration::from_secs(self.since);
-        Duration::from_secs(SystemTime::now().duration_since(since).map_or(0, |age| age.as_secs()))
+        let created = SystemTime::UNIX_EPOCH + Duration::from_secs(self.created);
+        Duration::from_secs(SystemTime::now().duration_since(created).map_or(0, |age| age.as_secs()))
     }
 }
 
@@ -81,16 +81,14 @@ pub(crate) async fn read(client: &CuratorClient, path: &str) -> Result<Vec<Conte
 
 /// The locks at `path`, which has these children.
 pub(crate) async fn among(client: &CuratorClient, path: &str, children: &[String]) -> Result<Vec<Contended>, Failure> {
-    if is_semaphore(children) {
-        return Ok(vec![semaphore(client, path).await?]);
-    }
     let mut locks = Vec::new();
-    for (kind, entries) in queues(children) {
-        let contenders = nodes(client, path, &entries).await?;
-        if !contenders.is_empty() {
-            locks.push(Contended { path: path.to_owned(), kind, contenders });
-        }
+    if is_semaphore(children) {
+        locks.push(semaphore(client, path).await?);
     }
+    for (kind, entries) in queues(children) {
+        locks.push(Contended { path: path.to_owned(), kind, contenders: nodes(client, path, &entries).await? });
+    }
+    locks.retain(|lock| !lock.contenders.is_empty());
     Ok(locks)
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn printable(text: &str) -> String {
         c.is_control()
             || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    text.trim().chars().map(|c| if is_acted_on(c) { '\u{fffd}' } else { c }).take(200).collect()
+    text.trim().chars().map(|c| if is_acted_on(c) { '\u{fffd}' } else { c }).take(60).collect()
 }
 
 impl std::fmt::Display for Contender {

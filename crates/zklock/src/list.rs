@@ -1,5 +1,8 @@
 //! `zklock ls` and `zklock tree`: who holds a lock, and who waits for it.
 
+use std::convert::Infallible;
+use std::time::Duration;
+
 use curator_recipes::client::{CuratorClient, Error as ClientError, Watch};
 use futures_util::future::select_all;
 use serde::Serialize;
@@ -8,31 +11,63 @@ use crate::arguments::{List, Tree};
 use crate::clock::text;
 use crate::contended::{Contended, Node, among, read};
 use crate::contender::{Contender, printable};
-use crate::failure::Failure;
-use crate::print::print;
+use crate::failure::{Code, Failure};
+use crate::print::{print, tell};
 use crate::queue::{Kind, LEASES, LOCKS};
+
+/// How long `--watch` waits after a failure.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Prints the contenders of the locks at a path, with `--watch` after each change.
 pub(crate) async fn list(list: &List) -> Result<u8, Failure> {
     let client = list.connection.connect(&Contender::this(None)).await?;
-    let mut code;
-    loop {
-        let changed = if list.watch { Some(watches(&client, &list.path).await?) } else { None };
-        let found = read(&client, &list.path).await?;
-        code = u8::from(found.is_empty());
-        print(&match found.as_slice() {
-            found if list.json => json(found)?,
-            [] => format!("{}: no contenders\n", list.path),
-            found => found.iter().map(table).collect::<Vec<_>>().join("\n"),
-        })?;
-        let Some(changed) = changed else { break };
-        select_all(changed).await;
-        if !list.json {
-            print("\n")?;
-        }
+    if list.watch {
+        watch(&client, list).await?;
     }
+    let (code, text) = listed(&client, list).await?;
+    print(&text)?;
     let _ = client.close().await;
     Ok(code)
+}
+
+/// Prints each state until it cannot print any more, through outages of any length.
+async fn watch(client: &CuratorClient, list: &List) -> Result<Infallible, Failure> {
+    let mut printed = String::new();
+    loop {
+        let state = async {
+            let changed = watches(client, &list.path).await?;
+            Ok::<_, Failure>((listed(client, list).await?.1, changed))
+        };
+        match state.await {
+            Ok((text, changed)) => {
+                if text != printed {
+                    print(if list.json || printed.is_empty() { "" } else { "\n" })?;
+                    print(&text)?;
+                    printed = text;
+                }
+                select_all(changed).await;
+            }
+            Err(failure) if failure.code == Code::NoConnection => {
+                tell(&failure);
+                tokio::time::sleep(AGAIN).await;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// What there is at the path now, and the exit code.
+async fn listed(client: &CuratorClient, list: &List) -> Result<(u8, String), Failure> {
+    let found = read(client, &list.path).await?;
+    let text = match found.as_slice() {
+        found if list.json => json(found)?,
+        [] => format!("{}: no contenders\n", list.path),
+        found => {
+            let mixed = if found.len() > 1 { "\nThese kinds do not exclude each other.\n" } else { "" };
+            found.iter().map(table).collect::<Vec<_>>().join("\n") + mixed
+        }
+    };
+    Ok((u8::from(found.is_empty()), text))
 }
 
 /// Watches on the directories of a lock.
@@ -73,6 +108,9 @@ pub(crate) async fn tree(tree: &Tree) -> Result<u8, Failure> {
         names.sort_unstable_by(|a, b| b.cmp(a));
         below.extend(names.iter().map(|name| format!("{}/{name}", path.trim_end_matches('/'))));
     }
+    if code == 1 && !tree.json {
+        print(&format!("{}: no locks\n", tree.root))?;
+    }
     let _ = client.close().await;
     Ok(code)
 }
@@ -91,7 +129,7 @@ fn line(lock: &Contended) -> String {
 
 /// A table with a head, whose columns are as wide as they need to be.
 fn table(lock: &Contended) -> String {
-    let head = ["STATE", "HOST", "PID", "LABEL", "SINCE", "SESSION", "TOKEN", "NODE"].map(str::to_owned);
+    let head = ["STATE", "HOST", "PID", "LABEL", "AGE", "SESSION", "TOKEN"].map(str::to_owned);
     let rows: Vec<_> = lock.contenders.iter().map(|node| row(lock, node)).collect();
     let mut widths = head.each_ref().map(|cell| cell.chars().count());
     for row in &rows {
@@ -108,7 +146,7 @@ fn table(lock: &Contended) -> String {
     text
 }
 
-fn row(lock: &Contended, node: &Node) -> [String; 8] {
+fn row(lock: &Contended, node: &Node) -> [String; 7] {
     let state = match (lock.kind, node.holds, node.reads) {
         (_, true, true) => "reads",
         (Kind::ReadWriteLock, true, false) => "writes",
@@ -128,6 +166,5 @@ fn row(lock: &Contended, node: &Node) -> [String; 8] {
         or_dash(seen.map(|seen| text(seen.age()))),
         or_dash(seen.map(|seen| seen.session.clone())),
         or_dash(seen.map(|seen| seen.token.to_string())),
-        node.path.rsplit('/').next().unwrap_or_default().to_owned(),
     ]
 }

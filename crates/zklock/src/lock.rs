@@ -73,6 +73,17 @@ impl Lock {
     }
 }
 
+impl Lock {
+    /// The failure of a wait that was too short: it names the holders, as far as they can be read.
+    pub(crate) async fn not_acquired(&self, paths: &[String]) -> Failure {
+        let participants = self.participants().await.unwrap_or_default();
+        let holders = participants.iter().filter(|participant| participant.owns);
+        let holders: Vec<_> = holders.map(|holder| Contender::from_data(&holder.data).to_string()).collect();
+        let by = if holders.is_empty() { "another client".to_owned() } else { holders.join(", ") };
+        Failure::new(Code::NotAcquired, format!("{} was not acquired: it was held by {by}", paths.join(", ")))
+    }
+}
+
 impl Held {
     /// Waits until this process leads, through outages of any length.
     pub(crate) async fn lead(client: &CuratorClient, path: &str, this: &Contender) -> Result<(Self, Session), Failure> {
@@ -139,9 +150,4 @@ impl Held {
         }
         Ok(())
     }
-}
-
-/// The failure of a wait that was too short.
-pub(crate) fn not_acquired(paths: &[String]) -> Failure {
-    Failure::new(Code::NotAcquired, format!("{}: another client has it; see `zklock ls`", paths.join(", ")))
 }

@@ -15,7 +15,9 @@ mod queue;
 mod remove;
 mod run;
 mod settings;
+mod signals;
 mod stopping;
+mod under;
 mod waiting;
 
 use std::process::ExitCode;
@@ -52,7 +54,7 @@ fn act(action: &Action) -> Result<u8, Failure> {
             // A signal for all processes of a service leaves the command its time: it does not end the guardian.
             let runtime = runtime()?;
             let _entered = runtime.enter();
-            let _received = run::Signals::new()?;
+            let _received = signals::Signals::new()?;
             orders.guard()
         }
         Action::Start(start) => Err(start.start()),

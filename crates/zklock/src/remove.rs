@@ -74,14 +74,14 @@ fn is_confirmed(path: &str, node: &Node, stat: &Seen) -> Result<bool, Failure> {
     }
     let age = text(stat.age());
     let question = format!(
-        "{} has held {path} for {age} (session {}).\n\
+        "{} holds {path}; its node is {age} old (session {}).\n\
          It is not stopped: it may go on with its work until it notices, while the next holder begins.\n\
          What it writes then is refused only by stores that check tokens. `zklock revoke` asks it first.\n\
-         Break the lock? Type yes: ",
+         Break the lock? [y/N] ",
         node.contender, stat.session
     );
     io::stderr().write_all(question.as_bytes()).map_err(failed)?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(failed)?;
-    Ok(answer.trim() == "yes")
+    Ok(matches!(answer.trim(), "y" | "yes"))
 }

@@ -16,7 +16,7 @@ pub(crate) struct Connection {
     /// The servers: host:port,host:port/chroot
     #[arg(long, global = true, value_name = "SERVERS", env = "ZOOKEEPER_CONNECT")]
     connect: Option<String>,
-    /// A TOML file with connect, namespace, session-timeout, connect-timeout, and the tables digest and sasl (user, password) and tls
+    /// A TOML file with connect, namespace, session-timeout and connect-timeout, and the tables digest or sasl (user, password) and tls
     /// (ca, certificate, key)
     #[arg(long, global = true, value_name = "FILE", env = "ZKLOCK_CONFIG")]
     config: Option<PathBuf>,
@@ -26,7 +26,7 @@ pub(crate) struct Connection {
     /// The session timeout to ask for; the servers may grant another one [default: 40s]
     #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
     session_timeout: Option<Duration>,
-    /// How long to go on without a connection, but for --leader, which never gives up [default: 15s]
+    /// How long to try to connect, at the beginning and after an outage; --leader never gives up [default: 15s]
     #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
     connect_timeout: Option<Duration>,
 }

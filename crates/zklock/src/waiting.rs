@@ -1,54 +1,76 @@
-//! Tells on a terminal for whom zklock waits.
+//! Shows on a terminal who holds the lock that zklock waits for, its place in the queue, and how long it has waited.
 
 use std::convert::Infallible;
-use std::time::{Duration, SystemTime};
+use std::io::{self, Write as _};
+use std::time::{Duration, Instant};
 
 use curator_recipes::Participant;
+use rustix::termios::tcgetwinsize;
 
 use crate::clock::text;
 use crate::contender::Contender;
 use crate::lock::Lock;
-use crate::print::tell;
 
 /// Long enough for a lock that is free.
 const FIRST: Duration = Duration::from_millis(500);
-const EVERY: Duration = Duration::from_secs(2);
+const EVERY: Duration = Duration::from_secs(1);
 
-/// Prints a line whenever it changes who holds the lock, or how many are before this process.
+/// Keeps one line of the terminal up to date.
 pub(crate) async fn show(lock: &Lock, paths: &[String]) -> Infallible {
-    let this = Contender::this(None);
-    let mut told = None;
+    let (this, begun, mut line) = (Contender::this(None), Instant::now(), Line::default());
     tokio::time::sleep(FIRST).await;
     loop {
         // An error is reported by the wait itself.
         if let Ok(participants) = lock.participants().await {
-            let (holders, before) = summary(&participants, &this);
-            if told.as_ref() != Some(&(holders.clone(), before)) {
-                let since =
-                    participants.iter().filter(|participant| participant.owns).map(|holder| holder.created).min();
-                let since = since.and_then(|since| SystemTime::now().duration_since(since).ok());
-                let since = since
-                    .map_or(String::new(), |since| format!(", for {}", text(Duration::from_secs(since.as_secs()))));
-                tell(format_args!(
-                    "waits for {}: held by {holders}{since}; {before} before this one",
-                    paths.join(", ")
-                ));
-                told = Some((holders, before));
-            }
+            let waited = text(Duration::from_secs(begun.elapsed().as_secs()));
+            line.show(&format!(
+                "zklock: waiting for {}, {}; {waited}",
+                paths.join(", "),
+                summary(&participants, &this)
+            ));
         }
         tokio::time::sleep(EVERY).await;
     }
 }
 
 /// The holders, and how many wait before this process.
-fn summary(participants: &[Participant], this: &Contender) -> (String, usize) {
+fn summary(participants: &[Participant], this: &Contender) -> String {
     let is_this = |participant: &Participant| {
         let contender = Contender::from_data(&participant.data);
         (&contender.host, contender.pid) == (&this.host, this.pid)
     };
     let before =
-        participants.iter().take_while(|participant| !is_this(participant)).filter(|waiter| !waiter.owns).count();
-    let holders = participants.iter().filter(|participant| participant.owns);
+        participants.iter().take_while(|participant| !is_this(participant)).filter(|other| !other.owns).count();
+    // Of several locks, it may have some already.
+    let holders = participants.iter().filter(|participant| participant.owns && !is_this(participant));
     let holders: Vec<_> = holders.map(|holder| Contender::from_data(&holder.data).to_string()).collect();
-    (holders.join(", "), before)
+    let place = match before {
+        0 => "next in line".to_owned(),
+        1 => "1 waits before it".to_owned(),
+        more => format!("{more} wait before it"),
+    };
+    format!("held by {}; {place}", holders.join(", "))
+}
+
+/// A line that is overwritten, and ended when it is dropped.
+#[derive(Default)]
+struct Line {
+    length: usize,
+}
+
+impl Line {
+    fn show(&mut self, line: &str) {
+        let width = tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col));
+        let line: String = line.chars().take(width.saturating_sub(1)).collect();
+        let _ = write!(io::stderr(), "\r{line:<length$}", length = self.length);
+        self.length = line.chars().count();
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if self.length > 0 {
+            let _ = writeln!(io::stderr());
+        }
+    }
 }

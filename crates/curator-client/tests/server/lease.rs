@@ -40,6 +40,34 @@ async fn cut_off(direction: Direction, observer: &CuratorClient, round: u32) {
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver), "{direction:?}");
 }
 
+/// Two probes prove that a session lives, and there would be no time for the second one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_resumes_near_the_end_of_its_lease_keeps_it_and_is_gone_only_after_it() {
+    let observer = direct().await;
+    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(SHORT)).await;
+    let session = client.session().await.unwrap();
+    let node = ephemeral(&client).await;
+    let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
+    proxy.black_hole(Direction::Both);
+    let rest = session.timeout() / 8;
+    soon(async {
+        while session.lease().remaining() > rest {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    proxy.heal();
+    proxy.cut();
+    soon(session.connected()).await.unwrap();
+    assert!(session.lease().remaining() > session.timeout() / 4, "{session:?}");
+    proxy.black_hole(Direction::Both);
+    let (promised, gone_at) = tokio::join!(watch_over(session.lease()), async {
+        assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted);
+        ClockInstant::now()
+    });
+    assert!(promised < gone_at);
+}
+
 #[tokio::test]
 async fn a_lease_goes_by_the_timeout_that_the_server_grants() {
     let before = ClockInstant::now();

@@ -45,7 +45,7 @@ pub(crate) fn findings(seen: &Seen) -> Vec<String> {
     match seen.servers.len() {
         1 => {}
         count if count % 2 == 0 => findings.push(format!(
-            "{count} servers survive the loss of as many as {} would: use an odd number, if the connect string names all of them",
+            "{count} servers survive no more failures than {} do: use an odd number, if the connect string names all of them",
             count - 1
         )),
         _ => {}
@@ -191,7 +191,7 @@ mod tests {
         let mut other = healthy();
         other.version = Some("3.8.0".to_owned());
         assert!(one(&seen(vec![healthy(), healthy(), other])).contains("runs 3.8.0: finish the upgrade"));
-        assert!(one(&seen(vec![healthy(), healthy()])).contains("2 servers survive the loss of as many as 1 would"));
+        assert!(one(&seen(vec![healthy(), healthy()])).contains("2 servers survive no more failures than 1 do"));
         let mut broken = seen(vec![healthy(), healthy(), healthy()]);
         broken.servers[1].looked = Err("connection refused".to_owned());
         assert!(one(&broken).starts_with("zk1:2181 cannot be used (connection refused)"));

@@ -63,18 +63,23 @@ pub(crate) async fn look_at_a_node(
 }
 
 async fn created(client: &CuratorClient, root: &str) -> Result<i64, String> {
-    let path = format!("{}/zklock-doctor-", root.trim_end_matches('/'));
+    let mut root = root.trim_end_matches('/');
+    // Locks create what is missing.
+    while !root.is_empty() && matches!(client.check_exists(root).await, Ok(None)) {
+        root = root.rsplit_once('/').map_or("", |(parent, _)| parent);
+    }
+    let path = format!("{root}/zklock-doctor-");
     let text = |error: ClientError| error.to_string();
     let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let created = client.create().with_mode(CreateMode::EphemeralSequential).for_path(&path, "").await;
     let node = created.map_err(|error| match error {
         ClientError::NoAuth { .. } => format!("{error}; give this client CREATE, or name another --root"),
-        ClientError::NoNode { .. } => format!("{error}; create it, or name another --root"),
+        ClientError::NoNode { .. } => format!("{error}; the chroot of the connect string is missing: create it"),
         error => text(error),
     })?;
     let node = client.unresolve(&node).map_err(text)?;
     let found = client.check_exists(&node).await.map_err(text)?;
-    let listed = client.get_children(root).await;
+    let listed = client.get_children(if root.is_empty() { "/" } else { root }).await;
     client.delete().for_path(&node).await.map_err(|error| match error {
         ClientError::NoAuth { .. } => {
             format!("{error}; without DELETE, a lock is held until its session ends: give this client DELETE")

@@ -45,7 +45,7 @@ async fn a_command_that_ends_is_run_again_after_a_pause() {
     let mut child = zklock(&server.connect_string(), &options, Some(&script)).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     for pause in ["1s", "2s"] {
-        let pauses = format!("zklock: takes part again in {pause}");
+        let pauses = format!("zklock: joining the election again in {pause}");
         while soon(lines.next_line()).await.unwrap().unwrap() != pauses {}
     }
     signal(&child, Signal::INT);

@@ -90,7 +90,7 @@ async fn a_holder_that_is_asked_for_its_lock_stops_and_gives_it_back() {
     assert_eq!(next(&lock, processes).await, Some(0));
     let printed = finished(child).await;
     assert_eq!(printed.code, Some(122), "{printed:?}");
-    assert!(printed.error.contains("was asked for by another client"), "{printed:?}");
+    assert!(printed.error.contains("another client has asked for"), "{printed:?}");
 }
 
 #[tokio::test]

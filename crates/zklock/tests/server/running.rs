@@ -4,7 +4,7 @@ use curator_recipes::client::CuratorClient;
 use curator_test::{TestingServer, soon, until};
 use rustix::process::Signal;
 
-use crate::support::{Notes, client, finished, path, printed, runs, signal, state, words, zklock};
+use crate::support::{Notes, client, finished, host, path, printed, runs, signal, state, words, zklock};
 
 /// How many contenders the lock has.
 async fn contenders(client: &CuratorClient, lock: &str) -> usize {
@@ -81,7 +81,8 @@ async fn one_runs_and_the_others_wait_or_do_not() {
     for option in ["--no-wait", "--wait 100ms"] {
         let said = printed(&format!("run --lock {lock} {option}"), Some("exit 3")).await;
         assert_eq!(said.code, Some(121), "{said:?}");
-        assert!(said.error.contains("another client has it"), "{said:?}");
+        let holder = format!("was not acquired: it was held by {} pid {} (first)", host(), first.id().unwrap());
+        assert!(said.error.contains(&holder), "{said:?}");
         let quiet = printed(&format!("run --lock {lock} {option} --quiet"), Some("exit 3")).await;
         assert_eq!((quiet.code, quiet.error.as_str()), (Some(121), ""));
     }
@@ -93,6 +94,21 @@ async fn one_runs_and_the_others_wait_or_do_not() {
     assert_eq!(finished(waits).await.code, Some(3));
     // `read` at the end of its input.
     assert_eq!(finished(first).await.code, Some(1));
+}
+
+#[tokio::test]
+async fn a_lock_is_held_for_at_least_the_time_that_is_asked_for() {
+    let (lock, server) = (path("at-least"), TestingServer::shared().await);
+    let run = |options: &str| zklock(&server.connect_string(), &format!("run --lock {lock} {options}"), Some("exit 4"));
+    let first = run("--at-least 1h").spawn().unwrap();
+    let client = client().await;
+    until(async || contenders(&client, &lock).await == 1).await;
+    assert_eq!(finished(run("--wait 300ms").spawn().unwrap()).await.code, Some(121));
+    signal(&first, Signal::TERM);
+    let printed = finished(first).await;
+    // Of the command, which has ended before.
+    assert!([Some(4), Some(143)].contains(&printed.code), "{printed:?}");
+    assert_eq!(finished(run("--at-least 1ms").spawn().unwrap()).await.code, Some(4));
 }
 
 #[tokio::test]

@@ -23,7 +23,9 @@ pub(crate) fn words(line: &str) -> Vec<String> {
 
 /// `zklock` with the words of `options`, and a command for the shell, if there is one.
 pub(crate) fn zklock(connect: &str, options: &str, script: Option<&str>) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zklock"));
+    // Tests that run in the background of a shell ignore INT, and with `nohup` HUP.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_zklock")]);
     command.args(words(options)).env("ZOOKEEPER_CONNECT", connect).env_remove("ZKLOCK_CONFIG");
     if let Some(script) = script {
         command.args(["--", "sh", "-c", script]);
@@ -105,3 +107,8 @@ pub(crate) fn signal(child: &Child, signal: Signal) {
 
 /// Longer than sessions and grace periods.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The name of this machine, as nodes show it.
+pub(crate) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

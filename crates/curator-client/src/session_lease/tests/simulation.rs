@@ -30,6 +30,8 @@ struct Succession {
 struct Connection {
     /// To the leader itself; otherwise to a different follower each time.
     to_leader: bool,
+    /// After a succession, to the old leader or one of its followers, as long as those answer.
+    to_deposed: bool,
     /// The time from the end of the last connection until the client sends its connect.
     pause: u64,
     /// The time from then until the leader hears of it, and from then until the client is connected.
@@ -56,11 +58,14 @@ enum Arrival {
     Heard,
     /// A probe; the client gets its answer at `answered`, unless the session is over.
     Probe { sent: u64, answered: u64 },
+    /// The connect of a session that moves; the client is connected at `answered`, unless the session is over.
+    Moved { sent: u64, answered: u64 },
 }
 
-/// An answered probe, as the client and as an outside observer see it.
+/// An answered probe or connect, as the client and as an outside observer see it.
 #[derive(Debug, Clone, Copy)]
 struct Answer {
+    is_move: bool,
     sent: u64,
     read: u64,
     /// When the session ends if everything is cut off just after the leader has answered.
@@ -72,6 +77,7 @@ struct Answer {
 trait Rule {
     fn valid_until(&self) -> u64;
     fn probe_answered(&mut self, sent: u64, now: u64);
+    fn moved(&mut self, sent: u64, now: u64);
 }
 
 impl Rule for LeaseArithmetic {
@@ -81,6 +87,29 @@ impl Rule for LeaseArithmetic {
 
     fn probe_answered(&mut self, sent: u64, now: u64) {
         self.probe_answered(at(sent), at(now));
+    }
+
+    fn moved(&mut self, sent: u64, now: u64) {
+        self.moved(at(sent), at(now));
+    }
+}
+
+/// Counts from the connect of a session that moves, as if no leader were ever deposed.
+struct FromConnect(LeaseArithmetic);
+
+impl Rule for FromConnect {
+    fn valid_until(&self) -> u64 {
+        self.0.valid_until().as_nanos()
+    }
+
+    fn probe_answered(&mut self, sent: u64, now: u64) {
+        self.0.probe_answered(at(sent), at(now));
+    }
+
+    fn moved(&mut self, sent: u64, now: u64) {
+        if now < self.valid_until() {
+            self.0.heard_since = self.0.heard_since.max(at(sent));
+        }
     }
 }
 
@@ -108,6 +137,8 @@ impl Rule for Newest {
             self.sent = sent;
         }
     }
+
+    fn moved(&mut self, _sent: u64, _now: u64) {}
 }
 
 /// Plays a scenario, and fails if the lease was ever longer than the session.
@@ -116,15 +147,19 @@ fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(),
     let mut arrivals = Vec::new();
     let mut rule = rule(now + scenario.connections[0].pause);
     let created = now + scenario.connections[0].pause + scenario.connections[0].connecting.0;
-    for connection in &scenario.connections {
-        now = connection.play(now, &mut arrivals);
+    for (number, connection) in scenario.connections.iter().enumerate() {
+        now = connection.play(number > 0, now, &mut arrivals);
     }
-    arrivals.sort_by_key(|(time, _, _)| *time);
+    arrivals.sort_by_key(|(time, _, _, _)| *time);
 
     prop_assert!(rule.valid_until() <= created + T);
     let mut expires = 0;
     for answer in answers(scenario, created, &arrivals) {
-        rule.probe_answered(answer.sent, answer.read);
+        if answer.is_move {
+            rule.moved(answer.sent, answer.read);
+        } else {
+            rule.probe_answered(answer.sent, answer.read);
+        }
         // The client may have read the answers in another order.
         expires = answer.expires.max(expires);
         prop_assert!(rule.valid_until() <= expires, "{} > {expires} after {answer:?}", rule.valid_until());
@@ -133,11 +168,15 @@ fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(),
 }
 
 impl Connection {
-    /// Adds what reaches the leader, each with the time at which its sender connected to the leader. Returns the time at
-    /// which the client leaves the connection.
-    fn play(&self, begin: u64, arrivals: &mut Vec<(u64, u64, Arrival)>) -> u64 {
+    /// Adds what reaches the leader, each with the time at which its sender connected to the leader, and whether that may be a
+    /// deposed one. Returns the time at which the client leaves the connection.
+    fn play(&self, is_move: bool, begin: u64, arrivals: &mut Vec<(u64, u64, bool, Arrival)>) -> u64 {
         let heard = begin + self.pause + self.connecting.0;
-        arrivals.push((heard, heard, Arrival::Heard));
+        let mut arrives = |time, arrival| arrivals.push((time, heard, self.to_deposed, arrival));
+        arrives(heard, Arrival::Heard);
+        if is_move {
+            arrives(heard, Arrival::Moved { sent: begin + self.pause, answered: heard + self.connecting.1 });
+        }
         // Every channel is a queue: nothing is overtaken.
         let (mut sent, mut received) = (heard + self.connecting.1, heard);
         let mut passed_on = Vec::new();
@@ -169,18 +208,18 @@ impl Connection {
         for (time, probe, delay) in queue {
             let Some((sent, probe)) = probe else {
                 arrived = arrived.max(time + delay);
-                arrivals.push((arrived, heard, Arrival::Heard));
+                arrives(arrived, Arrival::Heard);
                 continue;
             };
             if self.to_leader {
                 arrived = time;
-                arrivals.push((arrived, heard, Arrival::Heard));
+                arrives(arrived, Arrival::Heard);
             } else {
                 arrived = arrived.max(time + probe.delays[1]);
             }
             answered = answered.max(arrived + probe.delays[2]);
             if answered <= left {
-                arrivals.push((arrived, heard, Arrival::Probe { sent, answered }));
+                arrives(arrived, Arrival::Probe { sent, answered });
             }
         }
         left
@@ -188,13 +227,13 @@ impl Connection {
 }
 
 /// The answers that the client gets, in the order in which it reads them.
-fn answers(scenario: &Scenario, created: u64, arrivals: &[(u64, u64, Arrival)]) -> Vec<Answer> {
+fn answers(scenario: &Scenario, created: u64, arrivals: &[(u64, u64, bool, Arrival)]) -> Vec<Answer> {
     let mut answers = Vec::new();
     let mut reading = scenario.reading.iter().cycle();
     let mut expires = created + T;
     let mut succession = scenario.succession.clone();
     let mut deposed = None;
-    for (time, connected, arrival) in arrivals {
+    for (time, connected, to_deposed, arrival) in arrivals {
         if let Some(successor) = succession.take_if(|successor| successor.at <= *time) {
             if expires <= successor.at {
                 break;
@@ -206,16 +245,17 @@ fn answers(scenario: &Scenario, created: u64, arrivals: &[(u64, u64, Arrival)]) 
         if expires <= *time {
             break;
         }
-        let of_the_old_leader = deposed.as_ref().filter(|successor| *connected < successor.at);
+        let until = |successor: &Succession| successor.at + if *to_deposed { successor.overlap } else { 0 };
+        let of_the_old_leader = deposed.as_ref().filter(|successor| *connected < until(successor));
         if of_the_old_leader.is_some_and(|successor| *time >= successor.at + successor.overlap) {
             continue;
         }
         match *arrival {
             Arrival::Heard if of_the_old_leader.is_none() => expires = time + T,
             Arrival::Heard => {}
-            Arrival::Probe { sent, answered } => {
+            Arrival::Probe { sent, answered } | Arrival::Moved { sent, answered } => {
                 let read = answered + reading.next().unwrap_or(&0);
-                answers.push(Answer { sent, read, expires });
+                answers.push(Answer { is_move: matches!(arrival, Arrival::Moved { .. }), sent, read, expires });
             }
         }
     }
@@ -235,15 +275,16 @@ fn probe() -> impl Strategy<Value = Probe> {
 
 fn connection(gap: u64) -> impl Strategy<Value = Connection> {
     (
-        prop::bool::weighted(0.2),
+        (prop::bool::weighted(0.2), any::<bool>()),
         delay(T / 2),
         (delay(T / 4), delay(T / 4)),
         0..gap,
         vec((prop_oneof![Just(gap - 1), gap / 2..gap, gap / 16..gap], delay(T / 2)), 1..6),
         vec(probe(), 0..12),
     )
-        .prop_map(|(to_leader, pause, connecting, last_report, reports, probes)| Connection {
+        .prop_map(|((to_leader, to_deposed), pause, connecting, last_report, reports, probes)| Connection {
             to_leader,
+            to_deposed,
             pause,
             connecting,
             last_report,
@@ -308,4 +349,9 @@ fn weaker_rules_are_refuted() {
 fn the_assumptions_are_needed() {
     assert!(is_refuted(ours, 2 * GAP, 0), "reports that are farther apart");
     assert!(is_refuted(ours, GAP, T), "a deposed leader that goes on answering");
+    let from_connect = |connect| Box::new(FromConnect(lease(connect))) as Box<dyn Rule>;
+    assert!(
+        !is_refuted(from_connect, GAP, 0) && is_refuted(from_connect, GAP, T / 8 * 3),
+        "a move to a deposed leader"
+    );
 }

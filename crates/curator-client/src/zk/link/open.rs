@@ -150,7 +150,7 @@ impl SessionKey {
     /// Opens another connection for the session, whose last one has ended: one pass over the servers, no longer than
     /// `limit`.
     ///
-    /// The server negotiates the session's timeout again: `granted` is called with it as soon as it is known, on the thread
+    /// Returns it with a moment before its connect request was sent. The server negotiates the session's timeout again: `granted` is called with it as soon as it is known, on the thread
     /// that has read it. Nothing may be awaited between the end of this and the use of the result: dropping the result closes
     /// the session.
     pub(crate) async fn resume(
@@ -160,7 +160,7 @@ impl SessionKey {
         limit: Duration,
         diagnosis: &Diagnosis<'_>,
         granted: &Granted,
-    ) -> Result<Link, ConnectFailure> {
+    ) -> Result<(Link, ClockInstant), ConnectFailure> {
         let connector = |server: &HostPort| {
             let connector = connector(options, server)?.with_session_timeout(self.timeout);
             Ok(connector.with_session(self.session.clone()))
@@ -168,7 +168,7 @@ impl SessionKey {
         let share = share(options, limit);
         let granted = Arc::clone(granted);
         let pass = Pass { diagnosis, options, share, timer, connector: &connector, granted, is_behind: true };
-        pass.run().await.map(|(link, _)| link)
+        pass.run().await
     }
 
     /// What a failed [`resume`](Self::resume) says about the session, if anything.
