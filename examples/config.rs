@@ -1,5 +1,5 @@
-//! A service whose settings change while it runs: a new value, one that is refused, a deletion, and an outage. Fails if the service
-//! ever works with settings that are no good, or misses one that is.
+//! A service whose settings change while it runs: a new value, a rejected one, a deletion, and an outage. Fails if the
+//! service ever uses invalid settings, or misses valid ones.
 //!
 //! ```console
 //! cargo run --example config
@@ -16,24 +16,24 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 const PATH: &str = "/curator-examples/config";
-/// For anything that must happen.
+/// The limit of each wait.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What can be changed while the service runs.
+/// The settings that can change while the service runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Settings {
     workers: usize,
     greeting: String,
 }
 
-/// What the service works with while there is no node.
+/// The settings while there is no node.
 impl Default for Settings {
     fn default() -> Self {
         Self { workers: 1, greeting: "hello".to_owned() }
     }
 }
 
-/// Lines such as `workers = 4`. A setting that is not named has its default. With `serde_json`, all of this would be
+/// Lines such as `workers = 4`. A missing setting has its default. With `serde_json`, all of this would be
 /// `#[derive(Deserialize)]` and `serde_json::from_slice(data)`.
 impl FromStr for Settings {
     type Err = String;
@@ -48,7 +48,7 @@ impl FromStr for Settings {
                 (unknown, _) => return Err(format!("there is no setting {unknown}")),
             }
         }
-        // What would do harm is refused here, once, and not where it is used.
+        // Harmful values are rejected here once, and not wherever they are used.
         if settings.workers == 0 { Err("workers: expected at least 1".to_owned()) } else { Ok(settings) }
     }
 }
@@ -57,7 +57,7 @@ impl FromStr for Settings {
 async fn main() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     let operator = builder(ensemble.connect_string()).connect().await?;
-    // Only the service goes through the network that will fail.
+    // Only the service uses the network that will fail.
     let (network, connect_string) = ensemble.proxy()?;
     let client = builder(connect_string).connect().await?;
     write(&operator, "workers = 2\ngreeting = good morning").await?;
@@ -121,7 +121,8 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The service: it has as many workers as the settings say, until they change no more. Returns the numbers that it had.
+/// The service: it runs as many workers as the settings demand, until the channel closes. Returns the numbers of
+/// workers that it ran.
 async fn serve(mut settings: watch::Receiver<Arc<Settings>>, applied: watch::Sender<Arc<Settings>>) -> Vec<usize> {
     let (mut seen, mut workers) = (Vec::new(), JoinSet::new());
     loop {
@@ -131,7 +132,7 @@ async fn serve(mut settings: watch::Receiver<Arc<Settings>>, applied: watch::Sen
         if seen.last() != Some(&now.workers) {
             seen.push(now.workers);
         }
-        // Each worker has the settings with which it began; those of before are dropped.
+        // Each worker keeps the settings with which it began; the previous workers are dropped.
         workers.abort_all();
         for _ in 0..now.workers {
             workers.spawn(work(Arc::clone(&now)));
@@ -144,7 +145,7 @@ async fn serve(mut settings: watch::Receiver<Arc<Settings>>, applied: watch::Sen
 }
 
 async fn work(settings: Arc<Settings>) {
-    // A real one would wait for its next job, and use the settings for it.
+    // A real worker would wait for its next job, and use the settings for it.
     drop(settings);
     std::future::pending::<()>().await;
 }
@@ -164,23 +165,23 @@ async fn report(mut status: watch::Receiver<ConfigStatus>, reported: watch::Send
     }
 }
 
-/// The operator's command, as `create` or `set` of ZooKeeper's shell.
+/// Writes the settings, as an operator does with `create` or `set` of ZooKeeper's shell.
 async fn write(operator: &CuratorClient, settings: &str) -> Result<(), Failure> {
     operator.create().creating_parent_containers().or_set_data().for_path(PATH, settings).await?;
     Ok(())
 }
 
-/// What the example waits for and checks.
+/// The state that the example waits for and checks.
 struct Stage {
     config: Config<Settings>,
-    /// What the service works with.
+    /// The settings that the service uses.
     applied: watch::Receiver<Arc<Settings>>,
-    /// What was reported.
+    /// The last reported status.
     status: watch::Receiver<ConfigStatus>,
 }
 
 impl Stage {
-    /// Waits until the service works with these settings and the status is such.
+    /// Waits until the service uses these settings, and the status satisfies the condition.
     async fn until(&mut self, expected: &str, is_it: impl Fn(&ConfigStatus) -> bool) -> Result<(), Failure> {
         let expected: Settings = expected.parse()?;
         let both = async {

@@ -1,5 +1,6 @@
-//! Workers count orders, give them ids, and lose answers: with a receipt, each order is counted once. Without one, the caller is told
-//! that it does not know. Fails if an order is counted twice or not at all, or if two orders have one id.
+//! Workers count orders, assign ids to them, and lose answers: with a receipt, each order is counted once; without one,
+//! the caller gets an error with an unknown outcome. Fails if an order is counted twice or not at all, or if two orders
+//! have the same id.
 //!
 //! ```console
 //! cargo run --example counter
@@ -17,12 +18,12 @@ const ORDERS: &str = "/curator-examples/counter/orders";
 const IDS: &str = "/curator-examples/counter/ids";
 const WORKERS: usize = 4;
 const ORDERS_EACH: usize = 50;
-/// How often all connections are cut.
+/// The number of times that all connections are cut.
 const CUTS: usize = 5;
 
-/// Counts orders, and returns the ids that it has given them.
+/// Counts orders, and returns the ids that it has assigned.
 async fn worker(number: usize, client: CuratorClient) -> Result<Vec<i64>, AtomicValueError> {
-    // The same path in each run, so that receipts do not pile up.
+    // The path is the same in each run, so that receipts do not accumulate.
     let receipt = format!("/curator-examples/counter/receipts/worker-{number}");
     let orders = DistributedAtomicLong::new(&client, ORDERS)?.exactly_once(receipt)?;
     let ids = IdGenerator::new(&client, IDS, 20)?;
@@ -42,10 +43,10 @@ async fn main() -> Result<(), Failure> {
     let orders = DistributedAtomicLong::new(&operator, ORDERS)?;
     let before = orders.get().await?;
 
-    // All of their connections break several times, and answers with them.
+    // All connections of the workers break several times, and answers are lost.
     let mut workers = JoinSet::new();
     for number in 0..WORKERS {
-        // A worker goes on until it knows: an answer is found out by the next connection.
+        // A worker retries until the outcome is known: after a reconnect, the receipt shows it.
         let again = RetryForever::new(Duration::from_millis(50))?;
         let client = builder(&behind_proxy).retry_policy(again).connect().await?;
         workers.spawn(worker(number, client));

@@ -13,19 +13,20 @@ use curator_recipes::{
     driver::{LockInternalsDriver, Queue, Uuid, Verdict, sequence_after},
 };
 
-/// An exclusive lock whose nodes say which host they are from.
+/// An exclusive lock whose node names contain the host.
 #[derive(Debug)]
 struct HostnameDriver {
     hostname: String,
 }
 
 impl LockInternalsDriver for HostnameDriver {
-    /// The id tells the contenders of one host apart. The library finds a node by it if its create was not answered.
+    /// The id distinguishes the contenders of one host. The library also finds a node by it if the create was not
+    /// answered.
     fn node_prefix(&self, id: &Uuid) -> String {
         format!("{}-{id}-W-", self.hostname)
     }
 
-    /// Nodes of any host count, including those of readers; anything else in the directory does not.
+    /// Nodes of any host count, including those of readers; other names in the directory are ignored.
     fn sequence(&self, child: &str) -> Option<i32> {
         sequence_after(child, "-W-").or_else(|| sequence_after(child, "-R-"))
     }
@@ -52,7 +53,7 @@ async fn main() -> Result<(), Failure> {
     let guard = web.acquire().await?;
     println!("web-3 holds the lock: {}", guard.node());
     assert!(batch.try_acquire().await?.is_none());
-    println!("batch-1 cannot have it now.");
+    println!("batch-1 cannot acquire it now.");
 
     let waiting = tokio::spawn({
         let batch = batch.clone();

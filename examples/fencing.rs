@@ -1,12 +1,12 @@
-//! A holder that is stopped between its read and its write, and writes when it resumes. The lock cannot prevent that: by
-//! then another holder has it. The store can: it refuses the write by its fencing token.
+//! A holder is stopped between its read and its write, and writes when it resumes. The lock cannot prevent that: by
+//! then another holder has it. The store rejects the write by its fencing token.
 //!
-//! By then the other holder has read, but not yet written. So the store must know its token from the read. If it knew tokens
-//! only from writes, it would confirm the late write, and the next one would overwrite it.
+//! At that time the other holder has read, but not yet written. So the store must record tokens at reads, too. If it
+//! recorded them only at writes, it would accept the late write, and the next write would overwrite it.
 //!
-//! The example starts itself a second time as the unlucky holder, and stops that process with SIGSTOP, as a scheduler, a
-//! garbage collector or the migration of a virtual machine would. The store is in the first process; the holder sends it its
-//! reads and writes over a pipe, one line each.
+//! The example starts itself a second time as the first holder, and stops that process with SIGSTOP, as a scheduler, a
+//! garbage collector or the migration of a virtual machine would. The store is in the first process; the holder sends
+//! its reads and writes over a pipe, one line each.
 //!
 //! ```console
 //! cargo run --example fencing
@@ -23,11 +23,11 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines, Stdi
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 const PATH: &str = "/curator-examples/fencing";
-/// The first argument of the second process; the next is the connect string.
+/// The first argument of the second process; the connect string follows.
 const HOLDER: &str = "holder";
-/// The holder's. Short, as its lock is free only when the servers have given up its session.
+/// The holder's session timeout. Short, as its lock is free only after its session has expired.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
-/// For anything that the other process has to do.
+/// The limit of each wait for the other process.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::main]
@@ -55,14 +55,14 @@ async fn tell() -> Result<(), Failure> {
     println!("holder: {}\n", holder.line().await?);
 
     holder.stop()?;
-    // What it waits for has arrived, so it writes as soon as it resumes.
+    // The answer that it waits for is in the pipe, so it writes as soon as it resumes.
     holder.answer("go on").await?;
-    println!("The holder is stopped, with the lock. We ask for the lock.");
+    println!("The holder is stopped, with the lock. This process requests the lock.");
     let guard = mutex.acquire_timeout(DEFAULT_TIMEOUT).await?.ok_or("the lock has not become free")?;
-    println!("Its session is over, and the lock is ours: {}", guard.node());
+    println!("Its session has expired, and this process holds the lock: {}", guard.node());
     let token = guard.fencing_token();
     let seen = serve(&store, &format!("read {token}"))?;
-    println!("\nThe holder resumes before we have written, and does not know what has happened.");
+    println!("\nThe holder resumes before this process has written, and has not noticed the expiry.");
     holder.go_on()?;
 
     let write = holder.line().await?;
@@ -95,7 +95,7 @@ async fn tell() -> Result<(), Failure> {
 /// The answer to a write that was applied.
 const WRITTEN: &str = "written";
 
-/// What the store does with a line `read <token>` or `write <token> <value>`; returns its answer.
+/// The store: handles a line `read <token>` or `write <token> <value>`, and returns the answer.
 fn serve(store: &FencedResource<String>, line: &str) -> Result<String, Failure> {
     let mut words = line.splitn(3, ' ');
     let done = match (words.next(), words.next(), words.next()) {
@@ -110,9 +110,9 @@ fn serve(store: &FencedResource<String>, line: &str) -> Result<String, Failure> 
     Ok(answer)
 }
 
-/// The second process: takes the lock, reads and writes, and is stopped before it writes again.
+/// The second process: acquires the lock, reads and writes, and is stopped before it writes again.
 async fn hold(connect_string: &str) -> Result<(), Failure> {
-    // Even when the first process is killed: a stopped process does not see that its pipes are closed.
+    // Ends this process even if the first one is killed: a stopped process does not notice closed pipes.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
 
@@ -127,7 +127,7 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
     answer(&mut answers).await?;
 
     println!("I look before I write again: is my lock valid? {}", guard.is_valid());
-    // It is stopped here, after the check and before the write. The line makes sure that it is always here.
+    // It is stopped here, after the check and before the write. Waiting for the line ensures that.
     answer(&mut answers).await?;
     println!("write {token} {seen}, milk, bread");
     let answer = answer(&mut answers).await?;
@@ -138,7 +138,7 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
         Ok(()) => println!("I have released the lock"),
         Err(error) => println!("{error}"),
     }
-    // Its session is over, and it may not have another one yet. There is nothing to close in an orderly way.
+    // Its session has expired, and it may not have another one yet, so there is nothing to close.
     Ok(())
 }
 
@@ -146,7 +146,7 @@ async fn answer(answers: &mut Lines<BufReader<Stdin>>) -> Result<String, Failure
     Ok(answers.next_line().await?.ok_or("the store is gone")?)
 }
 
-/// The second process, as seen by the first one. Killed when this is dropped, even while it is stopped.
+/// The second process, for the first one. Killed when this is dropped, even while it is stopped.
 struct Holder {
     process: Child,
     pid: Pid,
@@ -173,7 +173,7 @@ impl Holder {
         Ok(tokio::time::timeout(DEFAULT_TIMEOUT, self.stdout.next_line()).await??)
     }
 
-    /// The next line that it prints, which must come.
+    /// The next line that it prints. Fails if the process has ended.
     async fn line(&mut self) -> Result<String, Failure> {
         Ok(self.next_line().await?.ok_or("the holder has ended too early")?)
     }
@@ -195,7 +195,7 @@ impl Holder {
         Ok(kill_process(self.pid, Signal::CONT)?)
     }
 
-    /// Waits for its end.
+    /// Waits until it ends.
     async fn finish(mut self) -> Result<(), Failure> {
         let status = tokio::time::timeout(DEFAULT_TIMEOUT, self.process.wait()).await??;
         if status.success() { Ok(()) } else { Err(format!("the holder has failed: {status}").into()) }

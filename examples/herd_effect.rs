@@ -1,15 +1,15 @@
-//! What a release costs when it wakes every waiter, and what it costs with this library.
+//! Measures what a release costs when it wakes every waiter, and what it costs with this library.
 //!
-//! In the naive recipe all waiters watch the holder's node; when it goes, each of them lists the directory again, and all
-//! but one watch the next holder. It is implemented here as a custom driver, and compared with the library's own. Each
-//! waiter has a session of its own, and all sessions go through a proxy that counts, so the output shows what the server was
-//! asked for and what it sent.
+//! In the naive recipe all waiters watch the holder's node; when it is deleted, each of them lists the directory again,
+//! and all but one watch the next holder. It is implemented here as a custom driver, and compared with the library's
+//! own. Each waiter has a separate session, and all sessions go through a counting proxy, so the output shows how many
+//! requests the server received and how many notifications it sent.
 //!
 //! ```console
 //! cargo run --example herd_effect
 //! ```
 //!
-//! A server of your own has to allow some 200 connections from one address (`maxClientCnxns`; the default is 60).
+//! Your own server must allow some 200 connections from one address (`maxClientCnxns`; the default is 60).
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 const WAITERS: [usize; 3] = [10, 50, 200];
 const HAND_OVERS: usize = 10;
 
-/// Everyone waits for the first in the queue.
+/// All waiters wait for the first node of the queue.
 #[derive(Clone, Debug)]
 struct HerdDriver(StandardLockInternalsDriver);
 
@@ -43,7 +43,7 @@ impl LockInternalsDriver for HerdDriver {
         if own == 0 { Verdict::Owns } else { Verdict::WaitsFor(0) }
     }
 
-    /// So that a waiter lists again each time, as the naive recipe does.
+    /// `false`, so that a waiter lists the directory each time, as in the naive recipe.
     fn predecessors_are_final(&self) -> bool {
         false
     }
@@ -65,7 +65,7 @@ async fn main() -> Result<(), Failure> {
         clients.push(client?.map_err(|error| format!("{error}; is the server's maxClientCnxns large enough?"))?);
     }
 
-    println!("{HAND_OVERS} hand-overs with each number of waiters; the mean of what one of them takes:\n");
+    println!("{HAND_OVERS} hand-overs with each number of waiters; mean values of one hand-over:\n");
     println!("waiters  recipe    notifications  requests  hand-over");
     for waiters in WAITERS {
         let clients = &clients[..=waiters];
@@ -82,7 +82,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Counts and times hand-overs while all clients but the holder's wait, and prints the row.
+/// Counts the traffic of hand-overs and measures their time, while all other clients wait, and prints the row.
 async fn measure(
     recipe: &str,
     clients: &[CuratorClient],
@@ -115,10 +115,10 @@ async fn measure(
         let (woken, asked) = quiet(proxy).await;
         notifications += woken;
         requests += asked;
-        // Back to the end of the queue, so that the next hand-over has as many waiters. Not counted.
+        // The former holder waits again, so that the next hand-over has as many waiters. Not counted.
         proxy.reset_counts();
         ask(&mut waiters, holder)?;
-        // It now has its place, and its watch.
+        // After this reply it has its place, and its watch.
         proxy.wait_for_reply(OpCode::GetData, 1).await?;
         (holder, guard) = (new_holder, new_guard);
     }
@@ -126,7 +126,7 @@ async fn measure(
     let millis = time.as_secs_f64() * 1e3 / HAND_OVERS as f64;
     let (notifications, requests) = (mean(notifications), mean(requests));
     println!("{waiting:>7}  {recipe:<8}  {notifications:>13.1}  {requests:>8.1}  {millis:>6.1} ms");
-    // A dropped wait leaves the queue. The holder goes last, so that nobody is woken for nothing.
+    // A dropped wait leaves the queue. The holder releases last, so that no waiter is woken in vain.
     waiters.shutdown().await;
     quiet(proxy).await;
     Ok(guard.release().await?)
@@ -135,13 +135,13 @@ async fn measure(
 type Acquired = curator_recipes::Result<(usize, LockGuard, Instant)>;
 
 async fn next(waiters: &mut JoinSet<Acquired>) -> Result<(usize, LockGuard, Instant), Failure> {
-    Ok(waiters.join_next().await.ok_or("nobody waits")???)
+    Ok(waiters.join_next().await.ok_or("no client waits")???)
 }
 
-/// Waits until nothing has been sent for a while, and returns how many notifications and requests there were.
+/// Waits until no requests have been sent for a while. Returns the numbers of notifications and requests.
 async fn quiet(proxy: &FaultProxy) -> (u64, u64) {
     let traffic = || {
-        // Each session regularly sends a sync to prove that it is alive; that has nothing to do with locks.
+        // Each session regularly sends a sync as a probe, which has nothing to do with locks.
         let requests = proxy.requests().into_iter().filter(|(op, _)| *op != OpCode::Sync);
         (proxy.notifications(), requests.map(|(_, count)| count).sum())
     };
@@ -156,7 +156,7 @@ async fn quiet(proxy: &FaultProxy) -> (u64, u64) {
     }
 }
 
-/// A client and its connection through the proxy take five open files, and 1,024 is a common limit.
+/// A client and its connection through the proxy take five file descriptors, and 1,024 is a common limit.
 fn allow_many_connections() -> Result<(), Failure> {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let current = Some(maximum.unwrap_or(4_096).min(4_096));

@@ -1,8 +1,9 @@
-//! Three processes, of which one leads. One leader is killed, one is stopped, one is cut off from the servers, and one is told to
-//! end: what each of them says, what an observer sees, and for how long nobody leads. Fails if two lead at once.
+//! Leader election among three processes. One leader is killed, one is stopped, one is cut off from the servers, and
+//! one is asked to end. Shows the output of each process, the view of an observer, and the time without a leader. Fails
+//! if two lead at once.
 //!
-//! The example starts itself three more times, as the replicas of a service. Each has a proxy of its own between itself and the
-//! servers.
+//! The example starts itself three more times, as the replicas of a service. Each has a separate proxy between itself
+//! and the servers.
 //!
 //! ```console
 //! cargo run --example leader
@@ -21,11 +22,11 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
 const PATH: &str = "/curator-examples/leader";
-/// The first argument of a replica; the next are its name and the connect string.
+/// The first argument of a replica; its name and the connect string follow.
 const REPLICA: &str = "replica";
-/// Short, so that it does not take long: a leader that dies has its successor when the servers have given up its session.
+/// Short, to keep the example short: a dead leader has a successor only after its session has expired.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
-/// For anything that must happen.
+/// The limit of each wait.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 const LEADS: &str = "I lead, with token ";
@@ -40,9 +41,9 @@ async fn main() -> Result<(), Failure> {
     }
 }
 
-/// A replica: runs its job whenever it leads, until its input ends.
+/// A replica: runs its job whenever it leads, until its standard input ends.
 async fn lead(name: &str, connect_string: &str) -> Result<(), Failure> {
-    // Even when the first process is killed: a stopped process does not see that its pipes are closed.
+    // Ends this process even if the first one is killed: a stopped process does not notice closed pipes.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
 
@@ -51,7 +52,7 @@ async fn lead(name: &str, connect_string: &str) -> Result<(), Failure> {
     let job = |leadership: Leadership| async move {
         say(&format!("{LEADS}{}", leadership.fencing_token()));
         let _end = SaysWhenDropped;
-        // The work of a leader.
+        // A leader would work here.
         leadership.shutdown_requested().await;
         Ok::<_, Failure>(())
     };
@@ -61,7 +62,8 @@ async fn lead(name: &str, connect_string: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// With the time by the clock that all processes share: the first one may read two lines in the wrong order.
+/// Prints a line with the time, by the clock that all processes share: the first process may read two lines in the
+/// wrong order.
 fn say(line: &str) {
     let now = clock_gettime(ClockId::Monotonic);
     println!("{}.{:09} {line}", now.tv_sec, now.tv_nsec);
@@ -75,7 +77,7 @@ impl Drop for SaysWhenDropped {
     }
 }
 
-/// The first process: starts the replicas, and does to them what happens to replicas.
+/// The first process: starts the replicas, and injects the faults.
 async fn tell() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     let client = builder(ensemble.connect_string()).connect().await?;
@@ -87,8 +89,8 @@ async fn tell() -> Result<(), Failure> {
             let observed = observed.borrow_and_update().clone();
             match observed {
                 ObservedLeader::Leader(leader) => println!("observer: {} leads", leader.id()),
-                ObservedLeader::NoLeader => println!("observer: nobody leads"),
-                _ => println!("observer: who leads is not known"),
+                ObservedLeader::NoLeader => println!("observer: no leader"),
+                _ => println!("observer: leader unknown"),
             }
         }
     });
@@ -108,15 +110,15 @@ async fn tell() -> Result<(), Failure> {
     a.process.start_kill()?;
     stage.leader = None;
     stage.until("b", LEADS).await?;
-    println!("Nobody led for {:.1} s.", since.elapsed().as_secs_f64());
+    println!("No leader for {:.1} s.", since.elapsed().as_secs_f64());
 
     println!("\nb is stopped.");
     let since = Instant::now();
     kill_process(b.pid, Signal::STOP)?;
-    // It cannot do anything, and so does not lead.
+    // The stopped process can do nothing, and so does not lead.
     stage.leader = None;
     stage.until("c", LEADS).await?;
-    println!("Nobody led for {:.1} s.", since.elapsed().as_secs_f64());
+    println!("No leader for {:.1} s.", since.elapsed().as_secs_f64());
     println!("b resumes.");
     kill_process(b.pid, Signal::CONT)?;
     stage.until("b", ENDS).await?;
@@ -131,16 +133,16 @@ async fn tell() -> Result<(), Failure> {
     c.network.heal();
     participants(&selector, 2).await?;
 
-    println!("\nb is told to end, as at a deployment.");
+    println!("\nb is asked to end, as in a deployment.");
     let since = Instant::now();
     drop(b.process.stdin.take());
     stage.until("c", LEADS).await?;
-    println!("Nobody led for {:.3} s, or less.", since.elapsed().as_secs_f64());
+    println!("No leader for {:.3} s, or less.", since.elapsed().as_secs_f64());
 
     if let Some((leader, _)) = stage.overlap {
         stage.until(leader, ENDS).await?;
     }
-    println!("\nc is told to end, too.");
+    println!("\nc is asked to end, too.");
     for mut replica in replicas {
         drop(replica.process.stdin.take());
         tokio::time::timeout(DEFAULT_TIMEOUT, replica.process.wait()).await??;
@@ -168,16 +170,16 @@ async fn participants(selector: &LeaderSelector, count: usize) -> Result<(), Fai
     tokio::time::timeout(DEFAULT_TIMEOUT, waiting).await?
 }
 
-/// What all replicas say, in the order in which it arrives.
+/// The lines of all replicas, in the order of their arrival.
 struct Stage {
     said: mpsc::UnboundedReceiver<(&'static str, String)>,
     leader: Option<&'static str>,
-    /// A leader that has not said that its term is over, and when another one began.
+    /// A leader that has not reported the end of its term, and the time at which another term began.
     overlap: Option<(&'static str, f64)>,
 }
 
 impl Stage {
-    /// Prints what they say until this one says that.
+    /// Prints the lines of all replicas until `who` prints a line that begins with `what`.
     async fn until(&mut self, who: &str, what: &str) -> Result<(), Failure> {
         loop {
             let (name, line) =
@@ -210,7 +212,7 @@ impl Stage {
     }
 }
 
-/// One replica, as seen by the first process. Killed when this is dropped, even while it is stopped.
+/// A replica, for the first process. Killed when this is dropped, even while it is stopped.
 struct Replica {
     process: Child,
     pid: Pid,

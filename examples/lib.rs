@@ -6,7 +6,7 @@ use curator_test::{FaultProxy, ServerKind, TestingServer};
 /// The error of an example.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// As [`CuratorClient::builder`], in the namespace that `ZOOKEEPER_NAMESPACE` names, if it is set.
+/// As [`CuratorClient::builder`], in the namespace in `ZOOKEEPER_NAMESPACE`, if that is set.
 pub fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
     let builder = CuratorClient::builder(connect_string);
     match std::env::var("ZOOKEEPER_NAMESPACE") {
@@ -15,7 +15,7 @@ pub fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
     }
 }
 
-/// The servers that the example uses: the user's own, or one that is started for it.
+/// The servers that the example uses: the user's, or one that is started for it.
 #[derive(Debug)]
 pub struct Ensemble {
     connect_string: String,
@@ -24,7 +24,8 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// `ZOOKEEPER_CONNECT` if it is set; otherwise an embedded server, or a real one if `CURATOR_TEST_SERVER` says so.
+    /// `ZOOKEEPER_CONNECT` if it is set; otherwise an embedded server, or a real one if `CURATOR_TEST_SERVER` selects
+    /// that.
     ///
     /// # Errors
     ///
@@ -49,7 +50,7 @@ impl Ensemble {
         &self.connect_string
     }
 
-    /// A network that counts and fails on demand, and the connect string for a client behind it.
+    /// A proxy that counts and fails on demand, and the connect string for a client behind it.
     ///
     /// The proxy is in front of one server: the first, if there are several.
     ///

@@ -1,5 +1,5 @@
-//! A holder that is cut off from the servers: how it learns that its lock is lost, and that nobody else gets the lock before
-//! that. Fails if anyone does.
+//! A holder is cut off from the servers. Shows how it is notified that its lock is lost, before another client can
+//! acquire it. Fails if another client acquires it earlier.
 //!
 //! ```console
 //! cargo run --example lock_loss
@@ -14,14 +14,14 @@ use curator_recipes::client::{ConnectionState, ConnectionStates};
 use curator_test::Direction;
 
 const DIR: &str = "/curator-examples/lock-loss";
-/// Short, so that it does not take long. The server may grant a longer one.
+/// Short, to keep the example short. The server may grant a longer one.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 const STEP: Duration = Duration::from_millis(10);
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
-    // Only the holder goes through the network that will fail.
+    // Only the holder uses the network that will fail.
     let (network, connect_string) = ensemble.proxy()?;
     let holder = builder(connect_string).session_timeout(SESSION_TIMEOUT).connect().await?;
     let other = builder(ensemble.connect_string()).connect().await?;
@@ -37,7 +37,7 @@ async fn main() -> Result<(), Failure> {
         tokio::time::sleep(STEP).await;
     }
     println!("The holder has the lock, with token {}. Another client waits for it.", guard.fencing_token());
-    // Until its session has been confirmed by a probe, as in ordinary operation.
+    // Waits until a probe has confirmed its session, as in ordinary operation.
     let first = guard.valid_until();
     while guard.valid_until() == first {
         tokio::time::sleep(STEP).await;
@@ -80,12 +80,12 @@ async fn main() -> Result<(), Failure> {
         return Err("the other client held the lock before the holder knew of its loss".into());
     }
     if new_guard.fencing_token() <= guard.fencing_token() {
-        return Err("the token did not rise".into());
+        return Err("the token did not increase".into());
     }
 
     println!("\nThe holder knew in time: before the other client held the lock,");
     println!("  is_valid() was false    {:>5} ms", (held - invalid).as_millis());
-    println!("  lost() had told         {:>5} ms", (held - told).as_millis());
+    println!("  lost() had returned     {:>5} ms", (held - told).as_millis());
     println!("  the work was dropped    {:>5} ms", (held - dropped).as_millis());
     println!("\nThe network works again.");
     network.heal();
@@ -99,12 +99,12 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// When the holder was cut off.
+/// The time of the cut.
 #[derive(Clone, Copy)]
 struct Cut(Instant);
 
 impl Cut {
-    /// Prints what has happened, with the time since the cut; returns when that was.
+    /// Prints an event with the time since the cut; returns the time of the event.
     fn tell(self, what: &str) -> Instant {
         let now = Instant::now();
         println!("{:>6} ms  {what}", (now - self.0).as_millis());
@@ -112,7 +112,7 @@ impl Cut {
     }
 }
 
-/// Until the holder has a session again.
+/// Prints the connection states until the holder has a session again.
 async fn tell_states(cut: Cut, mut states: ConnectionStates) {
     while let Some(state) = states.next().await {
         cut.tell(&format!("the holder's connection: {state:?}"));

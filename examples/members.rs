@@ -1,8 +1,9 @@
-//! A group of processes that know each other. One is killed and started again, one is cut off from the servers, one changes its data.
-//! Fails if a process joins while the session of its last run lasts, or takes itself for a member after others have seen it leave.
+//! A group of processes that know each other. One is killed and restarted, one is cut off from the servers, one changes
+//! its data. Fails if a process joins before the session of its previous run has ended, or considers itself a member
+//! after others have seen it leave.
 //!
-//! The first process starts the others, and watches the group without belonging to it. Each of the others has a separate network
-//! between itself and the servers.
+//! The first process starts the others, and watches the group without being a member. Each of the others has a separate
+//! proxy between itself and the servers.
 //!
 //! ```console
 //! cargo run --example members
@@ -21,11 +22,11 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
 const PATH: &str = "/curator-examples/members";
-/// The first argument of a member; the next are its id, its data, and the connect string.
+/// The first argument of a member; its id, its data, and the connect string follow.
 const MEMBER: &str = "member";
-/// Short, so that it does not take long: a member that dies belongs to the group until the servers have given up its session.
+/// Short, to keep the example short: a dead process stays a member until its session expires.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
-/// For anything that must happen.
+/// The limit of each wait.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 const BELONGS: &str = "I belong to the group";
@@ -41,9 +42,9 @@ async fn main() -> Result<(), Failure> {
     }
 }
 
-/// A member of the group, until its input ends. Each line of it is new data.
+/// A member of the group, until its standard input ends. Each line is new data.
 async fn belong(id: &str, data: &str, connect_string: &str) -> Result<(), Failure> {
-    // Even when the first process is killed.
+    // Ends this process even if the first one is killed.
     #[cfg(target_os = "linux")]
     set_parent_process_death_signal(Some(Signal::KILL))?;
 
@@ -54,7 +55,7 @@ async fn belong(id: &str, data: &str, connect_string: &str) -> Result<(), Failur
         tokio::select! {
             changed = state.changed() => {
                 changed?;
-                // A clone: the member waits while its value is borrowed.
+                // Cloned, as the member cannot change the value while it is borrowed.
                 match state.borrow_and_update().clone() {
                     PersistentNodeState::Present { .. } => say(BELONGS),
                     PersistentNodeState::Foreign { owner, .. } => say(&format!("{TAKEN}{owner:#x}")),
@@ -83,17 +84,18 @@ fn text(data: &[u8]) -> String {
     String::from_utf8_lossy(data).into_owned()
 }
 
-/// With the time by the clock that all processes share: the first one may read two lines in the wrong order.
+/// Prints a line with the time, by the clock that all processes share: the first process may read two lines in the
+/// wrong order.
 fn say(line: &str) {
     let now = clock_gettime(ClockId::Monotonic);
     println!("{}.{:09} {line}", now.tv_sec, now.tv_nsec);
 }
 
-/// The first process: starts the members, and does to them what happens to processes.
+/// The first process: starts the members, and injects the faults.
 async fn watch() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     let client = builder(ensemble.connect_string()).connect().await?;
-    // A group is watched by a cache; a `GroupMember` would belong to it.
+    // A cache watches the group without joining it, unlike a `GroupMember`.
     let group = CuratorCache::builder(&client, PATH)?.max_depth(1).start()?;
     let (lines, said) = mpsc::unbounded_channel();
     let mut stage = Stage { said, heard: Vec::new() };
@@ -111,7 +113,7 @@ async fn watch() -> Result<(), Failure> {
     a = Process::start("a", "second run", &ensemble, lines.clone())?;
     stage.until("a", TAKEN).await?;
     stage.until("a", BELONGS).await?;
-    println!("The session of its first run was over after {:.1} s.", since.elapsed().as_secs_f64());
+    println!("The session of its first run had ended after {:.1} s.", since.elapsed().as_secs_f64());
     stage.until("b", "a joined: second run").await?;
 
     stage.scene("c changes its data.");
@@ -127,7 +129,7 @@ async fn watch() -> Result<(), Failure> {
     if doubts > leaves {
         return Err(format!("b took itself for a member until {doubts}, and had left at {leaves}").into());
     }
-    println!("b was in doubt {:.1} s before it had left for the others.", leaves - doubts);
+    println!("b reported an unknown membership {:.1} s before the others saw it leave.", leaves - doubts);
     b.network.heal();
     stage.until("b", BELONGS).await?;
     members(&group, &["a", "b", "c"]).await?;
@@ -156,7 +158,7 @@ async fn members(group: &CuratorCache, wanted: &[&str]) -> Result<(), Failure> {
                 println!("The group: {ids:?}");
                 return Ok(());
             }
-            // What is missing comes soon.
+            // Missing changes arrive soon.
             drop(tokio::time::timeout(Duration::from_millis(20), state.changed()).await);
         }
     };
@@ -168,10 +170,10 @@ async fn next(events: &mut curator_recipes::CacheEvents) -> Result<CacheEvent, F
     Ok(event.ok_or("the cache has ended")?)
 }
 
-/// What all members say, in the order in which it arrives.
+/// The lines of all members, in the order of their arrival.
 struct Stage {
     said: mpsc::UnboundedReceiver<(&'static str, String)>,
-    /// In the present scene.
+    /// The lines in the present scene.
     heard: Vec<(&'static str, String)>,
 }
 
@@ -181,7 +183,8 @@ impl Stage {
         self.heard.clear();
     }
 
-    /// Prints what they say until this one has said that, in this scene. Returns when it said so.
+    /// Prints the lines of all members until `who` has printed one that begins with `what` in this scene. Returns its
+    /// time.
     async fn until(&mut self, who: &str, what: &str) -> Result<f64, Failure> {
         loop {
             for (id, line) in &self.heard {
@@ -198,7 +201,7 @@ impl Stage {
     }
 }
 
-/// A member, as seen by the first process. Killed when this is dropped.
+/// A member, for the first process. Killed when this is dropped.
 struct Process {
     process: Child,
     network: FaultProxy,

@@ -1,5 +1,6 @@
-//! Several locks as one. Tasks move money between accounts, each under the locks of two accounts in any order: there is no
-//! deadlock, and no money is lost. Then locks of different kinds become one lock, which is held as a whole or not at all.
+//! Several locks as one. Tasks move money between accounts, each under the locks of two accounts in any order, without
+//! deadlocks and without losing money. Then locks of different kinds become one lock, which is held as a whole or not
+//! at all.
 //!
 //! ```console
 //! cargo run --example multi_lock
@@ -21,7 +22,7 @@ const ACCOUNTS: u64 = 4;
 const BALANCE: i64 = 100;
 const TASKS: u64 = 5;
 const TRANSFERS: u64 = 4;
-/// For all transfers together.
+/// The limit of all transfers together.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::main]
@@ -85,7 +86,7 @@ async fn transfer(client: &CuratorClient, task: u64, from: u64, to: u64) -> Resu
     let guard = InterProcessMultiLock::non_reentrant(client, [lock(from), lock(to)])?.acquire().await?;
     let amount = i64::try_from(task)?;
     let (left, gained) = (read(client, from).await? - amount, read(client, to).await? + amount);
-    // Both writes or none, and only while both locks are held.
+    // Both writes are applied or neither, and only while both locks are held.
     let writes = guard.transaction().set_data(balance(from), left.to_string(), None)?;
     writes.set_data(balance(to), gained.to_string(), None)?.commit().await?;
     println!("task {task}: {amount} from account {from} to account {to}, with token {}", guard.fencing_token());
@@ -118,14 +119,14 @@ async fn locks_of_all_kinds(ensemble: &Ensemble, client: &CuratorClient) -> Resu
     let other = builder(ensemble.connect_string()).connect().await?;
     let held = InterProcessSemaphoreMutex::new(&other, path("printer"))?.acquire().await?;
     let missed = all.acquire_timeout(Duration::from_millis(500)).await?.is_none();
-    println!("\nThe printer is held elsewhere: {}", if missed { "not acquired" } else { "acquired all the same" });
+    println!("\nThe printer is held elsewhere: {}", if missed { "not acquired" } else { "acquired anyway" });
     let is_free = InterProcessMutex::non_reentrant(&other, path("mutex"))?.try_acquire().await?.is_some()
         && InterProcessReadWriteLock::non_reentrant(&other, path("catalogue"))?.write().try_acquire().await?.is_some();
     println!("The mutex and the catalogue are {}.", if is_free { "given back" } else { "still held" });
     held.release().await?;
 
     let guard = all.acquire_timeout(DEFAULT_TIMEOUT).await?.ok_or("the locks were not released in time")?;
-    println!("The printer is free, and all are ours:");
+    println!("The printer is free, and all three locks are held:");
     guard.fencing_tokens().for_each(|(node, token)| println!("  {node}, token {token}"));
     println!("The greatest token is the guard's: {}", guard.fencing_token());
     guard.release().await?;

@@ -1,4 +1,4 @@
-//! Several contenders, each with a session of its own, increment one counter in ZooKeeper by read-then-write. Only the
+//! Several contenders, each with a separate session, increment one counter in ZooKeeper by read-then-write. Only the
 //! holder of the lock may do that, so no update is lost.
 //!
 //! ```console
@@ -18,7 +18,7 @@ const CONTENDERS: usize = 5;
 const ROUNDS: usize = 4;
 const DIR: &str = "/curator-examples/mutex";
 
-/// When the last holder released the lock; only within this process, to show how long a hand-over takes.
+/// When the last holder released the lock. Within this process only, to show how long a hand-over takes.
 type LastRelease = Arc<Mutex<Option<Instant>>>;
 
 #[tokio::main]
@@ -75,7 +75,7 @@ async fn contend(
         };
         let waited = asked.elapsed();
 
-        // Dropped in time if the lock is lost.
+        // Dropped if the lock is lost.
         let value = guard
             .run(async {
                 let value = read(&client, &counter).await? + 1;

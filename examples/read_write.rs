@@ -1,5 +1,5 @@
-//! Many readers share the lock, and a writer is alone. A writer becomes a reader and no other writer gets in between; a
-//! reader that wants to become a writer gets an error in place of waiting for itself.
+//! Many readers share the lock, and a writer is alone. A writer becomes a reader before any other writer can enter; a
+//! reader that requests the write lock gets an error, as it would wait for itself.
 //!
 //! ```console
 //! cargo run --example read_write
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 const PATH: &str = "/curator-examples/read-write";
 const READERS: usize = 3;
-/// For anything that another contender has to do.
+/// The limit of each wait for another contender.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tokio::main]
@@ -31,10 +31,10 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Each reader has a session of its own.
+/// Each reader has a separate session.
 async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Failure> {
     let inside = Arc::new(AtomicUsize::new(0));
-    // No reader leaves before all of them hold the lock and the writer waits for it.
+    // No reader releases before all of them hold the lock and the writer waits for it.
     let all_are_there = Arc::new(Barrier::new(READERS + 1));
     let mut readers = Vec::new();
     for number in 1..=READERS {
@@ -71,7 +71,7 @@ async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &Cur
     if readers_inside == 0 { Ok(()) } else { Err("the writer was not alone".into()) }
 }
 
-/// A writer lets other readers in, while another writer waits.
+/// A writer is downgraded, and lets other readers in while another writer waits.
 async fn downgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
     let writing = lock.write().acquire().await?;
     let token = writing.fencing_token();
@@ -98,12 +98,12 @@ async fn downgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
     let writing = timeout(DEFAULT_TIMEOUT, next).await???;
     println!("The other writer holds the lock, with token {}.\n", writing.fencing_token());
     if writing.fencing_token() <= token || late.is_some() {
-        return Err("the writer was passed, or its token is no higher".into());
+        return Err("the writer was overtaken, or its token is not greater".into());
     }
     Ok(writing.release().await?)
 }
 
-/// A reader of a reentrant lock asks for the write lock.
+/// A reader of a reentrant lock requests the write lock.
 async fn upgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
     let reading = lock.read().acquire().await?;
     match lock.write().acquire().await {

@@ -1,7 +1,7 @@
-//! What is retried, and how often: the retry policies side by side, and in action while no server can be reached.
+//! Compares the retry policies, and shows them while no server can be reached.
 //!
-//! The servers stay out of reach until a client whose policy retries once has given up. A client with a more patient policy
-//! has sent its request at the same time, and gets its answer when they are back.
+//! The servers stay unreachable until a client whose policy retries once has given up. A client with a more patient
+//! policy has sent its request at the same time, and gets its answer when they are reachable again.
 //!
 //! ```console
 //! cargo run --example retry_policies
@@ -36,7 +36,7 @@ impl RetryPolicy for FibonacciRetry {
     }
 }
 
-/// Another custom policy: it decides as `policy` does, and prints the decision.
+/// Another custom policy: decides as `policy` does, and prints the decision.
 #[derive(Debug)]
 struct Told<P> {
     who: &'static str,
@@ -59,7 +59,7 @@ async fn main() -> Result<(), Failure> {
     print_delays()?;
     let ensemble = Ensemble::find().await?;
     let (network, connect_string) = ensemble.proxy()?;
-    // A try waits for a connection first, up to the connection timeout. The policy decides about the pause between two
+    // A try first waits for a connection, for up to the connection timeout. The policy determines the pause between two
     // tries.
     let builder = builder(connect_string).connection_timeout(1_000 * MS);
     let hasty = Told { who: "hasty", policy: RetryOneTime::new(50 * MS)? };
@@ -73,7 +73,7 @@ async fn main() -> Result<(), Failure> {
     let (mut state_of_hasty, mut state_of_patient) = (hasty.connection_states(), patient.connection_states());
     network.refuse(true)?;
     network.cut();
-    // Before they have noticed, a request would wait for its answer until the operation timeout.
+    // Before the clients have noticed the outage, a request would wait for its answer until the operation timeout.
     state_of_hasty.wait_for(ConnectionState::Suspended).await;
     state_of_patient.wait_for(ConnectionState::Suspended).await;
     let reading = tokio::spawn({
@@ -94,7 +94,7 @@ async fn main() -> Result<(), Failure> {
 }
 
 fn print_delays() -> Result<(), Failure> {
-    // The curves of the `backoff` crate are policies too; this one has no randomness, and ends after a second.
+    // The policies of the `backoff` crate can be used too; this one has no randomness, and ends after a second.
     let curve = backoff::ExponentialBackoff {
         initial_interval: 50 * MS,
         multiplier: 3.0,

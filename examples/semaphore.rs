@@ -1,5 +1,6 @@
-//! A limited number of holders, in all processes: workers share leases. A task that wants several gets them all at once, and
-//! is not overtaken by tasks that want one. The limit is kept in a node and changes while they work.
+//! A limited number of holders in all processes: workers share leases. A task that requests several leases gets them
+//! all at once, and is not overtaken by tasks that request one. The limit is stored in a node, and changes while they
+//! work.
 //!
 //! ```console
 //! cargo run --example semaphore
@@ -15,11 +16,11 @@ use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease, SharedCount};
 use tokio::time::{sleep, timeout};
 
 const PATH: &str = "/curator-examples/semaphore";
-/// The node that says how many leases there are.
+/// The node with the number of leases.
 const COUNT: &str = "/curator-examples/semaphore-leases";
 const LEASES: i32 = 2;
 const WORKERS: usize = 6;
-/// For anything that another contender has to do.
+/// The limit of each wait for another contender.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tokio::main]
@@ -35,7 +36,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// How many work now, and how many have worked at once.
+/// The number of workers at present, and the greatest number so far.
 #[derive(Default)]
 struct Crowd {
     now: AtomicUsize,
@@ -68,7 +69,7 @@ async fn work(number: usize, client: CuratorClient, crowd: Arc<Crowd>) -> Result
     let now = crowd.now.fetch_add(1, Ordering::SeqCst) + 1;
     crowd.most.fetch_max(now, Ordering::SeqCst);
     println!("worker {number}: has a lease; {now} at work");
-    // The work, which is dropped if the lease is lost.
+    // The work is dropped if the lease is lost.
     lease.run(sleep(Duration::from_millis(50))).await?;
     crowd.now.fetch_sub(1, Ordering::SeqCst);
     lease.release().await?;
@@ -108,7 +109,7 @@ async fn many_at_once(semaphore: &InterProcessSemaphoreV2, count: &SharedCount) 
     Ok(again.release().await?)
 }
 
-/// Waits until this many wait for leases.
+/// Waits until this many tasks wait for leases.
 async fn until_waiting(semaphore: &InterProcessSemaphoreV2, expected: usize) -> Result<(), Failure> {
     let wait = async {
         while semaphore.participants().await?.iter().filter(|participant| !participant.owns).count() != expected {

@@ -1,4 +1,4 @@
-//! Every example runs by itself and says what it is to say.
+//! Runs each example, and checks its output.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
 
@@ -7,13 +7,13 @@ use std::process::Command;
 use curator_recipes::client::CuratorClient;
 use curator_test::TestingServer;
 
-/// What an example printed, and what was put before its paths.
+/// The output of an example, and the prefix of its paths.
 struct Run {
     printed: String,
     root: &'static str,
 }
 
-/// Runs an example on a server of its own: plainly, in a namespace, and under a chroot.
+/// Runs an example on a separate server: plainly, in a namespace, and under a chroot.
 fn runs(example: &str) -> impl Iterator<Item = Run> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     ["", "/namespace", "/chroot"].into_iter().map(move |root| {
@@ -109,7 +109,7 @@ fn multi_lock() {
     for Run { printed, .. } in runs("multi_lock") {
         let transfers: Vec<_> = printed.lines().filter(|line| line.starts_with("task ")).collect();
         assert_eq!(transfers.len(), 20, "{printed}");
-        // Some pair of accounts is locked in both orders, or nothing is shown.
+        // Proves that some pair of accounts is locked in both orders.
         let pairs = transfers.iter().map(|line| {
             let numbers: Vec<u64> = line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
             (numbers[1], numbers[2])
@@ -131,7 +131,7 @@ fn multi_lock() {
 fn custom_driver() {
     for Run { printed, root } in runs("custom_driver") {
         let dir = format!("{root}/curator-examples/shared-lock");
-        // The node's id stands between the two.
+        // The lines are separated by the node's id.
         let has_line =
             |begin: &str, end: &str| printed.lines().any(|line| line.starts_with(begin) && line.ends_with(end));
         assert!(has_line(&format!("web-3 holds the lock: {dir}/web-3-"), "-W-0000000000"), "{printed}");
@@ -175,7 +175,7 @@ fn fencing() {
 #[test]
 fn herd_effect() {
     for Run { printed, .. } in runs("herd_effect") {
-        // Mean notifications and requests of a hand-over.
+        // The mean number of notifications and of requests per hand-over.
         let row = |waiters: &str, recipe: &str| -> (f64, f64) {
             let mut rows = printed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
             let row = rows.find(|row| row.starts_with(&[waiters, recipe])).unwrap();
@@ -184,9 +184,9 @@ fn herd_effect() {
         for waiters in ["10", "50", "200"] {
             let count: f64 = waiters.parse().unwrap();
             let (notifications, requests) = row(waiters, "naive");
-            // On a busy machine one or the other waiter is late, misses an event, or is counted with the next hand-over.
+            // On a busy machine a waiter may be late, miss an event, or be counted with the next hand-over.
             assert!(notifications > 0.8 * count && requests > 1.6 * count, "{printed}");
-            // Two waiters and the former holder; the release, and one waiter that makes ready by three requests.
+            // Two waiters and the former holder; the release, and one waiter that sends three requests to get ready.
             let (notifications, requests) = row(waiters, "standard");
             assert!(notifications <= 3.0 && requests <= 6.0, "{printed}");
         }

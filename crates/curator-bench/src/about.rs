@@ -1,4 +1,4 @@
-//! Machine, versions and arguments of a run.
+//! The machine, versions and arguments of a run.
 
 use std::env;
 use std::fs;
@@ -9,13 +9,13 @@ use curator_jepsen::run::{curator_version, kazoo_version, locked_version, today,
 use crate::peer::{Peer, Prepared};
 
 const UNKNOWN: &str = "unknown";
-/// Where Go keeps what a program was built from.
+/// The Go module whose version is reported.
 const GO_MODULE: &str = "github.com/go-zookeeper/zk";
 
-/// What a reader has to know of a run. Asks programs, which takes some tenths of a second.
+/// The facts about a run that a reader of its results needs. Takes some tenths of a second, as it runs other programs.
 pub(crate) fn about(peers: &[Peer], prepared: &Prepared) -> Vec<(String, String)> {
     let mut lines = vec![("date", today())];
-    // The commit, our version, that of the crate below, and Java's.
+    // The commit, our version, that of `zookeeper-client`, and Java's.
     lines.extend(versions(&[]));
     lines.extend(["tokio", "async-io"].map(|name| (name, locked_version(name))));
     for peer in peers {
@@ -51,7 +51,7 @@ fn go_version(program: &str) -> Option<String> {
     go_module(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Of what `go version -m` says: the version of the module, and of Go.
+/// The versions of the module and of Go, from the output of `go version -m`.
 fn go_module(text: &str) -> Option<String> {
     let go = text.lines().next()?.rsplit(' ').next()?;
     let mut words = text.lines().find(|line| line.split_whitespace().nth(1) == Some(GO_MODULE))?.split_whitespace();
@@ -66,7 +66,7 @@ fn first_line(path: &str) -> String {
     read(path).lines().next().unwrap_or(UNKNOWN).to_owned()
 }
 
-/// Of lines like `model name : a processor`, the first.
+/// The value of the first line with this name, as in `model name : a processor`.
 fn value_of(text: &str, name: &str) -> String {
     let mut lines = text.lines().filter_map(|line| line.split_once(':')).filter(|(key, _)| key.trim() == name);
     lines.next().map_or(UNKNOWN, |(_, value)| value.trim()).to_owned()

@@ -103,7 +103,7 @@ pub(crate) struct RunArguments {
     pub(crate) svg: Option<PathBuf>,
 }
 
-/// In a smoke run.
+/// The length of a turn in a smoke run.
 const QUICK: Duration = Duration::from_millis(300);
 
 fn kind(text: &str) -> Result<ServerKind, String> {
@@ -111,13 +111,13 @@ fn kind(text: &str) -> Result<ServerKind, String> {
     known.ok_or_else(|| format!("give one of {}", ServerKind::ALL.map(ServerKind::name).join(", ")))
 }
 
-/// The directory of temporary files may be in memory; that of a build seldom is.
+/// A directory beside the program, which is seldom in memory, unlike that for temporary files.
 fn beside(program: &Path) -> PathBuf {
     program.parent().map_or_else(std::env::temp_dir, Path::to_owned)
 }
 
 impl RunArguments {
-    /// What is wrong is said in a sentence.
+    /// Validates the arguments. The error is a message for the user.
     pub(crate) fn options(&self, program: PathBuf) -> Result<Options, String> {
         let time = Duration::try_from_secs_f64(self.seconds).ok().filter(|time| !time.is_zero());
         let time = time.ok_or_else(|| format!("--seconds is {}: give a positive number", self.seconds))?;

@@ -1,4 +1,4 @@
-//! The cases: what is played, with which lock, and by how many.
+//! The cases: each is an operation on a lock, a cache, a counter or a discovery, with the number of participants.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,25 +9,25 @@ use crate::peer::Peer;
 use crate::protocol::{Act, Lock, Play};
 use crate::tree::CHANGES;
 
-/// One of them.
+/// A case.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) name: String,
-    /// In how many processes it is played at once, with the same line to each.
+    /// The number of processes that play it at once. All get the same request.
     pub(crate) processes: usize,
-    /// Without a path, and without a time.
+    /// The request, without a path, and without a time.
     pub(crate) play: Play,
 }
 
-/// What is counted, and so in which table a case stands.
+/// What is measured, and thus the table of the case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
-    /// Operations in a time.
+    /// Operations during a given time.
     Timed,
-    /// The way of a crowd into the queue and out of it.
+    /// The time in which a crowd of waiters joins the queue, and in which it drains.
     Crowd,
-    /// What a cache does until it has all of a tree, or a discovery until it has all instances.
+    /// The time until a cache contains a whole tree, or a discovery all instances.
     Cache,
 }
 
@@ -44,22 +44,22 @@ const CYCLES: [(Lock, usize); 8] = [
 ];
 const DISTINCT: [usize; 3] = [16, 64, 256];
 const HANDOVER: [usize; 3] = [2, 16, 64];
-/// So many take turns in the floor of a hand-over.
+/// The number of sessions that take turns in the floor of a hand-over.
 const FLOOR_SESSIONS: usize = 16;
 const FLEET: usize = 200;
 const READERS: usize = 16;
 const CROWDS: [usize; 2] = [1_000, 10_000];
-/// The leaves of the trees that a cache loads. That in the middle is also the one that it follows.
+/// The numbers of leaves of the trees that a cache loads. Caches follow changes of the second tree.
 const TREES: [usize; 3] = [1_000, 10_000, 100_000];
 const STORM: usize = 10_000;
-/// The processes that increment one counter.
+/// The number of processes that increment one counter.
 const COUNTING: usize = 16;
-/// The instances of a service.
+/// The number of instances of a service.
 const INSTANCES: usize = 1_000;
-/// One of so many leaves is changed while a cache has no connection.
+/// A fraction: one of so many leaves is changed while a cache is disconnected.
 const MISSED: usize = 100;
 
-/// Numbers are no larger in a smoke run.
+/// The largest numbers in a smoke run.
 const QUICK_SESSIONS: usize = 4;
 const QUICK_WAITERS: usize = 50;
 const QUICK_TREE: usize = 1_000;
@@ -104,18 +104,18 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
     let [few, many] = CROWDS.map(crowd);
     cases.extend(crowds(few));
     cases.push(case(format!("reconnect-{few}"), Play { waiters: few, ..new(Act::Reconnect, Lock::Mutex) }));
-    // Last: a server may not survive so many lists of so many names.
+    // At the end, as a server may not survive that many long lists of children.
     cases.extend(crowds(many));
     cases.extend(caches(quick));
     cases.extend(counters(sessions(COUNTING)));
     cases.extend(discoveries(if quick { QUICK_INSTANCES } else { INSTANCES }));
-    // Small numbers are the same.
+    // Cases that differ only in large numbers are equal in a smoke run.
     let mut names = BTreeSet::new();
     cases.retain(|case| names.insert(case.name.clone()));
     cases
 }
 
-/// Trees stay on the server, so these cases come behind all others.
+/// Trees stay on the server, so these cases come after those with locks.
 fn caches(quick: bool) -> Vec<Case> {
     let tree = |number: usize| if quick { number.min(QUICK_TREE) } else { number };
     let case = |act: Act, number: usize, nodes: usize, marked: usize| {
@@ -130,7 +130,7 @@ fn caches(quick: bool) -> Vec<Case> {
     cases
 }
 
-/// One process increments a counter, and then many.
+/// The cases of a counter: incremented by one process, and by many.
 fn counters(processes: usize) -> impl Iterator<Item = Case> {
     [Lock::Counter, Lock::Receipt].into_iter().flat_map(move |lock| {
         let play = Play { sessions: 1, ..Play::new(Act::Increment, lock, "") };
@@ -144,15 +144,15 @@ fn counters(processes: usize) -> impl Iterator<Item = Case> {
 }
 
 fn discoveries(nodes: usize) -> [Case; 2] {
-    // Who finds has another session than who has registered.
+    // The finding session is not the registering one.
     [(Act::Register, 1), (Act::Find, 2)].map(|(act, sessions)| {
         let play = Play { nodes, sessions, ..Play::new(act, Lock::Discovery, "") };
         Case { name: format!("{act}-{nodes}"), processes: 1, play }
     })
 }
 
-/// Those that have one of these names, or begin with it if none has it; all if no name is given. An unknown beginning is
-/// returned as an error.
+/// The cases with one of these names, or those that begin with it if no case has the name; all cases without names. A
+/// name without a case is returned as an error.
 pub(crate) fn chosen(names: &[String], quick: bool) -> Result<Vec<Case>, String> {
     let all = all(quick);
     let fits = |case: &Case, name: &String| {
@@ -165,7 +165,7 @@ pub(crate) fn chosen(names: &[String], quick: bool) -> Result<Vec<Case>, String>
     Ok(all.iter().filter(|case| names.is_empty() || names.iter().any(|name| fits(case, name))).cloned().collect())
 }
 
-/// What a peer plays first, for nothing: the same, but a crowd or a tree is a small one.
+/// The play with which a peer warms up: the same, but with a small crowd or tree.
 pub(crate) fn warm_up(play: &Play) -> Play {
     let small = |number: usize| number.min((number / 20).max(10));
     let nodes = small(play.nodes);
@@ -173,21 +173,21 @@ pub(crate) fn warm_up(play: &Play) -> Play {
 }
 
 impl Case {
-    /// Whether a peer is asked at all. What a worker does not support it says itself.
+    /// Whether the case is requested from a peer. The worker itself reports what it does not support.
     pub(crate) fn is_for(&self, peer: Peer) -> bool {
         let Play { act, lock, .. } = &self.play;
         let is_lock = self.kind() != Kind::Cache && *act != Act::Increment;
         match peer {
             Peer::CuratorShared | Peer::Go | Peer::ZookeeperClient if !is_lock => false,
-            // The time grows with the square of their number: more of them would take hours.
+            // Its time grows with the square of the number of waiters: larger crowds would take hours.
             Peer::CuratorShared => *act == Act::Crowd && !self.play.each && self.play.waiters <= CROWDS[0],
             _ if *lock == Lock::Floor && *act == Act::Handover => peer == Peer::Ours,
             _ => *lock != Lock::Floor || peer.has_floor(),
         }
     }
 
-    /// Whether it is played where each round trip takes long: not if nothing is sent, if the machine is what bounds it, or if
-    /// it would take minutes there. Of two clients one kind of lock is enough.
+    /// Whether it is played where round trips are slow: not if it sends nothing, if the machine limits it, or if it
+    /// would take minutes there. With kazoo and go-zookeeper, cycles are played with one kind of lock only.
     pub(crate) fn is_for_far(&self, peer: Peer) -> bool {
         let Play { act, lock, waiters, nodes, .. } = &self.play;
         let is_small = *waiters <= CROWDS[0] && *nodes <= TREES[1];
@@ -200,7 +200,7 @@ impl Case {
         is_played && is_of_peer
     }
 
-    /// Counting is playing once more, so it is done with the smaller ones only.
+    /// Whether its requests are counted. Only for smaller crowds, as the case has to be played once more.
     pub(crate) fn is_counted(&self, peer: Peer) -> bool {
         self.play.waiters <= CROWDS[0] && peer != Peer::CuratorShared
     }
@@ -213,7 +213,7 @@ impl Case {
         }
     }
 
-    /// What it is, in words.
+    /// A description of the case.
     pub(crate) fn title(&self) -> String {
         let Play { act, lock, tasks, sessions, waiters, each, members, nodes, marked, .. } = &self.play;
         match act {
@@ -280,7 +280,7 @@ mod tests {
             names(&chosen(&["crowd-each", "fleet"]).unwrap()),
             ["fleet-200", "crowd-each-1000", "crowd-each-10000"]
         );
-        // Not those with ten thousand.
+        // Not those with ten thousand waiters.
         assert_eq!(names(&chosen(&["crowd-1000"]).unwrap()), ["crowd-1000"]);
         assert_eq!(chosen(&[]).unwrap().len(), all(false).len());
         assert_eq!(chosen(&["cycle", "wheel"]).unwrap_err(), "wheel");

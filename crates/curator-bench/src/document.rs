@@ -1,4 +1,4 @@
-//! Everything that a run has measured, as it is written to a file and read from one.
+//! The results of a run, as they are written to a file and read from it.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use crate::case::Kind;
 use crate::peer::Peer;
 use crate::statistics::Spread;
 
-/// A run.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Document {
-    /// Date, machine, versions, arguments: what each is of, and which it is.
+    /// Names and values: date, machine, versions, arguments.
     pub(crate) about: Vec<(String, String)>,
     pub(crate) places: Vec<PlaceResults>,
 }
 
-/// What was measured on one set of servers.
+/// The results on one set of servers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PlaceResults {
     pub(crate) name: String,
     pub(crate) description: String,
-    /// What was not played here, so that a run does not take too long.
+    /// The cases that were skipped here to save time.
     #[serde(default)]
     pub(crate) left_out: Vec<String>,
     pub(crate) cases: Vec<CaseResults>,
 }
 
-/// One case of all peers.
+/// The results of one case for all peers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CaseResults {
     pub(crate) name: String,
@@ -36,16 +36,16 @@ pub(crate) struct CaseResults {
     pub(crate) peers: Vec<PeerResults>,
 }
 
-/// One case of one peer.
+/// The results of one case for one peer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PeerResults {
     pub(crate) peer: Peer,
     pub(crate) rounds: Vec<Round>,
-    /// Why there is no round, or no more of them.
+    /// Why rounds are missing.
     pub(crate) note: Option<String>,
-    /// What was counted in a run of its own.
+    /// The counts of a separate run.
     pub(crate) counts: Option<Counts>,
-    /// Why nothing was counted, though it should have been.
+    /// Why the counts are missing.
     pub(crate) counts_note: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct PeerResults {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Round {
     pub(crate) operations: u64,
-    /// By the worker's clock; of several processes, of the slowest.
+    /// By the worker's clock; with several processes, that of the slowest.
     pub(crate) nanoseconds: u64,
     pub(crate) processor: u64,
     pub(crate) voluntary_switches: u64,
@@ -66,58 +66,60 @@ pub(crate) struct Round {
     pub(crate) floor: Option<Floor>,
 }
 
-/// What no lock can do with less.
+/// The cost that no lock can avoid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Floor {
     pub(crate) operations: u64,
     pub(crate) nanoseconds: u64,
 }
 
-/// What else is measured of a crowd. The round's time is that of the drain; what else it has is from the first waiter on.
+/// The measurements of a crowd besides the time of the drain, which is the round's time. The round's other values count
+/// from the first waiter on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Crowd {
-    /// Until all waited.
+    /// The time until all tasks waited.
     pub(crate) queueing: u64,
-    /// How much more memory the process had then than when only the holder was there.
+    /// How much the memory of the process had grown by then, compared with the holder alone.
     pub(crate) memory: u64,
     pub(crate) reconnect: Option<Reconnect>,
 }
 
-/// A connection was cut while all waited.
+/// The effect of a cut of the connection while all tasks waited.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Reconnect {
-    /// Until the last thing that the client sent because of it.
+    /// The time until the last request that followed from the cut.
     pub(crate) nanoseconds: u64,
-    /// By kind, without pings, and with the handshakes.
+    /// By kind, without pings, and including the handshakes.
     pub(crate) requests: BTreeMap<String, u64>,
 }
 
-/// What else is measured of a cache. The round's time is that of what the case is about: loading, following or catching up.
+/// The measurements of a cache besides the round's time, which is that of the case's subject: loading, following or
+/// catching up.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Cache {
-    /// Until it had all nodes.
+    /// The time until it contained all nodes.
     pub(crate) loading: u64,
-    /// How much more memory the process had then than before it had opened one.
+    /// How much the memory of the process had grown by then, compared with the time before the cache was opened.
     pub(crate) memory: u64,
-    /// How much more of the heap was in use then, after a collection of garbage, if the worker can say so.
+    /// How much the used heap had grown by then, after a garbage collection, if the worker reports it.
     pub(crate) heap: Option<u64>,
-    /// How many changes it has reported.
+    /// The number of reported changes.
     pub(crate) events: u64,
-    /// From the reply to the last change until the cache had all.
+    /// From the reply to the last change until the cache contained all changes.
     pub(crate) lag: Option<u64>,
-    /// From the first handshake after the cut until the cache had all.
+    /// From the first handshake after the cut until the cache contained all changes.
     pub(crate) since_handshake: Option<u64>,
-    /// At a proxy, if there was one.
+    /// The counts of the proxy, if there was one.
     pub(crate) counts: Option<Counts>,
 }
 
-/// What was counted at a proxy for so many operations.
+/// The counts of a proxy for a number of operations.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
     pub(crate) operations: u64,
     /// By kind.
     pub(crate) requests: BTreeMap<String, u64>,
-    /// Not known if the proxy did not delay.
+    /// `None` if the proxy did not delay frames.
     pub(crate) round_trips: Option<u64>,
     pub(crate) notifications: u64,
     pub(crate) bytes_sent: u64,
@@ -135,7 +137,7 @@ impl CaseResults {
         self.peers.iter().find(|results| results.peer == peer)
     }
 
-    /// The peer other than ours whose median is least.
+    /// The smallest median of all peers but ours.
     pub(crate) fn best_peer(&self) -> Option<f64> {
         let others = self.peers.iter().filter(|results| results.peer != Peer::Ours);
         others.filter_map(|results| Some(results.time()?.median)).min_by(f64::total_cmp)
@@ -152,7 +154,7 @@ impl PeerResults {
         self.per_operation(|round| round.nanoseconds)
     }
 
-    /// Nanoseconds of the floor, if it was played in the same rounds.
+    /// Nanoseconds per operation of the floor, if it was played in the same rounds.
     pub(crate) fn floor(&self) -> Option<f64> {
         let floors = self.rounds.iter().filter_map(|round| round.floor).filter(|floor| floor.operations > 0);
         Some(Spread::of(floors.map(|floor| floor.nanoseconds as f64 / floor.operations as f64))?.median)
@@ -168,12 +170,12 @@ impl PeerResults {
         self.per_operation(|round| round.voluntary_switches + round.involuntary_switches)
     }
 
-    /// Of what was measured of the crowd.
+    /// A value that was measured of the crowd.
     pub(crate) fn of_crowd(&self, what: impl Fn(&Crowd) -> Option<u64>) -> Option<Spread> {
         Spread::of(self.rounds.iter().filter_map(|round| Some(what(round.crowd.as_ref()?)? as f64)))
     }
 
-    /// Of what was measured of the cache.
+    /// A value that was measured of the cache.
     pub(crate) fn of_cache(&self, what: impl Fn(&Cache) -> Option<u64>) -> Option<Spread> {
         Spread::of(self.rounds.iter().filter_map(|round| Some(what(round.cache.as_ref()?)? as f64)))
     }
@@ -185,8 +187,8 @@ impl PeerResults {
 }
 
 impl Counts {
-    /// How many requests there were, but for the probes by which our client renews its lease on the session: they come at
-    /// their own times, whatever the locks do.
+    /// The number of requests, without the probes by which our client renews its lease on the session: these are sent
+    /// periodically, independent of the locks.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.iter().filter(|(op, _)| *op != "Sync").map(|(_, count)| count).sum()
     }

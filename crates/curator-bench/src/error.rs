@@ -1,11 +1,11 @@
-//! Why something is not measured.
+//! The errors of a bench.
 
 use std::io;
 use std::time::Duration;
 
 use crate::protocol::ProtocolError;
 
-/// See the module.
+/// Why something is not measured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
     #[error("not supported: {0}")]

@@ -1,33 +1,33 @@
-//! One bench for the locks and caches of several clients of ZooKeeper, side by side on the same servers.
+//! A bench that compares the locks and caches of several ZooKeeper clients on the same servers.
 //!
 //! ```text
 //! cargo run --release -p curator-bench -- --delay-ms 5 --ensemble 3 --json out.json --svg plots
 //! ```
 //!
-//! Every client, ours included, is measured in processes of its own, which are all asked in the same way ([`protocol`]) and
-//! looked at from outside: time by the worker's own clock, processor time, context switches and memory as the system tells
-//! them ([`usage`]), requests, round trips and bytes at a proxy. A proxy costs time on loopback, so what is sent is counted
-//! in a run of its own.
+//! Every client, ours included, runs in separate processes, which all get the same requests ([`protocol`]) and are
+//! measured from outside: time by the worker's clock; processor time, context switches and memory as the system reports
+//! them ([`usage`]); requests, round trips and bytes at a proxy. A proxy adds time on loopback, so requests are counted
+//! in a separate run.
 //!
 //! | Module | |
 //! |---|---|
 //! | [`arguments`] | the command line |
-//! | [`run`] | all cases in all places, the peers in turns |
-//! | [`player`] | one peer in one case: starts it, plays it, counts it |
+//! | [`run`] | plays all cases in all places, the peers in turns |
+//! | [`player`] | one peer in one case: starts it, plays it, counts its requests |
 //! | [`tree`] | the trees that caches load, and their changes |
-//! | [`place`] | servers, and the network before them |
-//! | [`process`] | one worker's process |
+//! | [`place`] | the servers, and the network before them |
+//! | [`process`] | the process of a worker |
 //! | [`worker`] | the worker for our client and for `zookeeper-client`; the others are in `peers/` |
-//! | [`prepare`] | where the peers are; has `cargo xtask` fetch what is missing |
-//! | [`peer`] | which peers there are, and how their workers are started |
-//! | [`case`](mod@case) | which cases there are |
+//! | [`prepare`] | finds the peers; has `cargo xtask` fetch missing ones |
+//! | [`peer`] | the peers, and how their workers are started |
+//! | [`case`](mod@case) | the cases |
 //! | [`protocol`] | the lines between the bench and a worker |
-//! | [`usage`] | what a process uses |
-//! | [`about`] | machine and versions |
-//! | [`document`] | all that was measured, as it is written to a file |
+//! | [`usage`] | the resources that a process uses |
+//! | [`about`] | the machine and the versions |
+//! | [`document`] | the results, as they are written to a file |
 //! | [`report`] | tables and plots |
 //! | [`statistics`] | median and spread |
-//! | [`progress`] | the bar |
+//! | [`progress`] | the progress bar |
 
 mod about;
 mod arguments;
@@ -62,9 +62,9 @@ use crate::arguments::{Arguments, Program, RunArguments};
 use crate::document::Document;
 use crate::error::BenchError;
 
-/// The exit status for bad arguments, as is customary.
+/// The exit status for bad arguments, by convention.
 const USAGE: u8 = 2;
-/// A session through a proxy takes five open files here, and there are hundreds.
+/// A session through a proxy takes five file descriptors in this process, and there are hundreds of sessions.
 const FILES: u64 = 65_536;
 
 fn main() -> ExitCode {
@@ -116,7 +116,7 @@ fn measure(options: &run::Options, json: Option<&Path>) -> Result<Document, Benc
     runtime.block_on(run::run(options, |document| json.map_or(Ok(()), |file| save(document, file))))
 }
 
-/// As many as the system lets us have.
+/// Raises the limit of open files as far as the system permits.
 fn allow_many_files() -> std::io::Result<()> {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let current = Some(maximum.unwrap_or(FILES).min(FILES));
@@ -134,7 +134,7 @@ fn read(file: &Path) -> Result<Document, BenchError> {
     serde_json::from_str(&text).map_err(|source| BenchError::Document { file: file.display().to_string(), source })
 }
 
-/// Prints the tables, and writes and draws what is asked for.
+/// Prints the tables, and writes the requested files and plots.
 fn tell(document: &Document, arguments: &RunArguments) -> Result<(), BenchError> {
     println!("{}", report::text(document));
     if let Some(file) = &arguments.markdown {

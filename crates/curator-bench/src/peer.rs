@@ -1,4 +1,4 @@
-//! Whose locks are measured, and how their workers are started.
+//! The measured clients, and how their workers are started.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
 
-/// Names the worker that uses go-zookeeper, as a program.
+/// The environment variable with the path of the worker for go-zookeeper.
 pub(crate) const GO_BENCH: &str = "CURATOR_TEST_GO_BENCH";
 
-/// How large a reply Curator's client accepts. Its default, a megabyte, is less than the names of 100,000 nodes.
+/// The largest reply that Curator's client accepts. The default, a megabyte, is less than the names of 100,000 nodes.
 const LARGE_REPLIES: &str = "-Djute.maxbuffer=16777216";
 
 /// The worker for kazoo.
@@ -40,7 +40,7 @@ pub(crate) enum Peer {
     ZookeeperClient,
 }
 
-/// Where the workers are: values of the variables that name them.
+/// The locations of the workers, by the names of their environment variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Prepared(BTreeMap<String, OsString>);
 
@@ -48,7 +48,7 @@ impl Peer {
     pub(crate) const ALL: [Self; 6] =
         [Self::Ours, Self::Curator, Self::CuratorShared, Self::Kazoo, Self::Go, Self::ZookeeperClient];
 
-    /// What names its worker. Without one, this program is the worker.
+    /// The environment variable of its worker; `None` if this program is the worker.
     pub(crate) fn variable(self) -> Option<&'static str> {
         match self {
             Self::Curator | Self::CuratorShared => Some(CURATOR_CLASSPATH),
@@ -58,22 +58,22 @@ impl Peer {
         }
     }
 
-    /// By which name `cargo xtask` prepares it.
+    /// The name by which `cargo xtask` prepares it.
     pub(crate) fn prepared_as(self) -> String {
         if self == Self::CuratorShared { Self::Curator } else { self }.to_string()
     }
 
-    /// Its worker can play the floor.
+    /// Whether its worker can play the floor.
     pub(crate) fn has_floor(self) -> bool {
         matches!(self, Self::Ours | Self::ZookeeperClient)
     }
 
-    /// It runs on a machine that compiles a program while it runs, as far as it is worth it.
+    /// Whether it has a just-in-time compiler, which needs a warm-up.
     pub(crate) fn compiles(self) -> bool {
         matches!(self, Self::Curator | Self::CuratorShared)
     }
 
-    /// A worker, without its arguments. `program` is this one.
+    /// The command of its worker, without arguments. `program` is this program.
     pub(crate) fn command(self, program: &Path, prepared: &Prepared) -> Result<Command, BenchError> {
         let found = |variable| {
             let missing = || BenchError::NotPrepared(format!("{variable} is not set"));

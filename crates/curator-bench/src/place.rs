@@ -1,4 +1,4 @@
-//! Where cases are played: servers, and the network before them.
+//! The places where cases are played: servers, and the network before them.
 
 use std::fmt;
 use std::fs;
@@ -16,41 +16,41 @@ use tokio::sync::OnceCell;
 use crate::error::BenchError;
 use crate::tree::Trees;
 
-/// The memory that the system has as a file system.
+/// The file system in memory.
 const RAM_DISK: &str = "/dev/shm";
-/// What servers for tests do without: a compiler that optimizes, and memory for a crowd.
+/// Servers for tests run without them: the optimizing compiler, and enough memory for a crowd.
 const JAVA: [&str; 2] = ["-XX:TieredStopAtLevel=4", "-Xmx4g"];
-/// A member is given up after twenty of them: no crowd keeps one busy for so long.
+/// A member is dropped after twenty ticks: no crowd keeps a member busy for so long.
 const TICK: Duration = Duration::from_secs(1);
-/// Longer than any run: a client that has to create the directory of its lock again would send more than is counted.
+/// Longer than any run: a removed lock directory would have to be created again, with requests that would be counted.
 const CONTAINER_CHECK: Duration = Duration::from_secs(24 * 3600);
 
-/// What place is wanted.
+/// A requested place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// One server, without a network to speak of.
+    /// One server, with negligible network delay.
     Loopback,
     /// One server, behind a proxy that delays each frame by this much.
     Delayed(Duration),
-    /// So many servers, whose transactions are on a disk before they are answered.
+    /// That many servers, whose transactions are on disk before they are answered.
     Ensemble(usize),
 }
 
-/// Servers that run. Dropping it stops them.
+/// Running servers. Dropping it stops them.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) name: String,
     pub(crate) description: String,
     servers: Servers,
     delay: Option<(FaultProxy, Duration)>,
-    /// From the first case on that needs one.
+    /// Connected when the first case needs them.
     trees: OnceCell<Arc<Trees>>,
 }
 
 #[derive(Debug)]
 enum Servers {
     One(TestingServer),
-    /// Clients are connected to this member, which does not lead.
+    /// Clients connect to this member, which is not the leader.
     Ensemble(TestingCluster, usize),
 }
 
@@ -128,12 +128,12 @@ async fn ensemble(members: usize, disk: &Path) -> Result<Place, BenchError> {
 }
 
 impl Place {
-    /// What clients connect to.
+    /// The connect string of the clients.
     pub(crate) fn connect_string(&self) -> String {
         self.delay.as_ref().map_or_else(|| self.server().to_string(), |(proxy, _)| proxy.connect_string())
     }
 
-    /// Another way to the server, which is as long.
+    /// A separate proxy before the server, with the same delay.
     pub(crate) fn proxy(&self) -> Result<FaultProxy, BenchError> {
         let proxy = FaultProxy::start(self.server())?;
         if let Some((_, delay)) = &self.delay {
@@ -142,14 +142,14 @@ impl Place {
         Ok(proxy)
     }
 
-    /// What makes trees here. It goes around the delay.
+    /// Makes the trees here, without the delay.
     pub(crate) async fn trees(&self) -> Result<Arc<Trees>, BenchError> {
         let server = self.server().to_string();
         let connect = || async { Trees::connect(&server).await.map(Arc::new) };
         self.trees.get_or_try_init(connect).await.cloned()
     }
 
-    /// Starts servers again that do not answer any more: a crowd may be too much for one. Returns whether there were any.
+    /// Restarts servers that do not answer: a crowd may be too much for a server. Returns whether there were any.
     pub(crate) async fn revive(&self) -> Result<bool, BenchError> {
         let servers = match &self.servers {
             Servers::One(server) => slice::from_ref(server),
@@ -177,14 +177,14 @@ fn ram_disk() -> PathBuf {
     Some(PathBuf::from(RAM_DISK)).filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir)
 }
 
-/// The kind of file system that a directory is on, as far as the system tells.
+/// The kind of the directory's file system, as far as the system reports it.
 fn file_system(directory: &Path) -> String {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     kind_of(&mounts, &directory).unwrap_or("unknown file system").to_owned()
 }
 
-/// Of the mount with the longest path; of two on the same path, the later one.
+/// That of the mount with the longest path; of two with the same path, the later one.
 fn kind_of<'a>(mounts: &'a str, directory: &Path) -> Option<&'a str> {
     let mounts = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(1);

@@ -1,4 +1,4 @@
-//! One peer, ready to play one case: its processes and their sessions.
+//! A peer that plays a case: its processes and their sessions.
 
 mod cache;
 mod counts;
@@ -21,41 +21,42 @@ use crate::protocol::{Act, Done, Play, Request, nanoseconds};
 use crate::tree::Trees;
 use crate::usage::Usage;
 
-/// No session may end while a crowd comes, or while a machine is busy.
+/// Long, so that no session expires while a crowd arrives, or on a busy machine.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
-/// What a frame takes while round trips are counted: long enough that all requests of a pipeline come before the first answer.
+/// The delay of frames while round trips are counted: long enough that all requests of a pipeline are sent before the
+/// first answer arrives.
 const COUNTING_DELAY: Duration = Duration::from_millis(5);
-/// Processes that are to begin together get the order so long before, and this for each of them.
+/// Processes that begin together get the order this long before, plus the next duration for each of them.
 const TOGETHER: Duration = Duration::from_millis(500);
 const TOGETHER_EACH: Duration = Duration::from_millis(20);
-/// A client that has sent nothing for so long has nothing more to send.
-/// Curator's clients pause for up to three seconds before their second attempt, with the retry policy of its examples.
+/// A client that has sent nothing for so long has nothing more to send. Curator's clients pause for up to three seconds
+/// before their second attempt, with the retry policy of its examples.
 const QUIET: Duration = Duration::from_secs(4);
-/// Before a cut it is enough that no request is under way.
+/// The same before a cut, where only requests in flight matter.
 const REST: Duration = Duration::from_secs(1);
-/// Time for one operation and hardly more.
+/// Time for about one operation.
 const ONE: Duration = Duration::from_millis(1);
 /// How often the counts of a proxy are read.
 const POLL: Duration = Duration::from_millis(1);
 
-/// Whether there is a proxy, and what for.
+/// The purpose of a play, which determines whether there is a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Time: none is in the way, unless a connection has to be cut.
+    /// Measures time: without a proxy, unless a connection has to be cut.
     Time,
-    /// What is sent.
+    /// Counts requests.
     Count,
 }
 
-/// See the module. Its processes are killed when it is dropped.
+/// See the module. Dropping it kills its processes.
 #[derive(Debug)]
 pub(crate) struct Player {
     processes: Vec<Process>,
-    /// Between the sessions that are measured and the server.
+    /// Between the measured sessions and the server.
     proxy: Option<FaultProxy>,
     /// The memory before the first crowd, or the first tree.
     resident: Option<u64>,
-    /// If it has caches, or a discovery.
+    /// `Some` for cases with a cache or a discovery.
     trees: Option<Arc<Trees>>,
 }
 
@@ -71,7 +72,7 @@ impl Player {
         let play = &case.play;
         let proxy = (purpose == Purpose::Count || play.act.is_reconnect()).then(|| place.proxy()).transpose()?;
         if let (Some(proxy), Purpose::Count) = (&proxy, purpose) {
-            // Its probes come at their own times.
+            // The lease probes of our client are sent periodically.
             proxy.ignore(OpCode::Sync);
             if case.kind() == Kind::Timed && case.processes == 1 {
                 proxy.set_delay(COUNTING_DELAY);
@@ -86,7 +87,7 @@ impl Player {
             process.check(play).await?;
             process.open(play.sessions.max(1), None).await?;
             if matches!(play.act, Act::Readers | Act::Crowd | Act::Reconnect) {
-                // Whoever is waited for is not measured.
+                // The session of the holder is not measured.
                 process.open(1, Some(place.connect_string())).await?;
             }
         }
@@ -109,7 +110,7 @@ impl Player {
             for process in &mut self.processes {
                 process.held().await?;
             }
-            // Whoever holds the locks is not measured.
+            // The holder's memory is not measured.
             before = self.usage()?;
             let resident = *self.resident.get_or_insert(before.resident);
             self.go().await?;
@@ -136,13 +137,14 @@ impl Player {
         })
     }
 
-    /// Forgets the memory that it has now: what it was warmed up for is over.
+    /// Forgets the baseline of the memory, which was measured before the warm-up.
     pub(crate) fn forget_memory(&mut self) {
         self.resident = None;
     }
 
-    /// Counts what each operation costs at the proxy. A case that lasts for a time is played twice: what is sent to
-    /// prepare it is the same both times, as the servers of the bench keep directories that are empty.
+    /// Counts the requests of an operation at the proxy. A case that lasts for a time is played twice, and the counts
+    /// are subtracted: the requests that prepare it are the same both times, as the servers of the bench keep empty
+    /// directories.
     pub(crate) async fn count(&mut self, play: &Play, case: &Case) -> Result<Counts, BenchError> {
         if case.kind() == Kind::Cache {
             self.play(&warm_up(play)).await?;
@@ -165,7 +167,7 @@ impl Player {
         }
         let counts = match &counted[..] {
             [short, long] if long.operations > short.operations => difference(long, short),
-            // Not even twice as long brings more: all that there is.
+            // If the longer play has no more operations, both are counted, with their preparation.
             _ => difference(&counts_of(self.proxy.as_ref(), operations), &zero),
         };
         Ok(Counts { round_trips: counts.round_trips.filter(|_| case.processes == 1), ..counts })
@@ -185,14 +187,14 @@ impl Player {
         Ok(all)
     }
 
-    /// When several processes are to begin.
+    /// When the processes should begin; `None` if there is only one.
     fn start_together(&self) -> Option<u64> {
         let number = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
         let start = SystemTime::UNIX_EPOCH.elapsed().ok()? + TOGETHER + TOGETHER_EACH * number;
         (number > 1).then_some(u64::try_from(start.as_millis()).ok()?)
     }
 
-    /// From the first waiter until all wait; and if that is the case, through a reconnect.
+    /// Measures from the first waiter until all tasks wait; for a reconnect, until that has ended.
     async fn crowd(&mut self, play: &Play, resident: u64) -> Result<Crowd, BenchError> {
         let mut crowd = Crowd::default();
         for process in &mut self.processes {
@@ -202,7 +204,7 @@ impl Player {
         if let (Act::Reconnect, Some(proxy), Some(process)) = (play.act, &self.proxy, self.processes.first_mut()) {
             crowd.reconnect = Some(tokio::select! {
                 reconnect = reconnect(proxy) => reconnect,
-                // It has nothing to say now but that it gives up.
+                // An answer here can only be an error.
                 answer = process.answer() => return Err(answer.map_or_else(|error| error, |answer| answer.instead_of("nothing"))),
             });
         }
@@ -217,20 +219,20 @@ impl Player {
     }
 }
 
-/// The same for a short and for a longer time, or number of rounds.
+/// The same play with two times, or numbers of rounds.
 fn lengths(play: &Play) -> [Play; 2] {
     let long = Play { time: play.time * 3, rounds: play.rounds * 3, ..play.clone() };
     [play.clone(), long]
 }
 
-/// Cuts the connection when nothing is under way, and waits until nothing follows from that any more.
+/// Cuts the connection while no request is in flight, and waits until the client sends nothing more.
 async fn reconnect(proxy: &FaultProxy) -> Reconnect {
-    // All have their nodes, but the last may still be looking who is before them: an answer that is lost is another case.
+    // All tasks have their nodes, but the last may still be reading the queue: a lost answer would be another case.
     last_change(|| sent(proxy), Instant::now(), REST).await;
     let (before, handshakes) = (by_name(proxy), proxy.handshakes());
     let cut = Instant::now();
     proxy.cut();
-    // A client that does not come back at all is found by the limit of the case.
+    // A client that does not reconnect exceeds the time limit of the case.
     while proxy.handshakes() == handshakes {
         sleep(POLL).await;
     }

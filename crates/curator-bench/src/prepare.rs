@@ -1,4 +1,4 @@
-//! Makes sure that the peers and the servers are there.
+//! Finds the peers and the servers, or fetches them.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,14 +11,14 @@ use curator_test::Distribution;
 use crate::error::BenchError;
 use crate::peer::{Peer, Prepared};
 
-/// The workspace that this program was built in.
+/// The workspace in which this program was built.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// What the environment names, and else what `cargo xtask` finds or fetches. A peer that cannot be had is told of by the
-/// error that follows from that; it does not keep the others from being measured.
+/// Reads the locations from the environment; for missing ones, runs `cargo xtask`, which finds or fetches the peer. If
+/// that fails, the error is printed, and the other peers are measured nevertheless.
 pub(crate) fn prepare(peers: &[Peer], needs_servers: bool) -> Result<Prepared, BenchError> {
     let mut prepared = Prepared::default();
-    // Several may be prepared by the same name.
+    // Several peers may be prepared under the same name.
     let mut missing = BTreeMap::new();
     for peer in peers {
         let Some(variable) = peer.variable() else { continue };
@@ -38,7 +38,7 @@ pub(crate) fn prepare(peers: &[Peer], needs_servers: bool) -> Result<Prepared, B
     Ok(prepared)
 }
 
-/// Quick if everything has been prepared before.
+/// Runs `cargo xtask environment`. Quick if everything is prepared.
 fn ask(peer: Option<Peer>, prepared: &mut Prepared) -> Result<(), BenchError> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -55,7 +55,7 @@ fn ask(peer: Option<Peer>, prepared: &mut Prepared) -> Result<(), BenchError> {
     Err(BenchError::NotPrepared(format!("`cargo xtask environment` has ended with {status}")))
 }
 
-/// Keeps the variables, and passes on the lines that say what is being done: that may take minutes.
+/// Stores the variables, and prints the progress messages, as the preparation may take minutes.
 fn listen(output: impl BufRead, prepared: &mut Prepared) -> io::Result<()> {
     for line in output.lines() {
         let line = line?;

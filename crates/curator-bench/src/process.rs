@@ -1,4 +1,4 @@
-//! One worker's process.
+//! The process of a worker.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -14,24 +14,24 @@ use crate::error::BenchError;
 use crate::protocol::{Answer, Done, Play, Request};
 use crate::usage::Usage;
 
-/// How long a worker may take to close its sessions. What it leaves then ends by itself, when its sessions do.
+/// How long a worker may take to close its sessions. Any session that stays open expires.
 const END: Duration = Duration::from_secs(10);
-/// How much of what it has said an error repeats.
+/// How many bytes of its output an error contains.
 const OUTPUT: usize = 600;
 
-/// Killed when it is dropped, and with this process.
+/// A worker. Killed when this value is dropped, and when this process ends.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     id: u32,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
-    /// What it says besides.
+    /// Its standard error.
     log: File,
 }
 
 impl Process {
-    /// Starts it by way of `program tied`.
+    /// Starts it through `program tied`.
     pub(crate) fn start(
         program: &Path,
         worker: &Command,
@@ -61,7 +61,7 @@ impl Process {
         told.map_err(|_| self.ended())
     }
 
-    /// Its next answer, if it is not an error.
+    /// Its next answer, or its error.
     pub(crate) async fn answer(&mut self) -> Result<Answer, BenchError> {
         let line = self.output.next_line().await.ok().flatten().ok_or_else(|| self.ended())?;
         match line.parse()? {
@@ -116,7 +116,7 @@ impl Process {
         self.answer().await.map(drop)
     }
 
-    /// Lets it close its sessions.
+    /// Asks it to close its sessions and to exit.
     pub(crate) async fn end(self) {
         let Self { mut child, input, .. } = self;
         drop(input);
@@ -134,7 +134,7 @@ impl Process {
 }
 
 impl Answer {
-    /// What is wrong if this was said.
+    /// The error for this unexpected answer.
     pub(crate) fn instead_of(&self, expected: &'static str) -> BenchError {
         BenchError::Unexpected { answer: self.to_string(), expected }
     }

@@ -1,4 +1,4 @@
-//! What a run is doing, on standard error.
+//! Shows the progress of a run on standard error.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::peer::Peer;
 
-/// A bar with a step for each case. Where there is no terminal, a line for each case.
+/// A bar with a step for each case. Without a terminal, a line for each case.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
@@ -14,7 +14,7 @@ impl Progress {
     pub(crate) fn new(steps: usize) -> Self {
         let bar = ProgressBar::new(steps as u64);
         let style = ProgressStyle::with_template("{elapsed_precise} [{bar:30}] {pos}/{len} {wide_msg}");
-        // The template is right, or the default one will do.
+        // The default style is the fallback for a malformed template.
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_secs(1));
         Self(bar)

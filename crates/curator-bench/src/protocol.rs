@@ -1,31 +1,32 @@
-//! The lines that the bench and a worker exchange, whatever client the worker uses.
+//! The lines that the bench and a worker exchange, for any client.
 //!
-//! A worker is started with a connect string and a session timeout in milliseconds. It answers each line of its standard
-//! input with one line on its standard output, and ends when the input does. A crowd's `run` is answered three times:
-//! the locks are `held`, after a line `go` all are `queued`, and after another one it is `done`. A cache's is too: `held`,
-//! `loaded`, `done`; and if the cache is to follow changes, it is `current` before it is `done`. So is that of a discovery, which is
-//! `loaded` when all instances are registered, or found.
+//! A worker is started with a connect string and a session timeout in milliseconds. It answers each line of its
+//! standard input with one line on its standard output, and exits when its standard input ends. Some `run` requests
+//! have several answers. For a crowd: `held` when the locks are held, `queued` when all tasks wait, and `done`. For a
+//! cache: `held`, `loaded`, for a cache that follows changes `current`, and `done`. For a discovery as for a cache: it
+//! is `loaded` when all instances are registered, or found. After each answer but the last, the worker waits for a line
+//! `go`.
 
 mod lines;
 
 use std::time::Duration;
 
-/// What is done with a lock, a cache, a counter or a discovery.
+/// An operation on a lock, a cache, a counter or a discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Act {
-    /// One task acquires and releases.
+    /// One task acquires and releases a lock.
     Cycle,
-    /// The same, while it holds the lock.
+    /// The same, while the task holds the lock.
     Reentry,
-    /// Tasks of one session, each with a lock of its own.
+    /// Tasks of one session, each with a separate lock.
     Distinct,
     /// A task in each session, all with the same lock.
     Handover,
-    /// Readers, each in a session of its own, wait for a writer.
+    /// Readers, each in a separate session, wait for a writer.
     Readers,
-    /// Tasks of one session wait for another one's lock, or locks.
+    /// Tasks of one session wait for the lock or locks of another session.
     Crowd,
-    /// The same on one lock, and the connection breaks before it is released.
+    /// The same on one lock, with a lost connection before it is released.
     Reconnect,
     /// A cache loads a tree.
     CacheLoad,
@@ -41,7 +42,7 @@ pub(crate) enum Act {
     Find,
 }
 
-/// With which lock.
+/// The kind of lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lock {
     Mutex,
@@ -62,10 +63,10 @@ pub(crate) enum Lock {
     Discovery,
 }
 
-/// What the bench asks for.
+/// A request of the bench.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Request {
-    /// So many sessions more, with this server if one is named.
+    /// Opens additional sessions, with this server if given.
     Open {
         sessions: usize,
         connect: Option<String>,
@@ -78,12 +79,12 @@ pub(crate) enum Request {
     Go,
 }
 
-/// A case, played once. What the case does not need is 0.
+/// One play of a case. Values that the case does not need are 0.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Play {
     pub(crate) act: Act,
     pub(crate) lock: Lock,
-    /// The node of the lock, or the parent of those of several.
+    /// The node of the lock, or the parent of the nodes of several locks.
     pub(crate) path: String,
     /// For how long.
     pub(crate) time: Duration,
@@ -91,36 +92,36 @@ pub(crate) struct Play {
     pub(crate) sessions: usize,
     pub(crate) rounds: usize,
     pub(crate) waiters: usize,
-    /// Each waiter has a lock of its own.
+    /// Whether each waiter has a separate lock.
     pub(crate) each: bool,
-    /// How many paths a multi-lock has.
+    /// The number of paths of a multi-lock.
     pub(crate) members: usize,
-    /// How many leaves the tree of a cache has, or how many instances a service.
+    /// The number of leaves of a cache's tree, or of instances of a service.
     pub(crate) nodes: usize,
-    /// How many of them have data that begin with the mark, when all changes are made.
+    /// The number of leaves whose data begin with the mark, when all changes have been made.
     pub(crate) marked: usize,
-    /// Differs from play to play.
+    /// A number that is unique to the play.
     pub(crate) mark: u64,
     /// When to begin, in milliseconds since 1970.
     pub(crate) start: Option<u64>,
 }
 
-/// What a worker says.
+/// An answer of the worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     Ok,
     Yes,
     No(String),
-    /// Also of a cache: it can be opened.
+    /// The locks are held; or a cache is ready to be opened.
     Held,
     Queued {
         nanoseconds: u64,
     },
-    /// A cache has all nodes.
+    /// A cache contains all nodes.
     Loaded {
         nanoseconds: u64,
     },
-    /// It has all changes, and has reported so many since it was loaded.
+    /// A cache contains all changes, and has reported that many since it was loaded.
     Current {
         events: u64,
     },
@@ -128,12 +129,12 @@ pub(crate) enum Answer {
     Error(String),
 }
 
-/// What has been done, and how long it took.
+/// The number of operations, and the time they took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Done {
     pub(crate) operations: u64,
     pub(crate) nanoseconds: u64,
-    /// By how many bytes a cache has enlarged the heap, if the worker has a garbage collector that says so.
+    /// By how many bytes the cache has enlarged the heap, if the worker has a garbage collector that reports it.
     pub(crate) heap: Option<u64>,
 }
 
@@ -177,14 +178,14 @@ const LOCKS: [(Lock, &str); 11] = [
 ];
 
 impl Act {
-    /// The connection is cut, so there is a proxy in each round.
+    /// Whether the connection is cut, which requires a proxy in each round.
     pub(crate) fn is_reconnect(self) -> bool {
         matches!(self, Self::Reconnect | Self::CacheReconnect)
     }
 }
 
 impl Play {
-    /// One that needs nothing but a path.
+    /// A play that needs only a path.
     pub(crate) fn new(act: Act, lock: Lock, path: impl Into<String>) -> Self {
         let (tasks, sessions, rounds, waiters, members, nodes, marked, mark) = (0, 0, 0, 0, 0, 0, 0, 0);
         let (path, time, each, start) = (path.into(), Duration::ZERO, false, None);
@@ -198,7 +199,7 @@ impl Done {
     }
 }
 
-/// Saturates, after five centuries.
+/// The duration in nanoseconds. Saturates after five centuries.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Conducts a run: plays all cases everywhere, the peers in turns.
+//! Conducts a run: plays all cases in all places, the peers in turns.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,49 +18,49 @@ use crate::prepare::prepare;
 use crate::progress::Progress;
 use crate::protocol::{Act, Lock, Play};
 
-/// What takes longer is not repeated.
+/// A round that takes longer is not repeated.
 const ONCE: Duration = Duration::from_secs(10);
-/// The same of caches: each of their rounds loads a tree first.
+/// The same for caches, whose rounds include loading a tree.
 const ONCE_CACHE: Duration = Duration::from_secs(30);
-/// A server that runs for the first time in its life is slow, and would be so in the first cases only.
+/// A new server is slow at first, which would distort the first cases only.
 const SERVER_WARM_UP: Duration = Duration::from_secs(10);
-/// The same of a client that is compiled while it runs, at full speed.
+/// The minimal warm-up of a client with a just-in-time compiler, on a fast server.
 const COMPILER_WARM_UP: Duration = Duration::from_secs(8);
-/// And by so many times the rounds, where those are what is played.
+/// By how much such a client plays more rounds, in cases that consist of rounds.
 const COMPILER_ROUNDS: usize = 5;
-/// Where the network or the disk is what takes time.
+/// The warm-up where the network or the disk is the bottleneck.
 const FAR_COMPILER_WARM_UP: Duration = Duration::from_secs(3);
-/// Curator's threads that share a lock have so many times the limit: two minutes is what is to be seen. So has kazoo's cache of
-/// 100,000 nodes.
+/// By how much the limit is extended for Curator's threads that share a lock, whose two minutes should be measured, and
+/// for kazoo's cache of 100,000 nodes.
 const PATIENCE: u32 = 4;
 const MANY_NODES: usize = 100_000;
-/// What a client has left behind that was stopped, its server still deletes for so long.
+/// How long a server may take to delete the nodes of a client that was stopped.
 const LEFT_BEHIND: Duration = SESSION_TIMEOUT.saturating_add(Duration::from_secs(2));
 /// How long all processes of a case may take to start. Sixty-four virtual machines on two cores need most of it.
 const START: Duration = Duration::from_secs(180);
 
-/// What is to be run.
+/// The options of a run.
 #[derive(Debug)]
 pub(crate) struct Options {
-    /// This one, which is the worker for our client too.
+    /// This program, which is also the worker for our client.
     pub(crate) program: PathBuf,
-    /// With ours among them.
+    /// The clients, including ours.
     pub(crate) peers: Vec<Peer>,
     pub(crate) cases: Vec<Case>,
     pub(crate) places: Vec<Wanted>,
     pub(crate) kind: ServerKind,
-    /// Where ensembles have their data.
+    /// The directory for the data of ensembles.
     pub(crate) disk: PathBuf,
     pub(crate) rounds: u32,
-    /// Of a round.
+    /// The length of a round.
     pub(crate) time: Duration,
-    /// Of one play of one peer.
+    /// The limit of one play of one peer.
     pub(crate) limit: Duration,
-    /// The cases were named: they are played everywhere.
+    /// Whether the cases were named: then they are played in all places.
     pub(crate) is_selection: bool,
 }
 
-/// Runs everything. `saved` gets the document whenever a case is done.
+/// Runs everything. `saved` is called with the document after each case.
 pub(crate) async fn run(
     options: &Options,
     mut saved: impl FnMut(&Document) -> Result<(), BenchError>,
@@ -73,7 +73,7 @@ pub(crate) async fn run(
         let is_first = number == 0;
         let place = match wanted.start(options.kind, &options.disk).await {
             Ok(place) => place,
-            // What was measured elsewhere is not lost.
+            // The results of earlier places are kept.
             Err(error) if !is_first => {
                 let description = format!("its servers could not be started: {error}");
                 let (name, left_out, cases) = (wanted.to_string(), Vec::new(), Vec::new());
@@ -100,7 +100,7 @@ pub(crate) async fn run(
     Ok(document)
 }
 
-/// What is said of a peer that plays no more. What it did may have been too much for its server, which the others need.
+/// The note on a peer that plays no more. Restarts its server if necessary, which the other peers need.
 async fn after(error: &BenchError, place: &Place) -> String {
     match place.revive().await {
         Ok(false) => error.to_string(),
@@ -109,7 +109,7 @@ async fn after(error: &BenchError, place: &Place) -> String {
     }
 }
 
-/// What is played on the first kind of server only.
+/// The cases that are played on the first kind of server only.
 fn left_out(options: &Options) -> Vec<String> {
     let mut left_out = Vec::new();
     for case in &options.cases {
@@ -124,21 +124,21 @@ fn left_out(options: &Options) -> Vec<String> {
     left_out
 }
 
-/// What all cases need.
+/// The common state of all cases.
 struct Stage<'a> {
     options: &'a Options,
     prepared: Prepared,
     progress: Progress,
 }
 
-/// A peer in a case: what is known of it, and what plays on.
+/// A peer in a case: its results, and its player until it fails.
 struct Part {
     results: PeerResults,
     player: Option<Player>,
 }
 
 impl Stage<'_> {
-    /// Plays one case: all peers warm up, and then take turns. None if nobody plays it here.
+    /// Plays one case: all peers warm up, and then take turns. `None` if no peer plays it here.
     async fn play(&self, case: &Case, place: &Place, is_first: bool) -> Option<CaseResults> {
         let mut parts = Vec::new();
         let is_played = |peer: Peer| is_first || self.options.is_selection || case.is_for_far(peer);
@@ -166,7 +166,8 @@ impl Stage<'_> {
             if let Some(player) = part.player.take() {
                 player.end().await;
             }
-            // What is sent does not depend on the place. Hand-overs send the same in several processes, and a reconnect has been counted.
+            // The requests do not depend on the place. Hand-overs send the same in several processes, and those of a
+            // reconnect are counted already.
             let is_the_same = case.processes > 1 && case.play.act == Act::Handover;
             let is_counted = is_first && !is_the_same && !case.play.act.is_reconnect();
             if is_counted && !part.results.rounds.is_empty() && !case.is_counted(part.results.peer) {
@@ -188,7 +189,7 @@ impl Stage<'_> {
         })
     }
 
-    /// Starts a peer, and lets it play once for nothing.
+    /// Starts a peer, and lets it play once to warm up.
     async fn warm(&self, peer: Peer, case: &Case, place: &Place, is_first: bool) -> Result<Player, BenchError> {
         let mut player = self.start(peer, case, place, Purpose::Time).await?;
         let mut play = path_of(self.timed(&warm_up(&case.play), &format!("/bench/{case}")), peer);
@@ -199,7 +200,7 @@ impl Stage<'_> {
         self.limited(peer, &play, player.play(&play)).await?;
         player.forget_memory();
         if case.kind() == Kind::Cache && peer.compiles() && self.options.time >= Duration::from_secs(1) {
-            // Whole trees: of such a peer not the process's memory counts, but the heap that is in use.
+            // With whole trees: of such a peer the used heap is reported, and not the memory of the process.
             let (begin, whole) = (Instant::now(), path_of(self.timed(&case.play, &format!("/bench/{case}")), peer));
             while begin.elapsed() < COMPILER_WARM_UP {
                 self.limited(peer, &whole, player.play(&whole)).await?;
@@ -208,7 +209,7 @@ impl Stage<'_> {
         Ok(player)
     }
 
-    /// Has a new server do what it will do. If that fails, the first case says why.
+    /// Warms a new server up with typical requests. Errors are ignored, as the first case would report them.
     async fn warm_server(&self, place: &Place) {
         let play = Play { tasks: 16, time: SERVER_WARM_UP, ..Play::new(Act::Distinct, Lock::Mutex, "/bench/warm-up") };
         let case = Case { name: "warm-up".to_owned(), processes: 1, play };
@@ -225,7 +226,7 @@ impl Stage<'_> {
         timeout(START, start).await.unwrap_or(Err(BenchError::TooLong(START)))
     }
 
-    /// One turn. A peer that fails plays no more.
+    /// Plays one round. A peer that fails plays no more.
     async fn round(&self, part: &mut Part, play: &Play, place: &Place) {
         let Some(mut player) = part.player.take() else { return };
         let (begin, peer) = (Instant::now(), part.results.peer);
@@ -251,7 +252,7 @@ impl Stage<'_> {
         }
     }
 
-    /// A lock's cycle is compared with the floor, which is played over the same session at the same time.
+    /// Plays a lock's cycle, and then the floor over the same session, for comparison.
     async fn turn(&self, player: &mut Player, peer: Peer, play: &Play) -> Result<Round, BenchError> {
         let mut round = player.play(&path_of(play.clone(), peer)).await?;
         if play.act == Act::Cycle && play.lock != Lock::Floor && peer.has_floor() {
@@ -286,7 +287,7 @@ impl Stage<'_> {
     }
 }
 
-/// Locks of different clients do not share a path: their nodes mean different things.
+/// Adds the peer's name to the path, as the lock nodes of different clients are incompatible.
 fn path_of(play: Play, peer: Peer) -> Play {
     Play { path: format!("{}/{peer}", play.path), ..play }
 }

@@ -1,6 +1,6 @@
-//! What several measurements of the same say together.
+//! Median and spread of several measurements.
 
-/// The middle one of them, and the ends.
+/// The median, and the extremes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -9,7 +9,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// `None` if there is none. The median of an even number is halfway between the two in the middle.
+    /// `None` without values. The median of an even number of values is the mean of the two in the middle.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -18,7 +18,7 @@ impl Spread {
         Some(Self { median: f64::midpoint(low, high), least, most })
     }
 
-    /// Of the inverse of each value: a rate, if these are times.
+    /// The spread of the inverse of each value: of rates, if these are times.
     pub(crate) fn inverse(self) -> Self {
         Self { median: 1.0 / self.median, least: 1.0 / self.most, most: 1.0 / self.least }
     }

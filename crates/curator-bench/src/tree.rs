@@ -1,4 +1,4 @@
-//! The trees that caches load, and the changes that they follow, by a client that takes no part in what is measured.
+//! Makes the trees that caches load, and changes them, with a client that is not measured.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,19 +9,20 @@ use zookeeper_client::{Acls, Client, CreateMode, Error, MultiWriteError};
 
 use crate::error::BenchError;
 
-/// Of a leaf's data, in bytes.
+/// The size of a leaf's data, in bytes.
 const DATA: usize = 100;
 /// How often a storm changes each of its nodes.
 pub(crate) const CHANGES: usize = 10;
-/// So many nodes are made in one transaction: their request stays far below the megabyte that a server accepts.
+/// The number of nodes that are created in one transaction: the request stays far below the megabyte that a server
+/// accepts.
 const BATCH: usize = 500;
-/// So many transactions are under way at a time.
+/// The number of transactions in flight.
 const PIPELINE: usize = 8;
-/// The client idles while a slow peer loads.
+/// Long, as the client idles while a slow peer loads.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 const PARENT: &str = "/bench";
 
-/// Makes trees and changes them. Each tree is one directory with leaves; peers and cases share it.
+/// Makes trees and changes them. Each tree is one directory with leaves, which peers and cases share.
 #[derive(Debug)]
 pub(crate) struct Trees {
     client: Client,
@@ -35,12 +36,12 @@ impl Trees {
         Ok(Self { client, made: Mutex::default(), marks: AtomicU64::new(1) })
     }
 
-    /// By which the worker recognizes the last changes of a play.
+    /// A new mark, by which the worker recognizes the last changes of a play.
     pub(crate) fn next_mark(&self) -> u64 {
         self.marks.fetch_add(1, Relaxed)
     }
 
-    /// Makes the tree with so many leaves, unless it is there. A change of its nodes from earlier plays stays.
+    /// Makes the tree with this number of leaves, unless it exists. Changes by earlier plays are kept.
     pub(crate) async fn make(&self, nodes: usize) -> Result<(), BenchError> {
         let mut made = self.made.lock().await;
         if made.contains(&nodes) {
@@ -71,7 +72,8 @@ impl Trees {
         Ok(())
     }
 
-    /// Changes so many leaves [`CHANGES`] times, all in turn, in one pipeline. The last time their data begin with the mark.
+    /// Changes `marked` leaves [`CHANGES`] times, all in turn, in one pipeline. The data of the last change begin with
+    /// the mark.
     pub(crate) async fn storm(&self, nodes: usize, marked: usize, mark: u64) -> Result<(), BenchError> {
         let leaves = spread(nodes, marked);
         let mut changes = Vec::with_capacity(leaves.len() * CHANGES);
@@ -85,7 +87,7 @@ impl Trees {
         Ok(())
     }
 
-    /// Changes so many leaves once.
+    /// Changes `marked` leaves once.
     pub(crate) async fn change(&self, nodes: usize, marked: usize, mark: u64) -> Result<(), BenchError> {
         let data = data(mark, 0);
         let changes: Vec<_> =
@@ -97,7 +99,7 @@ impl Trees {
     }
 }
 
-/// The directory of the tree with so many leaves.
+/// The directory of the tree with this number of leaves.
 pub(crate) fn path(nodes: usize) -> String {
     format!("{PARENT}/tree-{nodes:06}")
 }
@@ -107,7 +109,7 @@ fn leaf_path(nodes: usize, leaf: usize) -> String {
     format!("{}/node-{leaf:014}", path(nodes))
 }
 
-/// So many of the leaves, evenly.
+/// `marked` of the leaves, evenly spread.
 fn spread(nodes: usize, marked: usize) -> Vec<String> {
     (0..marked).map(|number| leaf_path(nodes, number * nodes / marked.max(1))).collect()
 }

@@ -1,4 +1,4 @@
-//! What a process uses, as the system sees it from outside.
+//! Reads the resources that a process uses, from outside.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,13 +6,13 @@ use std::io;
 use std::ops::{AddAssign, Sub};
 use std::time::Duration;
 
-/// Since the process began; of several processes, the sum.
+/// Usage since the process began; of several processes, the sum.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// In user mode and in the kernel. The system tells it in hundredths of a second.
+    /// In user mode and in the kernel. The system's resolution is a hundredth of a second.
     pub(crate) processor: Duration,
-    /// Of each thread that is alive, by its number. What a thread did that is over is not known, so workers keep theirs until
-    /// they are asked for something else.
+    /// The switches of each live thread, by its number. Those of ended threads are unknown, so workers keep their
+    /// threads until the next request.
     threads: BTreeMap<u32, Switches>,
     /// Memory that is in use now, in bytes.
     pub(crate) resident: u64,
@@ -21,9 +21,9 @@ pub(crate) struct Usage {
 /// Context switches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Switches {
-    /// The thread has waited for something.
+    /// The thread waited for something.
     pub(crate) voluntary: u64,
-    /// It had to give way to others.
+    /// The thread was preempted.
     pub(crate) involuntary: u64,
 }
 
@@ -39,7 +39,7 @@ impl Usage {
         for task in fs::read_dir(format!("{folder}/task"))? {
             let task = task?;
             let Some(number) = task.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            // It may be over by now.
+            // The thread may have ended.
             let Ok(status) = fs::read_to_string(task.path().join("status")) else { continue };
             let voluntary = field(&status, "voluntary_ctxt_switches");
             let involuntary = field(&status, "nonvoluntary_ctxt_switches");
@@ -48,7 +48,7 @@ impl Usage {
         Ok(usage)
     }
 
-    /// The switches of all threads.
+    /// The sum over all threads.
     pub(crate) fn switches(&self) -> Switches {
         self.threads.values().fold(Switches::default(), |all, thread| Switches {
             voluntary: all.voluntary + thread.voluntary,
@@ -65,7 +65,7 @@ impl AddAssign for Usage {
     }
 }
 
-/// What was used between two looks. What a thread did before that has ended between them is in neither.
+/// The usage between two readings. Switches of threads that have ended between them are not counted.
 impl Sub for Usage {
     type Output = Self;
 
@@ -92,7 +92,7 @@ impl Switches {
     }
 }
 
-/// Of `/proc/<pid>/stat`: the name of the program stands in parentheses, and may contain anything.
+/// The processor time in `/proc/<pid>/stat`. The program's name is in parentheses, and may contain any characters.
 fn processor(stat: &str) -> Option<Duration> {
     let mut behind = stat.rsplit_once(") ")?.1.split(' ').skip(11).map(|ticks| ticks.parse::<u32>().ok());
     let ticks = behind.next()??.checked_add(behind.next()??)?;
@@ -100,7 +100,7 @@ fn processor(stat: &str) -> Option<Duration> {
     Some(Duration::from_secs(1) * ticks / per_second.max(1))
 }
 
-/// Of `/proc/<pid>/status`.
+/// A field of `/proc/<pid>/status`.
 fn field(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Who may do what with nodes.
+//! The ACLs of the nodes that a client creates.
 
 mod entry;
 
@@ -12,11 +12,11 @@ use sha1::{Digest as _, Sha1};
 pub use self::entry::{Acl, AuthId, Permission};
 use crate::path::ZPath;
 
-/// Chooses the ACL of each node that a client creates: its own nodes and those of the locks, missing parents, and nodes of
-/// transactions. Set by [`CuratorClientBuilder::acl_provider`](crate::CuratorClientBuilder::acl_provider).
+/// Chooses the ACL of each node that a client creates: its own nodes and those of the locks, missing parents, and nodes
+/// of transactions. Set by [`CuratorClientBuilder::acl_provider`](crate::CuratorClientBuilder::acl_provider).
 ///
-/// Only [`CreateBuilder::with_acl`](crate::CreateBuilder::with_acl) and [`NodeSpec`](crate::NodeSpec)s, which contain an ACL,
-/// go before it. It is asked whenever such a node is created, so it should be quick, and must not block.
+/// Only [`CreateBuilder::with_acl`](crate::CreateBuilder::with_acl) and [`NodeSpec`](crate::NodeSpec)s, which contain
+/// an ACL, take precedence. It is called whenever such a node is created, so it must be fast, and must not block.
 ///
 /// After Curator's interface of the same name.
 ///
@@ -49,14 +49,14 @@ use crate::path::ZPath;
 /// # drop(builder);
 /// ```
 pub trait AclProvider: fmt::Debug + Send + Sync + 'static {
-    /// The ACL of nodes for which [`acl_for_path`](Self::acl_for_path) returns none. At least one entry; asked once, when the
-    /// client is made.
+    /// The ACL of nodes for which [`acl_for_path`](Self::acl_for_path) returns `None`. At least one entry; called once,
+    /// when the client is made.
     fn default_acl(&self) -> Arc<[Acl]>;
 
     /// The ACL of the node at `path`; `None` for the default one.
     ///
-    /// `path` is the path on the server, with chroot and namespace, as it was given: a sequential node has no number yet. A
-    /// node of a lock is asked for as `…/lock-`, without the mark of its contender. With an empty list, the server refuses
+    /// `path` is the path on the server, with chroot and namespace, as requested: a sequential node has no number yet.
+    /// For a node of a lock, it is `…/lock-`, without the mark of its contender. With an empty list, the server refuses
     /// the node ([`Error::InvalidAcl`](crate::Error::InvalidAcl)).
     fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
         let _ = path;
@@ -64,11 +64,12 @@ pub trait AclProvider: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// Identifies the user who logs in by `authorization("digest", "user:password")`, for an ACL: ZooKeeper's scheme `digest`.
+/// The identity, for an ACL, of the user who logs in by `authorization("digest", "user:password")`: ZooKeeper's scheme
+/// `digest`.
 ///
-/// The identity contains a hash of both, so an ACL for another user can be written by whoever knows that user's password,
-/// and be read by everyone who may read the ACL. The hash is SHA-1 without a salt, as ZooKeeper wants it: choose a password
-/// that cannot be guessed. As there, a user name ends at the first colon.
+/// The identity contains a hash of user and password: writing an ACL for another user requires that user's password,
+/// and every client that may read the ACL sees the hash. The hash is SHA-1 without a salt, as ZooKeeper requires:
+/// choose a password that cannot be guessed. As in ZooKeeper, a user name ends at the first colon.
 ///
 /// After `DigestAuthenticationProvider.generateDigest`.
 ///
@@ -88,7 +89,7 @@ pub fn digest_id(user: &str, password: &str) -> AuthId {
     AuthId::new("digest", &format!("{user}:{hash}"))
 }
 
-/// The ACLs of a client's nodes.
+/// Chooses the ACLs of a client's nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Acls {
     pub(crate) default: Arc<[Acl]>,
@@ -132,7 +133,7 @@ mod tests {
             let identity = digest_id(user, password);
             assert_eq!((identity.scheme(), identity.id()), ("digest", id));
         }
-        // The server takes "a:b" with the password "c" for the user "a" with the password "b:c".
+        // The server reads "a:b" with the password "c" as the user "a" with the password "b:c".
         assert_eq!(digest_id("a:b", "c"), digest_id("a", "b:c"));
     }
 }

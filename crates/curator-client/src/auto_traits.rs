@@ -1,4 +1,4 @@
-//! Checks, when the tests are compiled, that types can be shared between threads and moved between them.
+//! Checks at compile time that types are `Send` and `Sync`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::*;
 
 fn send_sync<T: Send + Sync + 'static>() {}
 fn send<T: Send + 'static>() {}
-/// Never awaited: only the type matters.
+/// The futures are never awaited: only their types matter.
 fn is_send<F: Future + Send>(_future: F) {}
 
 #[test]
@@ -35,7 +35,7 @@ fn handles_can_be_shared() {
     send_sync::<std::sync::Arc<dyn AclProvider>>();
 }
 
-/// These are futures, or contain one: whoever polls them has exclusive access.
+/// These are futures, or contain one: the thread that polls them has exclusive access.
 #[test]
 fn futures_can_be_moved() {
     send::<Request<Created>>();

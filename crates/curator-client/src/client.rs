@@ -1,4 +1,4 @@
-//! The client handle: the entry point of the crate.
+//! The client handle, [`CuratorClient`]: the entry point of the crate.
 
 mod acl;
 mod builder;
@@ -43,27 +43,28 @@ use crate::sessions::Sessions;
 use crate::state::{ConnectionState, ConnectionStateManager, ConnectionStates};
 use crate::timer::Timer;
 
-/// A client of a ZooKeeper ensemble: one session, kept alive, and replaced when it is lost.
+/// A client of a ZooKeeper ensemble: keeps one session alive, and replaces it when it is lost.
 ///
-/// Clones share the session. Call [`close`](Self::close) when you are done: ephemeral nodes are then removed at once. If
-/// the last clone is dropped without it, the session is closed in the background. If the runtime ends first, as at the end
-/// of a test, the request to close the session is still sent if the connection is up, but nobody waits for the answer.
+/// Clones share the session. Call [`close`](Self::close) when you are done: ephemeral nodes are then removed at once.
+/// If the last clone is dropped without `close`, the session is closed in the background. If the runtime ends first, as
+/// at the end of a test, the request to close the session is still sent if the connection is up, but its answer is not
+/// awaited.
 ///
-/// The client's time is real time, even in a test that pauses tokio's clock.
+/// All timing uses real time, even in a test that pauses tokio's clock.
 ///
 /// After Curator's `CuratorFramework`.
 ///
 /// # Cancel safety
 ///
-/// Every future of this crate may be dropped at any await. Each method says what that leaves behind.
+/// Every future of this crate may be dropped at any await point. Each method documents what that leaves behind.
 #[derive(Clone)]
 pub struct CuratorClient {
     inner: Arc<Inner>,
-    /// The connect string's chroot followed by the namespace: what is put before paths that are text.
+    /// The connect string's chroot followed by the namespace: prepended to paths given as text.
     root: ZPath,
 }
 
-/// Kept short, because it appears in the `Debug` output of everything that has a client.
+/// Kept short, because the `Debug` output of every type with a client contains it.
 impl std::fmt::Debug for CuratorClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CuratorClient")
@@ -87,7 +88,7 @@ struct Inner {
     acls: Acls,
     lock_data: Arc<LockData>,
     extensions: Extensions,
-    /// The client with the second session, once a recipe needs it.
+    /// The client of the second session, once a recipe needs it.
     watching: Mutex<Option<CuratorClient>>,
 }
 
@@ -123,15 +124,15 @@ impl CuratorClient {
     /// Carries out the pending deletes, then closes the session; each takes no longer than the close timeout.
     ///
     /// Calls that are waiting for a session or for their next attempt return [`Error::Closed`] at once, in every clone,
-    /// and so does every new call. A request that has been sent gets its answer, or ends with the session. Closing again
-    /// is harmless. A client that has no session yet does not wait for one: an attempt to open it is abandoned, and a session that
-    /// a server has just granted is closed like any other. One of which the server's word is still on its way has no nodes, and
-    /// ends there with its timeout.
+    /// and so does every new call. A request that has been sent gets its answer, or ends with the session. Closing
+    /// again is harmless. A client without a session abandons its attempt to open one, and closes a session that a
+    /// server has just granted. A session that a server has granted, but not confirmed to the client yet, has no nodes,
+    /// and expires with its timeout.
     ///
     /// # Errors
     ///
     /// [`Error::CloseUnconfirmed`] when the server did not confirm in time that the session is closed, and
-    /// [`Error::ClientEnded`] when the client has ended before that, because of the end of its runtime for example.
+    /// [`Error::ClientEnded`] when the client ended before that, for example with its runtime.
     ///
     /// # Cancel safety
     ///
@@ -146,8 +147,8 @@ impl CuratorClient {
         }
     }
 
-    /// Waits until [`close`](Self::close) is called on any clone, or the client ends otherwise. Returns what all calls return from
-    /// then on: [`Error::Closed`], [`Error::ClientEnded`], or [`Error::Forked`].
+    /// Waits until [`close`](Self::close) is called on any clone, or the client ends otherwise. Returns the error that
+    /// all calls return from then on: [`Error::Closed`], [`Error::ClientEnded`], or [`Error::Forked`].
     ///
     /// # Cancel safety
     ///
@@ -157,7 +158,7 @@ impl CuratorClient {
         self.inner.closing.error()
     }
 
-    /// The state of the connection. [`Lost`](ConnectionState::Lost) once the client is closed, and in a forked child.
+    /// The state of the connection. [`Lost`](ConnectionState::Lost) after the client is closed, and in a forked child.
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
         if self.inner.closing.has_forked() {
@@ -172,7 +173,8 @@ impl CuratorClient {
         self.inner.states.subscribe()
     }
 
-    /// The current session, once it has a connection; waits for that no longer than the connection timeout.
+    /// Returns the current session, once it has a connection; waits for the connection no longer than the connection
+    /// timeout.
     ///
     /// # Errors
     ///
@@ -210,18 +212,19 @@ impl CuratorClient {
         DeleteBuilder::new(self)
     }
 
-    /// Returns a builder for a transaction: several operations, all of which are applied, or none.
+    /// Returns a builder for a transaction: several operations, applied all or not at all.
     pub fn transaction(&self) -> Transaction {
         Transaction::new(self)
     }
 
-    /// The janitor, which knows the deletes that are still pending and accepts new ones.
+    /// The janitor, which lists the pending deletes and accepts new ones.
     #[must_use]
     pub fn janitor(&self) -> &Janitor {
         &self.inner.janitor
     }
 
-    /// The path on the server: text gets the chroot and the namespace before it, and a [`ZPath`] stays as it is.
+    /// The path on the server: text is prefixed with the chroot and the namespace, and a [`ZPath`] is returned
+    /// unchanged.
     ///
     /// # Errors
     ///
@@ -242,10 +245,10 @@ impl CuratorClient {
         }
     }
 
-    /// The same client, with another namespace in place of its own: a view on the same session. An empty one means none, so
-    /// that `/` is the connect string's chroot.
+    /// Returns this client with another namespace instead of the current one: a view on the same session. An empty
+    /// namespace means none, so that `/` is the connect string's chroot.
     ///
-    /// Closing one of them closes all. Curator's `usingNamespace`.
+    /// Closing one of the views closes all. After Curator's `usingNamespace`.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), curator_client::Error> {
@@ -269,20 +272,20 @@ impl CuratorClient {
 
     /// The data of lock nodes for which none is given.
     ///
-    /// If the builder was given none, this is the client's address, which is known as soon as it has a session; until
-    /// then, and if the address cannot be found, it is empty. So ask when you create a node.
+    /// If the builder was given none, this is the client's address. It is known as soon as the client has a session;
+    /// until then, and if the address cannot be found, the data is empty. So call this when you create a node.
     #[must_use]
     pub fn default_lock_data(&self) -> &Arc<[u8]> {
         self.inner.lock_data.get()
     }
 
-    /// The ACL of nodes for which neither the caller nor the [`AclProvider`](crate::AclProvider) has one.
+    /// The ACL of nodes for which neither the caller nor the [`AclProvider`](crate::AclProvider) gives one.
     #[must_use]
     pub fn default_acl(&self) -> &Arc<[Acl]> {
         &self.inner.acls.default
     }
 
-    /// The runtime that this client lives on, for tasks that belong to it.
+    /// The runtime on which this client runs, for tasks that belong to the client.
     #[must_use]
     pub fn runtime(&self) -> &Handle {
         self.inner.timer.runtime()
@@ -292,14 +295,15 @@ impl CuratorClient {
     ///
     /// # Panics
     ///
-    /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does: blocking there could stop the very
-    /// runtime that the future needs.
+    /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does: blocking there could stop the runtime
+    /// that the future needs.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime().block_on(future)
     }
 }
 
-/// The path of a namespace, which is below the chroot. Curator's namespaces have no leading slash; here it is optional.
+/// The path of a namespace, which is below the chroot. A leading slash is optional here; Curator's namespaces have
+/// none.
 fn in_namespace(namespace: &str, chroot: &ZPath) -> Result<ZPath> {
     let namespace = namespace.strip_prefix('/').unwrap_or(namespace);
     Ok(ZPath::on_server(&format!("/{namespace}"))?.prefixed_by(chroot))

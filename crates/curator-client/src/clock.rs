@@ -3,16 +3,16 @@
 use std::ops::Add;
 use std::time::Duration;
 
-/// A point on a clock that only goes forward, and that includes the time during which the machine was asleep.
+/// A point on a clock that only moves forward, and that includes the time during which the machine was asleep.
 ///
 /// A server keeps counting down the session timeout while this machine is suspended, so a lease must too. On Linux the
 /// clock is `CLOCK_BOOTTIME`: nanoseconds since the machine was booted, including sleep. `std::time::Instant` is
-/// `CLOCK_MONOTONIC` there, which stands still during sleep: a process that wakes up would believe in a session that
-/// expired an hour ago.
+/// `CLOCK_MONOTONIC` there, which stops during sleep: a process that wakes up could rely on a session that expired an
+/// hour ago.
 ///
 /// On other systems the clock is [`std::time::Instant`], counted from its first use in the process. Whether that
-/// includes sleep depends on the system (it does on Windows, but not on macOS). Where it does not, a reading right after
-/// waking up can be too optimistic, and only a fencing token is safe.
+/// includes sleep depends on the system (on Windows it does, on macOS it does not). Where it does not, a reading right
+/// after waking up can be too early, and only a fencing token is safe.
 ///
 /// Instants of different machines, or of different processes, cannot be compared.
 ///
@@ -40,8 +40,8 @@ impl ClockInstant {
         Self { nanos: read_clock() }
     }
 
-    /// The instant `nanos` nanoseconds after [`ZERO`](Self::ZERO). The inverse of [`as_nanos`](Self::as_nanos), so that
-    /// an instant can be stored in an `AtomicU64`.
+    /// The instant `nanos` nanoseconds after [`ZERO`](Self::ZERO). The inverse of [`as_nanos`](Self::as_nanos); allows
+    /// storing an instant in an `AtomicU64`.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self { nanos }
@@ -60,7 +60,7 @@ impl ClockInstant {
         Some(Self { nanos: self.nanos.checked_add(nanos)? })
     }
 
-    /// The time from `earlier` until this instant; zero if `earlier` is in fact later.
+    /// The time from `earlier` until this instant; zero if `earlier` is later.
     #[must_use]
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos.saturating_sub(earlier.nanos))
@@ -79,8 +79,8 @@ impl ClockInstant {
     }
 }
 
-/// This instant plus a duration, or the last instant in the range of the clock. Never panics;
-/// [`ClockInstant::checked_add`] tells the difference.
+/// This instant plus a duration, saturating at the end of the clock's range. Never panics;
+/// [`ClockInstant::checked_add`] detects the overflow.
 impl Add<Duration> for ClockInstant {
     type Output = Self;
 
@@ -119,7 +119,7 @@ mod tests {
         let (ours, theirs) = (ClockInstant::now(), std::time::Instant::now());
         std::thread::sleep(Duration::from_millis(5));
         let (our_time, their_time) = (ClockInstant::now().saturating_duration_since(ours), theirs.elapsed());
-        // What was read first here was read last there: they can differ only by a pause between the two readings.
+        // The two clocks are read in opposite orders, so they can differ only by a pause between the two readings.
         assert!(our_time >= Duration::from_millis(5));
         assert!(our_time.abs_diff(their_time) < Duration::from_secs(5), "{our_time:?} {their_time:?}");
     }

@@ -1,4 +1,4 @@
-//! The end of a client: its shutdown, from the request to completion, or an end that was not requested.
+//! The end of a client: its shutdown, from the request to completion, or an unrequested end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,18 +17,18 @@ pub(crate) struct Closing {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Progress {
-    /// The client has not been asked to close.
+    /// The client is open.
     Open,
     Begun {
         at: Instant,
     },
-    /// Everything has ended, and the server has confirmed that the session is closed.
+    /// All tasks have ended, and the server has confirmed that the session is closed.
     Closed,
-    /// Everything has ended here. The client has been closing for this long.
+    /// All tasks have ended. The server has not confirmed it; closing took this long.
     Unconfirmed {
         after: Duration,
     },
-    /// Everything has ended here, without a shutdown or in the middle of one.
+    /// All tasks have ended, without a shutdown or during one.
     Ended(ClientEnd),
 }
 
@@ -49,7 +49,7 @@ impl Closing {
         self.process.has_forked()
     }
 
-    /// Starts the shutdown. Has no effect if it has started already.
+    /// Starts the shutdown, unless it has already started.
     pub(crate) fn begin(&self) {
         if self.has_forked() {
             return;
@@ -71,7 +71,7 @@ impl Closing {
         self.progress.borrow().has_finished()
     }
 
-    /// What a call returns once the shutdown has begun.
+    /// The error that calls return once the shutdown has begun.
     pub(crate) fn error(&self) -> Error {
         if self.has_forked() {
             return Error::Forked;
@@ -91,12 +91,12 @@ impl Closing {
         let _ = self.progress.subscribe().wait_for(|progress| *progress != Progress::Open).await;
     }
 
-    /// Everything has ended. Only the first end counts.
+    /// Records that all tasks have ended. Only the first end counts.
     pub(crate) fn finish(&self, confirmed: bool) {
         self.end(|progress| match progress {
             _ if confirmed => Progress::Closed,
             Progress::Begun { at } => {
-                // Errors name it in whole milliseconds.
+                // In whole milliseconds, because error messages contain it.
                 let after = u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX);
                 Progress::Unconfirmed { after: Duration::from_millis(after) }
             }
@@ -104,7 +104,7 @@ impl Closing {
         });
     }
 
-    /// Everything ends for another reason than a shutdown. Only the first end counts.
+    /// Records an end other than a shutdown. Only the first end counts.
     pub(crate) fn cut_short(&self, end: ClientEnd) {
         self.end(|_| Progress::Ended(end));
     }
@@ -119,7 +119,7 @@ impl Closing {
         });
     }
 
-    /// Waits until everything has ended.
+    /// Waits until all tasks have ended.
     pub(crate) async fn finished(&self) -> Result<()> {
         if self.has_forked() {
             return Err(Error::Forked);

@@ -6,20 +6,20 @@ use std::str::FromStr;
 
 use crate::path::{InvalidPath, PathProblem, ZPath};
 
-/// The port when the connect string names none: ZooKeeper's own.
+/// The port if the connect string names none: ZooKeeper's default.
 const DEFAULT_PORT: u16 = 2181;
 
 /// The servers of an ensemble and a chroot: `h1:2181,h2:2182,[::1]:2181/chroot`.
 ///
-/// The form is that of ZooKeeper's `ConnectStringParser`, except that anything that looks like a mistake is refused:
+/// The format is that of ZooKeeper's `ConnectStringParser`, but likely mistakes are refused:
 ///
 /// - hosts are separated by commas, optionally with spaces around them; none is empty;
 /// - a host is a name, an IPv4 address, or an IPv6 address in square brackets;
 /// - a port is between 1 and 65535, and defaults to 2181;
-/// - there is at most one chroot, after the last host. No chroot, or `/`, means the root. It contains no comma, although
-///   ZooKeeper would accept one: `h1:2181/app,h2:2181/app` is meant as two servers, and would be one server with a
-///   strange chroot;
-/// - there are no schemes, such as `tcp+tls://`: a client speaks TLS to all servers or to none, and its builder says which.
+/// - there is at most one chroot, after the last host. No chroot, or `/`, means the root. It contains no comma,
+///   although ZooKeeper would accept one: `h1:2181/app,h2:2181/app` is meant as two servers, and would be one server
+///   with an unintended chroot;
+/// - there are no schemes, such as `tcp+tls://`: the client's builder configures TLS for all servers.
 ///
 /// `Display` writes the connect string with every port, and its output parses to the same value.
 ///
@@ -50,7 +50,7 @@ impl ConnectString {
         parse(text).map_err(|reason| InvalidConnectString { connect_string: text.to_owned(), reason })
     }
 
-    /// The servers, in the order in which they were written. There is at least one.
+    /// The servers, in the order of the text. There is at least one.
     #[must_use]
     pub fn hosts(&self) -> &[HostPort] {
         &self.hosts
@@ -158,7 +158,7 @@ fn parse_server(server: &str) -> Result<HostPort, ConnectStringProblem> {
             Some((host, port)) => (host, Some(port)),
             None => (server, None),
         };
-        // A second colon: an IPv6 address without brackets, in which the port cannot be told from the address.
+        // A second colon: an IPv6 address without brackets, whose port is ambiguous.
         if !host.chars().all(is_host_character) || port.is_some_and(|port| port.contains(':')) {
             return Err(malformed());
         }
@@ -170,7 +170,7 @@ fn parse_server(server: &str) -> Result<HostPort, ConnectStringProblem> {
     Ok(HostPort { host, port: port.map_or(Ok(DEFAULT_PORT), parse_port)? })
 }
 
-/// Accepts host names, IPv4 addresses, and names that are known only to container networks.
+/// Accepts host names, IPv4 addresses, and names that only container networks resolve.
 fn is_host_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_')
 }
@@ -183,7 +183,7 @@ fn parse_port(port: &str) -> Result<u16, ConnectStringProblem> {
     }
 }
 
-/// A text that is not a connect string, and the reason.
+/// The error for a text that is not a connect string.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid connect string {connect_string:?}: {reason}")]
 #[non_exhaustive]
@@ -252,7 +252,7 @@ mod tests {
         ] {
             assert_eq!(parsed(text), (hosts.to_owned(), chroot.to_owned()), "{text:?}");
         }
-        // A host has no brackets, and its text has.
+        // `host` has no brackets, and the text has.
         let servers = ConnectString::parse("[fe80::1]:7").unwrap();
         assert_eq!((servers.hosts()[0].host(), servers.hosts()[0].port()), ("fe80::1", 7));
         assert_eq!(servers.hosts()[0].to_string(), "[fe80::1]:7");

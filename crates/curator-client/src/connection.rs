@@ -1,7 +1,7 @@
-//! The connection of a session: when it breaks, another one is opened for the same session.
+//! The connection of a session. When it breaks, this opens another one for the same session.
 //!
-//! This is the only way for a session to get another connection. So each of them is seen: the timeout that the server
-//! grants, and the time from which its answers count.
+//! A session gets another connection only here, so every connection is checked: the timeout that its server grants, and
+//! the time from which its answers count for the lease.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -21,13 +21,13 @@ use crate::truncated::Truncated;
 use crate::zk::link::{Diagnosis, Granted, Link, SessionKey};
 use crate::zk::task::{LinkEnd, SessionTask};
 
-/// How long a new connection may go without an answer to a probe. Answers may be slow: after each connection that is
-/// given up, the next one gets twice the time.
+/// How long a new connection may leave its first probe unanswered. It doubles after each connection that is given up,
+/// for servers that are slow.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Resumed = Result<(Link, ClockInstant), LinkEnd>;
 
-/// Watches over the connection of one session.
+/// Watches the connection of one session.
 pub(crate) struct Connection {
     options: Arc<SessionOptions>,
     timer: Timer,
@@ -43,7 +43,7 @@ enum Stage {
         task: SessionTask,
         key: SessionKey,
         server: Arc<HostPort>,
-        /// When it must have answered its first probe.
+        /// The deadline for the answer to its first probe.
         unproven: Option<Deadline>,
     },
     /// The connection broke, and another one is being opened.
@@ -62,7 +62,7 @@ impl Stage {
 /// A change of the connection.
 pub(crate) enum Change {
     Broken,
-    /// With a moment before its connect request was sent.
+    /// The instant is a time before the connect request was sent.
     Resumed(Link, ClockInstant),
     /// The server has ended the session.
     Over(LinkEnd),
@@ -101,7 +101,7 @@ impl Connection {
         }
     }
 
-    /// Gives up the connection, if there is one, because it has answered nothing for `patience`: it breaks.
+    /// Ends the connection, if there is one, because no answer has arrived over it for `patience`.
     pub(crate) fn give_up(&self, patience: Duration) {
         if let Stage::Up { task, server, .. } = &self.stage {
             self.journal.silent(&OpenFailure::silent(server, patience));
@@ -113,7 +113,8 @@ impl Connection {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped. But a result that is dropped closes the session.
+    /// Nothing is lost when the future is dropped. Dropping a `Change::Resumed` that it has returned closes the
+    /// session.
     pub(crate) async fn changed(&mut self) -> Change {
         match &mut self.stage {
             Stage::Up { task, key, server, unproven } => {
@@ -159,8 +160,8 @@ async fn passed(timer: &Timer, deadline: Option<Deadline>) {
     }
 }
 
-/// Opens another connection for the session, at once and then at the pace of `Unlimited`, until there is one or the
-/// session turns out to be over. `journal` is told what goes wrong.
+/// Opens another connection for the session, at once and then at the pace of `Unlimited`, until it succeeds or the
+/// session turns out to be over. `journal` records the failures.
 async fn resume(
     options: Arc<SessionOptions>,
     timer: Timer,
@@ -175,10 +176,11 @@ async fn resume(
         }
     };
     let diagnosis = Diagnosis::new(&options, &report);
-    // One pass over the servers. A silent server must not cost the session its lease; but a server may be slow.
+    // The limit of one pass over the servers. A silent server must not use up the session's lease; a slow server needs
+    // time.
     let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
     let mut share = ANSWER_TIMEOUT;
-    // A closing client may have deletes to send before it ends the session.
+    // Does not stop when the client closes: a closing client may have deletes to send before it ends the session.
     let mut retrier = Retrier::new(Arc::new(Unlimited), &timer, &options.name);
     loop {
         let started = ClockInstant::now();
@@ -209,14 +211,16 @@ async fn resume(
         if ClockInstant::now().saturating_duration_since(started) >= share {
             share = share.saturating_mul(2);
         }
-        // It never gives up, so the result says nothing.
+        // `Unlimited` never gives up, so the result carries no information.
         drop(retrier.again().await);
     }
 }
 
-/// Ends the session of `link` on the server, within `limit`. Returns whether the server has confirmed that it is over.
+/// Ends the session of `link` on the server, within `limit`. Returns whether the server has confirmed that the session
+/// is over.
 ///
-/// A session whose connection is broken is resumed in order to be closed. Nothing of it is left when this returns.
+/// If the session's connection is broken, this resumes the session to close it. No connection is left when this
+/// returns.
 pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, link: Link, limit: Duration) -> bool {
     let key = link.session_key();
     let closing = async {
@@ -235,10 +239,10 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
             };
             // A server may keep the connection open forever.
             let task = AbortOnDrop(link.task().clone());
-            // Nobody probes it any more.
+            // The supervisor no longer probes the session.
             task.0.keep(limit);
-            // The last handle, apart from those in requests that no one has awaited or dropped yet. This sends the close
-            // request, even to a server whose answers do not arrive.
+            // Drops the last handle, except those in requests that were neither awaited nor dropped. This sends the
+            // close request, even to a server whose answers do not arrive.
             drop(link);
             let end = tokio::select! {
                 end = task.0.ended() => end,

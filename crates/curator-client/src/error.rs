@@ -1,4 +1,4 @@
-//! What can go wrong, and what the caller may conclude from it.
+//! The client's errors: what failed, whether to retry, and whether the operation may have been applied.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Outcome {
     /// The server certainly did not apply the operation.
     NotApplied,
-    /// The request may have been applied: its answer was lost, or never came.
+    /// The request may have been applied: its answer was lost, or has not arrived.
     Unknown,
 }
 
@@ -32,12 +32,12 @@ pub enum Outcome {
 pub enum SessionEnd {
     /// The server reported that the session has expired, or that it was closed.
     Expired,
-    /// The session could not be confirmed in time: from now on a server may expire it, so it counts as lost. See
+    /// The session was not confirmed in time: from now on a server may expire it, so it counts as lost. See
     /// [`SessionLease`](crate::SessionLease).
     LeaseOver,
     /// The server refused the credentials of the session.
     AuthFailed,
-    /// The session moved to a server that granted it a shorter timeout than the one it was opened with. The locks of a
+    /// The session moved to a server that granted a shorter timeout than the session was opened with. The locks of a
     /// session rely on one timeout, so the client gives the session up, and closes it on the servers. See
     /// [`SessionLease`](crate::SessionLease).
     TimeoutLowered {
@@ -47,7 +47,8 @@ pub enum SessionEnd {
     },
     /// [`CuratorClient::close`](crate::CuratorClient::close) was called, or the last handle or the runtime is gone.
     Closed,
-    /// This process was forked from the one that has the session. The session goes on there, and nothing of it works here.
+    /// This process was forked from the process that has the session. The session continues there, and cannot be used
+    /// here.
     Forked,
 }
 
@@ -57,7 +58,7 @@ pub enum SessionEnd {
 pub enum ClientEnd {
     /// The runtime on which it was started has shut down.
     RuntimeEnded,
-    /// The task that keeps its session has panicked: a defect.
+    /// The task that keeps its session alive has panicked: a bug.
     Panicked {
         /// The panic's message.
         message: String,
@@ -141,26 +142,26 @@ pub enum Error {
         connect_string: String,
         /// How long it tried.
         after: Duration,
-        /// Why the last attempt failed: each server, and what was wrong with it.
+        /// Why the last attempt failed: each server and its failure.
         cause: String,
     },
-    /// A server was reached, but refuses this client: its credentials are wrong, it has none and the server asks for some, or it
-    /// authenticates by SASL and the server does not know it all the same.
+    /// A server was reached, but refuses this client: its credentials are wrong, it has none and the server requires
+    /// some, or the server has accepted it as anonymous although it authenticates by SASL.
     #[error("{connect_string:?} refuses this client: {cause}")]
     ConnectRefused {
         /// Where the client tried to connect.
         connect_string: String,
-        /// What the server said.
+        /// Why the server refuses the client.
         cause: String,
     },
-    /// TLS is why there is no connection to any of the servers: their certificates, or this client's; or one side speaks TLS
-    /// and the other does not. It does not help to wait. What may pass by itself, such as a certificate that is not valid yet, is
+    /// TLS has failed with all servers: because of their certificates, or this client's, or because only one side uses
+    /// TLS. Waiting does not help. A problem that may pass with time, such as a certificate that is not valid yet, is
     /// the cause of a [`ConnectFailed`](Self::ConnectFailed).
     #[error("no session with {connect_string:?}: {}", listed(failures))]
     TlsFailed {
         /// Where the client tried to connect.
         connect_string: String,
-        /// Each server, and what was wrong with it.
+        /// Each server and its failure.
         failures: Vec<TlsFailure>,
     },
     /// There is no connection: it is down, or the client has no session yet, or has lost it. The client continues to
@@ -169,9 +170,9 @@ pub enum Error {
     NotConnected {
         /// Where the client tries to connect.
         connect_string: String,
-        /// How long the call waited; zero if it may not wait.
+        /// How long the call waited; zero if the call does not wait.
         after: Duration,
-        /// Why the last attempt to open or to resume a session failed: each server, and what was wrong with it.
+        /// Why the last attempt to open or to resume a session failed: each server and its failure.
         cause: String,
     },
     /// The connection broke before the answer arrived.
@@ -184,8 +185,7 @@ pub enum Error {
         /// What the connection reported.
         cause: String,
     },
-    /// The connection is down. The request was not sent, so it cannot be applied later, at a time when no one expects
-    /// it.
+    /// The connection is down. The request was not sent, so it cannot be applied later.
     #[error("{operation} {path}: the connection is down, and nothing was sent")]
     Disconnected {
         /// The operation.
@@ -218,20 +218,22 @@ pub enum Error {
     /// The client has been closed, or is closing.
     #[error("the client is closed")]
     Closed,
-    /// The client has ended without being closed, and does not come back.
+    /// The client has ended without being closed. It does not restart.
     #[error("the client has ended, and was not closed: {end}")]
     ClientEnded {
         /// Why.
         end: ClientEnd,
     },
-    /// This process was forked from one in which a client had begun to connect. Neither that client nor a new one works here: they
-    /// would share the connections of the other process. Start a program (`exec`), or fork before the first client starts.
+    /// This process was forked from one in which a client had begun to connect. Neither that client nor a new one works
+    /// here: they would share the connections of the other process. Start a program (`exec`), or fork before the first
+    /// client starts.
     #[error(
         "this process was forked from one with a client, and no client works in it: start a program there (exec), or fork \
          before the first client starts"
     )]
     Forked,
-    /// The server did not confirm in time that the session is closed. It ends there when its timeout expires.
+    /// The server did not confirm in time that the session is closed. The session then ends on the servers with its
+    /// timeout.
     #[error("the server did not confirm within {after:?} that the session is closed; it ends when its timeout expires")]
     CloseUnconfirmed {
         /// How long the client waited, first for pending deletes and then for the server: at most about twice the close
@@ -278,8 +280,8 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// The session is one that its server keeps to itself (`localSessionsEnabled`), and such a session has no ephemeral nodes. Set
-    /// `localSessionsUpgradingEnabled` on the servers.
+    /// The session is local to its server (`localSessionsEnabled`), and a local session cannot have ephemeral nodes.
+    /// Set `localSessionsUpgradingEnabled` on the servers.
     #[error(
         "{operation} {path}: a local session cannot have ephemeral nodes: set localSessionsUpgradingEnabled on the servers"
     )]
@@ -321,7 +323,7 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// The server is too old for the operation, or has it disabled.
+    /// The server does not support the operation: it is too old, or the operation is disabled.
     #[error("{operation} {path}: the server does not implement this operation{}", requirement(operation))]
     Unimplemented {
         /// The operation.
@@ -329,7 +331,7 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// The request makes no sense, such as a request to delete the root. It was not sent.
+    /// The request is invalid, such as a request to delete the root. It was not sent.
     #[error("{operation} {path}: {reason}")]
     InvalidRequest {
         /// The operation.
@@ -351,17 +353,17 @@ pub enum Error {
         /// The largest size in bytes.
         limit: usize,
     },
-    /// More requests are waiting for their answers than the client allows. This one was not sent.
+    /// The client's limit of requests in flight is reached. This request was not sent.
     #[error("{operation} {path}: {limit} requests are already waiting for their answers")]
     TooManyRequests {
         /// The operation.
         operation: &'static str,
         /// Its path.
         path: ZPath,
-        /// The number of requests that may wait at once.
+        /// The maximum number of requests in flight.
         limit: usize,
     },
-    /// The outcome is unknown, and another attempt could do the same thing twice.
+    /// The outcome is unknown, and another attempt could apply the operation twice.
     #[error("it is not known whether this was applied, and it cannot safely be retried: {cause}")]
     Ambiguous {
         /// The node.
@@ -379,8 +381,8 @@ pub enum Error {
         #[source]
         cause: Box<Error>,
     },
-    /// A transaction was applied, but the server did not return the stat of a node that it created, as old servers do
-    /// not, and the node could not be looked at.
+    /// A transaction was applied, but an old server did not return the stat of a node that it created, and the node
+    /// could not be read.
     #[error(
         "{operation} {path}: applied, but the server did not return the new node's stat, and reading it failed: {cause}"
     )]
@@ -408,7 +410,7 @@ fn within(after: Duration) -> String {
     if after.is_zero() { String::new() } else { format!(" within {after:?}") }
 }
 
-/// What a server needs for an operation that not all servers have.
+/// What a server needs for an operation that not all servers support.
 fn requirement(operation: &str) -> &'static str {
     match operation {
         "multi-read on" => ": `multiRead` needs ZooKeeper 3.6 or newer",
@@ -420,7 +422,7 @@ fn requirement(operation: &str) -> &'static str {
 impl Error {
     /// Whether the same call can succeed later, with nothing else changed.
     ///
-    /// The retry loop asks this before it asks the [`RetryPolicy`](crate::RetryPolicy).
+    /// The retry loop checks this before it calls the [`RetryPolicy`](crate::RetryPolicy).
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {

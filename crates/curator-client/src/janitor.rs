@@ -1,4 +1,5 @@
-//! Deletes that are not given up: Curator's "guaranteed" deletes, and the nodes of dropped guards.
+//! Carries out deletes in the background until they are done: Curator's "guaranteed" deletes, and the nodes of dropped
+//! guards.
 
 mod ledger;
 mod queue;
@@ -17,13 +18,13 @@ use crate::node::find::NodeFinder;
 use crate::path::ZPath;
 use crate::session::Session;
 
-/// Takes over deletes that must not be forgotten.
+/// Carries out deletes in the background.
 ///
-/// Handing one over needs no runtime and never blocks, so a `Drop` can do it. A task of the client does the work, and
-/// lives as long as the client; [`CuratorClient::close`](crate::CuratorClient::close) waits for it. A delete that
-/// belongs to a session ends with that session, because the node goes with it.
+/// Handing over a delete needs no runtime and never blocks, so a `Drop` can do it. A task of the client carries it out,
+/// and lives as long as the client; [`CuratorClient::close`](crate::CuratorClient::close) waits for pending deletes. A
+/// delete that belongs to a session ends with that session, because its node does too.
 ///
-/// The idea is that of Curator's `FailedDeleteManager`, with a loop in place of its recursion.
+/// After Curator's `FailedDeleteManager`, with a loop instead of its recursion.
 #[derive(Clone)]
 pub struct Janitor {
     jobs: mpsc::UnboundedSender<Job>,
@@ -36,13 +37,13 @@ impl std::fmt::Debug for Janitor {
     }
 }
 
-/// A delete that is carried out elsewhere, or else here.
+/// A delete that a caller carries out. If the promise is dropped unsettled, the janitor carries it out.
 #[derive(Debug)]
 pub(crate) struct Promise {
     janitor: Janitor,
     id: Option<u64>,
     path: ZPath,
-    /// Whether the nodes below go with it.
+    /// Whether the nodes below are deleted too.
     is_tree: bool,
 }
 
@@ -71,7 +72,7 @@ impl Janitor {
         (Self { jobs: sender, ledger: Arc::clone(&ledger) }, JanitorQueue { jobs: receiver, ledger })
     }
 
-    /// Deletes a node, whichever session it belongs to, even if sessions are lost in the meantime.
+    /// Deletes a node of any session, even if sessions are lost in the meantime.
     pub fn delete(&self, path: &ZPath) {
         self.hand_over(path.to_string(), Delete::Path(path.clone()));
     }
@@ -81,9 +82,9 @@ impl Janitor {
         self.delete_owned_with(session, path, None);
     }
 
-    /// As [`delete_owned`](Self::delete_owned), and holds `keep_alive` until the node is gone.
+    /// Like [`delete_owned`](Self::delete_owned), and holds `keep_alive` until the node is gone.
     ///
-    /// For watches on the node: if they were dropped earlier, it would cost a request to remove them from the server.
+    /// For watches on the node: dropping a watch earlier would cost a request to remove it from the server.
     pub fn delete_owned_with(&self, session: &Session, path: &ZPath, keep_alive: Option<Box<dyn Send>>) {
         if session.end().is_some() {
             return;
@@ -97,11 +98,11 @@ impl Janitor {
         self.hand_over(entry, Delete::Owned { session: session.clone(), path, sent, _keep_alive: keep_alive });
     }
 
-    /// Deletes several nodes of `session` in one transaction, and holds `keep_alive` until all of them are dealt with.
-    /// The request is sent before this returns, which needs no runtime.
+    /// Deletes several nodes of `session` in one transaction, and holds `keep_alive` until all of them are deleted or
+    /// given up. The request is sent before this returns, which needs no runtime.
     ///
-    /// If the transaction fails, because a node is already gone or for another reason, the nodes are deleted one by one.
-    /// Each of them is then pending, or given up, individually.
+    /// If the transaction fails, because a node is already gone or for another reason, the nodes are deleted one by
+    /// one. Each of them is then pending, or given up, individually.
     pub fn delete_owned_together(&self, session: &Session, mut nodes: Vec<ZPath>, keep_alive: Option<Box<dyn Send>>) {
         if nodes.is_empty() || session.end().is_some() {
             return;
@@ -128,16 +129,16 @@ impl Janitor {
         self.hand_over(finder.to_string(), Delete::Find { session: session.clone(), finder });
     }
 
-    /// Deletes the node at `path` that was created by the change `czxid`, and no other that has taken its place: each attempt
-    /// looks for that node first. If its current `version` is known, the first one deletes the node with this version without a
-    /// look.
+    /// Deletes the node at `path` that was created by the change `czxid`, but not another node that has replaced it:
+    /// each attempt first reads the node to check. If its current `version` is given, the first attempt deletes the
+    /// node with this version without a read.
     ///
-    /// With a `session`, the node is one of this session, and the delete ends with it. `keep_alive` is held until the node is
-    /// gone. The delete is pending from this call on; the result may be dropped.
+    /// With a `session`, the node is one of this session, and the delete ends with it. `keep_alive` is held until the
+    /// node is gone. The delete is pending from this call on; the result may be dropped.
     ///
     /// # Errors
     ///
-    /// Why the server refuses the delete, and [`Error::Closed`] when the client has ended before it was done.
+    /// Why the server refuses the delete; [`Error::Closed`] when the client has ended before the delete was done.
     pub fn delete_created(
         &self,
         session: Option<&Session>,
@@ -152,28 +153,28 @@ impl Janitor {
         async move { result.await.unwrap_or(Err(Error::Closed)) }
     }
 
-    /// Promises a delete: if the promise is dropped before it is kept, the node is deleted here. Until then the delete
-    /// counts as pending, so that a closing client waits for the caller that made the promise.
-    /// If it `is_tree`, what is below the node is deleted too.
+    /// Promises a delete: if the promise is dropped unsettled, the janitor deletes the node. Until then the delete
+    /// counts as pending, so that a closing client waits for the caller that made the promise. With `is_tree`, the
+    /// nodes below are deleted too.
     pub(crate) fn promise(&self, path: &ZPath, is_tree: bool) -> Promise {
         let id = Some(self.ledger.add(path.to_string(), None));
         Promise { janitor: self.clone(), id, path: path.clone(), is_tree }
     }
 
-    /// How many deletes are neither done nor given up.
+    /// The number of deletes that are neither done nor given up.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.ledger.pending()
     }
 
-    /// Lists the deletes that are not done yet, oldest first, including those that the server refuses: these are listed
-    /// until their sessions are over, or, if they belong to no session, as long as they are among the latest thousand.
+    /// Lists the deletes that are not done yet, oldest first, including those that the server refuses. A refused delete
+    /// stays listed until its session is over; those without a session, as long as they are among the latest thousand.
     #[must_use]
     pub fn pending_deletes(&self) -> Vec<PendingDelete> {
         self.ledger.deletes()
     }
 
-    /// Subscribes to the deletes of `session` that the server refuses: the current ones and later ones.
+    /// Subscribes to the deletes of `session` that the server refuses: those so far, and later ones.
     #[must_use]
     pub fn refusals(&self, session: &Session) -> Refusals {
         Refusals::new(&self.ledger, session)
@@ -188,8 +189,8 @@ impl Janitor {
         self.ledger.idle().await;
     }
 
-    /// Waits until the deletes below `dir` that are pending now are done or given up. Returns those of living sessions that the
-    /// server refuses, of now and of before, oldest first.
+    /// Waits until the deletes below `dir` that are pending now are done or given up. Returns the refused deletes below
+    /// `dir` whose sessions are alive, including earlier ones, oldest first.
     ///
     /// # Cancel safety
     ///

@@ -1,6 +1,6 @@
-//! Records the events of a client's sessions, for the log, for errors and for health checks.
+//! Records the session events of a client, for its log, errors and health checks.
 //!
-//! All lines at `info` are written here, one for each thing that happens. `docs/production.md` explains them to operators.
+//! All log events at `info` are emitted here, one for each change. `docs/production.md` explains them to operators.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -20,11 +20,11 @@ use crate::timer::Timer;
 use crate::tls::TlsFailure;
 use crate::truncated::Truncated;
 
-/// Why a session that is not lost cannot be relied on.
+/// Why a session that is not lost cannot be relied on now.
 #[derive(Debug, Clone)]
 pub(crate) enum Doubt {
     ConnectionBroke,
-    /// The session has another connection, over which nothing has been answered yet.
+    /// The session has another connection, which has not answered yet.
     NewConnection,
     ProbeFailed(Error),
     ProbeOverdue,
@@ -41,14 +41,14 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// The cause of an outage in which no attempt has come to anything yet.
+/// The cause of an outage in which no attempt has ended yet.
 const NOTHING_KNOWN: &str = "no server has answered yet";
 
-/// Written by the supervisor and the connection, and read by everyone.
+/// Written by the supervisor and the connection; read by callers.
 #[derive(Debug)]
 pub(crate) struct Journal {
     client: Arc<str>,
-    /// The pause between two lines about one outage.
+    /// The interval of the log lines about one outage.
     pace: Duration,
     record: watch::Sender<Record>,
 }
@@ -56,17 +56,17 @@ pub(crate) struct Journal {
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     outage: Option<Outage>,
-    /// Whether the last attempt to open a session was refused by a server.
+    /// Whether a server refused the last attempt to open a session.
     is_refused: bool,
-    /// Why that one failed with each server, if TLS was the reason with all of them.
+    /// The TLS failures of that attempt, if TLS failed with all servers.
     tls: Vec<TlsFailure>,
-    /// Whether the session has another connection since the outage began.
+    /// Whether the session has had another connection since the outage began.
     is_resumed: bool,
-    /// What went wrong last, and when.
+    /// The last failure, and its time.
     pub(crate) last_failure: Option<(String, ClockInstant)>,
-    /// How often a session was continued over another connection.
+    /// The number of times that a session continued over another connection.
     pub(crate) resumed: u64,
-    /// How many sessions were opened in place of a lost one.
+    /// The number of sessions opened in place of a lost one.
     pub(crate) replaced: u64,
 }
 
@@ -81,7 +81,7 @@ impl Record {
 }
 
 impl Journal {
-    /// For a client that has no session yet.
+    /// For a client without a session.
     pub(crate) fn new(client: &Arc<str>, pace: Duration) -> Self {
         let record = Record {
             outage: Some(Outage::begin(ClockInstant::now(), None, pace)),
@@ -106,31 +106,31 @@ impl Journal {
         record.cause().unwrap_or(unknown).to_owned()
     }
 
-    /// Waits until a server refuses this client, and returns its words; and what is wrong with each server, if TLS is why all
-    /// of them do.
+    /// Waits until a server refuses this client. Returns the cause, and the TLS failure of each server if TLS failed
+    /// with all of them.
     pub(crate) async fn refused(&self) -> (String, Vec<TlsFailure>) {
         // The sender lives in `self`, so the channel cannot be closed while this waits.
         let refused = self.record.subscribe().wait_for(|record| record.is_refused).await.map(|record| record.clone());
         refused.map(|record| (record.cause().unwrap_or_default().to_owned(), record.tls)).unwrap_or_default()
     }
 
-    /// A client has been started.
+    /// A client was started.
     pub(crate) fn started(&self, servers: &impl fmt::Display) {
         tracing::info!(client = &*self.client, servers = &*Truncated(servers).to_string(), "connecting");
     }
 
-    /// More is known about an attempt to connect that is still being made.
+    /// Records the state of an attempt to connect that is still in progress.
     pub(crate) fn learn(&self, cause: &str) {
         self.record.send_if_modified(|record| {
             if let Some(outage) = &mut record.outage {
                 outage.learn(cause);
             }
-            // Nobody waits for that.
+            // Waiters are not notified of that.
             false
         });
     }
 
-    /// A connection is given up, as it has answered nothing for too long.
+    /// A connection was given up because no answer arrived for too long.
     pub(crate) fn silent(&self, failure: &OpenFailure) {
         let (client, cause) = (&*self.client, &failure.cause);
         self.change(|record| record.note(cause, ClockInstant::now()));
@@ -180,16 +180,16 @@ impl Journal {
         }
     }
 
-    /// The session has another connection, over which nothing has been answered yet.
+    /// The session has another connection, which has not answered yet.
     pub(crate) fn resumed(&self, session: &Session) {
         tracing::debug!(client = &*self.client, session = %Id(session), "the session has another connection");
         self.change(|record| record.is_resumed = true);
     }
 
-    /// The session has answered.
+    /// The session was confirmed by an answer.
     pub(crate) fn confirmed(&self, session: &Session) {
         meter::confirmed(&self.client, || session.lease().remaining());
-        // After nearly every probe there is nothing to do.
+        // Usually there is no outage, and nothing to record.
         if self.record.borrow().outage.is_none() {
             return;
         }
@@ -214,7 +214,7 @@ impl Journal {
         meter::doubted(&self.client);
         meter::lost(&self.client, end);
         let outage = self.change(|record| {
-            // Why it could not be confirmed says more.
+            // The cause of the outage is more specific.
             if end != SessionEnd::LeaseOver || !record.outage.as_ref().is_some_and(Outage::has_failed) {
                 record.note(&why, now);
             }
@@ -223,7 +223,7 @@ impl Journal {
             record.outage.clone()
         });
         let (client, session) = (&*self.client, Id(session));
-        // Why it was not confirmed in time.
+        // The cause of the outage, if an attempt failed.
         let failed = outage.as_ref().filter(|outage| outage.has_failed());
         let cause = failed.and_then(Outage::cause).map(|cause| Truncated(cause).to_string());
         tracing::info!(client, %session, why, suspended_for = lasted(outage.as_ref()), cause, "session lost");
@@ -248,7 +248,7 @@ impl Journal {
         }
     }
 
-    /// The client is closed. `confirmed` is `None` if it never had a session, so that there was nothing to confirm.
+    /// The client was closed. `confirmed` is `None` if it never had a session.
     pub(crate) fn closed(&self, confirmed: Option<bool>) {
         meter::doubted(&self.client);
         tracing::info!(client = &*self.client, confirmed, "client closed");
@@ -261,7 +261,7 @@ impl Journal {
         tracing::error!(client = &*self.client, message, "the client has ended: its task has panicked");
     }
 
-    /// The runtime has ended before the client was closed.
+    /// The runtime ended before the client was closed.
     pub(crate) fn cut_short(&self, session: &Session) {
         let (client, id, timeout) = (&*self.client, Id(session), session.timeout());
         meter::doubted(client);
@@ -274,7 +274,7 @@ impl Journal {
         );
     }
 
-    /// Writes a line about an outage whenever one is due.
+    /// Logs an outage whenever a line is due.
     pub(crate) async fn remind(&self, timer: &Timer) -> Infallible {
         let mut changes = self.record.subscribe();
         loop {
@@ -305,7 +305,7 @@ impl Journal {
         }
     }
 
-    /// Changes the record. Lines are written afterwards: who reads them may ask for the client's health.
+    /// Changes the record. Callers log afterwards: a log subscriber may read the client's health.
     fn change<T: Default>(&self, change: impl FnOnce(&mut Record) -> T) -> T {
         let mut result = T::default();
         self.record.send_modify(|record| result = change(record));
@@ -313,12 +313,12 @@ impl Journal {
     }
 }
 
-/// How long an outage has lasted, as the value of a field.
+/// The duration of an outage, as the value of a field.
 fn lasted(outage: Option<&Outage>) -> Option<DebugValue<Rounded>> {
     outage.map(|outage| tracing::field::debug(Rounded(outage.lasted(ClockInstant::now()))))
 }
 
-/// The id of a session, as ZooKeeper's own logs have it.
+/// The id of a session, in the format of ZooKeeper's own logs.
 struct Id<'a>(&'a Session);
 
 impl fmt::Display for Id<'_> {
@@ -327,7 +327,7 @@ impl fmt::Display for Id<'_> {
     }
 }
 
-/// In whole milliseconds.
+/// A duration, rounded to milliseconds.
 struct Rounded(Duration);
 
 impl fmt::Debug for Rounded {

@@ -1,8 +1,8 @@
 //! One ZooKeeper session, kept alive.
 //!
 //! A [`CuratorClient`] connects, retries by a [`RetryPolicy`], reports every [`ConnectionState`], and replaces its
-//! [`Session`] when that is lost. Each session has a [`SessionLease`], which says for how long the session is *certainly* alive,
-//! whatever the network does. The locks of `curator-recipes` are built on this crate.
+//! [`Session`] when the session is lost. Each session has a [`SessionLease`]: the time for which the session is
+//! *certainly* alive, also without a connection. The locks of `curator-recipes` are built on this crate.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -27,61 +27,63 @@
 //! | Question | Answer |
 //! |---|---|
 //! | How do I connect, and with which options? | [`CuratorClientBuilder`] |
-//! | How does my client prove who it is? | `SaslOptions`, with the feature `sasl-digest-md5` or `sasl-gssapi`; [`CuratorClientBuilder::authorization`] |
-//! | How do I connect by TLS? | `TlsOptions`, with the feature `tls` |
+//! | How does my client authenticate? | `SaslOptions`, with the feature `sasl-digest-md5` or `sasl-gssapi`; [`CuratorClientBuilder::authorization`] |
+//! | How do I connect over TLS? | `TlsOptions`, with the feature `tls` |
 //! | Can my service start before its ensemble? | [`CuratorClientBuilder::start`] |
-//! | What do I tell a readiness probe? | [`CuratorClient::health`] |
+//! | What does a readiness probe check? | [`CuratorClient::health`] |
 //! | What is logged? | [below](#log) |
 //! | Is the session alive? Was it lost? | [`SessionLease`], [`ConnectionStates`], [`Session::ended`] |
 //! | What is retried, and how often? | [`RetryPolicy`] |
 //! | Can I repeat a failed call? May it have been applied? | [`Error::is_retryable`], [`Error::outcome`] |
-//! | How do several requests cost one round trip? | [`Session`] |
-//! | What became of a delete whose connection broke? | [`Janitor`] |
-//! | How is a node found whose create was not answered? | [`node::find`], by its protected name: [`ProtectionId`] |
+//! | How do several requests share one round trip? | [`Session`] |
+//! | Which deletes are still pending after a connection loss? | [`Janitor`] |
+//! | How is a node found after the answer to its create was lost? | [`node::find`], by its protected name: [`ProtectionId`] |
 //!
 //! # Log
 //!
-//! By [`tracing`]. Every event has the field `client`: the [name](CuratorClientBuilder::name) of the client. At `info` there is one
-//! event for each thing that becomes of the client's session. Session ids are written as ZooKeeper's own log has them.
+//! Events are emitted with [`tracing`]. Every event has the field `client`: the [name](CuratorClientBuilder::name) of
+//! the client. At `info` there is one event for each change of the client's session. Session ids have the format of
+//! ZooKeeper's own log.
 //!
 //! | Event at `info` | Fields | What has happened |
 //! |---|---|---|
 //! | `connecting` | `servers` | the client was started |
 //! | `session opened` | `session`, `server`, `timeout`, `lasted` | the client has its first session. `timeout` is what the server granted, `lasted` how long it took |
 //! | `session suspended` | `session`, `why` | [`Suspended`](ConnectionState::Suspended): the connection broke, or the server is slow to answer |
-//! | `not connected` | `lasted`, `cause` | the first attempt to connect has failed; then once a minute. `cause` names each server, and what is wrong with it |
-//! | `session resumed over another connection` | `session`, `server`, `lasted` | [`Reconnected`](ConnectionState::Reconnected): the session goes on, with its nodes and locks |
-//! | `session confirmed` | `session`, `lasted` | the same, over the connection that it had |
-//! | `session lost` | `session`, `why`, `suspended_for`, `cause` | [`Lost`](ConnectionState::Lost): the session is over, and its nodes and locks are gone |
+//! | `not connected` | `lasted`, `cause` | the first attempt to connect has failed; repeated once a minute. `cause` names each server and its failure |
+//! | `session resumed over another connection` | `session`, `server`, `lasted` | [`Reconnected`](ConnectionState::Reconnected): the session continues, with its nodes and locks |
+//! | `session confirmed` | `session`, `lasted` | [`Reconnected`](ConnectionState::Reconnected) over the same connection |
+//! | `session lost` | `session`, `why`, `suspended_for`, `cause` | [`Lost`](ConnectionState::Lost): the session has ended, and its nodes and locks are gone |
 //! | `session opened in place of the lost one` | `session`, `server`, `timeout`, `lasted` | [`Reconnected`](ConnectionState::Reconnected), in a new session |
-//! | `client closed` | `confirmed` | the client was closed; whether the server has confirmed the end of the session |
+//! | `client closed` | `confirmed` | the client was closed; `confirmed`: whether the server has confirmed the end of the session |
 //!
-//! `warn` means that a node could not be deleted, or that the runtime ended before the client was closed. `debug` has each attempt to connect, each probe that fails and each retry;
-//! `trace` has each request, with its path and size. No data, credentials or session passwords are logged.
+//! `warn` means that a node could not be deleted, or that the runtime ended before the client was closed. `debug` has
+//! each attempt to connect, each failed probe and each retry; `trace` has each request, with its path and size. Data,
+//! credentials and session passwords are never logged.
 //!
-//! The client crate `zookeeper-client` logs every connection by itself, at `info` and `warn`. A filter such as
-//! `info,zookeeper_client=error` leaves that out.
+//! The client crate `zookeeper-client` also logs every connection, at `info` and `warn`. A filter such as
+//! `info,zookeeper_client=error` hides these events.
 //!
 //! # Features
 //!
-//! - `backoff`, on by default: `BackoffRetry`, which makes policies of the curves of the crate `backoff`.
-//!   That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384). With
-//!   `default-features = false` neither is compiled, and nothing but that adapter is missing.
+//! - `backoff`, on by default: `BackoffRetry`, which makes retry policies from the curves of the crate `backoff`. That
+//!   crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384).
+//!   `default-features = false` compiles neither, and removes only this adapter.
 //! - `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and files;
 //!   [`CuratorClientBuilder`] and `ConfiguredRetryPolicy`, a client and a policy from a configuration file.
-//! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` and `CuratorClientBuilder::sasl`, by which a client proves who it is: with
-//!   a user and a password, or with a Kerberos ticket. `sasl-gssapi` needs the system's Kerberos library and libclang (Debian:
-//!   `libkrb5-dev`, `libclang-dev`).
-//! - `tls`: connections by TLS, with `TlsOptions` and `CuratorClientBuilder::tls`. It builds `aws-lc-rs`, which needs a C
-//!   compiler.
+//! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` and `CuratorClientBuilder::sasl`, which authenticate the client
+//!   with a user and a password, or with a Kerberos ticket. `sasl-gssapi` needs the system's Kerberos library and
+//!   libclang (Debian: `libkrb5-dev`, `libclang-dev`).
+//! - `tls`: connections over TLS, with `TlsOptions` and `CuratorClientBuilder::tls`. It builds `aws-lc-rs`, which needs
+//!   a C compiler.
 //!
 //! # Versions
 //!
-//! Which types of other crates are part of this one's interface, and what a new version may change:
+//! The types of other crates in the public API, and what a new version may change:
 //! [Stability](https://github.com/curator-rs/curator-rs/blob/main/docs/stability.md).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
+// Every public type is `non_exhaustive`, or states why it is exhaustive.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 mod acl;
@@ -160,7 +162,7 @@ pub use crate::tls::{TlsFailure, TlsProblem};
 pub use crate::zk::recursive_watch::{RecursiveWatch, TreeEvent};
 pub use crate::zk::watch::{Watch, WatchEvent};
 
-/// The example of the README compiles.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

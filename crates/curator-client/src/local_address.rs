@@ -1,11 +1,11 @@
-//! The data of lock nodes for which none is given: this machine's address.
+//! The default data of lock nodes: this machine's address.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};
 
-/// The data of lock nodes for which none is given: what the user has said, or else this machine's address.
+/// The data of lock nodes for which the caller gives none: the builder's, or else this machine's address.
 ///
-/// The address is known when the first session is.
+/// The address is known once the client has its first session.
 #[derive(Debug)]
 pub(crate) struct LockData {
     known: OnceLock<Arc<[u8]>>,
@@ -18,23 +18,23 @@ impl LockData {
         Self { known, unknown: Arc::from([]) }
     }
 
-    /// Empty as long as it is not known.
+    /// Empty while the address is unknown.
     pub(crate) fn get(&self) -> &Arc<[u8]> {
         self.known.get().unwrap_or(&self.unknown)
     }
 
-    /// Finds out this machine's address as a server at `server` sees it, if that is wanted and not known.
+    /// Finds this machine's address towards the server at `server`, unless data was given or found before.
     pub(crate) fn find_out(&self, server: SocketAddr) {
         if self.known.get().is_none()
             && let Ok(address) = address_towards(server)
         {
-            // Only the supervisor calls this, so it has not been set meanwhile.
+            // Only the supervisor calls this, so no other thread has set it meanwhile.
             let _ = self.known.set(address.to_string().into_bytes().into());
         }
     }
 }
 
-/// Nothing is sent: a datagram socket only looks up the route.
+/// Sends nothing: connecting a datagram socket only looks up the route.
 fn address_towards(server: SocketAddr) -> std::io::Result<IpAddr> {
     let any: IpAddr = if server.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind((any, 0))?;

@@ -1,10 +1,10 @@
-//! Measures a client's session and its pending deletes, behind the feature `metrics`. Without it, nothing is measured.
+//! Metrics of a client's session and its pending deletes (`metrics`). Without the feature, nothing is measured.
 
 use std::time::Duration;
 
 use crate::error::SessionEnd;
 
-/// The session is confirmed, and its lease reaches so far.
+/// The session is confirmed, with this much of its lease left.
 pub(crate) fn confirmed(client: &str, lease: impl FnOnce() -> Duration) {
     #[cfg(feature = "metrics")]
     {
@@ -15,7 +15,7 @@ pub(crate) fn confirmed(client: &str, lease: impl FnOnce() -> Duration) {
     let _ = (client, lease);
 }
 
-/// The session cannot be relied on, or there is none.
+/// The session is in doubt, or there is none.
 pub(crate) fn doubted(client: &str) {
     #[cfg(feature = "metrics")]
     gauge(client, "curator_client_connected").set(0);
@@ -23,7 +23,7 @@ pub(crate) fn doubted(client: &str) {
     let _ = client;
 }
 
-/// A session has another connection, over which it was confirmed.
+/// A session was confirmed over another connection.
 pub(crate) fn resumed(client: &str) {
     #[cfg(feature = "metrics")]
     counter(client, "curator_client_reconnects_total").increment(1);
@@ -69,7 +69,7 @@ impl Begun {
     }
 }
 
-/// So many deletes are pending, of which the oldest began then.
+/// `count` deletes are pending; the oldest began at `oldest`.
 pub(crate) fn pending_deletes(client: &str, count: usize, oldest: Option<Begun>) {
     #[cfg(feature = "metrics")]
     {

@@ -1,13 +1,13 @@
-//! The types by which a user names a node.
+//! The types by which callers name a node.
 
 use crate::path::{InvalidPath, ZPath};
 
-/// What names a node to a client: text, or a [`ZPath`].
+/// Names a node: text, or a [`ZPath`].
 ///
-/// *Text* is a path within the client's namespace, as the user writes it: [`CuratorClient::resolve`] puts the chroot and the
-/// namespace before it. A [`ZPath`] is already the path on the server: it is taken as it is, and so names the same node to
-/// every client. So the path of a guard's node, of a lock or of a participant can be given to any method of a client, with
-/// or without a namespace:
+/// *Text* is a path within the client's namespace: [`CuratorClient::resolve`] adds the chroot and the namespace. A
+/// [`ZPath`] is already the path on the server: it is not changed, and so names the same node to every client. So the
+/// path of a guard's node, of a lock or of a participant can be passed to any method of a client, with or without a
+/// namespace:
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), curator_client::Error> {
@@ -19,11 +19,11 @@ use crate::path::{InvalidPath, ZPath};
 /// # }
 /// ```
 ///
-/// So give the path itself, and not its text: in a namespace, `guard.node().as_str()` would be taken for a path in it.
-/// [`ZPath::child`] and [`ZPath::join`] name the nodes below, and [`CuratorClient::unresolve`] gives the text that names the node
-/// in the client's namespace.
+/// So pass the path itself, and not its text: in a namespace, `guard.node().as_str()` would be resolved within the
+/// namespace. [`ZPath::child`] and [`ZPath::join`] name the nodes below, and [`CuratorClient::unresolve`] returns the
+/// text that names the node in the client's namespace.
 ///
-/// This trait cannot be implemented for other types than those that are `AsRef<str>`.
+/// This trait cannot be implemented for types that are not `AsRef<str>`.
 ///
 /// [`CuratorClient::resolve`]: crate::CuratorClient::resolve
 /// [`CuratorClient::unresolve`]: crate::CuratorClient::unresolve
@@ -35,7 +35,7 @@ mod sealed {
     use super::{InvalidPath, ZPath};
 
     pub trait Resolve {
-        /// The path on the server, for a client all of whose paths are under `root`.
+        /// The path on the server, for a client whose paths are all under `root`.
         fn resolve(self, root: &ZPath) -> Result<ZPath, InvalidPath>;
     }
 

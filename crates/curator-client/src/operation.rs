@@ -1,6 +1,6 @@
 //! The data of requests and answers.
 //!
-//! They are at the bottom of the crate, so that the adapter can take and return them directly.
+//! These types are at the bottom of the crate, so that the adapter can take and return them directly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use crate::path::ZPath;
 pub enum CreateMode {
     /// Stays until it is deleted.
     Persistent,
-    /// As `Persistent`; the server appends a ten-digit number to the name.
+    /// Like `Persistent`; the server appends a ten-digit number to the name.
     PersistentSequential,
     /// Is removed when the session ends.
     Ephemeral,
-    /// As `Ephemeral`; the server appends a ten-digit number to the name.
+    /// Like `Ephemeral`; the server appends a ten-digit number to the name.
     EphemeralSequential,
     /// The server removes it some time after its last child was deleted. Needs ZooKeeper 3.5.1 or newer.
     Container,
-    /// As `Persistent`; the server removes it when it has had no children and no change for this long. Needs a server
+    /// Like `Persistent`; the server removes it when it has had no children and no change for this long. Needs a server
     /// with `extendedTypesEnabled`.
     PersistentWithTtl(Duration),
-    /// As `PersistentWithTtl`; the server appends a ten-digit number to the name.
+    /// Like `PersistentWithTtl`; the server appends a ten-digit number to the name.
     PersistentSequentialWithTtl(Duration),
 }
 
@@ -43,7 +43,7 @@ impl CreateMode {
     }
 }
 
-/// What a server knows about a node, besides its data and children (ZooKeeper's `Stat`).
+/// A node's metadata on the server (ZooKeeper's `Stat`).
 ///
 /// A *zxid* is the number of a change; it increases from change to change. The default, for tests, has zeros everywhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -59,14 +59,14 @@ pub struct Stat {
     pub ctime: i64,
     /// When the node's data was last set, in milliseconds since 1970, on the clock of the ensemble's leader.
     pub mtime: i64,
-    /// How often the node's data was set since its creation.
+    /// How many times the node's data was set since its creation.
     pub version: i32,
-    /// How often a child was created or deleted.
+    /// How many times a child was created or deleted.
     pub cversion: i32,
-    /// How often the node's ACL was set since its creation.
+    /// How many times the node's ACL was set since its creation.
     pub aversion: i32,
-    /// The id of the session that the node ends with, if it is ephemeral. Otherwise 0, or a number that the server uses to
-    /// mark containers and nodes with a time to live.
+    /// For an ephemeral node, the id of the session that owns it. Otherwise 0, or a number by which the server marks
+    /// containers and nodes with a time to live.
     pub ephemeral_owner: i64,
     /// The length of the node's data in bytes.
     pub data_length: i32,
@@ -74,7 +74,7 @@ pub struct Stat {
     pub num_children: i32,
 }
 
-/// A node to create, with everything that the server needs to know.
+/// A node to create: the arguments of a create request.
 #[derive(Debug, Clone)]
 #[expect(clippy::exhaustive_structs, reason = "what ZooKeeper's create asks for; callers write it in full")]
 pub struct NodeSpec {
@@ -84,7 +84,7 @@ pub struct NodeSpec {
     pub data: Arc<[u8]>,
     /// The kind of node.
     pub mode: CreateMode,
-    /// Who may do what with it.
+    /// The node's ACL.
     pub acl: Arc<[Acl]>,
 }
 
@@ -219,7 +219,7 @@ impl ReadOperation {
         }
     }
 
-    /// About how many bytes it takes in a request; so many at most.
+    /// The approximate size of the operation in a request, in bytes; an upper bound.
     #[must_use]
     pub fn size(&self) -> usize {
         self.path().as_str().len() + REQUEST_FRAMING

@@ -10,12 +10,12 @@ use crate::sasl::SaslOptions;
 #[cfg(feature = "tls")]
 use crate::tls::TlsOptions;
 
-/// How a client opens its sessions, and what limits their requests.
+/// The options of a client's sessions and requests.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionOptions {
     /// The client's name, for the log.
     pub(crate) name: Arc<str>,
-    /// As written by the user; used in errors.
+    /// As given by the user; used in errors.
     pub(crate) connect_string: String,
     pub(crate) servers: ConnectString,
     pub(crate) auth: Vec<Credentials>,
@@ -24,21 +24,21 @@ pub(crate) struct SessionOptions {
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     pub(crate) sasl: Option<SaslOptions>,
     pub(crate) session_timeout: Duration,
-    /// How long one attempt to open a session may take, and how long an attempt of an operation waits for a connection.
+    /// Limits one attempt to open a session, and the time that an attempt of an operation waits for a connection.
     pub(crate) connection_timeout: Duration,
-    /// How long a closing client waits for the janitor, and then again for the server.
+    /// Limits how long a closing client waits for the janitor, and then again for the server.
     pub(crate) close_timeout: Duration,
-    /// How long a request waits for its answer; `None` means as long as the session timeout: the one above or
-    /// the granted one, whichever is shorter.
+    /// How long a request waits for its answer; `None` means the session timeout, configured or granted, whichever is
+    /// shorter.
     pub(crate) operation_timeout: Option<Duration>,
     /// The largest request in bytes.
     pub(crate) max_request_size: usize,
-    /// How many requests may wait for their answers at once.
+    /// The maximum number of requests in flight.
     pub(crate) max_requests_in_flight: usize,
 }
 
 impl SessionOptions {
-    /// Of a client that gives its servers all the time in the world.
+    /// Options with very long timeouts.
     #[cfg(test)]
     pub(crate) fn patient(name: &str, servers: &str) -> Self {
         const HOUR: Duration = Duration::from_secs(3_600);
@@ -60,7 +60,7 @@ impl SessionOptions {
         }
     }
 
-    /// Whether the servers are spoken to by TLS.
+    /// Whether the connections use TLS.
     pub(crate) fn speaks_tls(&self) -> bool {
         #[cfg(feature = "tls")]
         {
@@ -72,7 +72,7 @@ impl SessionOptions {
         }
     }
 
-    /// Whether a server has to know who this client is.
+    /// Whether the client authenticates by SASL, so that a server must not accept it as anonymous.
     pub(crate) fn wants_identity(&self) -> bool {
         #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
         {
@@ -84,13 +84,13 @@ impl SessionOptions {
         }
     }
 
-    /// There was no connection within `after`, because of `cause`.
+    /// The error for a call that found no connection within `after`, because of `cause`.
     pub(crate) fn not_connected(&self, after: Duration, cause: String) -> Error {
         Error::NotConnected { connect_string: self.connect_string.clone(), after, cause }
     }
 }
 
-/// What a session authenticates with. Its `Debug` output does not show the secret.
+/// The credentials of a session. The `Debug` output does not show the secret.
 #[derive(Clone)]
 pub(crate) struct Credentials {
     pub(crate) scheme: String,

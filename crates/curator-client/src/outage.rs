@@ -1,23 +1,24 @@
-//! An outage: since when, why, and when the log says so again.
+//! An outage: its start, its cause, and when it is logged next.
 
 use std::time::Duration;
 
 use crate::clock::ClockInstant;
 
-/// The pause between two lines of the log about one outage, for all clients.
+/// The interval of the log lines about one outage, for all clients.
 pub(crate) const PACE: Duration = Duration::from_secs(60);
 
 /// The time during which a client has no confirmed connection: before its first session, in doubt, or after a loss.
 ///
-/// Reads no clock: every method is told what time it is.
+/// Reads no clock: methods get the time as an argument.
 #[derive(Debug, Clone)]
 pub(crate) struct Outage {
     since: ClockInstant,
-    /// What is known about it. Until an attempt has failed, what is known of the one that is being made.
+    /// Its cause, as far as known: of the current attempt until an attempt has failed, and then of the last failed
+    /// attempt.
     cause: Option<String>,
     has_failed: bool,
     next_line: ClockInstant,
-    /// The pause between two lines of the log.
+    /// The interval of the log lines.
     pace: Duration,
 }
 
@@ -34,19 +35,19 @@ impl Outage {
         self.cause.as_deref()
     }
 
-    /// Whether an attempt to end it has failed.
+    /// Whether an attempt to connect has failed since the outage began.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// More is known of the attempt that is being made. A failed one, in which all servers were tried, says more.
+    /// Records the cause of the current attempt, unless an attempt has failed: that one has tried all servers.
     pub(crate) fn learn(&mut self, cause: &str) {
         if !self.has_failed {
             self.cause = Some(cause.to_owned());
         }
     }
 
-    /// An attempt to end it has failed. Returns whether to log that: the first one is, and then one in each pause.
+    /// Records a failed attempt. Returns whether to log it: the first one, and then one in each interval.
     pub(crate) fn failed(&mut self, cause: &str, now: ClockInstant) -> bool {
         self.cause = Some(cause.to_owned());
         if !std::mem::replace(&mut self.has_failed, true) {
@@ -55,12 +56,12 @@ impl Outage {
         self.is_due(now)
     }
 
-    /// When the next line is due.
+    /// When the next log line is due.
     pub(crate) fn next_line(&self) -> ClockInstant {
         self.next_line
     }
 
-    /// Whether a line is due. If so, the next one is due after another pause.
+    /// Whether a log line is due. If so, the next one is due after another interval.
     pub(crate) fn is_due(&mut self, now: ClockInstant) -> bool {
         let is_due = now >= self.next_line;
         if is_due {
@@ -104,7 +105,7 @@ mod tests {
         let after = |seconds| start + Duration::from_secs(seconds);
         let lines: Vec<_> = (0..=150).filter(|second| outage.is_due(after(*second))).collect();
         assert_eq!(lines, [60, 120]);
-        // What goes wrong now is new.
+        // The first failure is logged at once.
         assert!(outage.failed("refused", after(150)));
         assert!(!outage.failed("refused", after(209)));
         assert!(outage.failed("refused", after(210)));

@@ -1,4 +1,4 @@
-//! Panics in the client's own tasks.
+//! Catches panics in the client's own tasks.
 
 use std::panic::AssertUnwindSafe;
 
@@ -10,10 +10,10 @@ pub(crate) struct Panicked {
     pub(crate) message: String,
 }
 
-/// Runs `future`, which may panic. It is dropped before this returns, so nothing that it owns is seen half-done; what it borrows
-/// must be valid at every moment.
+/// Runs `future`, which may panic. It is dropped before this returns, so no state that it owns is visible half-changed;
+/// the state that it borrows must be valid at every moment.
 ///
-/// The panic hook sees the panic before this does. Where panics abort, nothing helps.
+/// The panic hook runs first. With `panic = "abort"`, the process ends instead.
 pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Panicked> {
     AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref().copied());

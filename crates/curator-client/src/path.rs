@@ -1,15 +1,15 @@
-//! Paths of znodes.
+//! Paths of znodes: [`ZPath`].
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The path of a znode *on the server*, with chroot and namespace: absolute, normalised, and valid by ZooKeeper's rules.
-/// Checked once, and valid from then on.
+/// The path of a znode *on the server*, with chroot and namespace: absolute, normalised, and valid by ZooKeeper's
+/// rules. Checked once, when it is made.
 ///
-/// It names the same node to every client, whatever its namespace: what a lock, a guard or a created node returns can be
-/// given back to any method. A path within a client's namespace is text, such as `"/locks/orders"`;
-/// [`NodePath`](crate::NodePath) stands for both. There is no conversion from text other than [`CuratorClient::resolve`],
-/// which puts chroot and namespace before it, and [`on_server`](Self::on_server), which says in its name that it does not.
+/// It names the same node to every client, whatever its namespace: a path returned by a lock, a guard or a created node
+/// can be passed to any method. A path within a client's namespace is text, such as `"/locks/orders"`;
+/// [`NodePath`](crate::NodePath) accepts both. Text is converted by [`CuratorClient::resolve`], which adds the chroot
+/// and the namespace, or by [`on_server`](Self::on_server), which adds neither.
 ///
 /// The rules are those of ZooKeeper's `PathUtils.validatePath`, which the server applies to every request:
 ///
@@ -43,7 +43,7 @@ pub struct ZPath {
 }
 
 impl ZPath {
-    /// Parses a path as it is on the server: nothing is put before it.
+    /// Parses a path as it is on the server: no chroot or namespace is added.
     ///
     /// # Errors
     ///
@@ -61,8 +61,8 @@ impl ZPath {
         Self { text: "/".into() }
     }
 
-    /// The text of the path, to be shown or stored. A client with a namespace takes text for a path in its namespace: give it
-    /// the `ZPath` itself.
+    /// The text of the path, for display or storage. Do not pass it to a client with a namespace, which resolves text
+    /// within its namespace: pass the `ZPath` itself.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -125,7 +125,7 @@ impl ZPath {
         }
     }
 
-    /// The same path inside the namespace (or chroot) `prefix`: `/a` prefixed by `/apps/shop` is `/apps/shop/a`. The
+    /// Puts the path inside the namespace (or chroot) `prefix`: `/a` prefixed by `/apps/shop` is `/apps/shop/a`. The
     /// root becomes `prefix` itself. Namespaces nest: prefix with the inner one first.
     ///
     /// ```
@@ -148,8 +148,8 @@ impl ZPath {
         prefix.concat(self.text.trim_start_matches('/'))
     }
 
-    /// The same path as seen from inside the namespace `prefix`: the inverse of [`prefixed_by`](Self::prefixed_by).
-    /// `None` if the path is neither `prefix` nor below it. `/ab` is not below `/a`.
+    /// The path as seen from inside the namespace `prefix`: the inverse of [`prefixed_by`](Self::prefixed_by). `None`
+    /// if the path is neither `prefix` nor below it. `/ab` is not below `/a`.
     #[must_use]
     pub fn strip_prefix(&self, prefix: &Self) -> Option<Self> {
         if prefix.is_root() {
@@ -162,7 +162,7 @@ impl ZPath {
         }
     }
 
-    /// The nodes that must exist before this one, from the top down: `/a`, then `/a/b`, for `/a/b/c`.
+    /// The nodes above this one, from the top down: `/a`, then `/a/b`, for `/a/b/c`.
     ///
     /// They include neither the root, which always exists, nor the path itself.
     #[must_use]
@@ -190,7 +190,7 @@ fn problem_of(path: &str) -> Option<PathProblem> {
     if let Some(character) = path.chars().find(|character| is_forbidden(*character)) {
         return Some(PathProblem::ForbiddenCharacter(character));
     }
-    // In this order, so that for "/a//" the end is reported, which is what the eye notices.
+    // In this order, so that "/a//" is reported for its end, the more obvious mistake.
     if parts.ends_with('/') {
         return Some(PathProblem::TrailingSlash);
     }
@@ -208,7 +208,7 @@ fn is_forbidden(character: char) -> bool {
     )
 }
 
-/// A text that is not a valid ZooKeeper path, and the reason.
+/// The error for a text that is not a valid ZooKeeper path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid path {path:?}: expected {reason}")]
 #[non_exhaustive]
@@ -219,7 +219,7 @@ pub struct InvalidPath {
     pub reason: PathProblem,
 }
 
-/// The rule that a text breaks if it is not a valid ZooKeeper path. `Display` says what was expected.
+/// The rule that an invalid ZooKeeper path breaks. `Display` describes what was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PathProblem {
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(format!("{0} {0:?} {0:>4}", path("/a")), r#"/a "/a"   /a"#);
     }
 
-    /// The rules again, taken from ZooKeeper's description in terms of UTF-16 units, one unit at a time.
+    /// The same rules, from ZooKeeper's description in UTF-16 units, one unit at a time.
     fn zookeeper_accepts(text: &str) -> bool {
         let units: Vec<u16> = text.encode_utf16().collect();
         let unit = |character: char| u16::try_from(u32::from(character)).unwrap();
@@ -374,7 +374,7 @@ mod tests {
         units[1..].split(|unit| *unit == slash).all(|name| !name.is_empty() && *name != [dot] && *name != [dot, dot])
     }
 
-    /// Names that are valid, some of them only just.
+    /// Valid names, including borderline cases.
     fn name() -> impl Strategy<Value = String> {
         "[a-z.é日 _-]{1,6}".prop_filter("not relative", |name| name != "." && name != "..")
     }

@@ -1,20 +1,20 @@
-//! The process that a client belongs to: in a forked child, a client refuses every operation.
+//! The process of a client: in a forked child, a client refuses every operation.
 //!
-//! `fork` copies a client with all that it has: the sockets of its session, and the `epoll` instance of `async-io`, which both
-//! processes then share. Bytes that the child writes arrive in the parent's session, and a socket that the child drops is taken
-//! out of the event loop of the parent. None of the child's threads would read an answer: `fork` copies only the thread that
-//! calls it. So in a child
+//! `fork` copies a client with its resources: the sockets of its session, and the `epoll` instance of `async-io`, which
+//! both processes then share. Bytes that the child writes arrive in the parent's session, and a socket that the child
+//! drops is removed from the parent's event loop. No thread of the child would read an answer: `fork` copies only the
+//! calling thread. So in a child
 //!
-//! - what does I/O, or decides to do some, is neither polled nor dropped, but leaked: the supervisor, the janitor, and the client
-//!   crate's side of a connection are each an [`InProcess`];
+//! - futures that do I/O, or decide to, are neither polled nor dropped, but leaked: the supervisor, the janitor, and
+//!   the client crate's side of a connection are each an [`InProcess`];
 //! - a session is over: its lease is not valid and it has no connection, so no request reaches the client crate;
-//! - the client has ended: `Closing` reports [`Error::Forked`](crate::Error::Forked), and timers run out at once, as they do after
-//!   the end of a runtime;
+//! - the client has ended: `Closing` reports [`Error::Forked`](crate::Error::Forked), and timers complete at once, as
+//!   they do after the end of a runtime;
 //! - no client starts if the event loop was started before the `fork`.
 //!
-//! These checks come before any lock: a thread of the parent may have held it at the `fork`, and in the child nothing releases
-//! it. Each check is a system call (`getpid`); an uncontended acquire and release makes some 25, of 0.4 µs each on a virtual
-//! machine.
+//! These checks come before any lock: another thread of the parent may have held it at the `fork`, and in the child it
+//! is never released. Each check is a system call (`getpid`); an uncontended acquire and release makes some 25, of 0.4
+//! µs each on a virtual machine.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -30,13 +30,13 @@ impl Process {
         Self { id: std::process::id() }
     }
 
-    /// Whether the caller is in another process: in a forked child of this one.
+    /// Whether the caller runs in a forked child of this process.
     pub(crate) fn has_forked(self) -> bool {
         self != Self::current()
     }
 }
 
-/// A future of the process that made it. In a forked child it stays pending, and is leaked when it is dropped.
+/// A future that belongs to the process that made it. In a forked child it stays pending, and dropping it leaks it.
 pub(crate) struct InProcess<F: ?Sized> {
     process: Process,
     /// `None` after the drop in a child.

@@ -1,4 +1,4 @@
-//! The pauses between the attempts of one operation.
+//! Paces the attempts of one operation.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,13 +9,13 @@ use crate::retry_policy::{Failures, RetryPolicy};
 use crate::timer::Timer;
 use crate::truncated::Truncated;
 
-/// The retries of one operation: how many there were, and how long it has been failing.
+/// The retries of one operation: their number, and how long it has been failing.
 ///
 /// Time counts from the first failure and not from the first attempt: an acquire that has waited for an hour has not
 /// been failing for an hour.
 ///
-/// For a protocol whose next attempt is not simply the same call again. If it is, the client's own operations already
-/// retry it; do not nest one loop inside another.
+/// For operations whose next attempt is not a repetition of the same call. If it is, the client's own operations
+/// already retry it; do not nest retry loops.
 pub struct Retrier {
     policy: Arc<dyn RetryPolicy>,
     timer: Timer,
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Retrier {
 }
 
 impl Retrier {
-    /// The pauses continue while the client closes: for work that a closing client waits for.
+    /// The pauses continue while the client closes, for work that a closing client waits for.
     pub(crate) fn new(policy: Arc<dyn RetryPolicy>, timer: &Timer, client: &Arc<str>) -> Self {
         let (timer, client) = (timer.clone(), Arc::clone(client));
         Self { policy, timer, client, closing: None, failures: Failures::default() }
@@ -48,7 +48,7 @@ impl Retrier {
         self
     }
 
-    /// Waits for as long as the policy says; the next attempt is due when this returns.
+    /// Waits as long as the policy requires; the next attempt is due when this returns.
     ///
     /// # Errors
     ///
@@ -66,7 +66,8 @@ impl Retrier {
         if self.again().await? { Ok(()) } else { Err(error) }
     }
 
-    /// As [`pause`](Self::pause), for a failure that is not an [`enum@Error`]. Returns `false` when the policy gives up.
+    /// Like [`pause`](Self::pause), for a failure that is not an [`enum@Error`]. Returns `false` when the policy gives
+    /// up.
     ///
     /// # Errors
     ///
@@ -86,20 +87,20 @@ impl Retrier {
             },
             None => pause.await,
         }
-        // Timers that have ended no longer pace anything, and nothing is left that could answer.
+        // Ended timers cannot pace attempts, and the runtime that drives the requests has ended.
         if self.timer.has_ended() {
             return Err(self.closing.as_ref().map_or(Error::Closed, Closing::error));
         }
         Ok(true)
     }
 
-    /// How many consecutive failures there were, including the one at which the policy gave up.
+    /// The number of consecutive failures, including the one at which the policy gave up.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failures.count()
     }
 
-    /// Forgets the retries so far: the next failure counts as the first.
+    /// Resets the count: the next failure counts as the first.
     pub fn reset(&mut self) {
         self.failures = Failures::default();
     }

@@ -1,4 +1,4 @@
-//! Whether to retry, and how long to wait before that: Curator's policies as pure functions.
+//! Whether to retry, and how long to wait first: Curator's policies as pure functions.
 
 #[cfg(feature = "backoff")]
 mod backoff;
@@ -18,16 +18,16 @@ pub use self::configured::ConfiguredRetryPolicy;
 pub(crate) use self::failures::Failures;
 pub(crate) use self::unlimited::Unlimited;
 
-/// Decides how long to wait before the next attempt, or to give up. Pure: a policy never sleeps; a [`Retrier`](crate::Retrier)
-/// does.
+/// Decides how long to wait before the next attempt, or to give up. Pure: a policy never sleeps; a
+/// [`Retrier`](crate::Retrier) does.
 ///
-/// An operation is retried when its error is [retryable](crate::Error::is_retryable) and a retry does no harm
+/// An operation is retried when its error is [retryable](crate::Error::is_retryable) and a retry is safe
 /// ([`Error::outcome`](crate::Error::outcome)), as often as the client's policy allows. The default is
-/// [`ExponentialBackoffRetry`] with 100 ms and 3 retries. A policy counts consecutive failures: a success resets the count.
+/// [`ExponentialBackoffRetry`] with 100 ms and 3 retries. A policy counts consecutive failures: a success resets the
+/// count.
 ///
-/// This is Curator's `RetryPolicy.allowRetry` without its sleep: the caller does the waiting, and can be cancelled
-/// meanwhile. One policy serves many operations at once, so the answer depends only on the arguments (and, for the
-/// policies that say so, on chance).
+/// After Curator's `RetryPolicy.allowRetry`, without its sleep: the caller sleeps, and can be cancelled meanwhile. One
+/// policy serves many operations at once, so the result depends only on the arguments, and for some policies on chance.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,13 +48,13 @@ pub(crate) use self::unlimited::Unlimited;
 /// assert_eq!(Impatient.next_delay(2, Duration::ZERO), None);
 /// ```
 pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
-    /// The wait before the next attempt; `None` to give up.
+    /// Returns the wait before the next attempt; `None` to give up.
     ///
-    /// `retries` is the number of retries made so far: 0 after the first failure. `elapsed` is the time since the first
-    /// of these consecutive failures, on a monotonic clock: zero after that failure itself, however long the first
-    /// attempt took. A success ends the sequence, so an acquire that has waited for hours still has all of its time when
-    /// something fails. Curator measures the time from the start of the first attempt and on the wall clock, so there an
-    /// operation is cut short when that clock is corrected.
+    /// `retries` is the number of retries so far: 0 after the first failure. `elapsed` is the time since the first of
+    /// these consecutive failures, on a monotonic clock: zero after that failure itself, however long the first attempt
+    /// took. A success ends the sequence, so an acquire that has waited for hours still has the full time for retries
+    /// when a request fails. Curator measures from the start of the first attempt, on the wall clock, so correcting
+    /// that clock can end an operation early.
     fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration>;
 }
 
@@ -70,7 +70,7 @@ impl<P: RetryPolicy + ?Sized> RetryPolicy for Box<P> {
     }
 }
 
-/// A retry policy was given a parameter that makes no sense.
+/// A retry policy got an invalid parameter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {parameter} {value}: expected {expected}")]
 #[non_exhaustive]
@@ -79,29 +79,29 @@ pub struct InvalidRetryPolicy {
     pub parameter: &'static str,
     /// The value that was given.
     pub value: String,
-    /// What would have been accepted.
+    /// The values that are accepted.
     pub expected: &'static str,
 }
 
-/// The maximum number of retries of an exponential policy, as in Curator: the curve doubles each time.
+/// The maximum number of retries of an exponential policy, as in Curator: the range doubles each time.
 const MOST_EXPONENTIAL_RETRIES: u32 = 29;
 
-/// The shortest sleep: Curator's unit. A shorter one would be a busy loop against a server that is already in trouble.
+/// The shortest sleep, which is Curator's unit. A shorter sleep would be a busy loop against an overloaded server.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
-/// The longest sleep. No one waits a day before a retry; such a value is a mistaken unit.
+/// The longest sleep. A longer value is probably a wrong unit.
 const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Waits longer and longer, up to a maximum number of retries (Curator's `ExponentialBackoffRetry`).
+/// Waits longer before each retry, up to a maximum number of retries (Curator's `ExponentialBackoffRetry`).
 ///
 /// The wait before retry n (counted from 0) is random: at least the base sleep, at most 2ⁿ⁺¹ times that, and never more
 /// than the longest sleep, which is 24 hours unless [`with_max_sleep`](Self::with_max_sleep) lowers it.
 ///
-/// It differs from Curator where Curator brings many clients back at the same moment. There, the wait is a whole
-/// multiple of the base, so that *every* client's first retry comes after exactly the base sleep; here it is drawn from
-/// the whole range. There, anything longer than the longest sleep becomes exactly the longest sleep; here the range is
-/// cut first, and the wait is drawn from what is left of it. Curator silently lowers more than 29 retries to 29; here
-/// that is an error. Nothing overflows.
+/// Unlike in Curator, clients that fail together do not retry at the same moment. In Curator, the wait is a whole
+/// multiple of the base, so *every* client's first retry comes after exactly the base sleep; here it is drawn from the
+/// whole range. In Curator, any wait above the longest sleep becomes exactly the longest sleep; here the range is cut
+/// first, and the wait is drawn from the rest. Curator silently lowers more than 29 retries to 29; here that is an
+/// error. Nothing overflows.
 ///
 /// ```
 /// use std::time::Duration;
@@ -165,7 +165,7 @@ impl RetryPolicy for ExponentialBackoffRetry {
     }
 }
 
-/// Waits longer and longer, up to a longest sleep and a maximum number of retries (Curator's
+/// Waits longer before each retry, up to a longest sleep and a maximum number of retries (Curator's
 /// `BoundedExponentialBackoffRetry`).
 ///
 /// The same as [`ExponentialBackoffRetry`] with [`with_max_sleep`](ExponentialBackoffRetry::with_max_sleep).
@@ -277,9 +277,8 @@ impl RetryPolicy for RetryOneTime {
 
 /// Retries until a given time has passed since the first failure (Curator's `RetryUntilElapsed`).
 ///
-/// The last wait is shortened so that it ends at the limit: no attempt begins later than that. Curator counts from the
-/// start of the first attempt, always sleeps for the whole time, even past its limit, and then decides by the time taken
-/// before the sleep.
+/// The last wait is shortened to end at the limit: no attempt begins later. Curator counts from the start of the first
+/// attempt, always sleeps for the full time, even past its limit, and then decides by the time before the sleep.
 ///
 /// ```
 /// use std::time::Duration;
@@ -327,7 +326,7 @@ impl RetryPolicy for RetryUntilElapsed {
 
 /// Retries forever at a fixed interval (Curator's `RetryForever`).
 ///
-/// An operation with this policy ends when it succeeds, when it fails with an error that no retry can help, or when the
+/// An operation with this policy ends when it succeeds, when it fails with an error that is not retryable, or when the
 /// client closes.
 ///
 /// ```
@@ -369,8 +368,8 @@ fn check_sleep(parameter: &'static str, sleep: Duration) -> Result<(), InvalidRe
     Ok(())
 }
 
-/// The point of the range `[base, min(base * 2^(retries + 1), cap)]` that `random` selects: 0 the lowest, `u64::MAX` the
-/// highest, and linear in between.
+/// The point of the range `[base, min(base * 2^(retries + 1), cap)]` that `random` selects, linearly from 0 for the
+/// lowest to `u64::MAX` for the highest.
 fn exponential_delay(base: Duration, cap: Duration, retries: u32, random: u64) -> Duration {
     let lowest = nanos(base);
     let growth = 1_u64.checked_shl(retries.saturating_add(1)).unwrap_or(u64::MAX);

@@ -4,13 +4,13 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// How a client proves who it is, by SASL (RFC 4422). Set by
+/// How a client authenticates by SASL (RFC 4422). Set by
 /// [`CuratorClientBuilder::sasl`](crate::CuratorClientBuilder::sasl).
 ///
-/// Each connection of a session is authenticated, also one over which the session is resumed. The server then knows the client
-/// by an identity of the scheme `sasl`, which ACLs name: `AuthId::new("sasl", "orders")`.
+/// Each connection of a session is authenticated, also one over which the session is resumed. The client then has an
+/// identity in the scheme `sasl`, which ACLs name: `AuthId::new("sasl", "orders")`.
 ///
-/// After `ZooKeeperSaslClient` of the Java client, without JAAS: what that reads from a login configuration is given here.
+/// After `ZooKeeperSaslClient` of the Java client, without JAAS: the values of its login configuration are given here.
 ///
 /// ```
 /// # #[cfg(feature = "sasl-digest-md5")] {
@@ -25,14 +25,14 @@ use crate::error::{Error, Result};
 ///
 /// # Guarantees
 ///
-/// A client that is configured to authenticate never falls back to an anonymous session. If a server lets it in without an
-/// identity, because SASL is not set up there or because of `zookeeper.allowSaslFailedClients`, that counts as a refusal:
-/// [`Error::ConnectRefused`]. The first probe of each connection asks for this, without a round trip of its own.
+/// A client that is configured to authenticate never falls back to an anonymous session. If a server accepts it without
+/// an identity, because SASL is not set up there or because of `zookeeper.allowSaslFailedClients`, that counts as a
+/// refusal: [`Error::ConnectRefused`]. The first probe of each connection checks this, without an extra round trip.
 ///
 /// # Caveats
 ///
-/// With [`authorization`](crate::CuratorClientBuilder::authorization) beside it, or a client certificate that the server takes
-/// for an identity, a server without SASL is not noticed: the client is somebody there.
+/// With [`authorization`](crate::CuratorClientBuilder::authorization) in addition, or a client certificate that the
+/// server accepts as an identity, a server without SASL is not detected: the client has another identity there.
 #[derive(Clone)]
 pub struct SaslOptions {
     pub(crate) mechanism: Mechanism,
@@ -47,59 +47,59 @@ pub(crate) enum Mechanism {
 }
 
 impl SaslOptions {
-    /// By a user and a password that all servers know (`DigestLoginModule` in their login configuration), with the mechanism
-    /// `DIGEST-MD5`. Needs the feature `sasl-digest-md5`.
+    /// Authenticates with a user and a password that all servers know (`DigestLoginModule` in their login
+    /// configuration), by the mechanism `DIGEST-MD5`. Needs the feature `sasl-digest-md5`.
     ///
     /// The identity is the user: `AuthId::new("sasl", user)`.
     ///
-    /// The user is not empty, and has no quotes, backslashes or control characters; user and password are in ASCII, or each
-    /// with a character that Latin-1 does not have. (ZooKeeper hashes other text as Latin-1, and the client crate as UTF-8.)
-    /// Anything else is an [`Error::InvalidOption`] when the client starts.
+    /// The user must not be empty, nor contain quotes, backslashes or control characters. User and password must each
+    /// be ASCII, or contain a character outside Latin-1. (ZooKeeper hashes other text as Latin-1, and the client crate
+    /// as UTF-8.) Anything else is an [`Error::InvalidOption`] when the client starts.
     ///
     /// # Caveats
     ///
-    /// Only with TLS, or in a network that you trust:
+    /// Use it only with TLS, or in a network that you trust:
     ///
-    /// - The password itself does not cross the network, but what does allows guesses at it, and the number that the client adds
-    ///   against that can be predicted. RFC 6331 calls the mechanism obsolete.
-    /// - It does not prove who the server is. ZooKeeper shows that it knows the password too, but the client crate does not
-    ///   insist on it, so whoever answers in a server's place is believed.
-    /// - Whoever does can also send a challenge that the client crate never finishes reading, or at which it panics. The former blocks
-    ///   a thread of the runtime for good: no timeout, and not
-    ///   [`CuratorClient::close`](crate::CuratorClient::close), ends it.
-    /// - What follows is neither encrypted nor signed.
+    /// - The password itself is not sent, but the messages allow offline guesses at it, and the client's nonce against
+    ///   that is predictable. RFC 6331 calls the mechanism obsolete.
+    /// - It does not authenticate the server. ZooKeeper proves that it knows the password too, but the client crate
+    ///   does not require the proof, so it accepts an impostor.
+    /// - An impostor can also send a challenge that the client crate never finishes reading, or at which it panics. The
+    ///   former blocks a thread of the runtime permanently: no timeout ends it, and neither does
+    ///   [`CuratorClient::close`](crate::CuratorClient::close).
+    /// - The messages after authentication are neither encrypted nor signed.
     #[cfg(feature = "sasl-digest-md5")]
     #[must_use]
     pub fn digest_md5(user: impl Into<String>, password: impl Into<String>) -> Self {
         Self { mechanism: Mechanism::DigestMd5 { user: user.into(), password: password.into() } }
     }
 
-    /// By a Kerberos ticket of this process, with the mechanism `GSSAPI`. Needs the feature `sasl-gssapi`, and to build that the
-    /// system's Kerberos library (Debian: `libkrb5-dev` and `libclang-dev`).
+    /// Authenticates with a Kerberos ticket of this process, by the mechanism `GSSAPI`. Needs the feature
+    /// `sasl-gssapi`, whose build needs the system's Kerberos library (Debian: `libkrb5-dev` and `libclang-dev`).
     ///
     /// `server` is the principal of the servers, without its realm, as in the Java client's property
-    /// `zookeeper.server.principal`: `zookeeper`, which stands for `zookeeper/` and the host as the connect string names it; or
-    /// `zookeeper/` and a host, which is then the same for all servers. Anything else is an [`Error::InvalidOption`] when the
-    /// client starts.
+    /// `zookeeper.server.principal`: `zookeeper`, which stands for `zookeeper/` and the host as the connect string
+    /// names it; or `zookeeper/` and a host, which then applies to all servers. Anything else is an
+    /// [`Error::InvalidOption`] when the client starts.
     ///
-    /// The client takes the ticket from where the Kerberos library finds it (`KRB5CCNAME`, `KRB5_CONFIG`). It gets none by itself
-    /// and renews none: that is for `kinit`, `k5start`, or `KRB5_CLIENT_KTNAME`, which names a keytab.
+    /// The Kerberos library finds the ticket (`KRB5CCNAME`, `KRB5_CONFIG`). The client neither gets nor renews tickets:
+    /// use `kinit`, `k5start`, or `KRB5_CLIENT_KTNAME`, which names a keytab.
     ///
     /// # Caveats
     ///
-    /// - The library may ask the key distribution centre for a service ticket before a connection is opened, on a thread for work that
-    ///   blocks. The client waits for that no longer than for a server; the thread is held for as long as the library takes, see
-    ///   `kdc_timeout` and `max_retries` in `krb5.conf`.
-    /// - A ticket that can be forwarded is forwarded to the server, as the client crate asks for all that there is. Get one that cannot
-    ///   be: `kinit -F`.
-    /// - What follows is neither encrypted nor signed.
+    /// - The library may request a service ticket from the key distribution centre before a connection is opened, on a
+    ///   thread for blocking work. The client waits for that no longer than for a server; the library holds the thread
+    ///   until it returns, see `kdc_timeout` and `max_retries` in `krb5.conf`.
+    /// - A forwardable ticket is forwarded to the server, because the client crate requests all options. Get one that
+    ///   is not forwardable: `kinit -F`.
+    /// - The messages after authentication are neither encrypted nor signed.
     #[cfg(feature = "sasl-gssapi")]
     #[must_use]
     pub fn gssapi(server: impl Into<String>) -> Self {
         Self { mechanism: Mechanism::Gssapi { server: server.into() } }
     }
 
-    /// Refuses what the client crate would send and no server would understand.
+    /// Refuses values that the client crate would send and no server would accept.
     pub(crate) fn check(&self) -> Result<()> {
         match &self.mechanism {
             #[cfg(feature = "sasl-digest-md5")]
@@ -147,7 +147,8 @@ fn check_login(user: &str, password: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a server hashes the Latin-1 bytes of a text (RFC 2831, 2.1.2.1), and not, as the client crate, those of UTF-8.
+/// Whether a server hashes the Latin-1 bytes of a text (RFC 2831, 2.1.2.1), while the client crate hashes its UTF-8
+/// bytes.
 #[cfg(feature = "sasl-digest-md5")]
 fn is_hashed_differently(text: &str) -> bool {
     !text.is_ascii() && text.chars().all(|character| character <= '\u{ff}')

@@ -31,13 +31,13 @@ use crate::zk::recursive_watch::Removals;
 
 /// One ZooKeeper session of a client. Clones are handles to the same session.
 ///
-/// Everything that lives and dies with a session (a lock node, a hold, a pending delete) is bound to one of these; after
-/// a loss the client has another one. Requests made here are *sent by the call*, not when the future is polled, and a
-/// session is first in, first out: calls made one after another, without awaiting in between, are pipelined and cost one
-/// round trip. Nothing is retried here.
+/// State that ends with a session (a lock node, a hold, a pending delete) is bound to one `Session`; after a loss the
+/// client has another. A request is *sent by the call*, not when its future is polled, and a session is first in, first
+/// out: calls made one after another, without awaiting in between, are pipelined and take one round trip. No request is
+/// retried.
 ///
-/// Paths are those of the server: [`CuratorClient::resolve`](crate::CuratorClient::resolve) puts chroot and namespace before
-/// one.
+/// Paths are paths on the server: [`CuratorClient::resolve`](crate::CuratorClient::resolve) adds the chroot and the
+/// namespace.
 ///
 /// ```no_run
 /// # async fn example(client: curator_client::CuratorClient) -> Result<(), curator_client::Error> {
@@ -62,8 +62,8 @@ struct Inner {
     lease: SessionLease,
     options: Arc<SessionOptions>,
     timer: Timer,
-    /// `None` once the session is over; its connection may be broken. Dropping the last clone of a working link closes
-    /// the session on the server.
+    /// `None` once the session is over. The link's connection may be broken. Dropping the last clone of a working link
+    /// closes the session on the server.
     link: Mutex<Option<Link>>,
     end: watch::Sender<Option<SessionEnd>>,
     /// Whether the current connection has answered a probe.
@@ -133,7 +133,7 @@ impl Session {
         self.inner.timeout
     }
 
-    /// The lease, which tells how long the session is certainly alive.
+    /// The lease: the time for which the session is certainly alive.
     #[must_use]
     pub fn lease(&self) -> &SessionLease {
         &self.inner.lease
@@ -154,7 +154,8 @@ impl Session {
         if self.inner.lease.has_forked() {
             return Some(SessionEnd::Forked);
         }
-        // `finish` revokes the lease while it has this locked, so anyone who finds it revoked also finds the reason.
+        // `finish` revokes the lease while it holds this lock, so a caller that finds the lease revoked also finds the
+        // reason.
         let recorded = *self.inner.end.borrow();
         Some(recorded.unwrap_or(SessionEnd::LeaseOver))
     }
@@ -182,8 +183,7 @@ impl Session {
     /// Whether requests can be sent now.
     ///
     /// While the connection is down, a request fails at once with [`Error::Disconnected`](crate::Error::Disconnected)
-    /// and is not sent later: the session might have been given up by then, and a late request would be applied without
-    /// its sender's knowledge.
+    /// and is not queued: a request sent later could be applied after its caller has given up the session.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         *self.inner.connected.borrow() && self.link().is_some_and(|link| link.end().is_none())
@@ -217,12 +217,12 @@ impl Session {
         }
     }
 
-    /// Waits for our turn to send a pipeline of requests, and until the session is [`connected`](Self::connected).
+    /// Waits for a turn to send a pipeline of requests, and until the session is [`connected`](Self::connected).
     ///
-    /// For callers of which there may be many: thousands of waiters look again at the same moment when their connection
-    /// breaks. By taking turns, first come, first served, they neither exceed the number of requests that may be in
-    /// flight nor delay the session's own probes. A turn ends when it is dropped: with
-    /// [`Turn::until_answered`], as soon as the answers have arrived, even if their future is not polled then.
+    /// For callers of which there may be many: when a connection breaks, thousands of waiters read their nodes again at
+    /// the same moment. With turns, granted first come, first served, they neither exceed the limit of requests in
+    /// flight nor delay the session's probes. Dropping a turn ends it; [`Turn::until_answered`] ends it as soon as the
+    /// answers have arrived, even if their future is not polled then.
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ impl Session {
     ///
     /// # Cancel safety
     ///
-    /// The place among those waiting for a turn is lost when the future is dropped.
+    /// When the future is dropped, its place in the queue for a turn is lost.
     pub async fn turn(&self) -> Result<Turn, SessionEnd> {
         loop {
             self.connected().await?;
@@ -245,15 +245,15 @@ impl Session {
         }
     }
 
-    /// Calls `send`, and writes the requests that it makes to the connection together.
+    /// Calls `send`, and writes the requests that it makes to the connection in one batch.
     ///
-    /// Requests that are made one after another are a pipeline in any case, and take one round trip. Made in here, they wake the
-    /// connection once, and not one by one. A request is made when its method is called, not when its future is awaited.
+    /// Requests made one after another are pipelined in any case, and take one round trip. Requests made in `send` also
+    /// wake the connection only once. A request is made when its method is called, not when its future is awaited.
     ///
     /// # Caveats
     ///
-    /// `send` must neither block nor wait: until it returns, nothing is read from the connection or written to it, for anyone.
-    /// Whatever waits for an answer in it waits forever.
+    /// `send` must neither block nor wait: until it returns, the connection of the session reads and writes nothing, so
+    /// waiting for an answer inside `send` deadlocks.
     ///
     /// ```no_run
     /// # async fn example(client: curator_client::CuratorClient) -> Result<(), curator_client::Error> {
@@ -271,13 +271,14 @@ impl Session {
         }
     }
 
-    /// Looks at a node of this session each time that the session goes on over another connection, before requests can be sent
-    /// over it. Calls `on_missing` if the node does not exist: it was deleted while the session was not connected, or the
-    /// ensemble has lost it (its data was restored from a backup, for example). Ends when the result is dropped.
+    /// Checks a node of this session each time the session continues over another connection, before requests can be
+    /// sent over that connection. Calls `on_missing` if the node does not exist: it was deleted while the session was
+    /// not connected, or the ensemble has lost it (its data was restored from a backup, for example). Dropping the
+    /// result ends the checks.
     ///
-    /// All these nodes are looked at in the round trip of the connection's first probe, 500 in one request; on servers before
-    /// 3.6, each in a separate one. Then read the number of [connections](Self::connections): if it has changed since the node
-    /// was created, the look of the current connection may have missed it.
+    /// All held nodes are checked in the round trip of the connection's first probe, 500 in one request; on servers
+    /// before 3.6, each in a separate request. After this call, read the number of [connections](Self::connections): if
+    /// it has changed since the node was created, the check over the current connection may have missed the node.
     ///
     /// `on_missing` is called on a thread of the runtime, and must not block.
     pub fn hold_node(&self, path: &ZPath, on_missing: impl Fn() + Send + Sync + 'static) -> HeldNode {
@@ -290,13 +291,13 @@ impl Session {
         self.inner.connections.load(Ordering::SeqCst)
     }
 
-    /// The time between the sending of two probes.
+    /// The time between two probes.
     pub(crate) fn probe_interval(&self) -> Duration {
         self.inner.lease.probe_interval().min(self.inner.options.session_timeout / 6)
     }
 
-    /// How long a connection is kept, and a request waited for, without an answer. What a server grants makes it no longer:
-    /// that may be far more than was asked for.
+    /// How long a connection is kept, and a request waited for, without an answer. A granted timeout longer than the
+    /// requested one does not extend it.
     pub(crate) fn patience(&self) -> Duration {
         self.inner.timeout.min(self.inner.options.session_timeout)
     }
@@ -305,7 +306,7 @@ impl Session {
         self.inner.connected.send_if_modified(|current| std::mem::replace(current, connected) != connected);
     }
 
-    /// The session's connection, unless the session is over, or the connection is another process's.
+    /// The session's connection; `None` if the session is over, or in a forked child.
     pub(crate) fn link(&self) -> Option<Link> {
         if self.inner.lease.has_forked() {
             return None;
@@ -313,17 +314,18 @@ impl Session {
         self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many watches wait for their event.
+    /// The number of watches that have not fired.
     pub(crate) fn watches(&self) -> usize {
         self.link().map(|link| link.task().watches()).unwrap_or_default()
     }
 
-    /// The server of the current connection, or of the last one; empty when the session is over.
+    /// The server of the current connection, or of the previous one while there is none; empty when the session is
+    /// over.
     pub(crate) fn server(&self) -> String {
         self.link().map(|link| link.server().to_string()).unwrap_or_default()
     }
 
-    /// Continues with another connection. A session that is over stays over, and is closed.
+    /// Continues with another connection. If the session is over, it stays over, and `link` closes it on the server.
     pub(crate) fn replace_link(&self, link: Link) {
         let mut current = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.connections.fetch_add(1, Ordering::SeqCst);
@@ -338,17 +340,18 @@ impl Session {
         }
     }
 
-    /// Records the timeout that a server has granted at a reconnect. If it is shorter than before, the session is over: the
-    /// lease is for the longer one.
+    /// Records the timeout that a server has granted at a reconnect. A shorter timeout than before ends the session,
+    /// because the lease was computed for the longer one.
     pub(crate) fn granted(&self, timeout: Duration) {
         if timeout < self.timeout() {
             self.end_for_all(SessionEnd::TimeoutLowered { granted: timeout });
         }
     }
 
-    /// Ends the session for everyone who holds a handle. The first reason is kept.
+    /// Ends the session for all handles. The first reason is kept.
     ///
-    /// Returns the session's connection, over which the session can be closed properly. Dropping it does that too.
+    /// Returns the session's connection, over which the caller can close the session. Dropping the connection also
+    /// closes it.
     pub(crate) fn finish(&self, end: SessionEnd) -> Option<Link> {
         self.end_for_all(end);
         let link = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -28,8 +28,8 @@ impl Sessions {
         Self { options, timer, closing, journal, current: watch::Sender::new(None) }
     }
 
-    /// Makes `session` the current one, and calls `announce` before anyone can see it. Whoever then acts on the
-    /// announcement finds the session.
+    /// Makes `session` the current one. Calls `announce` before the session is visible: a caller that reacts to the
+    /// announcement waits for the lock, and then finds the session.
     pub(crate) fn replace(&self, session: Session, announce: impl FnOnce()) {
         self.current.send_modify(|current| {
             *current = Some(session);
@@ -37,13 +37,13 @@ impl Sessions {
         });
     }
 
-    /// Ends the current session for everyone who holds a handle, without waiting for the servers. Returns it, unless it had
-    /// been lost before.
+    /// Ends the current session for all handles, without waiting for the servers. Returns it, unless it was lost
+    /// before.
     pub(crate) fn finish(&self) -> Option<Session> {
         let session = self.current.borrow().clone()?;
         if let Some(link) = session.finish(SessionEnd::Closed) {
             let task = link.task().clone();
-            // This sends the request to close the session, if it is the last handle. Nobody waits for the answer.
+            // If this is the last handle, the drop sends the request to close the session. Its answer is not awaited.
             drop(link);
             task.abort(LinkEnd::Closed);
         }
@@ -63,12 +63,13 @@ impl Sessions {
         self.current().filter(Session::is_connected).ok_or_else(|| self.not_connected(Duration::ZERO))
     }
 
-    /// The current session, once it has a connection; waits for that no longer than the connection timeout.
+    /// Returns the current session, once it has a connection; waits for the connection no longer than the connection
+    /// timeout.
     pub(crate) async fn connected(&self) -> Result<Session> {
         self.connected_within(self.options.connection_timeout).await
     }
 
-    /// As [`connected`](Self::connected), but waits no longer than `limit`.
+    /// Like [`connected`](Self::connected), but waits no longer than `limit`.
     pub(crate) async fn connected_within(&self, limit: Duration) -> Result<Session> {
         tokio::select! {
             biased;
@@ -77,7 +78,7 @@ impl Sessions {
         }
     }
 
-    /// As [`connected`](Self::connected), for work that a closing client waits for.
+    /// Like [`connected`](Self::connected), for work that a closing client waits for.
     pub(crate) async fn connected_even_while_closing(&self) -> Result<Session> {
         self.in_time(self.options.connection_timeout, self.next_connected()).await?
     }

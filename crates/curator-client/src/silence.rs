@@ -1,30 +1,30 @@
-//! How long a connection has answered nothing.
+//! Measures how long a connection has answered nothing.
 
 use std::time::Duration;
 
 use crate::clock::ClockInstant;
 
-/// How long a connection has left probes unanswered: since the oldest that was sent after its last answer.
+/// How long a connection has left probes unanswered: the time since the oldest probe sent after its last answer.
 ///
-/// Not since that answer. A process that has stood still has sent no probe meanwhile, so none is unanswered but one that
-/// was on its way.
+/// It does not count from that answer: a process that was stopped has sent no probes meanwhile, so at most a probe that
+/// was in flight is unanswered.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     since: Option<ClockInstant>,
 }
 
 impl Silence {
-    /// A probe was sent.
+    /// Records that a probe was sent.
     pub(crate) fn asked(&mut self, at: ClockInstant) {
         self.since.get_or_insert(at);
     }
 
-    /// A probe was answered; or the connection is another one, which has not been asked yet.
+    /// Records that a probe was answered, or that there is a new connection without a probe.
     pub(crate) fn end(&mut self) {
         self.since = None;
     }
 
-    /// How long it has lasted by `now`.
+    /// How long the silence has lasted at `now`.
     pub(crate) fn duration(&self, now: ClockInstant) -> Duration {
         self.since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
@@ -47,7 +47,7 @@ mod tests {
         silence.asked(begun + 4 * SECOND);
         assert_eq!(silence.duration(begun + 6 * SECOND), 2 * SECOND);
         silence.end();
-        // An hour without a probe, as of a process that stands still, is no silence.
+        // An hour without a probe, as in a stopped process, does not count.
         assert_eq!(silence.duration(begun + 3_600 * SECOND), Duration::ZERO);
     }
 }

@@ -1,4 +1,4 @@
-//! The states of the connection, and how they are published.
+//! The states of the connection, and the publisher of their transitions.
 
 use std::fmt;
 use std::pin::Pin;
@@ -22,18 +22,18 @@ pub enum ConnectionState {
     Connecting,
     /// Connected for the first time.
     Connected,
-    /// The connection is down, or the session has not been confirmed recently. Locks are still held, but if you cannot
-    /// tolerate doubt, stop now.
+    /// The connection is down, or the session has not been confirmed recently. Locks are still held, but work that
+    /// tolerates no doubt must stop now.
     Suspended,
     /// The session was confirmed again by an answered request. After [`Lost`](Self::Lost) this means a *new* session.
     Reconnected,
-    /// The session is over, or may be over: all its locks are gone.
+    /// The session is over, or may be over: all its locks are lost.
     Lost,
 }
 
 impl fmt::Display for ConnectionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // With the padding that the caller wants.
+        // Applies the padding of the formatter.
         f.pad(match self {
             Self::Connecting => "connecting",
             Self::Connected => "connected",
@@ -44,10 +44,10 @@ impl fmt::Display for ConnectionState {
     }
 }
 
-/// A [`Stream`] of every state transition from the subscription on, in order; none is left out or merged.
+/// A [`Stream`] of every state transition after the subscription, in order, without omissions or merging.
 ///
-/// The first item is the state at the time of the subscription. Unread transitions are kept in memory. The stream ends when
-/// the client is closed. [`next`](Self::next) needs no extension trait.
+/// The first item is the state at the time of the subscription. Unread transitions are kept in memory. The stream ends
+/// when the client is closed. [`next`](Self::next) needs no extension trait.
 pub struct ConnectionStates {
     receiver: mpsc::UnboundedReceiver<ConnectionState>,
 }
@@ -72,7 +72,7 @@ impl ConnectionStates {
     ///
     /// # Cancel safety
     ///
-    /// States that have already been skipped are gone when the future is dropped.
+    /// When the future is dropped, states that have been skipped are lost.
     pub async fn wait_for(&mut self, state: ConnectionState) -> bool {
         while let Some(next) = self.next().await {
             if next == state {
@@ -91,7 +91,7 @@ impl Stream for ConnectionStates {
     }
 }
 
-/// The only place where transitions are published. Named after Curator's class.
+/// Publishes all transitions. Named after Curator's class.
 #[derive(Debug)]
 pub(crate) struct ConnectionStateManager {
     inner: Mutex<Inner>,
@@ -100,7 +100,7 @@ pub(crate) struct ConnectionStateManager {
 #[derive(Debug)]
 struct Inner {
     current: ConnectionState,
-    /// When the current state began.
+    /// The start of the current state.
     since: ClockInstant,
     subscribers: Option<Vec<mpsc::UnboundedSender<ConnectionState>>>,
 }
@@ -123,7 +123,7 @@ impl ConnectionStateManager {
         self.lock().current
     }
 
-    /// The current state, and when it began.
+    /// The current state, and its start.
     pub(crate) fn current_since(&self) -> (ConnectionState, ClockInstant) {
         let inner = self.lock();
         (inner.current, inner.since)
@@ -132,7 +132,7 @@ impl ConnectionStateManager {
     pub(crate) fn subscribe(&self) -> ConnectionStates {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut inner = self.lock();
-        // We hold the receiver, so this cannot fail.
+        // The receiver still exists here, so this cannot fail.
         let _ = sender.send(inner.current);
         if let Some(subscribers) = &mut inner.subscribers {
             subscribers.retain(|subscriber| !subscriber.is_closed());
@@ -153,14 +153,14 @@ impl ConnectionStateManager {
         }
     }
 
-    /// The connection was confirmed: `Reconnected` if it was in doubt.
+    /// Publishes that the connection is confirmed: `Reconnected` if it was in doubt.
     pub(crate) fn publish_confirmed(&self) {
         if self.current() == ConnectionState::Suspended {
             self.publish(ConnectionState::Reconnected);
         }
     }
 
-    /// Ends every subscription: that is how subscribers learn of it. From now on, the current state is `Lost`.
+    /// Ends every subscription, which notifies the subscribers. From now on, the current state is `Lost`.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.set(ConnectionState::Lost);

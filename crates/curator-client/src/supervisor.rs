@@ -1,4 +1,4 @@
-//! The task that keeps a session alive, and opens another when it is lost.
+//! The task that keeps a session alive, and opens a new session when it is lost.
 
 use std::future::ready;
 use std::pin::{Pin, pin};
@@ -32,7 +32,7 @@ use crate::zk::task::LinkEnd;
 
 /// Opens the sessions of a client, one after another, and keeps each of them alive.
 ///
-/// Ends when the client closes. If the runtime drops it instead, the session nevertheless ends for everyone.
+/// Ends when the client closes. If the runtime drops it first, the session ends for all handles.
 pub(crate) struct Supervisor {
     pub(crate) options: Arc<SessionOptions>,
     pub(crate) timer: Timer,
@@ -43,26 +43,25 @@ pub(crate) struct Supervisor {
     pub(crate) lock_data: Arc<LockData>,
 }
 
-/// Sessions that are over here, and are being closed on the servers, so that no one has to wait for their nodes. Each one
-/// finally tells whether it is over there, too.
+/// Sessions that have ended here and are being closed on the servers, so that other clients need not wait for their
+/// nodes to expire. Each future returns whether the servers have confirmed the end.
 type GivenUp = FuturesUnordered<BoxFuture<'static, bool>>;
 
-/// The session that an attempt has opened, while it is not known whether it can be relied on.
+/// The session that an attempt has opened and not yet proved.
 #[derive(Default)]
 struct Opened(Mutex<Option<Session>>);
 
 impl Opened {
-    /// Returns what it was.
+    /// Returns the previous session.
     fn set(&self, session: Option<Session>) -> Option<Session> {
         std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), session)
     }
 }
 
 impl Supervisor {
-    /// Keeps a session open until `drained` completes, that is, until the client closes and nothing is left to do in the
-    /// session.
+    /// Keeps a session open until `drained` completes: the client is closing, and no work is left in the session.
     ///
-    /// The tasks of `worker` end with this one, however it ends.
+    /// The tasks of `worker` end with this future, also when it panics or is dropped.
     pub(crate) async fn run(self, drained: impl Future<Output = ()>, worker: JoinSet<()>) {
         // Dropping it aborts its tasks.
         let _worker = worker;
@@ -80,7 +79,7 @@ impl Supervisor {
                 self.states.close();
                 self.closing.finish(confirmed.unwrap_or(true));
             }
-            // Nothing that has panicked is used any more, and the sessions end with `self`.
+            // State that has panicked is not used again, and the sessions end with `self`.
             Err(Panicked { message }) => {
                 self.closing.cut_short(ClientEnd::Panicked { message: message.clone() });
                 self.journal.panicked(&message);
@@ -101,7 +100,7 @@ impl Supervisor {
             let end = self.keep(&session, drained.as_mut(), &mut given_up).await;
             let link = session.finish(end);
             if end != SessionEnd::Closed {
-                // First what others rely on: a line may have to wait for its reader.
+                // Publish first, since holders rely on the state; a log line may block on its reader.
                 self.states.publish(ConnectionState::Lost);
                 self.journal.lost(&session, end);
             }
@@ -138,9 +137,9 @@ impl Supervisor {
         let mut next_probe = Deadline::after(interval);
         let mut connected_since = ClockInstant::now();
         let mut silence = Silence::default();
-        // Only the answer to a probe that was sent after the last doubt began ends the doubt.
+        // Only the answer to a probe that was sent after the latest doubt began ends the doubt.
         let mut doubt_since = ClockInstant::now();
-        // The latest probe, while it is unanswered. An older one whose answer was lost no longer counts once a later one
+        // The latest probe, while it is unanswered. A lost answer to an older probe no longer counts once a later probe
         // has been answered.
         let mut awaited = None;
         loop {
@@ -155,7 +154,7 @@ impl Supervisor {
                     let doubt = match change {
                         Change::Over(LinkEnd::AuthFailed) => return SessionEnd::AuthFailed,
                         Change::Over(_) => return SessionEnd::Expired,
-                        // Before anything else is sent: anyone who sees "connected" may rely on it.
+                        // Before any request is sent: callers rely on `is_connected`.
                         Change::Broken => {
                             session.set_connected(false);
                             Doubt::ConnectionBroke
@@ -172,7 +171,7 @@ impl Supervisor {
                             Doubt::NewConnection
                         }
                     };
-                    // The answers to what was sent over the old connection are lost.
+                    // Answers to requests over the old connection are lost.
                     awaited = None;
                     silence.end();
                     connected_since = ClockInstant::now();
@@ -193,14 +192,14 @@ impl Supervisor {
                         }
                         None
                     }
-                    // Of a connection to another server than before.
+                    // The probe of a connection to a server that does not authenticate this client.
                     Err(Error::InvalidAcl { .. }) => {
                         journal.failed(&OpenFailure::nobody(&session.server()));
                         return SessionEnd::AuthFailed;
                     }
                     Err(error) => {
                         tracing::debug!(client = &*options.name, error = %Truncated(&error), "probe failed");
-                        // The end of an older probe means nothing: a later one has been answered, or will be.
+                        // The failure of an older probe does not count: a later probe has been answered, or will be.
                         let awaited = awaited.take_if(|awaited| *awaited <= sent);
                         awaited.map(|_| (ClockInstant::now(), Doubt::ProbeFailed(error)))
                     }
@@ -225,23 +224,23 @@ impl Supervisor {
             };
             if let Some((since, doubt)) = in_doubt {
                 doubt_since = since;
-                // As above.
+                // Publish first, then log; see `work`.
                 states.publish(ConnectionState::Suspended);
                 journal.doubted(session, &doubt);
             }
         }
     }
 
-    /// Makes sure that the session of `link` ends on the servers too; tries for as long as it can be alive there.
+    /// Ends the session of `link` on the servers too; tries for as long as it can be alive there.
     fn give_up(&self, session: &Session, link: Link, given_up: &GivenUp) {
-        // The servers round it up to their next tick, and the timeout is at least two ticks.
+        // The servers round the timeout up to their next tick, and it is at least two ticks.
         let limit = session.timeout() * 3 / 2;
         let closed = close_session(Arc::clone(&self.options), self.timer.clone(), link, limit);
         given_up.push(Box::pin(closed));
     }
 
-    /// Tries to open a session until there is one that can be relied on. `None` when the client closes; a session that had
-    /// been opened by then is given up.
+    /// Tries until a session is opened and proved. Returns `None` when the client closes, and gives up a session that
+    /// was opened by then.
     async fn open(&self, epoch: u64, given_up: &mut GivenUp) -> Option<Session> {
         let Self { options, timer, journal, .. } = self;
         let report = |cause: &str| journal.learn(cause);
@@ -253,10 +252,10 @@ impl Supervisor {
                 let attempt = caught(self.attempt(epoch, &diagnosis, &opened)).await;
                 match attempt.unwrap_or_else(|panicked| Err(panicked.into())) {
                     Ok(session) => return Some(session),
-                    // A service that is up for weeks must not need a restart to get its locks back: whatever the reason,
-                    // the client tries again.
+                    // Retries after any failure: a long-running service must not need a restart to get its locks back.
                     Err(failure) => {
-                        // Its connection is as good as lost. Nothing has been done in it, so nobody waits for its end.
+                        // Its connection is as good as lost. The session has no nodes, so no other client waits for its
+                        // end.
                         drop(opened.set(None));
                         journal.failed(&failure);
                         retrier.again().await.ok()?;
@@ -282,7 +281,7 @@ impl Supervisor {
         }
     }
 
-    /// Makes one attempt to open a session. `opened` has it from the moment at which it exists on the servers.
+    /// Makes one attempt to open a session, and stores it in `opened` as soon as it exists on the servers.
     async fn attempt(&self, epoch: u64, diagnosis: &Diagnosis<'_>, opened: &Opened) -> Result<Session, OpenFailure> {
         let deadline = Deadline::after(self.options.connection_timeout);
         let (session, server) = Session::open(epoch, &self.options, &self.timer, diagnosis).await?;
@@ -295,7 +294,7 @@ impl Supervisor {
     }
 }
 
-/// Sends a probe when it is first polled. One that panics has failed.
+/// Sends a probe when it is first polled. A panic counts as a failed probe.
 async fn probe(session: &Session) -> (ClockInstant, Result<()>) {
     let called = ClockInstant::now();
     caught(async { session.probe().await }).await.unwrap_or_else(|Panicked { message }| {
@@ -307,7 +306,7 @@ async fn probe(session: &Session) -> (ClockInstant, Result<()>) {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         let is_cut_short = !self.closing.has_finished();
-        // Before the session and the timers end: those who wait look at this first.
+        // Before the session and the timers end: waiters check `closing` first.
         self.closing.cut_short(ClientEnd::RuntimeEnded);
         if let Some(session) = self.sessions.finish().filter(|_| is_cut_short) {
             self.journal.cut_short(&session);

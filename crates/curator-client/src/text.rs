@@ -1,4 +1,4 @@
-//! Values as text in files and messages, behind the feature `serde`.
+//! Values as text in files and messages (`serde`).
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::connect_string::ConnectString;
 use crate::path::ZPath;
 use crate::truncated::Truncated;
 
-/// Writes the path on the server. There is no way back: text alone does not tell whether it is one.
+/// Writes the path on the server. Not deserializable: text does not show whether it is a path on the server.
 impl Serialize for ZPath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
@@ -31,7 +31,7 @@ impl<'de> Deserialize<'de> for ConnectString {
     }
 }
 
-/// A duration with its unit.
+/// A duration as text with a unit.
 pub(crate) struct DurationText(pub(crate) Duration);
 
 impl Serialize for DurationText {

@@ -1,4 +1,4 @@
-//! Timers that also work outside the runtime, and while its clock is paused.
+//! Timers that also work outside the runtime, and while tokio's clock is paused.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,27 +10,27 @@ use tokio::runtime::Handle;
 
 use crate::process::Process;
 
-/// Makes timers on the runtime on which the client was connected, no matter where they are polled.
+/// Makes timers on the client's runtime, on whichever thread they are polled.
 ///
-/// `tokio::time::sleep` panics outside a runtime, and a plain thread may wait for a lock. A timer also panics when it is
-/// polled after the end of its runtime; from then on it is therefore no longer polled, and counts as expired.
+/// `tokio::time::sleep` panics outside a runtime, but a plain thread may wait for a lock. A timer also panics when it
+/// is polled after the end of its runtime; from then on it is no longer polled, and counts as expired.
 ///
-/// Calling a method only notes the time. The timer itself is made by the first poll, so that a `Drop` may set one on any
-/// thread: one that is ending cannot enter a runtime any more.
+/// A call only notes the time. The first poll makes the timer, so that a `Drop` may set one on any thread: a thread
+/// that is ending cannot enter a runtime any more.
 ///
-/// The timers run in real time. A test may pause tokio's clock, which then jumps to the next timer whenever the runtime is
-/// idle, for example while an answer is on its way: no server would ever be in time, and no session would live. The
-/// network is not simulated, so neither is its time.
+/// The timers run in real time. A test may pause tokio's clock, which then jumps to the next timer whenever the runtime
+/// is idle, for example while an answer is on its way: every answer would be late, and every session would expire. The
+/// network is not simulated, so its time must be real.
 #[derive(Debug, Clone)]
 pub(crate) struct Timer {
     runtime: Handle,
     /// Whether the timers have ended. Ending them waits for any thread that is polling one.
     ended: Arc<RwLock<bool>>,
-    /// In a forked child they have ended too: nothing drives them.
+    /// In a forked child the timers have ended too: no runtime drives them.
     process: Process,
 }
 
-/// The longest time a timer is set for, when the caller means "forever".
+/// The longest time for which a timer is set, used for "forever".
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
 impl Timer {
@@ -50,7 +50,7 @@ impl Timer {
         &self.runtime
     }
 
-    /// Ends all timers, for good. A task of the runtime must call this when it is dropped: a runtime drops its tasks
+    /// Ends all timers permanently. A task of the runtime must call this when it is dropped: a runtime drops its tasks
     /// before its clock.
     pub(crate) fn end(&self) {
         *self.ended.write().unwrap_or_else(PoisonError::into_inner) = true;
@@ -79,7 +79,7 @@ impl Timer {
     }
 }
 
-/// A timer in real time. Boxed: a timer is large, and a future that waits for it should not be.
+/// A timer in real time. Boxed: a timer is large, and callers' futures contain it.
 enum Sleep {
     Tokio(Instant, Pin<Box<tokio::time::Sleep>>),
     /// For a clock that is paused: a timer that tokio does not control.
@@ -91,7 +91,7 @@ impl Sleep {
     fn until(at: Instant) -> Self {
         let before = Instant::now();
         let tokio = tokio::time::Instant::now().into_std();
-        // Otherwise the clock is paused, or it was: then it runs again, but is no longer the system's.
+        // Otherwise the clock is paused, or was: then it runs again, but differs from the system's.
         if before <= tokio && tokio <= Instant::now() {
             Self::Tokio(at, Box::pin(tokio::time::sleep_until(at.into())))
         } else {
@@ -110,7 +110,7 @@ impl Sleep {
                 if *at <= Instant::now() {
                     return Poll::Ready(());
                 }
-                // The clock has been paused since, and has jumped.
+                // The clock was paused in the meantime, and has jumped.
                 *self = Self::paused(*at);
                 self.poll(cx)
             }
@@ -119,9 +119,9 @@ impl Sleep {
     }
 }
 
-/// One point in time for a whole operation, however many requests it makes, on the monotonic clock.
+/// A deadline for a whole operation, however many requests it makes, on the monotonic clock.
 ///
-/// The time is real time, also where a test has paused tokio's clock.
+/// It uses real time, even in a test that pauses tokio's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     at: Option<Instant>,

@@ -1,4 +1,4 @@
-//! TLS: what a client trusts and presents, and what can be wrong with a server.
+//! TLS: what a client trusts and presents, and why a handshake failed.
 
 #[cfg(feature = "tls")]
 mod certificates;

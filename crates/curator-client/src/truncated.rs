@@ -1,8 +1,8 @@
-//! Text for the log that may be long.
+//! Truncates long text in the log.
 
 use std::fmt;
 
-/// The beginning of a text: a thousand characters, and then `…`. Costs nothing until it is written.
+/// The first 1,000 characters of a text, followed by `…` if it is longer. Costs nothing until it is written.
 #[derive(Debug)]
 pub(crate) struct Truncated<T>(pub(crate) T);
 

@@ -1,4 +1,4 @@
-//! Instances for the load balancers of tower and tonic.
+//! Feeds instances to the load balancers of tower and tonic.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -18,33 +18,33 @@ use crate::cache::ServiceCache;
 use crate::found::FoundInstance;
 use crate::payload::Payload;
 
-/// The services that are there, for a load balancer; made by [`ServiceCache::discover`].
+/// A service's instances as a stream for a load balancer; made by [`ServiceCache::discover`].
 ///
-/// It implements `tower::discover::Discover`, as every stream of [`Change`]s does. The key is the name of the instance's node, which
-/// is its id.
+/// Implements `tower::discover::Discover`, as every stream of [`Change`]s does. The key is the name of the instance's
+/// node, which is its id.
 ///
 /// # Guarantees
 ///
 /// - An instance that is drained, removed or unreadable is removed.
-/// - One whose contents have changed is inserted again, which replaces it. One that was registered anew with the same contents is
-///   not: its connection goes on.
-/// - While the cache is stale, [`WhenStale`](crate::WhenStale) says whether all are removed.
+/// - An instance whose contents have changed is inserted again, which replaces it. One that was registered anew with
+///   the same contents is not, and keeps its connection.
+/// - While the cache is stale, [`WhenStale`](crate::WhenStale) decides whether all instances are removed.
 ///
-/// It ends with the cache, and removes none then.
+/// The stream ends with the cache, without removals.
 ///
-/// A tonic channel has a type of its own for changes: [the page on discovery](https://github.com/curator-rs/curator-rs/blob/main/docs/discovery.md#load-balancers)
-/// shows how to feed it.
+/// Tonic's channels use another type for changes: see [the page on
+/// discovery](https://github.com/curator-rs/curator-rs/blob/main/docs/discovery.md#load-balancers).
 #[must_use = "nothing is yielded before the stream is polled"]
 pub struct ServiceDiscover<S> {
     changes: Pin<Box<dyn Stream<Item = Item<S>> + Send>>,
 }
 
-/// It never fails.
+/// The stream never fails.
 type Item<S> = Result<Change<String, S>, Infallible>;
 
 impl<P: Payload + PartialEq> ServiceCache<P> {
-    /// The services that `make` makes of the instances, for a load balancer. `make` may return `None`, for an instance without an
-    /// address, for example: it is then left out.
+    /// A stream for a load balancer. `make` turns each instance into a service; an instance for which it returns
+    /// `None`, for example without an address, is left out.
     ///
     /// ```no_run
     /// # async fn example(orders: curator_discovery::ServiceCache) {
@@ -86,7 +86,7 @@ struct Feed<P, S, F> {
     events: CacheEvents,
     states: watch::Receiver<CacheState>,
     make: F,
-    /// What the balancer has.
+    /// The instances in the balancer.
     offered: BTreeMap<String, FoundInstance<P>>,
     changes: VecDeque<Change<String, S>>,
 }
@@ -101,13 +101,13 @@ where
             if let Some(change) = self.changes.pop_front() {
                 return Some((change, self));
             }
-            // What has happened is not looked at: the instances are compared with those that the balancer has.
+            // The event only wakes this: the instances are compared with those in the balancer.
             tokio::select! {
                 event = self.events.next() => drop(event?),
                 changed = self.states.changed() => changed.ok()?,
             }
-            // All that are there, so that they cost one comparison. Not under the budget of tokio's task, which would pretend that there
-            // are none.
+            // Drains all events, for one comparison. `unconstrained`, because tokio's task budget would otherwise make
+            // the stream seem empty.
             while let Some(event) = unconstrained(self.events.next()).now_or_never() {
                 event?;
             }

@@ -1,4 +1,4 @@
-//! The instances of a service, followed.
+//! Follows the instances of a service.
 
 mod events;
 mod view;
@@ -18,14 +18,15 @@ use crate::payload::{Payload, RawJson};
 
 type Result<T> = std::result::Result<T, DiscoveryError>;
 
-/// Which instances a cache has while it is [stale](CacheState::Stale). Once it has ended, it keeps those that were known last.
+/// The instances of a cache while it is [stale](CacheState::Stale). A cache that has ended keeps the last known
+/// instances.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WhenStale {
-    /// Those that were known last: most of them still work if ZooKeeper alone is away.
+    /// The last known instances: most still work if only ZooKeeper is unreachable.
     #[default]
     Keep,
-    /// None.
+    /// No instances.
     Empty,
 }
 
@@ -35,20 +36,22 @@ pub enum WhenStale {
 ///
 /// # Guarantees
 ///
-/// - Those of [`CuratorCache`]: nothing missed, never backwards, through outages, lost sessions and a directory that is deleted and
-///   made again.
-/// - A node that is replaced, as after a lost session, does not vanish in between.
-/// - A node that may not be read, or whose data is no instance, hides no other; it is among the [unreadable](Instances::unreadable).
+/// - Those of [`CuratorCache`]: no missed change, never an older state, through outages, lost sessions and a directory
+///   that is deleted and recreated.
+/// - A node that is replaced, for example after a lost session, does not vanish in between.
+/// - A node without read permission, or with invalid data, hides no other node. It is listed as
+///   [unreadable](Instances::unreadable).
 ///
 /// # Caveats
 ///
-/// While the client is cut off, the instances are [stale](Self::state), and [`WhenStale`] says which there are.
+/// While the client is disconnected, the instances are [stale](Self::state), and [`WhenStale`] decides which are
+/// returned.
 ///
-/// A process that has died is an instance until its session ends on the servers. [`ServiceProvider::note_error`](crate::ServiceProvider::note_error)
-/// is for the time until then.
+/// The instance of a dead process remains until its session expires. Until then, report its errors with
+/// [`ServiceProvider::note_error`](crate::ServiceProvider::note_error).
 ///
-/// Clones are handles to one cache. It ends with [`close`](Self::close), with the client, or when no handle, provider or stream of it is
-/// left.
+/// Clones are handles to one cache. It ends with [`close`](Self::close), with the client, or when the last handle,
+/// provider and stream are dropped.
 pub struct ServiceCache<P = RawJson> {
     pub(crate) cache: CuratorCache,
     when_stale: WhenStale,
@@ -70,7 +73,7 @@ impl<P: Payload> ServiceCache<P> {
         Ok(Self { cache, when_stale: WhenStale::Keep, view: Arc::new(Mutex::new(view)) })
     }
 
-    /// A handle to the same cache that has these instances while it is [stale](CacheState::Stale). Defaults to
+    /// A handle to the same cache with this setting for [stale](CacheState::Stale) instances. Defaults to
     /// [`WhenStale::Keep`].
     #[must_use]
     pub fn when_stale(self, when_stale: WhenStale) -> Self {
@@ -83,7 +86,7 @@ impl<P: Payload> ServiceCache<P> {
         self.cache.path().name()
     }
 
-    /// The instances now. Sends nothing, and costs a reference count if nothing has changed since the last call.
+    /// The current instances. Sends no request. Without changes since the last call, the cost is one reference count.
     #[must_use]
     pub fn instances(&self) -> Instances<P> {
         self.instances_of(&self.cache.snapshot())
@@ -101,29 +104,30 @@ impl<P: Payload> ServiceCache<P> {
     ///
     /// # Errors
     ///
-    /// Those of [`CuratorCache::ready`]: the wait goes on through outages.
+    /// Those of [`CuratorCache::ready`]. Outages do not end the wait.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped.
+    /// Dropping the future loses nothing.
     pub async fn ready(&self) -> Result<Instances<P>> {
         Ok(self.instances_of(&self.cache.ready().await?))
     }
 
-    /// Waits until everything is known that was written before this call. See [`CuratorCache::caught_up`].
+    /// Waits until the cache has everything that was written before this call. See [`CuratorCache::caught_up`].
     ///
     /// # Errors
     ///
-    /// The same.
+    /// As for `ready`.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped.
+    /// Dropping the future loses nothing.
     pub async fn caught_up(&self) -> Result<Instances<P>> {
         Ok(self.instances_of(&self.cache.caught_up().await?))
     }
 
-    /// Whether the instances are up to date, since when they are not, and the changes of that. See [`CuratorCache::state`].
+    /// Whether the instances are up to date, or since when they are not; as a channel of changes. See
+    /// [`CuratorCache::state`].
     #[must_use]
     pub fn state(&self) -> watch::Receiver<CacheState> {
         self.cache.state()
@@ -135,13 +139,13 @@ impl<P: Payload> ServiceCache<P> {
         self.cache.last_error()
     }
 
-    /// The instances that come, change and go on the servers, for one consumer; any number of them may be open. [`WhenStale`] does not
-    /// concern it.
+    /// The changes of the instances on the servers, for one consumer. Any number of streams can be open. [`WhenStale`]
+    /// has no effect on them.
     pub fn events(&self) -> ServiceEvents<P> {
         ServiceEvents::new(self.cache.path(), self.cache.events())
     }
 
-    /// Ends the cache for all handles. What is known stays readable. Closing again is harmless.
+    /// Ends the cache for all handles. The known instances stay readable. Closing again has no effect.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! The `Debug` of handles.
+//! `Debug` for handles.
 
-/// Implements `Debug` as a line: the name of the type and the fields that are given, which are read from a value called `$this`.
+/// Implements `Debug` on one line: the type's name and the given fields, computed from a value named `$this`.
 macro_rules! debug_line {
     ($type:ident, |$this:ident| $($field:ident: $value:expr),+) => {
         impl<P> std::fmt::Debug for $type<P> {

@@ -1,4 +1,4 @@
-//! The services below one path.
+//! Registers, publishes and finds the services below one path.
 
 use std::marker::PhantomData;
 
@@ -17,13 +17,13 @@ use crate::service_type::ServiceType;
 
 type Result<T> = std::result::Result<T, DiscoveryError>;
 
-/// How many instances are read at a time: a fraction of the requests that a client may have in flight.
+/// How many instances are read at a time: a fraction of the client's limit of requests in flight.
 const AT_A_TIME: usize = 64;
 
 /// The services below one path: registers instances, and finds them.
 ///
-/// Curator's `ServiceDiscovery`, with the same nodes: `<base path>/<service>/<id>`. `P` is the [payload](Payload) of the instances
-/// that are found; what is registered may have another. It costs nothing, and has nothing to close.
+/// Curator's `ServiceDiscovery`, with the same nodes: `<base path>/<service>/<id>`. `P` is the [payload](Payload) type
+/// of found instances; registered ones may have another. Cheap to create, and nothing to close.
 ///
 /// ```no_run
 /// use curator_discovery::client::CuratorClient;
@@ -62,7 +62,7 @@ impl<P> Clone for ServiceDiscovery<P> {
 }
 
 impl ServiceDiscovery {
-    /// The services below `base_path`, found with payloads as they were written. Sends nothing.
+    /// The services below `base_path`, found with payloads as raw JSON. Sends no request.
     ///
     /// # Errors
     ///
@@ -73,21 +73,20 @@ impl ServiceDiscovery {
 }
 
 impl<P: Payload> ServiceDiscovery<P> {
-    /// The same services, found with payloads of the type `Q`. An instance with another payload is
+    /// The same services, found with payloads of the type `Q`. An instance whose payload does not fit is
     /// [unreadable](Instances::unreadable).
     #[must_use]
     pub fn with_payload<Q: Payload>(&self) -> ServiceDiscovery<Q> {
         ServiceDiscovery { client: self.client.clone(), base: self.base.clone(), payload: PhantomData }
     }
 
-    /// Registers an instance from now on, for as long as the handle lives. Waits for nothing, and works before there is a
-    /// connection.
+    /// Registers an instance for as long as the handle exists. Returns at once, also before there is a connection.
     ///
     /// Curator's `registerService`.
     ///
     /// # Errors
     ///
-    /// When the name or the id is no name of a node, the payload cannot be written, or the type is not
+    /// When the name or the id is not a valid node name, the payload cannot be serialized, or the type is not
     /// [`Dynamic`](ServiceType::Dynamic).
     pub fn register<Q: Payload>(&self, instance: ServiceInstance<Q>) -> Result<Registration<Q>> {
         if instance.service_type != ServiceType::Dynamic {
@@ -97,17 +96,17 @@ impl<P: Payload> ServiceDiscovery<P> {
         Registration::start(&self.client, &self.node(&instance.name, &instance.id)?, instance)
     }
 
-    /// Writes an instance of the type [`Static`](ServiceType::Static) or [`Permanent`](ServiceType::Permanent), which stays until it
-    /// is [removed](Self::remove). One with the same name and id is written over.
+    /// Writes an instance of the type [`Static`](ServiceType::Static) or [`Permanent`](ServiceType::Permanent), which
+    /// exists until it is [removed](Self::remove). Overwrites a published instance with the same name and id.
     ///
     /// # Errors
     ///
-    /// [`Registered`](DiscoveryError::Registered) if a process has registered the id; those of `register`, for the other types; and
-    /// those of the client.
+    /// [`Registered`](DiscoveryError::Registered) if a process has registered the id; those of `register`, for other
+    /// types; and those of the client.
     ///
     /// # Cancel safety
     ///
-    /// A dropped call may still be applied.
+    /// A request already sent may still be applied when the future is dropped.
     pub async fn publish<Q: Payload>(&self, instance: &ServiceInstance<Q>) -> Result<()> {
         if !matches!(instance.service_type, ServiceType::Static | ServiceType::Permanent) {
             let service_type = instance.service_type;
@@ -125,8 +124,8 @@ impl<P: Payload> ServiceDiscovery<P> {
         Ok(())
     }
 
-    /// Removes an instance that was [published](Self::publish). It is no error if there is none. One that is registered comes back
-    /// while its [`Registration`] lives.
+    /// Removes an instance that was [published](Self::publish). A missing instance is not an error. A registered
+    /// instance is created again while its [`Registration`] exists.
     ///
     /// # Errors
     ///
@@ -134,7 +133,7 @@ impl<P: Payload> ServiceDiscovery<P> {
     ///
     /// # Cancel safety
     ///
-    /// A dropped call may still be applied.
+    /// A request already sent may still be applied when the future is dropped.
     pub async fn remove(&self, name: &str, id: &str) -> Result<()> {
         match self.client.delete().for_path(&self.node(name, id)?).await {
             Ok(()) | Err(ClientError::NoNode { .. }) => Ok(()),
@@ -142,7 +141,7 @@ impl<P: Payload> ServiceDiscovery<P> {
         }
     }
 
-    /// The names of all services that have, or had until recently, an instance; ordered. One request.
+    /// The names of all services that have an instance, or had one until recently, sorted. Sends one request.
     ///
     /// Curator's `queryForNames`.
     ///
@@ -152,7 +151,7 @@ impl<P: Payload> ServiceDiscovery<P> {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped.
+    /// Dropping the future loses nothing.
     pub async fn names(&self) -> Result<Vec<String>> {
         match self.client.get_children(&self.base).await {
             Ok(mut names) => {
@@ -164,18 +163,18 @@ impl<P: Payload> ServiceDiscovery<P> {
         }
     }
 
-    /// The instances of a service now. A request, and then one for each instance, 64 at a time. To ask again and again, use a
-    /// [cache](Self::start_cache).
+    /// The current instances of a service. Sends one request, and then one for each instance, 64 at a time. For
+    /// repeated reads, use a [cache](Self::start_cache).
     ///
     /// Curator's `queryForInstances`.
     ///
     /// # Errors
     ///
-    /// When the name is no name of a node, and those of the client.
+    /// When the name is not a valid node name; and those of the client.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped.
+    /// Dropping the future loses nothing.
     pub async fn instances(&self, name: &str) -> Result<Instances<P>> {
         let service = self.base.child(name)?;
         let nodes = self.client.retry(|session| {
@@ -194,7 +193,7 @@ impl<P: Payload> ServiceDiscovery<P> {
                         read.push(match node {
                             Ok((data, stat)) => FoundInstance::read(path, &data, stat),
                             Err(ClientError::NoAuth { .. }) => Err(Box::new(UnreadableInstance::denied(path.clone()))),
-                            // It has gone meanwhile.
+                            // Deleted since the list.
                             Err(ClientError::NoNode { .. }) => continue,
                             Err(error) => return Err(error),
                         });
@@ -206,17 +205,18 @@ impl<P: Payload> ServiceDiscovery<P> {
         Ok(Instances::new(nodes.await?, CacheState::Current))
     }
 
-    /// One instance now; `None` if there is none. One request.
+    /// An instance, as it is now; `None` if it does not exist. Sends one request.
     ///
     /// Curator's `queryForInstance`.
     ///
     /// # Errors
     ///
-    /// [`Unreadable`](DiscoveryError::Unreadable); when the name or the id is no name of a node; and those of the client.
+    /// [`Unreadable`](DiscoveryError::Unreadable); when the name or the id is not a valid node name; and those of the
+    /// client.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped.
+    /// Dropping the future loses nothing.
     pub async fn instance(&self, name: &str, id: &str) -> Result<Option<FoundInstance<P>>> {
         let path = self.node(name, id)?;
         match self.client.get_data(&path).await {
@@ -229,14 +229,13 @@ impl<P: Payload> ServiceDiscovery<P> {
         }
     }
 
-    /// Follows the instances of a service from now on. Waits for nothing, and works before there is a connection, and before the
-    /// service has an instance.
+    /// Starts to follow the instances of a service. Returns at once, also before there is a connection or an instance.
     ///
     /// Curator's `serviceCacheBuilder`.
     ///
     /// # Errors
     ///
-    /// When the name is no name of a node.
+    /// When the name is not a valid node name.
     pub fn start_cache(&self, name: &str) -> Result<ServiceCache<P>> {
         ServiceCache::start(&self.client, self.base.child(name)?)
     }

@@ -1,11 +1,11 @@
-//! What can go wrong with service discovery.
+//! Errors of service discovery.
 
 use curator_recipes::client::{Error as ClientError, InvalidPath, Outcome, ZPath};
 use curator_recipes::{CacheError, PersistentNodeError};
 
 use crate::service_type::ServiceType;
 
-/// What can go wrong with service discovery.
+/// An error of service discovery.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscoveryError {
@@ -21,47 +21,48 @@ pub enum DiscoveryError {
     /// The instance cannot be registered, published or written.
     #[error(transparent)]
     Invalid(#[from] InvalidInstance),
-    /// The instance cannot be published: its node belongs to a [`Registration`](crate::Registration), and would go with that.
+    /// The instance cannot be published: its node belongs to a [`Registration`](crate::Registration), and would be
+    /// deleted with it.
     #[error("{path} cannot be published: it is registered in session {owner:#x}")]
     Registered {
         /// The node.
         path: ZPath,
-        /// The session that has it.
+        /// The session that owns the node.
         owner: i64,
     },
-    /// The data of the node is no instance that can be read.
+    /// The data of the node is not an instance that can be parsed.
     #[error("{path} cannot be read: {cause}")]
     Unreadable {
         /// The node.
         path: ZPath,
-        /// Why.
+        /// The reason.
         #[source]
         cause: InvalidInstance,
     },
 }
 
-/// What is wrong with an instance.
+/// Why an instance is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidInstance {
-    /// The text is no JSON object.
+    /// The text is not a JSON object.
     #[error("not a JSON object: {reason}")]
     NotAnObject {
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
-    /// This client does not have the permission to read the node.
+    /// This client has no permission to read the node.
     #[error("the client may not read the node")]
     NotPermitted,
     /// A field is missing, or cannot be read or written.
     #[error("the field `{field}`: {reason}")]
     Field {
-        /// The name in JSON.
+        /// The field's name in JSON.
         field: &'static str,
-        /// What the parser or the serializer says.
+        /// The message of the parser or the serializer.
         reason: String,
     },
-    /// The payload has a [Java class](crate::Payload::JAVA_CLASS), and is no JSON object.
+    /// The payload has a [Java class](crate::Payload::JAVA_CLASS), but is not a JSON object.
     #[error("a payload of the Java class {class} must be a JSON object, not {payload}")]
     NoRoomForClass {
         /// The class.
@@ -69,12 +70,13 @@ pub enum InvalidInstance {
         /// The beginning of the payload.
         payload: String,
     },
-    /// The kind of instance does not fit the call: dynamic instances are registered, static and permanent ones are published.
+    /// The type of the instance does not fit the call: dynamic instances are registered, static and permanent ones are
+    /// published.
     #[error("an instance of the type {service_type:?} cannot be {operation}")]
     ServiceType {
-        /// Its type.
+        /// The type of the instance.
         service_type: ServiceType,
-        /// What was asked for.
+        /// The attempted operation.
         operation: &'static str,
     },
     /// An update has another name, id or type than the registered instance.
@@ -88,13 +90,13 @@ pub enum InvalidInstance {
     /// A variable of a [`UriSpec`](crate::UriSpec) has no value in the instance.
     #[error("the variable {{{variable}}} has no value")]
     NoValue {
-        /// Its name.
+        /// The name of the variable.
         variable: String,
     },
 }
 
 impl DiscoveryError {
-    /// Whether the call can succeed if it is repeated, with nothing else changed.
+    /// Whether an unchanged repetition of the call can succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -105,7 +107,7 @@ impl DiscoveryError {
         }
     }
 
-    /// Whether the cause is that this program has closed the client, the registration or the cache.
+    /// Whether the error occurred because this program closed the client, the registration or the cache.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match self {
@@ -116,7 +118,7 @@ impl DiscoveryError {
         }
     }
 
-    /// Whether what the call asked for may have been applied.
+    /// Whether the call may have been applied.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {

@@ -1,4 +1,4 @@
-//! Instances as they were found on the servers.
+//! Instances as read from the servers.
 
 use std::fmt;
 use std::ops::Deref;
@@ -11,7 +11,7 @@ use crate::error::InvalidInstance;
 use crate::instance::ServiceInstance;
 use crate::payload::{Payload, RawJson};
 
-/// An instance and its node. Clones share it. Its fields are those of the [`ServiceInstance`].
+/// An instance and its node. Clones are shared. Dereferences to the [`ServiceInstance`].
 pub struct FoundInstance<P = RawJson> {
     inner: Arc<Inner<P>>,
 }
@@ -22,7 +22,7 @@ struct Inner<P> {
     stat: Stat,
 }
 
-/// A node that cannot be read, or whose data is no instance.
+/// A node that cannot be read, or whose data is not an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnreadableInstance {
@@ -30,7 +30,7 @@ pub struct UnreadableInstance {
     pub path: ZPath,
     /// The node's stat; `None` if this client may not read the node.
     pub stat: Option<Stat>,
-    /// What is wrong with it.
+    /// Why it is unreadable.
     pub cause: InvalidInstance,
 }
 
@@ -40,7 +40,7 @@ impl UnreadableInstance {
     }
 }
 
-/// What a node says.
+/// The result of parsing a node.
 pub(crate) type Read<P> = Result<FoundInstance<P>, Box<UnreadableInstance>>;
 
 impl<P: Payload> FoundInstance<P> {
@@ -54,14 +54,14 @@ impl<P: Payload> FoundInstance<P> {
 }
 
 impl<P> FoundInstance<P> {
-    /// The node on the server. Its name is the id, with a number behind it if the instance is
+    /// The path of the node. Its name is the id, with a number appended if the instance is
     /// [sequential](crate::ServiceType::DynamicSequential).
     #[must_use]
     pub fn path(&self) -> &ZPath {
         &self.inner.path
     }
 
-    /// The stat of the node, as it was read: since when it has existed (`ctime`), and in which session (`ephemeral_owner`).
+    /// The stat of the node when it was read. It has the creation time (`ctime`) and the session (`ephemeral_owner`).
     #[must_use]
     pub fn stat(&self) -> &Stat {
         &self.inner.stat
@@ -82,7 +82,7 @@ impl<P> Clone for FoundInstance<P> {
     }
 }
 
-/// Without its payload.
+/// Omits the payload.
 impl<P> fmt::Debug for FoundInstance<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FoundInstance")
@@ -94,7 +94,7 @@ impl<P> fmt::Debug for FoundInstance<P> {
     }
 }
 
-/// The instances of a service at one moment, ordered by the names of their nodes. Clones share them.
+/// The instances of a service at one moment, ordered by node name. Clones are shared.
 pub struct Instances<P = RawJson> {
     pub(crate) found: Arc<[FoundInstance<P>]>,
     pub(crate) unreadable: Arc<[UnreadableInstance]>,
@@ -123,30 +123,30 @@ impl<P> Instances<P> {
         self.iter().find(|instance| instance.id == id)
     }
 
-    /// All that can be read, also those that are not [enabled](ServiceInstance::enabled).
+    /// All instances that could be parsed, including those that are not [enabled](ServiceInstance::enabled).
     pub fn iter(&self) -> impl Iterator<Item = &FoundInstance<P>> {
         self.found.iter()
     }
 
-    /// Their number.
+    /// The number of instances.
     #[must_use]
     pub fn len(&self) -> usize {
         self.found.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no instances.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// The nodes that cannot be read, or whose data is no instance.
+    /// The nodes that cannot be read, or whose data is not an instance.
     #[must_use]
     pub fn unreadable(&self) -> &[UnreadableInstance] {
         &self.unreadable
     }
 
-    /// Whether these were all instances, as far as the servers knew.
+    /// Whether these instances were up to date.
     #[must_use]
     pub fn state(&self) -> CacheState {
         self.state

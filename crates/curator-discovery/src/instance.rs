@@ -14,7 +14,7 @@ use crate::payload::{self, Payload, RawJson};
 use crate::service_type::ServiceType;
 use crate::uri_spec::UriSpec;
 
-/// An instance of a service: a process, and how to reach it.
+/// An instance of a service: a process and its address.
 ///
 /// Curator's `ServiceInstance`, with the same JSON. `P` is the [payload](Payload).
 ///
@@ -27,13 +27,14 @@ use crate::uri_spec::UriSpec;
 ///
 /// # Guarantees
 ///
-/// What was read and is written again loses nothing: fields that are not known here, and payloads of any class as [`RawJson`], are kept.
+/// Reading and writing an instance loses nothing: unknown fields are kept, and so are payloads of any class as
+/// [`RawJson`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServiceInstance<P = RawJson> {
-    /// The service that it belongs to: the name of a node.
+    /// The service of the instance: a node name.
     pub name: String,
-    /// Names the instance among those of the service: the name of a node.
+    /// Identifies the instance within the service: a node name.
     pub id: String,
     /// A host name or an IP address.
     pub address: Option<String>,
@@ -41,23 +42,24 @@ pub struct ServiceInstance<P = RawJson> {
     pub port: Option<u16>,
     /// The port with TLS.
     pub ssl_port: Option<u16>,
-    /// What the service says about itself besides.
+    /// The service's data besides the address.
     pub payload: Option<P>,
-    /// When it was made, in milliseconds since 1970, on the clock of the process that made it.
+    /// When the instance was created, in milliseconds since 1970, on the clock of its process.
     pub registration_time_utc: i64,
-    /// How long it is registered.
+    /// The lifetime of the registration.
     pub service_type: ServiceType,
-    /// The pattern of its URI.
+    /// The pattern of the instance's URI.
     pub uri_spec: Option<UriSpec>,
-    /// Whether it takes new requests. Java's default serializer does not write this; what has no such field is enabled.
+    /// Whether the instance accepts new requests. Java's default serializer omits this; an instance without the field
+    /// is enabled.
     pub enabled: bool,
-    /// Fields that are not known here, in their order.
+    /// Unknown fields, in order.
     pub other: Vec<(String, RawJson)>,
 }
 
 impl ServiceInstance {
-    /// An instance that is enabled, with a random UUID as its id, made now. It has no address and no port: unlike Java, this
-    /// guesses none.
+    /// An enabled instance, created now, with a random UUID as its id. It has no address and no port; Java guesses the
+    /// address.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
@@ -78,7 +80,8 @@ impl ServiceInstance {
 }
 
 impl<P> ServiceInstance<P> {
-    /// Sets the id. Give one if a process that is started again is the same instance; it then waits until its last session has ended.
+    /// Sets the id. Use it if a restarted process is the same instance; its registration then waits until the previous
+    /// session has ended.
     #[must_use]
     pub fn id(self, id: impl Into<String>) -> Self {
         Self { id: id.into(), ..self }
@@ -134,26 +137,27 @@ impl<P> ServiceInstance<P> {
         }
     }
 
-    /// Sets how long it is registered. Defaults to [`ServiceType::Dynamic`].
+    /// Sets the lifetime of the registration. Defaults to [`ServiceType::Dynamic`].
     #[must_use]
     pub fn service_type(self, service_type: ServiceType) -> Self {
         Self { service_type, ..self }
     }
 
-    /// Sets the pattern of its URI, as [`UriSpec::parse`] reads it.
+    /// Sets the pattern of the URI, in the syntax of [`UriSpec::parse`].
     #[must_use]
     pub fn uri_spec(self, pattern: &str) -> Self {
         Self { uri_spec: Some(UriSpec::parse(pattern)), ..self }
     }
 
-    /// The URI by its pattern; `None` if it has none. Variables are `scheme` (`https` if there is a port with TLS), `name`, `id`,
-    /// `address`, `port`, `ssl-port`, `registration-time-utc` and `service-type`; `[` and `]` are braces.
+    /// The URI by the pattern; `None` without a pattern. The variables are `scheme` (`https` if there is a port with
+    /// TLS), `name`, `id`, `address`, `port`, `ssl-port`, `registration-time-utc` and `service-type`; `[` and `]` are
+    /// braces.
     ///
     /// Curator's `buildUriSpec`.
     ///
     /// # Errors
     ///
-    /// [`InvalidInstance::NoValue`] for another variable, or one of what the instance does not have.
+    /// [`InvalidInstance::NoValue`] for an unknown variable, or if the instance has no value for it.
     pub fn uri(&self) -> Result<Option<String>, InvalidInstance> {
         let Some(spec) = &self.uri_spec else { return Ok(None) };
         let service_type = || Some(serde_json::to_string(&self.service_type).ok()?.trim_matches('"').to_lowercase());
@@ -180,11 +184,11 @@ impl<P> ServiceInstance<P> {
 }
 
 impl<P: Payload> ServiceInstance<P> {
-    /// Reads an instance as Java writes it.
+    /// Parses an instance in Java's format.
     ///
     /// # Errors
     ///
-    /// When it is no JSON object, has no name or no id, or has a field of another type.
+    /// When the text is not a JSON object, lacks a name or an id, or a field has the wrong type.
     pub fn from_json(json: &[u8]) -> Result<Self, InvalidInstance> {
         let fields =
             serde_json::from_slice(json).map_err(|error| InvalidInstance::NotAnObject { reason: error.to_string() })?;
@@ -205,11 +209,11 @@ impl<P: Payload> ServiceInstance<P> {
         Ok(Self { other: fields.0, ..instance })
     }
 
-    /// The JSON as Java writes it, with its fields in its order; then `enabled` if it is not, and the [others](Self::other).
+    /// JSON as Java writes it, with its fields in order; then `enabled` if it is false, and the [others](Self::other).
     ///
     /// # Errors
     ///
-    /// When the payload cannot be written, or has a [Java class](Payload::JAVA_CLASS) and is no JSON object.
+    /// When the payload cannot be serialized, or has a [Java class](Payload::JAVA_CLASS) but is not a JSON object.
     pub fn to_json(&self) -> Result<Vec<u8>, InvalidInstance> {
         let payload = self.payload.as_ref().map(payload::to_raw).transpose()?;
         serde_json::to_vec(&Json { instance: self, payload })
@@ -217,11 +221,11 @@ impl<P: Payload> ServiceInstance<P> {
     }
 }
 
-/// The fields that are written from the instance, and not from the others.
+/// Fields written from the instance; these are left out of its other fields.
 const FIELDS: [&str; 10] =
     ["name", "id", "address", "port", "sslPort", "payload", "registrationTimeUTC", "serviceType", "uriSpec", "enabled"];
 
-/// An instance with its payload written.
+/// An instance with a serialized payload.
 struct Json<'a, P> {
     instance: &'a ServiceInstance<P>,
     payload: Option<Box<RawValue>>,
@@ -251,7 +255,7 @@ impl<P> Serialize for Json<'_, P> {
     }
 }
 
-/// The fields of a JSON object, in their order.
+/// The fields of a JSON object, in order.
 struct Fields(Vec<(String, RawJson)>);
 
 impl Fields {
@@ -260,7 +264,8 @@ impl Fields {
         value.ok_or_else(|| InvalidInstance::Field { field, reason: "is missing".to_owned() })
     }
 
-    /// Of a field that is there more than once, the last, as for Java. `None` if it is missing or null.
+    /// Removes a field. Of several with the same name it returns the last, as Java does; `None` if it is missing or
+    /// null.
     fn take<T: DeserializeOwned>(&mut self, field: &'static str) -> Result<Option<T>, InvalidInstance> {
         let mut value = None;
         self.0.retain_mut(|(name, raw)| {

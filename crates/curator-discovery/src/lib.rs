@@ -2,19 +2,20 @@
 //!
 //! | I want | use |
 //! |---|---|
-//! | to register an instance for as long as the process lives | [`ServiceDiscovery::register`], [`Registration`] |
-//! | to take it out of service before the process ends | [`Registration::drain`], then [`Registration::deregister`] |
-//! | to know the instances of a service, always | [`ServiceDiscovery::start_cache`], [`ServiceCache`] |
+//! | to register an instance while the process runs | [`ServiceDiscovery::register`], [`Registration`] |
+//! | to take an instance out of service before the process ends | [`Registration::drain`], then [`Registration::deregister`] |
+//! | to follow the instances of a service | [`ServiceDiscovery::start_cache`], [`ServiceCache`] |
 //! | to choose an instance for each request | [`ServiceProvider`] |
 //! | to balance tower's or tonic's requests | `ServiceCache::discover`, with the feature `tower` |
-//! | to ask once | [`ServiceDiscovery::instances`] |
-//! | to exchange instances with Java | nothing else; for a payload that is an object, [`Payload::JAVA_CLASS`] |
+//! | to read the instances once | [`ServiceDiscovery::instances`] |
+//! | to exchange instances with Java | no setting; for a payload that is an object, [`Payload::JAVA_CLASS`] |
 //! | instances of Spring Cloud ZooKeeper | [`ServiceDiscovery::with_payload`] and [`ZookeeperInstance`] |
 //!
-//! The guarantees, and what Java does differently: [Service discovery](https://github.com/curator-rs/curator-rs/blob/main/docs/discovery.md).
+//! Guarantees, and differences from Java: [Service
+//! discovery](https://github.com/curator-rs/curator-rs/blob/main/docs/discovery.md).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
+// Types that may grow are `non_exhaustive`; the others give their reason.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 #[cfg(feature = "tower")]

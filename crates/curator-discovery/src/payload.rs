@@ -1,4 +1,4 @@
-//! The payload of an instance: what a service says about itself besides its address.
+//! The payload of an instance: a service's data besides its address.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,8 +11,8 @@ use crate::error::InvalidInstance;
 
 /// A type of payload.
 ///
-/// Java writes the class of an object into it, as the field `@class`, and a Java reader fails without one that it knows. A
-/// string has no class.
+/// Java writes the class of an object into its JSON, as the field `@class`. A Java reader fails if the field is missing
+/// or names an unknown class. A string has no class.
 ///
 /// ```
 /// use curator_discovery::Payload;
@@ -29,18 +29,18 @@ use crate::error::InvalidInstance;
 /// }
 /// ```
 pub trait Payload: Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// The Java class of an object, which is written as its first field. `None` if no Java program reads it, or it is no object.
+    /// The Java class of an object, written as its first field. `None` if no Java program reads it, or the payload is
+    /// not an object.
     ///
-    /// It is not compared when a payload is read: what has the fields is readable.
+    /// Ignored when a payload is read: any object with the fields is accepted.
     const JAVA_CLASS: Option<&'static str> = None;
 }
 
 impl Payload for String {}
 
-/// JSON as it was written, byte for byte.
+/// JSON text, kept byte for byte.
 ///
-/// The payload of an instance whose payload is of any kind, or of no interest; and the fields of an instance that are not known
-/// here.
+/// Used for payloads of any or unknown type, and for unknown fields of an instance.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RawJson(Box<RawValue>);
@@ -48,27 +48,27 @@ pub struct RawJson(Box<RawValue>);
 impl Payload for RawJson {}
 
 impl RawJson {
-    /// The JSON of a value.
+    /// Serializes a value.
     ///
     /// # Errors
     ///
-    /// When the value cannot be written as JSON.
+    /// When the value cannot be serialized.
     pub fn new(value: &impl Serialize) -> Result<Self, InvalidInstance> {
         let raw = serde_json::value::to_raw_value(value);
         raw.map(Self).map_err(|error| InvalidInstance::Field { field: "payload", reason: error.to_string() })
     }
 
-    /// The text.
+    /// The JSON text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
 
-    /// Reads it as a type.
+    /// Parses the JSON as a type.
     ///
     /// # Errors
     ///
-    /// When it does not fit the type.
+    /// When the JSON does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, InvalidInstance> {
         let parsed = serde_json::from_str(self.as_str());
         parsed.map_err(|error| InvalidInstance::Field { field: "payload", reason: error.to_string() })
@@ -98,7 +98,7 @@ pub struct ZookeeperInstance {
     pub id: Option<String>,
     /// The name of the application.
     pub name: Option<String>,
-    /// What Spring's `spring.cloud.zookeeper.discovery.metadata` has.
+    /// The entries of Spring's `spring.cloud.zookeeper.discovery.metadata`.
     #[serde(default, deserialize_with = "without_nulls")]
     pub metadata: BTreeMap<String, String>,
 }
@@ -115,13 +115,13 @@ impl Payload for ZookeeperInstance {
     const JAVA_CLASS: Option<&'static str> = Some("org.springframework.cloud.zookeeper.discovery.ZookeeperInstance");
 }
 
-/// Java may write a null in place of a map, or of a value.
+/// Java may write null for a map, or for a value.
 fn without_nulls<'de, D: Deserializer<'de>>(json: D) -> Result<BTreeMap<String, String>, D::Error> {
     let map = Option::<BTreeMap<String, Option<String>>>::deserialize(json)?.unwrap_or_default();
     Ok(map.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
 }
 
-/// A payload as Java writes it.
+/// Serializes a payload as Java does.
 pub(crate) fn to_raw<P: Payload>(payload: &P) -> Result<Box<RawValue>, InvalidInstance> {
     let invalid = |error: serde_json::Error| InvalidInstance::Field { field: "payload", reason: error.to_string() };
     let raw = serde_json::value::to_raw_value(payload).map_err(invalid)?;

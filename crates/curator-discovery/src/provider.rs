@@ -1,4 +1,4 @@
-//! Chooses an instance for each request.
+//! Selects an instance for each request.
 
 mod rest;
 
@@ -14,24 +14,25 @@ use crate::debug::debug_line;
 use crate::found::FoundInstance;
 use crate::payload::{Payload, RawJson};
 
-/// How a [`ServiceProvider`] chooses.
+/// The strategy of a [`ServiceProvider`].
 ///
 /// Curator's `ProviderStrategy`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProviderStrategy {
-    /// One after the other.
+    /// Each instance in turn.
     #[default]
     RoundRobin,
-    /// Any of them.
+    /// A random instance.
     Random,
-    /// The same one as long as it can be used; then any other.
+    /// The same instance while it is offered; then another at random.
     Sticky,
 }
 
-/// Chooses an instance of a service for each request.
+/// Selects an instance of a service for each request.
 ///
-/// Curator's `ServiceProvider`. It never offers an instance that is not [enabled](crate::ServiceInstance::enabled), nor one that rests.
+/// Curator's `ServiceProvider`. It skips instances that are not [enabled](crate::ServiceInstance::enabled), and resting
+/// ones.
 ///
 /// ```no_run
 /// # async fn send(_: &curator_discovery::FoundInstance) -> Result<(), std::io::Error> { Ok(()) }
@@ -51,9 +52,9 @@ pub enum ProviderStrategy {
 pub struct ServiceProvider<P = RawJson> {
     cache: ServiceCache<P>,
     strategy: ProviderStrategy,
-    /// Of round robin.
+    /// The counter of round robin.
     next: AtomicUsize,
-    /// The one that is kept to.
+    /// The current instance of the sticky strategy.
     sticky: Mutex<Option<ZPath>>,
     rests: Mutex<Rests>,
 }
@@ -61,21 +62,22 @@ pub struct ServiceProvider<P = RawJson> {
 debug_line!(ServiceProvider, |provider| cache: provider.cache, strategy: provider.strategy);
 
 impl<P: Payload> ServiceProvider<P> {
-    /// Chooses from the instances of `cache`, as they are at each call.
+    /// Selects from the current instances of `cache`, at each call.
     #[must_use]
     pub fn new(cache: &ServiceCache<P>, strategy: ProviderStrategy) -> Self {
         let cache = cache.clone();
         Self { cache, strategy, next: AtomicUsize::new(0), sticky: Mutex::default(), rests: Mutex::default() }
     }
 
-    /// Sets when an instance rests: after so many [errors](Self::note_error), and then for `period`. Errors are forgotten together, a `period`
-    /// after the first of them. Defaults to 2 errors within 30 s, as Curator's `DownInstancePolicy`. It never rests with 0 errors.
+    /// An instance rests for `period` after this many [errors](Self::note_error). Errors are forgotten together, a
+    /// `period` after the first of them. Defaults to 2 errors and 30 s, as Curator's `DownInstancePolicy`. With 0
+    /// errors, no instance ever rests.
     #[must_use]
     pub fn rest_after(self, errors: u32, period: Duration) -> Self {
         Self { rests: Mutex::new(Rests::new(errors, period)), ..self }
     }
 
-    /// An instance for the next request; `None` if there is none now, or all rest. Sends nothing.
+    /// An instance for the next request; `None` if there are no instances, or all rest. Sends no request.
     #[must_use]
     pub fn instance(&self) -> Option<FoundInstance<P>> {
         let offered = self.instances();
@@ -93,7 +95,7 @@ impl<P: Payload> ServiceProvider<P> {
         }
     }
 
-    /// All instances that are offered now, in the order of their nodes' names.
+    /// All instances offered now, ordered by node name.
     #[must_use]
     pub fn instances(&self) -> Vec<FoundInstance<P>> {
         let instances = self.cache.instances();
@@ -103,16 +105,16 @@ impl<P: Payload> ServiceProvider<P> {
         offered.cloned().collect()
     }
 
-    /// A request to this instance has failed. It counts for this registration of the instance: one that is registered again starts
-    /// afresh.
+    /// Notes that a request to this instance has failed. The error counts for this registration: when the instance is
+    /// registered again, the count starts at 0.
     pub fn note_error(&self, instance: &FoundInstance<P>) {
         self.rests.lock().unwrap_or_else(PoisonError::into_inner).note_error(Node::of(instance), Instant::now());
     }
 }
 
-/// The next of so many.
+/// The next index below `many`.
 fn in_turn(next: &AtomicUsize, many: usize) -> Option<usize> {
-    // It wraps around at the end.
+    // The counter wraps around.
     next.fetch_add(1, Ordering::Relaxed).checked_rem(many)
 }
 

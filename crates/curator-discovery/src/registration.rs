@@ -1,4 +1,4 @@
-//! An instance that is registered as long as its handle lives.
+//! Registers an instance for as long as a handle exists.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,27 +15,31 @@ use crate::payload::{Payload, RawJson};
 
 type Result<T> = std::result::Result<T, DiscoveryError>;
 
-/// An instance that is registered until it is [deregistered](Self::deregister), or the last clone of the handle is dropped; made by
-/// [`ServiceDiscovery::register`](crate::ServiceDiscovery::register).
+/// A registered instance; made by [`ServiceDiscovery::register`](crate::ServiceDiscovery::register). The registration
+/// ends with [`deregister`](Self::deregister), or when the last clone of the handle is dropped.
 ///
 /// # Guarantees
 ///
 /// Those of [`PersistentNode`], which keeps the node:
 ///
 /// - A reconnect within the session writes nothing. Curator deletes and creates each node again.
-/// - After a lost session the node is replaced in one step if the servers still have the old one: no client sees the instance vanish.
-/// - An id that another session has is not touched: the registration waits until that session has ended, as after a restart of the
-///   process, and the [state](Self::state) names it. Curator deletes the other's node.
-/// - The instance comes back, with its latest contents, if another client deletes its node.
-/// - A node with the id that belongs to no session, such as a [published](crate::ServiceDiscovery::publish) instance, is waited for
-///   too, until it is removed.
+/// - After a lost session the node is replaced in one transaction, if the servers still have the old one. No client
+///   sees the instance vanish.
+/// - An id that another session has registered is not touched. The registration waits until that session has ended, for
+///   example after a restart of the process, and the [state](Self::state) names the session. Curator deletes the other
+///   session's node.
+/// - If another client deletes the instance's node, it is created again with the latest contents.
+/// - The registration also waits for a node with the id that belongs to no session, such as a
+///   [published](crate::ServiceDiscovery::publish) instance, until that node is removed.
 ///
 /// # Caveats
 ///
-/// A dead process stays registered until its session ends on the servers: set the client's session timeout accordingly.
+/// The instance of a dead process stays registered until its session expires: set the client's session timeout
+/// accordingly.
 ///
-/// On shutdown: [drain](Self::drain), with a limit; serve on for a second or two, until clients know; [deregister](Self::deregister);
-/// finish the last requests; close the client. When the last clone is dropped, the node is deleted in the background.
+/// On shutdown: [drain](Self::drain), with a timeout; serve for a second or two more, until clients have seen the
+/// change; [deregister](Self::deregister); finish the last requests; close the client. When the last clone is dropped,
+/// the node is deleted in the background.
 #[must_use = "the instance is registered as long as the handle lives"]
 pub struct Registration<P = RawJson> {
     node: PersistentNode,
@@ -44,7 +48,7 @@ pub struct Registration<P = RawJson> {
 
 struct Registered<P> {
     instance: ServiceInstance<P>,
-    /// How often it was changed.
+    /// How many times the instance was changed.
     changes: u64,
 }
 
@@ -68,7 +72,7 @@ impl<P: Payload> Registration<P> {
         self.node.path()
     }
 
-    /// The instance, as it was registered or last updated.
+    /// The instance as registered or last updated.
     #[must_use]
     pub fn instance(&self) -> ServiceInstance<P>
     where
@@ -77,14 +81,14 @@ impl<P: Payload> Registration<P> {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner).instance.clone()
     }
 
-    /// Whether the instance is registered, waits for another session with its id, or is refused; and its changes. See
-    /// [`PersistentNode::state`].
+    /// Whether the instance is registered, waits for another session with its id, or is refused; as a channel of
+    /// changes. See [`PersistentNode::state`].
     #[must_use]
     pub fn state(&self) -> watch::Receiver<PersistentNodeState> {
         self.node.state()
     }
 
-    /// Why the last attempt to register has failed; `None` while it is registered, or waits for another session.
+    /// Why the last attempt to register failed; `None` while the instance is registered, or waits for another session.
     #[must_use]
     pub fn last_error(&self) -> Option<PersistentNodeError> {
         self.node.last_error()
@@ -94,16 +98,16 @@ impl<P: Payload> Registration<P> {
     ///
     /// # Errors
     ///
-    /// Those of [`PersistentNode::created`]: the wait goes on through outages, refusals, and while the id is taken.
+    /// Those of [`PersistentNode::created`]. Outages, refusals and a taken id do not end the wait.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped: the instance is registered all the same.
+    /// Dropping the future loses nothing: the instance is registered all the same.
     pub async fn registered(&self) -> Result<()> {
         Ok(self.node.created().await.map(drop)?)
     }
 
-    /// As [`registered`](Self::registered), but waits no longer than this. The instance is registered later in any case.
+    /// As [`registered`](Self::registered), but waits at most `timeout`. After a timeout, the registration continues.
     ///
     /// # Errors
     ///
@@ -111,23 +115,23 @@ impl<P: Payload> Registration<P> {
     ///
     /// # Cancel safety
     ///
-    /// That of `registered`.
+    /// As for `registered`.
     pub async fn registered_timeout(&self, timeout: Duration) -> Result<()> {
         Ok(self.node.created_timeout(timeout).await.map(drop)?)
     }
 
-    /// Replaces the contents of the instance, also of its clones. Returns when the servers have them, or later ones. During an outage
-    /// it waits.
+    /// Replaces the contents of the instance, for all clones of the handle. Returns when the servers have them, or
+    /// later contents. During an outage, the call waits.
     ///
     /// Curator's `updateService`.
     ///
     /// # Errors
     ///
-    /// When the payload cannot be written, or name, id or type differ; and those of [`PersistentNode::set_data`].
+    /// When the payload cannot be serialized, or name, id or type differ; and those of [`PersistentNode::set_data`].
     ///
     /// # Cancel safety
     ///
-    /// It is carried out even if the future is dropped, once it was polled.
+    /// Once the future was polled, the update is carried out even if it is dropped.
     pub async fn update(&self, instance: ServiceInstance<P>) -> Result<()> {
         self.set(|registered| {
             let is_same = registered.name == instance.name
@@ -144,12 +148,14 @@ impl<P: Payload> Registration<P> {
         .await
     }
 
-    /// Takes the instance out of service, without deregistering it: it is no longer [enabled](ServiceInstance::enabled), so that clients
-    /// send it no new requests. [`update`](Self::update) with an enabled one puts it back.
+    /// Takes the instance out of service without deregistering it: sets [enabled](ServiceInstance::enabled) to false,
+    /// so that clients send no new requests. An [`update`](Self::update) with an enabled instance reverses this.
     ///
-    /// During an outage it waits. On shutdown, put `tokio::time::timeout` around it, and go on whatever comes of it.
+    /// During an outage, the call waits. On shutdown, wrap it in `tokio::time::timeout`, and continue whatever the
+    /// result.
     ///
-    /// Curator's providers, and those here, leave it out; a Java program that queries or caches instances has to look.
+    /// Providers of Curator and of this crate skip the instance. A Java program that queries or caches instances has to
+    /// check `enabled`.
     ///
     /// # Errors
     ///
@@ -157,7 +163,7 @@ impl<P: Payload> Registration<P> {
     ///
     /// # Cancel safety
     ///
-    /// That of `update`.
+    /// As for `update`.
     pub async fn drain(&self) -> Result<()> {
         self.set(|registered| {
             let was_enabled = std::mem::replace(&mut registered.enabled, false);
@@ -167,8 +173,9 @@ impl<P: Payload> Registration<P> {
         .await
     }
 
-    /// Deregisters the instance, for all clones. Returns when its node is gone, or goes with a session that has ended, or after the
-    /// client's close timeout; then the call can be repeated. After a refusal, the node goes with the session: close the client.
+    /// Deregisters the instance, for all clones. Returns when its node is deleted, or when its session has ended, or
+    /// after the client's close timeout; then the call can be repeated. If the servers refuse the delete, the node
+    /// exists until the session ends: close the client.
     ///
     /// Curator's `unregisterService`.
     ///
@@ -178,12 +185,12 @@ impl<P: Payload> Registration<P> {
     ///
     /// # Cancel safety
     ///
-    /// It is carried out even if the future is dropped, once it was polled.
+    /// Once the future was polled, the instance is deregistered even if it is dropped.
     pub async fn deregister(&self) -> Result<()> {
         Ok(self.node.close().await?)
     }
 
-    /// `change` returns what to write, and how to undo the change.
+    /// `change` returns the contents to write, and how to undo the change.
     async fn set<U: FnOnce(&mut ServiceInstance<P>)>(
         &self,
         change: impl FnOnce(&mut ServiceInstance<P>) -> std::result::Result<(Vec<u8>, U), InvalidInstance>,
@@ -193,7 +200,8 @@ impl<P: Payload> Registration<P> {
             let (json, undo) = change(&mut registered.instance)?;
             registered.changes += 1;
             let mut setting = Box::pin(async move { self.node.set_data(json).await });
-            // The first poll hands the data over. Under the lock, so that two calls cannot do that in the other order.
+            // The first poll hands the data to the node. It happens under the lock, so that concurrent calls keep their
+            // order.
             let done = setting.as_mut().now_or_never();
             (setting, done, undo, registered.changes)
         };
@@ -203,7 +211,7 @@ impl<P: Payload> Registration<P> {
         };
         if done.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied) {
             let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
-            // The node keeps its contents.
+            // The write failed: undo the change, unless a later one was made.
             if registered.changes == number {
                 undo(&mut registered.instance);
             }

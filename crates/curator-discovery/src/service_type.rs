@@ -1,19 +1,20 @@
-//! How long an instance is registered.
+//! The lifetime of a registration.
 
 use serde::{Deserialize, Serialize};
 
-/// How long an instance is registered.
+/// The lifetime of a registration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[non_exhaustive]
 pub enum ServiceType {
-    /// As long as its process has its session.
+    /// Until the session of the registering process ends.
     #[default]
     Dynamic,
-    /// The same, and its node has a number behind the id. Such instances are found, but cannot be registered here.
+    /// As `Dynamic`, and the node has a number after the id. Such instances are found, but cannot be registered by this
+    /// crate.
     DynamicSequential,
-    /// Until it is removed. Java removes it when its `ServiceDiscovery` is closed.
+    /// Until removed. Java removes the instance when its `ServiceDiscovery` is closed.
     Static,
-    /// Until it is removed.
+    /// Until removed.
     Permanent,
 }

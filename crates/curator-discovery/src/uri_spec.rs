@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The pattern of the URI by which clients reach an instance: fixed parts, and variables.
+/// The pattern of the URI of an instance: fixed parts and variables.
 ///
-/// Curator's `UriSpec`. [`ServiceInstance::uri`](crate::ServiceInstance::uri) fills it in.
+/// Curator's `UriSpec`. Resolved by [`ServiceInstance::uri`](crate::ServiceInstance::uri).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UriSpec {
-    /// The parts, in their order.
+    /// The parts, in order.
     pub parts: Vec<UriPart>,
 }
 
@@ -18,12 +18,12 @@ pub struct UriSpec {
 pub struct UriPart {
     /// The text, or the name of the variable.
     pub value: String,
-    /// Whether it is a variable.
+    /// Whether the part is a variable.
     pub variable: bool,
 }
 
 impl UriSpec {
-    /// Reads a pattern such as `{scheme}://{address}:{port}/orders`. A brace that is not closed is text.
+    /// Parses a pattern such as `{scheme}://{address}:{port}/orders`. A brace that is not closed is text.
     #[must_use]
     pub fn parse(pattern: &str) -> Self {
         let mut parts = Vec::new();

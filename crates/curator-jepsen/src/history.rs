@@ -1,7 +1,7 @@
-//! What each process says it has seen, a line an event, in the order in which it happened there.
+//! The events that each process records, one per line, in the order in which they happened there.
 //!
-//! Times are nanoseconds of `CLOCK_BOOTTIME`, which all processes of a machine share. An event is one `write` of one line of
-//! JSON, so a process that is killed loses nothing that it has said; at most its last line is incomplete.
+//! Times are nanoseconds of `CLOCK_BOOTTIME`, which all processes of a machine share. An event is written as one line
+//! of JSON with one `write`, so a process that is killed loses no recorded event; at most its last line is incomplete.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub use service::{ALL_SERVICES, SERVICE, SERVICES, ServiceSeen};
 /// One line of a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// When the event was written down.
+    /// When the event was recorded.
     pub at: u64,
     /// Which client process, numbered from 0 over all of a run, peers included.
     pub worker: u32,
@@ -29,48 +29,48 @@ pub struct Event {
     pub what: What,
 }
 
-/// A part of a resource that a hold claims. The claims of all holds at a time must be within the resource's capacity.
+/// A part of a resource that a hold claims. At any time the claims of all holds must be within the resource's capacity.
 ///
-/// Every lock is described by such claims: a mutex claims 1 of 1, a writer all and a reader 1 of [`READERS`], the holder of
-/// two leases 2 of the limit, a multi-lock 1 of 1 of each path.
+/// Every lock is described by such claims: a mutex claims 1 of 1; a writer all and a reader 1 of [`READERS`]; the
+/// holder of two leases 2 of the limit; and a multi-lock 1 of 1 of each path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The path of the lock.
     pub resource: String,
-    /// How much of it this hold claims.
+    /// How much of the capacity this hold claims.
     pub weight: u32,
-    /// How much of it there is.
+    /// The capacity of the resource.
     pub capacity: u32,
     /// The fencing token of this hold for this resource, if there is one.
     pub token: Option<i64>,
-    /// The server's number of the transaction that put this hold's contender into the queue, where it is known.
+    /// The number of the transaction that added this hold's node to the queue, if known.
     pub place: Option<i64>,
 }
 
-/// More readers than there can be.
+/// The capacity of a read-write lock: more than the number of readers.
 pub const READERS: u32 = 1_000_000;
 
-/// A time in nanoseconds, as reports say it: `12.345678 s`.
+/// Formats a time in nanoseconds for reports: `12.345678 s`.
 pub(crate) fn seconds(nanoseconds: u64) -> String {
     format!("{}.{:06} s", nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000 / 1_000)
 }
 
-/// Which of a process's holds is meant: numbered in the order of their begin.
+/// The number of a hold within its process, in the order of their start.
 pub type HoldId = u64;
 
 /// The name of the nemesis that deletes nodes of locks. It does not disturb any connection.
 pub const DELETE_NODES: &str = "delete-nodes";
 
-/// The `worker` of the events that the conductor writes: what it does to servers, networks and clients.
+/// The `worker` of the conductor's events, about servers, networks and clients.
 pub const CONDUCTOR: u32 = u32::MAX;
 
-/// Whether something begins or is over.
+/// Whether something begins or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// It is about to begin.
     Begin,
-    /// It is over, and healed.
+    /// It has ended, and the harm is undone.
     End,
 }
 
@@ -78,16 +78,17 @@ pub enum Phase {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum What {
-    /// By the conductor: a nemesis. The time is read before it begins, and after it is healed.
+    /// By the conductor: a nemesis. The time is read before it begins, and after its harm is undone.
     Nemesis {
         /// Its name on the command line.
         name: String,
-        /// Whether it begins or is over.
+        /// Whether it begins or ends.
         phase: Phase,
-        /// Whom it strikes, for readers of the report.
+        /// The affected servers or clients, for readers of the report.
         detail: String,
     },
-    /// By the conductor: the first clients are about to be told to finish. What they do not do from here on says nothing.
+    /// By the conductor: the first clients are about to be asked to finish. Missing events of clients prove nothing
+    /// from here on.
     Finishing,
     /// By the conductor: a client process is about to be stopped (SIGSTOP). The time is read before the signal is sent.
     Stopped {
@@ -96,16 +97,17 @@ pub enum What {
         /// Which life of it.
         of_life: u32,
     },
-    /// By the conductor: a stopped client process goes on (SIGCONT), or is killed. The time is read after the signal was sent.
+    /// By the conductor: a stopped client process is resumed (SIGCONT) or killed. The time is read after the signal was
+    /// sent.
     Continued {
         /// Which process.
         process: u32,
         /// Which life of it.
         of_life: u32,
     },
-    /// By the conductor: as an operator, it has deleted a node of a lock, or has tried to and does not know what became of it.
+    /// By the conductor: as an operator, it has deleted a node of a lock, or has tried to, with an unknown outcome.
     Deleted {
-        /// The node, as the server names it.
+        /// The path of the node.
         node: String,
         /// The session that the node belonged to.
         session: i64,
@@ -113,27 +115,27 @@ pub enum What {
         created: i64,
         /// Read before the delete was sent.
         before: u64,
-        /// Whether the server has confirmed it: then the node was gone at the time of this event. Otherwise it may have gone
-        /// later, or not at all.
+        /// Whether the server has confirmed it: then the node was gone at the time of this event. Otherwise it may have
+        /// been deleted later, or not at all.
         #[serde(default)]
         is_confirmed: bool,
     },
     /// The process has a session with this id now.
     Session {
-        /// As the server numbers it.
+        /// The session id.
         session: i64,
         /// Which of its clients has it, if the process has several.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client: Option<String>,
-        /// The session timeout that this process was granted, in milliseconds. Peers do not say.
+        /// The session timeout that the server granted, in milliseconds. Peers do not report it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout_ms: Option<u64>,
     },
-    /// All parts have come to their end, and the client has nothing left to do. Its session goes on.
+    /// All parts have ended, and the client has nothing left to do. Its session stays open.
     Resting,
     /// The client was closed.
     Closed {
-        /// The error, if it failed: the session may go on for a session timeout.
+        /// The error, if it failed: the session may live for another session timeout.
         error: Option<String>,
     },
     /// An acquire has returned a guard.
@@ -142,8 +144,8 @@ pub enum What {
         hold: HoldId,
         /// Which part of the work: a key of [`Part`](crate::work::Part).
         part: String,
-        /// Whose it is: holds of one owner at the same time are one hold, entered several times. Of a lock without owners,
-        /// which nobody enters again, one for each hold.
+        /// The owner: holds of one owner at the same time are one hold, entered several times. For a lock without
+        /// re-entry, unique to the hold.
         owner: String,
         /// When the acquire was called.
         asked: u64,
@@ -151,28 +153,28 @@ pub enum What {
         session: i64,
         /// What it claims.
         claims: Vec<Claim>,
-        /// Whether the owner had it already.
+        /// Whether the owner already held it.
         reentry: bool,
-        /// The write hold that this read hold continues (a downgrade) or stands beside (a re-entry). Both have the same
-        /// owner and token, and this one has no place of its own.
+        /// The write hold that this read hold continues (a downgrade) or was acquired beside (a re-entry). Both have
+        /// the same owner and token, and this hold has no place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         continues: Option<HoldId>,
     },
-    /// `is_valid()` was asked between `before` and `at`, and was true.
+    /// `is_valid()` was called between `before` and `at`, and returned true.
     Valid {
         /// Which hold.
         hold: HoldId,
-        /// Read before the question.
+        /// Read before the call.
         before: u64,
-        /// The guard's `valid_until()`, asked before that; 0 for clients that have no such thing.
+        /// The guard's `valid_until()`, called after `before` and before `is_valid()`; 0 for clients without it.
         until: u64,
     },
-    /// `is_valid()` was false, or the loss was told.
+    /// `is_valid()` returned false, or the loss was reported.
     Invalid {
         /// Which hold.
         hold: HoldId,
     },
-    /// The owner is about to give the guard back; from here on it claims nothing.
+    /// The owner is about to release the guard; from here on it claims nothing.
     Releasing {
         /// Which hold.
         hold: HoldId,
@@ -190,10 +192,10 @@ pub enum What {
         part: String,
         /// When the acquire was called.
         asked: u64,
-        /// The error; `None` if its time was up.
+        /// The error; `None` if the acquire timed out.
         error: Option<String>,
     },
-    /// A reader has read a set, and will not write it. Whatever it reads again under the same hold must be the same.
+    /// A reader has read a set, which it will not write. Later reads under the same hold must return the same elements.
     Read {
         /// Under which hold.
         hold: HoldId,
@@ -201,14 +203,14 @@ pub enum What {
         part: String,
         /// Which set.
         set: String,
-        /// Read before the set was asked for.
+        /// Read before the request was sent.
         before: u64,
-        /// How many elements it has.
+        /// The number of elements.
         elements: usize,
-        /// A hash of the elements, which differs if they do.
+        /// A hash of the elements.
         digest: u64,
     },
-    /// A set was written back with a new element, or was not.
+    /// A set was to be written back with a new element.
     Wrote {
         /// Under which hold.
         hold: HoldId,
@@ -218,19 +220,20 @@ pub enum What {
         set: String,
         /// The new element: unique in its set.
         element: String,
-        /// Read before the last question whether to write; 0 if that was never asked. The write was applied between then and
-        /// `answered`, if it was applied.
+        /// Read before the last check whether to write; 0 if there was no check. If the write was applied, then between
+        /// this time and `answered`.
         checked: u64,
-        /// The guard's `valid_until()`, asked after `checked` and before the write was sent: if the answer is not later, the
-        /// write has kept the guard's promise. 0 for clients that have no such thing, and if nothing was sent.
+        /// The guard's `valid_until()`, called after `checked` and before the write was sent: if the answer is not
+        /// later, the write was within the guard's promise. 0 for clients without `valid_until()`, and if nothing was
+        /// sent.
         until: u64,
-        /// Read after the answer. Without one, the time of this event takes its place.
+        /// Read after the answer. If absent, the time of this event is used.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answered: Option<u64>,
-        /// What became of it.
+        /// Whether it was applied.
         outcome: Outcome,
     },
-    /// Of a counter.
+    /// An event of a counter.
     Counter {
         /// Which counter: its key.
         part: String,
@@ -238,7 +241,7 @@ pub enum What {
         #[serde(flatten)]
         seen: CounterSeen,
     },
-    /// Of service discovery.
+    /// An event of service discovery.
     Service {
         /// Which service.
         part: String,
@@ -246,7 +249,7 @@ pub enum What {
         #[serde(flatten)]
         seen: ServiceSeen,
     },
-    /// Of a cache, or of what it copies.
+    /// An event of a cache, or of a writer to the nodes that it copies.
     Cache {
         /// Which cache: the key of a part.
         part: String,
@@ -257,7 +260,7 @@ pub enum What {
 }
 
 impl What {
-    /// Which of its process's holds the event is about, if it is about one.
+    /// The hold of its process that the event is about, if any.
     #[must_use]
     pub fn hold(&self) -> Option<HoldId> {
         match self {
@@ -284,16 +287,16 @@ impl What {
     }
 }
 
-/// What became of a write.
+/// Whether a write was applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The store has confirmed it: it must never disappear.
+    /// Acknowledged by the store: it must never disappear.
     Acknowledged,
-    /// The store has refused it, or the lock's transaction has: it must never appear.
+    /// Refused by the store, or by the lock's transaction: it must never appear.
     Refused,
-    /// The client has seen in time that its lock was lost, and has not written: it must never appear.
+    /// The client noticed in time that its lock was lost, and sent nothing: it must never appear.
     NotSent,
-    /// There was no answer: either is right.
+    /// No answer: it may or may not appear.
     Unknown,
 }

@@ -1,5 +1,5 @@
-//! Proof under faults: clients in processes of their own do work under locks while servers, networks and clients fail, and
-//! a checker reads afterwards what they have seen.
+//! Tests locks under faults: client processes work under locks while servers, networks and clients fail, and afterwards
+//! a checker reads the histories that the clients have recorded.
 
 pub mod checker;
 pub mod history;

@@ -13,9 +13,9 @@ use curator_jepsen::{exec_tied, worker};
 
 use crate::arguments::{Arguments, Program, RunArguments, nemeses};
 
-/// Something was found that must not be, or nothing was found where something must be.
+/// A violation was found, or expected violations were not found.
 const FOUND: u8 = 1;
-/// There is no result. Bad arguments are 2, as everywhere.
+/// The run could not be completed. Bad arguments are 2, by convention.
 const FAILED: u8 = 3;
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! Workers that use other clients of ZooKeeper.
+//! Workers that use other ZooKeeper clients.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,23 +10,25 @@ use clap::ValueEnum;
 
 use crate::work::LockKind;
 
-/// Names a Python that can import kazoo, as the tests with kazoo use it.
+/// The environment variable with a Python that can import kazoo. The tests with kazoo use it too.
 pub const KAZOO_PYTHON: &str = "CURATOR_TEST_KAZOO_PYTHON";
 
-/// Names the class path of `CuratorWorker` and `CuratorLeaders`: their classes and Curator's jars.
+/// The environment variable with the class path of `CuratorWorker` and `CuratorLeaders`: their classes and Curator's
+/// jars.
 pub const CURATOR_CLASSPATH: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
-/// The directory of the workers for kazoo.
+/// The directory of the workers with kazoo.
 const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 
-/// Another client's recipes, with the same work: `lock-set` in the variant `plain`. `cargo xtask jepsen` prepares what they
-/// need.
+/// A worker that does the same work with another client's recipes: `lock-set` in the variant `plain`.
+/// `cargo xtask jepsen` prepares what it needs.
 ///
-/// Caches write nothing: they copy what our workers write. Counters increment a node that only they use. What becomes of their
-/// instances, our caches see.
+/// Caches write nothing: they copy what our workers write. Counters increment a node that only they use. Our caches
+/// watch their instances.
 ///
-/// Their programs are in `peers/`. They are asked in the same way as our worker, but look neither at the parts of the
-/// [`Work`](crate::work::Work) nor at its seed. Each has a path and sets of its own, as their locks do not exclude each other.
+/// The programs are in `peers/`. They read the same standard input as our worker, but ignore the parts of the
+/// [`Work`](crate::work::Work) and its seed. Each has a separate path and separate sets, as their locks do not exclude
+/// each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub enum Peer {
     /// Curator's `InterProcessMutex`, in Java.
@@ -49,13 +51,13 @@ pub enum Peer {
     KazooCounters,
 }
 
-/// A peer that has not been prepared.
+/// A peer that is not prepared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{variable} is not set, so there is no {peer}: `cargo xtask jepsen --peers curator,kazoo` prepares the peers")]
 pub struct PeerMissing {
-    /// Which one.
+    /// The peer.
     pub peer: Peer,
-    /// What should say where it is.
+    /// The environment variable that should contain its location.
     pub variable: &'static str,
 }
 
@@ -77,13 +79,13 @@ impl Peer {
         }
     }
 
-    /// Whether it is a cache. Then it has no part of the work.
+    /// Whether it only keeps a cache. Then it has no part of the work.
     #[must_use]
     pub fn is_cache(self) -> bool {
         matches!(self, Self::CuratorCaches | Self::KazooCaches)
     }
 
-    /// Those that take part beside these locks if this one is asked for.
+    /// The peers that take part beside these locks if this one is requested.
     #[must_use]
     pub fn beside(self, locks: &[LockKind]) -> Vec<Self> {
         let [leaders, others] = [true, false].map(|wanted| locks.iter().any(|lock| lock.is_of_leaders() == wanted));
@@ -96,11 +98,11 @@ impl Peer {
         }
     }
 
-    /// The program to start; it reads a `Work` as a worker of ours does.
+    /// The program to start; it reads a `Work` as our worker does.
     ///
     /// # Errors
     ///
-    /// When the environment does not say where the client is.
+    /// When the environment variable with the client's location is missing.
     pub fn command(self) -> Result<Command, PeerMissing> {
         let missing = |variable| PeerMissing { peer: self, variable };
         match self {
@@ -118,7 +120,7 @@ impl Peer {
 
 fn curator(class: &str) -> Option<Command> {
     let mut command = Command::new(java());
-    // There are several of them on a machine, none of which has much to do.
+    // There are several JVMs on a machine, with little work each.
     command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp"]).arg(classpath()?);
     command.arg(class);
     Some(command)
@@ -130,18 +132,18 @@ fn kazoo(program: &str) -> Option<Command> {
     Some(command)
 }
 
-/// Java, found as the servers find it: from `JAVA_HOME`, or else from `PATH`.
+/// The Java command, found as the servers find it: in `JAVA_HOME`, or else in `PATH`.
 #[must_use]
 pub fn java() -> OsString {
     env::var_os("JAVA_HOME").map_or_else(|| "java".into(), |home| Path::new(&home).join("bin/java").into())
 }
 
-/// Where Curator is, if it has been prepared.
+/// Curator's class path, if it is prepared.
 pub(crate) fn classpath() -> Option<OsString> {
     env::var_os(CURATOR_CLASSPATH)
 }
 
-/// The Python that has kazoo, if it has been prepared.
+/// The Python with kazoo, if it is prepared.
 pub(crate) fn python() -> Option<OsString> {
     env::var_os(KAZOO_PYTHON)
 }

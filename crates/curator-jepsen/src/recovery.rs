@@ -1,4 +1,4 @@
-//! How long it takes until all is well again, after a nemesis.
+//! Measures how long the clients take to recover from a nemesis.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use tokio::time::{Instant, sleep};
 use crate::report::Recovery;
 use crate::scene::{POLL, RunError, SESSION_TIMEOUT, SLACK, Scene, now};
 
-/// A client that has not come back by then never does, as far as the report is concerned.
+/// How long the clients may take; after that, the report counts them as never recovered.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Waits until every part of every client of ours has had its lock again, and until nothing is left of sessions that
-/// nobody has any more; at most for so long.
+/// Waits until every part of each of our clients has acquired its lock again, but for a minute at most; then until the
+/// servers keep nothing of ended sessions.
 ///
-/// What is left is counted for the first time a session timeout after `healed`, and then until it is nothing: sessions end
-/// in ticks of the servers, and anew after an election.
+/// What is left is counted for the first time a session timeout after the call, and then until nothing is left or the
+/// sessions must have ended: the servers end sessions in ticks, and restart their timeouts after an election.
 ///
 /// # Errors
 ///
-/// When a client of ours ends by itself, or the ensemble does not answer the conductor.
+/// When one of our clients ends unexpectedly, or the ensemble does not answer the conductor.
 ///
 /// # Cancel safety
 ///
-/// Only looks: nothing is lost when the future is dropped.
+/// Only reads: a dropped future has no effect.
 pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> Result<Recovery, RunError> {
     let begin = Instant::now();
     scene.journal.progress().mark(healed);
@@ -49,12 +49,13 @@ pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> Result
     }
 
     scene.pass(SESSION_TIMEOUT.saturating_sub(begin.elapsed())).await?;
-    // However long the clients took: a client that is between two sessions may not have told of the next one yet.
+    // Counted from now, however long the clients took: a client between two sessions may not have reported the next one
+    // yet.
     let end = (begin + SESSION_TIMEOUT).max(Instant::now()) + SLACK;
     let (nodes, watches) = loop {
         scene.check()?;
         let nodes = scene.lock_nodes().await?;
-        // Asked afterwards: a client tells of its session about when it makes nodes.
+        // Read after the nodes: a client reports its session at about the time at which it creates nodes.
         let sessions = scene.sessions();
         let left: Vec<_> = nodes.into_iter().filter(|node| !sessions.contains(&node.session)).collect();
         let watches = scene.watches_of_others(&sessions).await;

@@ -1,7 +1,7 @@
-//! How workers talk to the store: a line of JSON each way, over TCP.
+//! The protocol between workers and the store: a line of JSON each way, over TCP.
 //!
-//! The store is a process that no nemesis touches. It keeps sets of strings, and for each set the highest fencing token that
-//! it has seen.
+//! The store is a process that no nemesis affects. It keeps sets of strings, and for each set the highest fencing token
+//! that it has received.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Request {
-    /// All elements of a set. One that was never written is empty.
+    /// Reads all elements of a set. A set that was never written is empty.
     Read {
         /// Which set.
         set: String,
@@ -20,7 +20,7 @@ pub enum Request {
     Write {
         /// Which set.
         set: String,
-        /// All its elements from now on.
+        /// The new elements.
         elements: Vec<String>,
         /// The writer's fencing token.
         token: Option<i64>,
@@ -31,16 +31,16 @@ pub enum Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Answer {
-    /// What was read.
+    /// The answer to a read.
     Elements {
-        /// In the order of their coming.
+        /// In the order in which they were added.
         elements: Vec<String>,
     },
-    /// The set is written.
+    /// The set was written.
     Written,
-    /// A newer holder has come.
+    /// The token is stale: a newer holder has used the set.
     Stale,
-    /// The request makes no sense, and nothing was done.
+    /// The request is malformed; nothing was changed.
     Invalid {
         /// What is wrong with it.
         why: String,

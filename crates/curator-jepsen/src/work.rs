@@ -1,4 +1,4 @@
-//! What a client process is asked to do.
+//! The work of a client process.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,37 +6,37 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// The first line of a worker's standard input, as JSON. The end of its standard input tells it to finish: it ends its
-/// loops, gives back what it holds, closes its session and exits with status 0.
+/// The first line of a worker's standard input, as JSON. When its standard input ends, the worker finishes: it ends its
+/// loops, releases its locks, closes its session and exits with status 0.
 ///
-/// Before that, a worker of ours can be told to [`REST`].
+/// Before that, our worker may receive [`REST`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
-    /// Number of the process in the run.
+    /// The number of the process in the run.
     pub worker: u32,
     /// How often it had been started before.
     pub life: u32,
-    /// Where the ensemble is, as this process sees it.
+    /// The addresses of the ensemble for this process.
     pub connect_string: String,
-    /// The session timeout to ask for, in milliseconds.
+    /// The session timeout to request, in milliseconds.
     pub session_timeout_ms: u64,
-    /// Address of the store.
+    /// The address of the store.
     pub store: String,
     /// The file to append the history to.
     pub history: PathBuf,
-    /// For the random waits.
+    /// The seed of the random waits.
     pub seed: u64,
     /// When the run began, on the clock of the history. Sets are numbered by the time since then.
     pub began: u64,
-    /// How long a set is used, in milliseconds, before the next one begins.
+    /// For how many milliseconds a set is used.
     pub set_ms: u64,
     /// The longest wait between reading a set and writing it back, in milliseconds.
     pub think_ms: u64,
     /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC` in nanoseconds, for languages that can read only the latter.
     pub boottime_offset: i64,
-    /// What to do, each in a task of its own.
+    /// What to do, each in a separate task.
     pub parts: Vec<Part>,
-    /// The root of the subtree that the process keeps a cache of; a worker of ours also writes to it.
+    /// The root of the subtree that the process keeps a cache of; our worker also writes to it.
     #[serde(default)]
     pub cached: Option<String>,
     /// Whether the process increments the counters of all [kinds](crate::history::CounterKind).
@@ -47,37 +47,37 @@ pub struct Work {
     pub services: bool,
 }
 
-/// A line of a worker's standard input: it is to end its loops, give back what it holds, and say
-/// [`Resting`](crate::history::What::Resting) when its client has nothing left to do. Its session goes on, so that whatever it
-/// has forgotten at the servers is still there.
+/// A line of a worker's standard input: the worker must end its loops, release its locks, and report
+/// [`Resting`](crate::history::What::Resting) when its client has nothing left to do. Its session stays open, so that
+/// everything it has left on the servers can be counted.
 pub const REST: &str = "rest";
 
-/// A line of a worker's standard input, with the number of a question of the conductor: a process that writes to what it caches is to
-/// pause, and say [`Quiet`](crate::history::CacheSeen::Quiet).
+/// A line of a worker's standard input, with the number of a question of the conductor: a process that writes to cached
+/// nodes must pause, and report [`Quiet`](crate::history::CacheSeen::Quiet).
 pub const QUIET: &str = "quiet ";
 
-/// A line of a worker's standard input, with the number of a question of the conductor: a process with a cache is to write down what
-/// that contains.
+/// A line of a worker's standard input, with the number of a question of the conductor: a process with a cache must
+/// record its content.
 pub const LOOK: &str = "look ";
 
-/// A line of a worker's standard input: it may write again.
+/// A line of a worker's standard input: the worker may write again.
 pub const AGAIN: &str = "again";
 
-/// What a process with a cache is to do.
+/// An order to a process with a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheOrder {
-    /// To write, if it is one that does. So it begins.
+    /// Write, if the process is a writer. The initial order.
     Work,
     /// See [`QUIET`].
     Quiet(u32),
     /// See [`LOOK`].
     Look(u32),
-    /// To close the cache, and write no more.
+    /// Close the cache, and stop writing.
     Rest,
 }
 
 impl CacheOrder {
-    /// What a line of its standard input says, if that is about caches.
+    /// Parses a line of standard input. `None` if it is not about caches.
     #[must_use]
     pub fn read(line: &str) -> Option<Self> {
         let number = |prefix| line.strip_prefix(prefix).and_then(|number| number.parse().ok());
@@ -89,7 +89,7 @@ impl CacheOrder {
     }
 }
 
-/// One task of a worker: a lock, and what is done under it.
+/// One task of a worker: a lock, and the work under it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Part {
     /// The kind of lock.
@@ -106,7 +106,7 @@ impl Part {
     }
 }
 
-/// The locks. Now and then, the owner of one that is reentrant enters it again: all but the semaphore and the leaders.
+/// The locks. The owner of a reentrant lock sometimes re-enters it: all locks but the semaphore and the leaders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockKind {
@@ -126,14 +126,14 @@ pub enum LockKind {
 }
 
 impl LockKind {
-    /// Whether it is an election: its holds are terms of leaders.
+    /// Whether it is an election, whose holds are terms of leaders.
     #[must_use]
     pub fn is_of_leaders(self) -> bool {
         matches!(self, Self::LeaderLatch | Self::LeaderSelector)
     }
 }
 
-/// What stands between a client that has lost its lock and the set.
+/// How a client that has lost its lock is kept from writing the set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {

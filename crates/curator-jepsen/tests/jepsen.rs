@@ -1,9 +1,9 @@
-//! Short runs, each on a real ensemble of its own.
+//! Short runs, each on a separate real ensemble.
 //!
-//! Only here: the whole program, and all locks beside each other while servers are killed and cut off, clients are stopped, and
-//! clocks run at different rates.
+//! Covers what no other test does: the whole program, and all locks together while servers are killed and isolated,
+//! clients are stopped, and clocks run at different rates.
 //!
-//! Their processes wait most of the time, so the runs can go on side by side. Only their starts take all the machine has.
+//! The processes wait most of the time, so the runs are parallel. Only their starts use the whole machine.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 use std::fs;
@@ -24,7 +24,7 @@ fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_curator-jepsen"))
 }
 
-/// Starts a run, and waits until its first nemesis begins. Returns what it goes on to say, and what it has said until then.
+/// Starts a run, and waits until its first nemesis begins. Returns its further output, and the lines up to there.
 fn start(command: &mut Command) -> (Child, impl Iterator<Item = String> + use<>, Vec<String>) {
     let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -37,24 +37,24 @@ fn start(command: &mut Command) -> (Child, impl Iterator<Item = String> + use<>,
     (process, lines, begun)
 }
 
-/// What a run says, with the status that it ends with.
+/// The output of a run, with its exit status.
 fn told(output: &Output) -> (Option<i32>, String) {
     let text = [&output.stdout[..], &output.stderr].concat();
     (output.status.code(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A run that is over.
+/// A completed run.
 struct Conducted {
-    /// The status that it ended with.
+    /// The exit status of the run.
     status: Option<i32>,
-    /// The status of another check.
+    /// The exit status of the second check.
     again: Option<i32>,
     text: String,
     report: Report,
     events: Vec<Event>,
 }
 
-/// Runs, and checks what is left once more.
+/// Runs, and then checks the directory of the run again.
 fn run(arguments: &[&str]) -> Conducted {
     let directory = TempDir::new().unwrap();
     let mut command = program();
@@ -69,7 +69,7 @@ fn run(arguments: &[&str]) -> Conducted {
     Conducted { status, again, text, report, events }
 }
 
-/// How often a line has this in it.
+/// The number of lines that contain this text.
 fn count(text: &str, part: &str) -> usize {
     text.lines().filter(|line| line.contains(part)).count()
 }
@@ -77,14 +77,14 @@ fn count(text: &str, part: &str) -> usize {
 #[test]
 fn no_lock_breaks_its_promise_and_all_clients_come_back() {
     let nemeses = "kill-leader,isolate-leader,pause-client-long,kill-client,cut-client,swallow-answers,delete-nodes";
-    // Those that `cargo xtask` has prepared. Their caches take longer: `tests/peers.rs`.
+    // Those that `cargo xtask` has prepared. Their caches take longer, so they are in `tests/peers.rs`.
     let peers: Vec<_> = [Peer::Curator, Peer::Kazoo].into_iter().filter(|peer| peer.command().is_ok()).collect();
     let names: Vec<_> = peers.iter().map(|peer| format!("--peers={peer}")).collect();
     let mut arguments = vec!["--seconds", "40", "--cache", "--counter", "--service", "--nemesis", nemeses];
     arguments.extend(names.iter().map(String::as_str));
     let Conducted { status, again, text, report, events } = run(&arguments);
     assert_eq!((status, again), (Some(0), Some(0)), "{text}");
-    // Without these, no delete that a guard overlooks would be found.
+    // Without these events, the checker could not find an unnoticed delete.
     let of_ours = |event: &&Event| event.worker < 5 && matches!(event.what, What::Session { .. });
     let knows_its_end = |event: &Event| matches!(event.what, What::Session { timeout_ms: Some(_), .. });
     assert!(events.iter().filter(of_ours).count() >= 5, "{text}");
@@ -112,8 +112,8 @@ fn no_lock_breaks_its_promise_and_all_clients_come_back() {
 
 #[test]
 fn clocks_that_run_at_different_rates_are_seen() {
-    // A holder that waits for an answer of the servers holds on until its lock is lost. It takes a client with a slow clock that
-    // does so at the moment of the cut; four locks and two strikes make sure that there is one.
+    // A holder that waits for an answer of the servers keeps its hold until the lock is lost. A violation requires a
+    // client with a slow clock in that state at the cut; four locks and two strikes make that certain enough.
     let arguments = ["--seconds", "40", "--nemesis", "clock-rate", "--variant", "transaction", "--expect-violations"];
     let Conducted { status, again, text, .. } = run(&arguments);
     assert_eq!((status, again), (Some(0), Some(1)), "{text}");
@@ -128,12 +128,12 @@ fn state_and_parent(id: u32) -> Option<(String, u32)> {
     Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
 }
 
-/// Whether a process is there and not dead. In a container, nobody may care for the dead.
+/// Whether a process exists and is no zombie. In a container, zombies may remain.
 fn runs(id: u32) -> bool {
     state_and_parent(id).is_some_and(|(state, _)| !["Z", "X"].contains(&state.as_str()))
 }
 
-/// The processes that a process has started.
+/// The children of a process.
 fn children(parent: u32) -> Vec<u32> {
     let is_child = |id: &u32| state_and_parent(*id).is_some_and(|(_, of)| of == parent);
     let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -154,7 +154,7 @@ async fn no_process_outlives_its_run_not_even_one_that_is_stopped() {
         started
     });
     let started = begun.await.unwrap();
-    // Five clients, and what watches over three servers.
+    // Five clients, and the watchdogs of three servers.
     assert_eq!(started.len(), 5 + 3);
     until(async || !started.iter().any(|id| runs(*id))).await;
 }

@@ -1,6 +1,6 @@
 //! The workers with other clients, on a server of either kind.
 //!
-//! `cargo xtask test` brings kazoo and Curator, and runs this on an embedded server.
+//! `cargo xtask test` provides kazoo and Curator, and runs this on an embedded server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod support;
@@ -30,7 +30,7 @@ async fn what_two_of_them_write_is_there_at_the_end(peer: Peer) {
         worker.until(|history| peer.keys().iter().all(|key| acknowledged(history, key) >= 5)).await;
     }
     let [a, b] = workers;
-    // One of them waits for the other's lock when it is told to finish, sooner or later.
+    // Each waits for the other's lock when it is asked to finish, sooner or later.
     let histories = [a.finish().await, b.finish().await];
     for history in &histories {
         check_holds(history);
@@ -41,7 +41,7 @@ async fn what_two_of_them_write_is_there_at_the_end(peer: Peer) {
             if let What::Acquired { claims, part, .. } = &event.what {
                 assert!(peer.keys().contains(&part.as_str()), "{event:?}");
                 assert_eq!(claims[0].resource, format!("/jepsen/{part}"));
-                // Curator's leaders have none.
+                // Curator's leaders have no tokens.
                 assert_eq!(claims[0].token.is_some(), peer != Peer::CuratorLeaders, "{event:?}");
             }
         }
@@ -70,7 +70,7 @@ async fn what_two_workers_with_curators_leaders_write_is_there_at_the_end() {
     what_two_of_them_write_is_there_at_the_end(Peer::CuratorLeaders).await;
 }
 
-/// What their caches miss is theirs: here nothing fails, and they are only asked what they contain.
+/// Without faults, the caches are only asked for their content; missed events are not a failure of ours.
 async fn a_cache_says_what_it_is_told(peer: Peer) {
     let server = TestingServer::start().await.unwrap();
     let run = Run::start().await;
@@ -101,10 +101,10 @@ async fn a_cache_with_curator_says_what_it_is_told() {
     a_cache_says_what_it_is_told(Peer::CuratorCaches).await;
 }
 
-/// How often a client of ours increments what a peer increments.
+/// The number of increments by our client on a peer's counter.
 const OURS: u64 = 20;
 
-/// A client of ours increments the same node.
+/// Our client increments the same node.
 async fn count_too(client: &CuratorClient, peer: Peer) {
     let path = CounterKind::path(peer.keys()[0]);
     for _ in 0..OURS {
@@ -123,7 +123,7 @@ async fn count_too(client: &CuratorClient, peer: Peer) {
     }
 }
 
-/// With a client of ours, on one node. Nothing fails here, so each increment is acknowledged.
+/// Together with our client, on one node. Without faults, each increment is acknowledged.
 async fn what_two_of_them_count_is_the_sum(peer: Peer) {
     let server = TestingServer::start().await.unwrap();
     let run = Run::start().await;
@@ -164,7 +164,7 @@ async fn a_worker_with_curator_that_loses_its_session_goes_on_in_the_next() {
     one_that_loses_its_session_goes_on_in_the_next(Peer::Curator).await;
 }
 
-/// At a reconnect it deletes and creates its node, though its session lives.
+/// At a reconnect, Curator deletes and creates the node again, although its session lives.
 #[tokio::test]
 async fn an_instance_with_curator_vanishes_at_a_reconnect_and_one_of_ours_does_not() {
     let server = TestingServer::start().await.unwrap();

@@ -2,9 +2,8 @@
 
 /// The contenders of one lock, in order.
 ///
-/// They are ordered by sequence number, which is the order of the creates; the nodes of one contender that share a
-/// number, by name. Children that do not contend for the lock are left out, so whatever others put into the directory
-/// blocks no one.
+/// Ordered by sequence number, which is the order of the creates. Nodes of one contender that share a number are
+/// ordered by name. Children that do not contend for the lock are left out, so foreign children block no contender.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
     pub(crate) entries: Vec<QueueEntry>,
@@ -14,18 +13,18 @@ pub struct Queue {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct QueueEntry {
-    /// The number that the server assigned to it. Listed first, because it decides the order.
+    /// The number that the server assigned. The first field, because it decides the order.
     pub sequence: i32,
     /// The node's name within the directory.
     pub name: String,
 }
 
-/// The error that a directory's sequence numbers are used up, or repeat.
+/// A directory's sequence numbers are used up, or repeat.
 ///
-/// When the directory's counter has reached the end of its 32 bits, ZooKeeper assigns its last number, [`i32::MAX`], to
-/// each node that is created alone, and negative numbers to nodes that are created together. So the order of the queue is
-/// no longer the order of the creates, and no one can know who owns the lock. Use another directory, or delete this one
-/// while no one contends.
+/// When the directory's 32-bit counter is exhausted, ZooKeeper assigns its last number, [`i32::MAX`], to each node that
+/// is created alone, and negative numbers to nodes that are created together. Then the order of the queue is no longer
+/// the order of the creates, and the owner is undefined. Use another directory, or delete this one while there are no
+/// contenders.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the sequence numbers of the lock's directory are used up or repeat, as the node {name:?} shows")]
 #[non_exhaustive]

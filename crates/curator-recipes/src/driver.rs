@@ -1,10 +1,10 @@
-//! Drivers: the names of a lock's nodes, and the rule by which one of them owns the lock.
+//! Drivers: a driver names the nodes of a lock and decides which node owns the lock.
 //!
-//! Most programs need none of this. A driver is for a lock on a path that other programs already use with names of their
-//! own: [`InterProcessMutex::with_driver`](crate::InterProcessMutex::with_driver) takes one. For another lock name alone,
-//! use [`StandardLockInternalsDriver::with_lock_name`]; for anything else, implement [`LockInternalsDriver`].
+//! Most programs need no driver. A program needs one for a lock on a path where other programs already use different node
+//! names, and passes it to [`InterProcessMutex::with_driver`](crate::InterProcessMutex::with_driver). If only the lock name
+//! differs, use [`StandardLockInternalsDriver::with_lock_name`]; otherwise, implement [`LockInternalsDriver`].
 //!
-//! It comes from the crate [`curator_protocol`], which has the protocol of the locks without I/O.
+//! These types come from the crate [`curator_protocol`], which has the protocol of the locks without I/O.
 
 #[doc(no_inline)]
 pub use curator_protocol::Uuid;

@@ -1,4 +1,4 @@
-//! What can go wrong with a lock.
+//! The errors of a lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ pub enum LossReason {
     SessionLost(SessionEnd),
     /// The lock's node does not exist: a client deleted it, or the ensemble has lost it.
     NodeDeleted,
-    /// It is not lost but given up by us: its last guard was released, dropped or downgraded. This is known before the server
-    /// is asked; the result of the release says more. Only a [`LossHandle`](crate::LossHandle) and a
-    /// [`Leadership`](crate::Leadership) say this, as they can be left over.
+    /// This program gave up the lock: it released, dropped or downgraded the last guard. This is set before the release
+    /// is sent; the release returns whether it succeeded. Only a [`LossHandle`](crate::LossHandle) and a
+    /// [`Leadership`](crate::Leadership) report this, as they can outlive the hold.
     Released,
 }
 
@@ -45,7 +45,7 @@ impl LossReason {
     }
 }
 
-/// The error that a held lock has been lost.
+/// A held lock has been lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the lock {path} is {}: {reason}", if *reason == LossReason::Released { "no longer held" } else { "lost" })]
 #[non_exhaustive]
@@ -56,21 +56,21 @@ pub struct LockLost {
     pub reason: LossReason,
 }
 
-/// An error of a lock. A shared value has [`SharedValueError`](crate::SharedValueError), of which `?` makes this one.
+/// An error of a lock. `?` converts a [`SharedValueError`](crate::SharedValueError) of a shared value to this type.
 ///
-/// [`is_retryable`](Self::is_retryable) says whether a retry can help, and [`outcome`](Self::outcome) whether the operation
-/// may have been applied. Which call returns which error is said at the call, and on the [page](crate::guide) of each lock.
+/// [`is_retryable`](Self::is_retryable) returns whether a retry can help, and [`outcome`](Self::outcome) whether the
+/// operation may have been applied. Each call documents its errors, as does the [page](crate::guide) of each lock.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An error of the client, which a retry could not help or the retry policy did not allow.
+    /// An error of the client: a retry cannot help, or the retry policy did not allow one.
     #[error(transparent)]
     Client(#[from] curator_client::Error),
-    /// The lock could not be acquired, because there was no session or requests kept failing, and the retry policy gave up.
-    /// A call that retries nothing, such as `try_acquire`, fails the first time.
+    /// The lock could not be acquired, because there was no session or requests kept failing, and the retry policy gave
+    /// up. A call that retries nothing, such as `try_acquire`, fails at the first failure.
     ///
-    /// With [`RetryForever`](curator_client::RetryForever), an acquire that waits never fails for this reason. The failures
-    /// are consecutive: they count from the last time that all was well.
+    /// With [`RetryForever`](curator_client::RetryForever), an acquire that waits never fails for this reason. Only
+    /// consecutive failures count: a success resets the count.
     #[error(
         "cannot acquire the lock {lock}: {}{cause}",
         repeated(*attempts, *failing_for)
@@ -80,7 +80,7 @@ pub enum Error {
         lock: ZPath,
         /// How many attempts failed, one after another.
         attempts: u32,
-        /// For how long: the time since the first of them began.
+        /// The time since the first of these attempts began.
         failing_for: Duration,
         /// What happened last.
         #[source]
@@ -89,7 +89,7 @@ pub enum Error {
     /// The lock had been lost before its release, or before the operation that needs it.
     #[error(transparent)]
     Lost(#[from] LockLost),
-    /// The release could not be confirmed. The client keeps trying until the node is gone or the session is over.
+    /// The release is not confirmed. The client keeps trying until the node is deleted or the session is over.
     #[error("the release of {path} is not confirmed yet, and goes on in the background: {cause}")]
     ReleasePending {
         /// The full path of the lock's node on the server.
@@ -98,9 +98,9 @@ pub enum Error {
         #[source]
         cause: curator_client::Error,
     },
-    /// The server refuses the release, for example because a permission is missing. The node stays, and the lock is neither
-    /// held nor free, until the session is over or someone else deletes the node. Waiters in the same session get the same
-    /// error.
+    /// The server refuses the release, for example because a permission is missing. The node stays, and the lock is
+    /// neither held nor free, until the session is over or another client deletes the node. Waiters in the same session
+    /// get the same error.
     // The cause names the node.
     #[error("the lock cannot be released, and its node stays until its session is over: {cause}")]
     ReleaseRefused {
@@ -110,18 +110,19 @@ pub enum Error {
         #[source]
         cause: curator_client::Error,
     },
-    /// Someone deleted our place in the queue more often than the retry policy allows. A call that may not wait fails the
-    /// first time.
+    /// Other clients deleted the node of this acquire more often than the retry policy allows. A call that does not
+    /// wait fails at the first deletion.
     #[error("waiting for {dir}: someone keeps deleting our place in the queue")]
     PlaceDeleted {
         /// The full path of the lock's directory on the server.
         dir: ZPath,
     },
-    /// The sequence counter of the lock's directory is at its end (after about two billion (2^31) nodes), or the queue
-    /// contains a number twice. The order of the queue is lost, so no one can acquire the lock; current holders keep it.
+    /// The sequence counter of the lock's directory is used up (after 2^31, about two billion, nodes), or the queue
+    /// contains a number twice. The order of the queue is lost, so no client can acquire the lock; current holders keep
+    /// it.
     ///
-    /// To recover, delete the directory when nobody holds the lock or waits for it, so that it counts from zero again, or
-    /// use another path.
+    /// To recover, delete the directory while no client holds the lock or waits for it, which resets the counter to
+    /// zero, or use another path.
     #[error(
         "the sequence numbers of {dir} are used up or repeat, as {node:?} shows: delete the directory when nobody holds \
          the lock or waits for it, or use another path"
@@ -129,10 +130,10 @@ pub enum Error {
     SequenceOverflow {
         /// The full path of the lock's directory on the server. For a semaphore, it is the one called `locks`.
         dir: ZPath,
-        /// The node that shows it: its number is the last possible one, negative, or a duplicate.
+        /// The node with the offending number: the last possible one, a negative one, or a duplicate.
         node: String,
     },
-    /// A custom driver that breaks a rule of [`LockInternalsDriver`](crate::driver::LockInternalsDriver).
+    /// A custom driver breaks a rule of [`LockInternalsDriver`](crate::driver::LockInternalsDriver).
     #[error("the driver's node name {prefix:?} cannot be used: expected {expected}")]
     InvalidDriver {
         /// The beginning of the node's name.
@@ -140,8 +141,8 @@ pub enum Error {
         /// What it should be.
         expected: &'static str,
     },
-    /// The owner holds the read lock and asks for the write lock. It would wait for itself, and two such owners for each
-    /// other: release the read lock first.
+    /// The owner holds the read lock and requests the write lock. It would wait for itself, and two such owners would
+    /// wait for each other: release the read lock first.
     #[error("{owner} holds the read lock of {dir} and asks for the write lock: release the read lock first")]
     UpgradeRefused {
         /// The full path of the lock's directory on the server.
@@ -149,9 +150,9 @@ pub enum Error {
         /// The owner.
         owner: OwnerId,
     },
-    /// An asynchronous acquire of a reentrant lock outside a tokio runtime: a lock belongs to a tokio task, and tasks of other
-    /// executors cannot be told apart. Nothing was sent. From a multi-lock of locks, it is the cause of a
-    /// [`MultiLockMember`](Self::MultiLockMember).
+    /// An asynchronous acquire of a reentrant lock outside a tokio runtime: a lock belongs to a tokio task, and the
+    /// library cannot distinguish the tasks of other executors. Nothing was sent. A multi-lock of locks wraps this
+    /// error in a [`MultiLockMember`](Self::MultiLockMember).
     #[error(
         "the reentrant lock {dir} is acquired outside a tokio runtime, where its owner is unknown: name the owner by \
          `acquire_as`, or make the lock `non_reentrant`"
@@ -160,17 +161,17 @@ pub enum Error {
         /// The full path of the lock's directory on the server; the first one of a multi-lock.
         dir: ZPath,
     },
-    /// A number of leases that a semaphore can never give, or can never have as its limit.
+    /// The number of leases is more than the semaphore can ever grant, or is not a valid limit.
     #[error("{asked} leases of the semaphore {path}: expected {}", from_one_to(*max))]
     InvalidQuantity {
         /// The semaphore's full path on the server.
         path: ZPath,
-        /// How many it was asked for, or was created with.
+        /// The requested number of leases, or the limit given at creation.
         asked: usize,
-        /// The most that it can give at once; [`usize::MAX`] if there is no maximum.
+        /// The most leases that it can grant at once; [`usize::MAX`] if there is no maximum.
         max: usize,
     },
-    /// A multi-lock that cannot work.
+    /// The locks cannot form a multi-lock.
     #[error("cannot make a multi-lock of {paths:?}: expected {expected}")]
     InvalidMultiLock {
         /// Its paths.
@@ -188,14 +189,14 @@ pub enum Error {
         /// Why.
         #[source]
         cause: Box<Error>,
-        /// What went wrong with the releases of the others, or is still going on in the background.
+        /// The errors from releasing the others, including releases that continue in the background.
         rollback: Vec<Error>,
     },
-    /// Locks of a multi-lock, or leases, could not be released properly. All that could be released were. A release returns
-    /// this for several failures only; a single one is returned as it is.
+    /// Several locks of a multi-lock, or several leases, were not released properly; the others were released. A single
+    /// failure is returned unwrapped.
     #[error("not all locks were released properly: {}", listed(failures))]
     ReleasesFailed {
-        /// What went wrong, in the order of the releases.
+        /// The failures, in the order of the releases.
         failures: Vec<Error>,
     },
     /// The guard's locks belong to different clients, so no transaction can check them all.
@@ -204,8 +205,8 @@ pub enum Error {
         /// A node of another session than the first node's.
         path: ZPath,
     },
-    /// The limit of a semaphore is a [`SharedCount`](crate::SharedCount) whose node does not contain an `i32`.
-    /// [`set`](crate::SharedCount::set) repairs that.
+    /// The limit of a semaphore is a [`SharedCount`](crate::SharedCount) whose node does not contain an `i32`. Write
+    /// one with [`set`](crate::SharedCount::set).
     #[error("{path} has no such value: {cause}")]
     InvalidSharedValue {
         /// The full path of the count's node on the server.
@@ -213,14 +214,14 @@ pub enum Error {
         /// Why not.
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// The recipe was closed, as a leader latch by [`close`](crate::LeaderLatch::close).
+    /// The recipe was closed, such as a leader latch by [`close`](crate::LeaderLatch::close).
     #[error("{path} is closed: the recipe no longer takes part")]
     RecipeClosed {
         /// The recipe's full path on the server.
         path: ZPath,
     },
-    /// The task of a recipe has panicked, in code of the user's that it calls (an ACL provider, a retry policy) or by a defect. It
-    /// does not run again, and has given up its nodes.
+    /// The task of a recipe has panicked, in user code that it calls (an ACL provider, a retry policy) or by a defect.
+    /// It does not restart, and has given up its nodes.
     #[error("the task of the recipe at {path} panicked: {message}")]
     RecipePanicked {
         /// The recipe's full path on the server.
@@ -228,7 +229,7 @@ pub enum Error {
         /// The message of the panic.
         message: String,
     },
-    /// The server gave an answer that the protocol does not expect.
+    /// The server sent a reply that the protocol does not expect.
     #[error("contending for {dir}: {cause}")]
     Protocol {
         /// The full path of the lock's directory on the server.
@@ -238,7 +239,7 @@ pub enum Error {
     },
 }
 
-// So that the set-up code of a service can use `?` throughout.
+// Lets the set-up code of a service use `?` throughout.
 macro_rules! from_errors_of_options {
     ($($(#[$feature:meta])? $invalid:ident),*) => {
         $(
@@ -260,9 +261,9 @@ from_errors_of_options!(
     InvalidTlsOptions
 );
 
-/// How often and for how long something failed, to stand before what happened last.
+/// How often and for how long an operation failed, as a prefix for its last error.
 fn repeated(attempts: u32, failing_for: Duration) -> String {
-    // Nobody wants to read nanoseconds.
+    // Without nanoseconds.
     let seconds = failing_for.as_secs_f64();
     match attempts {
         // It failed at once.
@@ -272,7 +273,7 @@ fn repeated(attempts: u32, failing_for: Duration) -> String {
     }
 }
 
-/// What else went wrong, to be appended to a message.
+/// The further errors, as a suffix for a message.
 fn also(errors: &[Error]) -> String {
     if errors.is_empty() { String::new() } else { format!("; the rollback also failed: {}", listed(errors)) }
 }
@@ -286,7 +287,7 @@ fn listed(errors: &[Error]) -> String {
 }
 
 impl Error {
-    /// What went wrong with several releases, in order.
+    /// Combines the failures of several releases, in order; a single one stays unwrapped.
     pub(crate) fn of_releases(failures: Vec<Self>) -> Result<()> {
         let flat = failures.into_iter().flat_map(|failure| match failure {
             Self::ReleasesFailed { failures } => failures,
@@ -300,9 +301,9 @@ impl Error {
         }
     }
 
-    /// Whether the call can succeed if it is repeated, with nothing else changed. For [`Lost`](Self::Lost), whether the lock can be
-    /// acquired again: the guard is finished, and the work before may have been done, with the lock or without it. False for
-    /// [`ReleasePending`](Self::ReleasePending), as the release goes on without a call.
+    /// Whether the call can succeed if repeated unchanged. For [`Lost`](Self::Lost), whether the lock can be acquired
+    /// again: the guard stays lost, and the work may have run, with or without the lock. False for
+    /// [`ReleasePending`](Self::ReleasePending), as the release continues in the background.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -316,9 +317,9 @@ impl Error {
         }
     }
 
-    /// Whether the cause is that this program has closed the client, or the recipe: the end of a loop, and no failure to report. False if the
-    /// client's runtime has ended, or the process was forked. A lock that is [`Lost`](Self::Lost) by the close does not tell these
-    /// apart; the next acquire does.
+    /// Whether the cause is that this program closed the client or the recipe: a loop should end, without reporting a
+    /// failure. False if the client's runtime has ended or the process was forked. [`Lost`](Self::Lost) cannot
+    /// distinguish these; the error of the next acquire can.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match self {
@@ -332,9 +333,10 @@ impl Error {
         }
     }
 
-    /// Whether the operation may have been applied. What a failed acquire may have left behind is cleaned up in the
-    /// background; if the server refuses that because a permission is missing, the [`Janitor`](curator_client::Janitor)
-    /// shows it. Of [`Lost`](Self::Lost), this is the outcome of the call that failed, and not of the work under the lock.
+    /// Whether the operation may have been applied. A node that a failed acquire may have left is deleted in the
+    /// background; if the server refuses the delete because a permission is missing, the
+    /// [`Janitor`](curator_client::Janitor) reports it. For [`Lost`](Self::Lost), this is the outcome of the failed
+    /// call, not of the work under the lock.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
@@ -357,7 +359,7 @@ mod tests {
         Error::MultiLockMember { member: "/b".to_owned(), cause: Box::new(cause), rollback: Vec::new() }
     }
 
-    /// The texts of an error and of all its sources.
+    /// The messages of an error and of all its sources.
     fn chain(error: &dyn std::error::Error) -> Vec<String> {
         let mut texts = vec![error.to_string()];
         let mut source = error.source();
@@ -415,7 +417,7 @@ mod tests {
         let ends = [SessionEnd::Expired, SessionEnd::LeaseOver, SessionEnd::AuthFailed].map(ended);
         for lost in ends.into_iter().chain([lost(LossReason::NodeDeleted)]) {
             assert!(lost.is_retryable() && both(&lost).is_retryable(), "{lost}");
-            // On the way to the next lock.
+            // While the multi-lock acquires its next member.
             assert!(member(lost.clone()).is_retryable(), "{lost}");
         }
         for lost in [SessionEnd::Closed, SessionEnd::Forked].map(ended) {

@@ -1,7 +1,8 @@
-//! Distributed locks, leadership, live settings, caches and group membership on Apache ZooKeeper, after Apache Curator's recipes.
+//! Distributed locks, leadership, live settings, caches and group membership on Apache ZooKeeper, after Apache
+//! Curator's recipes.
 //!
-//! The locks are fair, herd-free and cancel-safe, and a holder learns in time that its lock is lost. Exclusive locks have
-//! fencing tokens. They share lock paths with Java programs that use Curator.
+//! The locks are fair, herd-free and cancel-safe, and a holder is notified of a lost lock before another client can
+//! acquire it. Exclusive locks have fencing tokens. Java programs that use Curator can share the lock paths.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -32,8 +33,8 @@
 //! |---|---|
 //! | one holder at a time | [`InterProcessMutex::non_reentrant`]: each acquire waits its turn, also in the same task |
 //! | the same, without waiting, or not for long | [`InterProcessMutex::try_acquire`], [`InterProcessMutex::acquire_timeout`] |
-//! | the same for plain threads | [`InterProcessMutex::blocking_acquire`] and its relatives |
-//! | a lock that follows a request from task to task, and is re-entered there | [`InterProcessMutex::acquire_as`], of one made by `new` |
+//! | the same for plain threads | [`InterProcessMutex::blocking_acquire`] and the other `blocking_*` methods |
+//! | a lock that follows a request from task to task, and is re-entered there | [`InterProcessMutex::acquire_as`], of a mutex made by `new` |
 //! | one holder at a time, on a path that Java programs use with Curator's semaphore mutex | [`InterProcessSemaphoreMutex`] |
 //! | a limited number of holders | [`InterProcessSemaphoreV2`]; [`with_shared_count`](InterProcessSemaphoreV2::with_shared_count) if the limit changes |
 //! | several leases in one step | [`InterProcessSemaphoreV2::acquire_many`] |
@@ -41,7 +42,7 @@
 //! | a writer that continues as a reader | [`WriteGuard::downgrade`] |
 //! | mutexes on several paths at once, in any order | [`InterProcessMultiLock::non_reentrant`] |
 //! | several exclusive locks as one: mutexes, semaphore mutexes, write locks | [`InterProcessMultiLock::of`], [`InterProcessLock`] |
-//! | to acquire again what the task (or thread) already holds | `new` of these three types, such as [`InterProcessMutex::new`]: futures that share a task are then inside together |
+//! | to acquire again what the task (or thread) already holds | `new` of these three types, such as [`InterProcessMutex::new`]: futures that share a task then hold the lock together |
 //! | to share a path with Java Curator | the lock of the same name: [`guide::interop`] |
 //! | to share a path with kazoo's `Lock` (Python) | [`InterProcessMutex::compatible_with_kazoo`] |
 //! | to share a path with go-zookeeper's lock (Go) | [`InterProcessMutex::non_reentrant`] |
@@ -54,7 +55,7 @@
 //! | a job that runs in one of many processes | [`LeaderSelector`] |
 //! | to know whether this process leads | [`LeaderLatch`] |
 //! | to know who leads, without taking part | [`LeaderObserver`] |
-//! | to count in many processes, each change exactly once if asked for; ids | [`DistributedAtomicLong`], [`IdGenerator`] |
+//! | to count in many processes, each change exactly once if requested; ids | [`DistributedAtomicLong`], [`IdGenerator`] |
 //! | a number or a value that all processes share, and its changes as a stream | [`SharedCount`], [`SharedValue`] |
 //! | settings that change while the service runs | [`Config`] |
 //! | a live copy of several nodes, or of a whole subtree | [`CuratorCache`] |
@@ -67,8 +68,8 @@
 //! |---|---|
 //! | What is guaranteed, and what can only a [`FencingToken`] give? | [`guide::guarantees`] |
 //! | What happens when the lock is lost? | [`LockGuard::run`], [`LockGuard::lost`]; in other tasks [`LockGuard::loss`] |
-//! | What is retried, and how often? | [`client::RetryPolicy`]; an acquire waits for the *lock* as long as it takes, but fails with [`Error::AcquireFailed`] when there is no session and the retry policy gives up |
-//! | How does a job survive an outage of any length? | as a job of a [`LeaderSelector`]; by hand, the loop in [`LockGuard::run`], and [`RetryForever`](client::RetryForever) |
+//! | What is retried, and how often? | [`client::RetryPolicy`]; an acquire waits for the *lock* without a limit, but fails with [`Error::AcquireFailed`] when there is no session and the retry policy gives up |
+//! | How does a job survive an outage of any length? | as a job of a [`LeaderSelector`]; with a lock, the loop in [`LockGuard::run`] and [`RetryForever`](client::RetryForever) |
 //! | In which order do I stop? | [`LockGuard`](LockGuard#shutdown) |
 //! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`], and the same method of every other lock |
 //! | How do I ask a holder for the lock? | [`revoke`], [`LockGuard::revocation_requested`] |
@@ -77,31 +78,32 @@
 //! | Which timeouts, which retry policy, what on Kubernetes, and what does the log mean? | [`guide::production`] |
 //! | I know Java Curator: what is it here? | [`guide::from_curator`] |
 //! | What does each lock send, and what does Java Curator do differently? | [`guide::locks`] and a page for each lock |
-//! | What became of a release that failed? | [`client::CuratorClient::janitor`] |
-//! | What do the locks log? | spans and events of [`tracing`](https://docs.rs/tracing), at level `debug`: a span for each acquire and each hold; of leaders at `info` the begin and end of each term, and at `warn` what keeps a selector from leading |
+//! | Has a failed release succeeded in the background? | [`client::CuratorClient::janitor`] |
+//! | What do the locks log? | spans and events of [`tracing`](https://docs.rs/tracing), at level `debug`: a span for each acquire and each hold; for leaders, at `info` the begin and end of each term, and at `warn` what keeps a selector from leading |
 //! | How do I test my own service? | [`guide::testing`] |
 //!
 //! # Features
 //!
-//! - `backoff`, on by default: `client::BackoffRetry`, which makes policies of the curves of the crate
-//!   `backoff`. That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384). With
-//!   `default-features = false` neither is compiled, and nothing but that adapter is missing.
-//! - `serde`: [`FencingToken`], [`VersionedValue`], [`client::ConnectionState`] and [`client::ConnectString`] are written and
-//!   read, [`Participant`], [`LossReason`] and paths are written; a client's options may come from a configuration file
-//!   ([`client::CuratorClientBuilder`], `client::ConfiguredRetryPolicy`). A [`Config`] whose decoder uses `serde_json` does not need it.
-//! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` in the module [`client`], by which a client proves who it is. The latter
-//!   needs the system's Kerberos library to build.
-//! - `tls`: connections by TLS, with `TlsOptions` in the module [`client`].
-//! - `tokio-util`: `LockGuard::cancellation_token`, a `CancellationToken` that is cancelled when the lock is no longer held, and
-//!   `LockGuard::cancellation_token_on_loss`.
+//! - `backoff`, on by default: `client::BackoffRetry`, which turns a backoff of the crate `backoff` into a retry
+//!   policy. That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384).
+//!   `default-features = false` compiles neither, and removes only that adapter.
+//! - `serde`: [`FencingToken`], [`VersionedValue`], [`client::ConnectionState`] and [`client::ConnectString`] implement
+//!   `Serialize` and `Deserialize`; [`Participant`], [`LossReason`] and paths implement `Serialize`. A client's options
+//!   can come from a configuration file ([`client::CuratorClientBuilder`], `client::ConfiguredRetryPolicy`). A
+//!   [`Config`] whose decoder uses `serde_json` does not need this feature.
+//! - `sasl-digest-md5` and `sasl-gssapi`: SASL authentication of the client, with `SaslOptions` in the module
+//!   [`client`]. `sasl-gssapi` needs the system's Kerberos library to build.
+//! - `tls`: connections over TLS, with `TlsOptions` in the module [`client`].
+//! - `tokio-util`: `LockGuard::cancellation_token`, a `CancellationToken` that is cancelled when the lock is no longer
+//!   held, and `LockGuard::cancellation_token_on_loss`.
 //!
 //! # Versions
 //!
-//! Which types of other crates are part of this one's interface, and what a new version may change:
+//! The types of other crates in this crate's interface, and the changes that a new version may make:
 //! [Stability](https://github.com/curator-rs/curator-rs/blob/main/docs/stability.md).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
+// Each public type is `non_exhaustive`, or gives the reason why it is not.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 mod atomic;
@@ -154,7 +156,7 @@ pub use crate::shared::{
 };
 pub use crate::wait::Wait;
 
-/// The example of the README compiles.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
@@ -166,7 +168,7 @@ mod tests {
     fn is_send_and_sync<T: Send + Sync>() {}
     fn is_send<T: Send>(_: &T) {}
 
-    /// Compiling is the test.
+    /// The test is that this compiles.
     #[test]
     fn everything_can_go_between_threads() {
         is_send_and_sync::<InterProcessMutex>();
@@ -215,7 +217,7 @@ mod tests {
         is_send_and_sync::<fencing::FencedResource<Vec<u8>>>();
     }
 
-    /// As above. Tests spawn the others.
+    /// The test is that this compiles. The futures missing here are spawned by other tests.
     #[test]
     fn all_futures_can_be_spawned() {
         let _looking =

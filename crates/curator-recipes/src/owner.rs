@@ -7,30 +7,32 @@ use std::thread::ThreadId;
 
 use tokio::runtime::Handle;
 
-/// Identifies who holds a lock; the same owner can re-enter it.
+/// Identifies the holder of a lock; the same owner can re-enter the lock.
 ///
 /// Curator's locks belong to threads. A task moves between threads, so here a lock belongs to the *task*, or to the
 /// thread if there is no task (on a plain thread, or in the future that `block_on` runs).
 ///
-/// Only tokio's tasks are known. Outside a tokio runtime, `acquire` and the other asynchronous methods of a reentrant lock
-/// fail with [`OwnerUnknown`](crate::Error::OwnerUnknown): an executor other than tokio's runs many tasks on a thread, and
-/// they would all be one owner. There, use `acquire_as` or a [non-reentrant](crate::InterProcessMutex::non_reentrant) lock,
-/// which works on any executor.
+/// Only tokio's tasks are recognized. Outside a tokio runtime, `acquire` and the other asynchronous methods of a
+/// reentrant lock fail with [`OwnerUnknown`](crate::Error::OwnerUnknown): another executor runs many tasks on a thread,
+/// and all of them would be the same owner. There, use `acquire_as` or a
+/// [non-reentrant](crate::InterProcessMutex::non_reentrant) lock, which works on any executor.
 ///
 /// # Caveats
 ///
-/// A lock whose owners are tasks admits every future of the task that holds it. That is not what asynchronous code usually
-/// means: take a [`non_reentrant`](crate::InterProcessMutex::non_reentrant) lock, where each acquire waits for all others.
+/// A lock whose owners are tasks admits every future of the task that holds it. Asynchronous code rarely wants this:
+/// use a [`non_reentrant`](crate::InterProcessMutex::non_reentrant) lock, where each acquire waits for all others.
 ///
-/// - Futures that share a task (`join!`, `select!`, `buffer_unordered`) are one owner: each re-enters what another holds.
-/// - A guard may be moved to another task; the hold still belongs to the task that acquired it, which re-enters it. So does
-///   the next request on a connection, if the guard of an earlier one is kept: a web server serves a connection by one task.
-/// - tokio may reuse the id of a task that has ended, so if a guard outlives its task, an unrelated task could re-enter the
-///   lock.
-/// - Tasks of another executor that runs *inside* a tokio runtime (a `LocalPool` in `#[tokio::main]`, or one whose threads
-///   have entered the runtime) are not seen: those that share a thread, or a tokio task, are one owner.
+/// - Futures that share a task (`join!`, `select!`, `buffer_unordered`) are one owner: each re-enters what another
+///   holds.
+/// - A guard can move to another task; the hold still belongs to the task that acquired it, and that task re-enters it.
+///   A web server serves all requests of a connection in one task: if the guard of one request is kept, the next
+///   request re-enters the lock.
+/// - tokio may reuse the id of a task that has ended, so if a guard outlives its task, an unrelated task could re-enter
+///   the lock.
+/// - Tasks of another executor that runs *inside* a tokio runtime (a `LocalPool` in `#[tokio::main]`, or one whose
+///   threads have entered the runtime) are not recognized: those that share a thread, or a tokio task, are one owner.
 ///
-/// Where these matter and the lock has to be re-entered all the same, use [`OwnerId::new`] and `acquire_as`.
+/// Where these matter and the lock has to be reentrant, use [`OwnerId::new`] and `acquire_as`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OwnerId(Kind);
 
@@ -46,7 +48,8 @@ enum Kind {
 impl OwnerId {
     /// The current task, or the current thread if there is no task.
     ///
-    /// Do not pass this to `acquire_as` on an executor other than tokio's: its tasks that share a thread would be one owner.
+    /// Do not pass this to `acquire_as` on an executor other than tokio's: tasks that share a thread would be one
+    /// owner.
     #[must_use]
     pub fn current() -> Self {
         Self(match tokio::task::try_id() {
@@ -55,15 +58,16 @@ impl OwnerId {
         })
     }
 
-    /// Makes an owner that is neither a task nor a thread, for example for a lock that follows a request. Each call
-    /// makes a different owner; clones are the same owner.
+    /// Returns a new owner that is neither a task nor a thread, for example for a request that moves between tasks.
+    /// Each call returns a different owner; clones are the same owner.
     #[expect(clippy::new_without_default, reason = "every call makes a different owner, which no default should")]
     #[must_use]
     pub fn new() -> Self {
         Self(Kind::Explicit(next_number()))
     }
 
-    /// The owner of an asynchronous acquire that is given none: as [`current`](Self::current), but unknown outside a runtime.
+    /// The default owner of an asynchronous acquire: [`current`](Self::current) inside a tokio runtime, unknown
+    /// outside.
     pub(crate) fn of_future() -> Self {
         match Handle::try_current() {
             Ok(_) => Self::current(),
@@ -71,7 +75,7 @@ impl OwnerId {
         }
     }
 
-    /// Whether no reentrant lock may be acquired for this owner.
+    /// Whether this owner is unknown and must not acquire a reentrant lock.
     pub(crate) fn is_unknown(&self) -> bool {
         matches!(self.0, Kind::Unknown(_))
     }
@@ -93,7 +97,7 @@ impl std::fmt::Display for OwnerId {
     }
 }
 
-/// Hashes owners. Nobody from outside chooses their numbers, so it need only spread them.
+/// Hashes owners. Their numbers do not come from untrusted input, so the hash only has to spread them.
 #[derive(Debug, Default)]
 pub(crate) struct OwnerHasher(u64);
 
@@ -103,7 +107,7 @@ impl Hasher for OwnerHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // Odd, and near 2^64 divided by the golden ratio: numbers in a row go far apart.
+        // Fibonacci hashing: an odd number near 2^64 divided by the golden ratio spreads consecutive numbers.
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
@@ -112,12 +116,12 @@ impl Hasher for OwnerHasher {
     }
 
     fn finish(&self) -> u64 {
-        // A map looks at both ends.
+        // A map uses the high and the low bits.
         self.0 ^ (self.0 >> 32)
     }
 }
 
-/// Whether a lock can be entered again by its owner.
+/// Whether the owner of a lock can acquire it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reentry {
     ByOwner,
@@ -126,7 +130,7 @@ pub(crate) enum Reentry {
 }
 
 impl Reentry {
-    /// The owner of an acquire that `asking` asks for.
+    /// The owner of an acquire that `asking` requests.
     pub(crate) fn owner(self, asking: &OwnerId) -> Cow<'_, OwnerId> {
         match self {
             Self::ByOwner => Cow::Borrowed(asking),

@@ -1,4 +1,4 @@
-//! Certificates for tests, which no one else trusts.
+//! Issues certificates for tests.
 
 use std::{
     fmt,
@@ -33,7 +33,7 @@ use crate::error::Error;
 pub struct TestingCa {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
-    /// The serial number of the last certificate.
+    /// The serial number of the latest certificate.
     last: AtomicU64,
 }
 
@@ -68,24 +68,24 @@ impl TestingCa {
         make().map_err(failed(format!("a certificate authority named {name:?}")))
     }
 
-    /// Its certificate, in PEM, for those who are to trust it.
+    /// The authority's certificate in PEM, for the other side's trust store.
     #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
-    /// Issues a certificate for these host names and addresses, the first of which is also its subject (`CN=..`): for a
-    /// server, or for a client, of which servers look at the subject. It is valid from yesterday to tomorrow.
+    /// Issues a certificate for these host names and addresses, for a server or a client. The first name is also its
+    /// subject (`CN=..`), by which servers identify a client. Valid from yesterday to tomorrow.
     ///
     /// # Errors
     ///
-    /// [`Error::Certificate`] when a name cannot stand in a certificate, or the cryptography library fails.
+    /// [`Error::Certificate`] when a name is not allowed in a certificate, or the cryptography library fails.
     pub fn issue(&self, names: &[&str]) -> Result<TestingCertificate, Error> {
         let now = SystemTime::now();
         self.issue_for(names, now - DAY..now + DAY)
     }
 
-    /// Issues a certificate that is valid for this time.
+    /// Issues a certificate with this period of validity.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl TestingCa {
         make().map_err(failed(format!("a certificate for {names:?}")))
     }
 
-    /// A list of certificates of this authority that are not to be trusted any more, in PEM.
+    /// The authority's revocation list with these certificates, in PEM.
     ///
     /// # Errors
     ///
@@ -131,14 +131,14 @@ impl TestingCa {
     }
 }
 
-/// No key.
+/// Omits the key.
 impl fmt::Debug for TestingCa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TestingCa").finish_non_exhaustive()
     }
 }
 
-/// No key.
+/// Omits the key.
 impl fmt::Debug for TestingCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TestingCertificate").field("serial_number", &self.serial_number).finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! Ends someone else's session on the server.
+//! Ends a client's session on the server.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -15,13 +15,13 @@ use crate::{
     real_time::{sleep, timeout},
 };
 
-/// A server that is up answers in milliseconds.
+/// A running server replies in milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two attempts.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Only needs to outlive this call; the server moves it into its own range.
+/// Has to outlive this call; the server limits it to its range.
 const SESSION_TIMEOUT_MS: i32 = 30_000;
-/// No answer in this exchange is longer than a few hundred bytes.
+/// No reply in this exchange is longer than a few hundred bytes.
 const LONGEST_ANSWER: i32 = 64 * 1024;
 
 /// What a client needs to resume a session: ZooKeeper's id and password for it.
@@ -34,26 +34,27 @@ pub struct SessionCredentials {
     pub password: Vec<u8>,
 }
 
-/// Closes a session on the server, behind the back of the client that owns it: its ephemeral nodes are deleted and its
-/// watches gone when this returns.
+/// Closes a session on the server, without notice to its client: its ephemeral nodes and its watches are deleted when
+/// this returns.
 ///
-/// So another client may have its locks before that client learns of the end, as when an administrator does this. For a session
-/// whose timeout is over, see [`EmbeddedServer::expire_session`](crate::EmbeddedServer::expire_session).
+/// So another client may acquire the locks before the session's client is notified, as after the same action by an
+/// administrator. To simulate an expiry, see [`EmbeddedServer::expire_session`](crate::EmbeddedServer::expire_session).
 ///
-/// Any member of an ensemble will do. On the owner's own server, the take-over closes the owner's connection; on another,
-/// the owner learns of the end when it next sends something. This is how Curator's tests kill a session.
+/// Works on any member of an ensemble. On the client's server, the take-over closes the client's connection; on another
+/// one, the client is notified at its next request. Curator's tests kill sessions in the same way.
 ///
 /// # Errors
 ///
-/// [`Error::NoSession`] when the session is already over or the password is wrong. [`Error::Timeout`] after 10 s.
+/// [`Error::NoSession`] when the session has already ended or the password is wrong. [`Error::Timeout`] after 10 s.
 pub async fn close_session(address: SocketAddr, session: &SessionCredentials) -> Result<(), Error> {
     let mut asked = false;
     let close = async {
         loop {
             match attempt(address, session, &mut asked).await {
-                // The owner is back, and its take-over has closed our connection as ours had closed its own.
+                // The client has reconnected. Its take-over has closed our connection, as ours had closed its
+                // connection.
                 Err(Error::Io { source, .. }) if is_disconnect(&source) => sleep(PAUSE).await,
-                // An earlier attempt succeeded, and only its answer was lost.
+                // An earlier attempt succeeded, but its reply was lost.
                 Err(Error::NoSession(_)) if asked => return Ok(()),
                 result => return result,
             }
@@ -63,7 +64,7 @@ pub async fn close_session(address: SocketAddr, session: &SessionCredentials) ->
     timeout(TIMEOUT, close).await.map_err(|_| Error::timeout(what, TIMEOUT))?
 }
 
-/// Takes the session over and closes it. Notes whether the server has granted the take-over.
+/// Takes the session over and closes it. Sets `asked` when the server has granted the take-over.
 async fn attempt(address: SocketAddr, session: &SessionCredentials, asked: &mut bool) -> Result<(), Error> {
     let mut stream = TcpStream::connect(address).await.map_err(Error::io(format!("connect to {address}")))?;
     write(&mut stream, &connect_request(session).frame()).await?;

@@ -1,41 +1,41 @@
-//! What can go wrong in the test tools.
+//! Errors of the test tools.
 
 use std::{fmt, io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use crate::{real::NotFound, server::UnknownKind};
 
-/// Why a server, an ensemble or a proxy could not do what a test asked for.
+/// Why an operation of a server, an ensemble or a proxy failed.
 ///
-/// `Debug` gives the same text as `Display`: a test that calls `unwrap` should show the advice, and the server's log line by
+/// `Debug` prints the same text as `Display`, so that `unwrap` in a test shows the remedy, and the server's log line by
 /// line.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// ZooKeeper or Java was not found. The text says what to install or run.
+    /// ZooKeeper or Java was not found. The text has the remedy.
     #[error(transparent)]
     NotFound(#[from] NotFound),
     /// The environment variable that selects the kind of server has an unknown value.
     #[error(transparent)]
     Kind(#[from] UnknownKind),
-    /// The embedded server does not have this setting, or does not support this value.
+    /// The embedded server does not support this setting, or this value.
     #[error("the embedded server cannot be started with {key}={value}: {problem}; a real one may take it")]
     Property {
-        /// The setting, as it was given.
+        /// The name of the setting.
         key: String,
-        /// Its value.
+        /// The value of the setting.
         value: String,
-        /// What is expected.
+        /// The expected value.
         problem: String,
     },
     /// An operation of the operating system failed.
     #[error("could not {what}: {source}")]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// Why it failed.
+        /// The reason.
         source: io::Error,
     },
-    /// The server's process ended by itself. Only real servers have a process.
+    /// The server's process ended unexpectedly. Only real servers have a process.
     #[error("ZooKeeper ended by itself ({how}); the end of its log:\n{log}")]
     Ended {
         /// Its exit code or signal.
@@ -46,53 +46,53 @@ pub enum Error {
     /// The server was not ready in time.
     #[error("ZooKeeper at {address} was not ready within {waited:?}; the end of its log:\n{log}")]
     NotServing {
-        /// The server.
+        /// The address of the server.
         address: SocketAddr,
-        /// How long we waited.
+        /// How long the caller waited.
         waited: Duration,
         /// The last lines of the server's log. An embedded server has none.
         log: String,
     },
-    /// The server is stopped, so it can neither be queried nor signalled.
+    /// The server is stopped, so it can be neither queried nor signalled.
     #[error("ZooKeeper at {0} is not running")]
     NotRunning(SocketAddr),
     /// A condition did not become true in time.
     #[error("timed out after {waited:?}, waiting for {what}")]
     Timeout {
-        /// What was waited for.
+        /// The condition.
         what: String,
-        /// How long we waited.
+        /// How long the caller waited.
         waited: Duration,
     },
     /// A peer did not follow ZooKeeper's protocol.
     #[error("unexpected answer: {0}")]
     Protocol(String),
-    /// The server does not know the session, or not with that password.
+    /// The server does not know the session, or the password is wrong.
     #[error("session {0:#x} is not alive on the server")]
     NoSession(i64),
-    /// The server has no such node.
+    /// The node does not exist on the server.
     #[error("the server has no node {0:?}")]
     NoNode(String),
-    /// A snapshot on a real server's disk is not as expected.
+    /// A snapshot on a real server's disk does not have the expected format.
     #[error("the snapshot {} cannot be changed: {problem}", file.display())]
     Snapshot {
-        /// The file, or the directory in which none was found.
+        /// The file, or the directory without a snapshot.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The problem with the snapshot.
         problem: String,
     },
-    /// A certificate for a test could not be made.
+    /// A certificate for a test could not be issued.
     #[error("could not make {what}: {problem}")]
     Certificate {
-        /// What was to be made.
+        /// The attempted operation.
         what: String,
-        /// Why it could not be.
+        /// The reason.
         problem: String,
     },
     /// An ensemble cannot have this many members.
     #[error("an ensemble of {0} members is not possible: choose 1 to 9")]
     Members(usize),
-    /// The members of an ensemble talk to each other directly, so they cannot be cut off from each other.
+    /// The members of the ensemble are connected directly, so they cannot be cut off from each other.
     #[error("the members can only be cut off from each other if the cluster is built with `partitionable`")]
     NotPartitionable,
 }
@@ -104,7 +104,7 @@ impl fmt::Debug for Error {
 }
 
 impl Error {
-    /// For `map_err`: an I/O error, and what was being tried.
+    /// For `map_err`: wraps an I/O error with the attempted operation.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }

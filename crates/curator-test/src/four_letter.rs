@@ -1,4 +1,4 @@
-//! ZooKeeper's four-letter words: what a server says about itself.
+//! Sends ZooKeeper's four-letter words, and parses the replies.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
@@ -9,43 +9,43 @@ use tokio::{
 
 use crate::{error::Error, real_time::timeout};
 
-/// A running server answers in milliseconds; a paused one never does.
+/// A running server replies in milliseconds; a paused one never does.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The role of a server in its ensemble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// It runs alone.
+    /// Runs without an ensemble.
     Standalone,
-    /// It leads an ensemble.
+    /// Leads an ensemble.
     Leader,
-    /// It follows a leader.
+    /// Follows a leader.
     Follower,
-    /// It follows a leader and has no vote.
+    /// Follows a leader, without a vote.
     Observer,
 }
 
-/// One session that is connected to a server.
+/// A session that is connected to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionInfo {
     /// ZooKeeper's id of the session.
     pub session_id: i64,
-    /// The client's end of the connection.
+    /// The client's address.
     pub client: SocketAddr,
 }
 
-/// Sends a four-letter word to a server and returns the whole answer. Waits at most 5 s.
+/// Sends a four-letter word to a server and returns the whole reply. Waits at most 5 s.
 ///
 /// # Errors
 ///
-/// When the server cannot be reached or does not answer in time.
+/// When the server cannot be reached or does not reply in time.
 pub async fn four_letter_word(address: SocketAddr, word: &str) -> Result<String, Error> {
     ask(address, word, TIMEOUT).await
 }
 
-/// [`four_letter_word`] with a timeout that the caller chooses.
+/// As [`four_letter_word`], with a timeout.
 pub(crate) async fn ask(address: SocketAddr, word: &str, limit: Duration) -> Result<String, Error> {
     let talk = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -60,7 +60,7 @@ pub(crate) async fn ask(address: SocketAddr, word: &str, limit: Duration) -> Res
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// The mode in an answer to `srvr`; `None` while the server does not serve.
+/// The mode in a reply to `srvr`; `None` while the server does not serve.
 pub(crate) fn mode(srvr: &str) -> Option<Mode> {
     match srvr.lines().find_map(|line| line.strip_prefix("Mode: "))?.trim() {
         "standalone" => Some(Mode::Standalone),
@@ -71,19 +71,19 @@ pub(crate) fn mode(srvr: &str) -> Option<Mode> {
     }
 }
 
-/// The version in an answer to `srvr`, without the build's id.
+/// The version in a reply to `srvr`, without the build id.
 pub(crate) fn version(srvr: &str) -> Option<&str> {
     let line = srvr.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
     line.split(['-', ',', ' ']).next()
 }
 
-/// One number in an answer to `mntr`.
+/// A number in a reply to `mntr`.
 pub(crate) fn metric(mntr: &str, name: &str) -> Option<u64> {
     let value = mntr.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'))?;
     value.trim().parse().ok()
 }
 
-/// The sessions in an answer to `cons`. A connection without a session, such as that of the word itself, is left out.
+/// The sessions in a reply to `cons`. Connections without a session, such as that of the word, are left out.
 pub(crate) fn sessions(cons: &str) -> Vec<SessionInfo> {
     cons.lines().filter_map(session).collect()
 }
@@ -96,17 +96,17 @@ fn session(line: &str) -> Option<SessionInfo> {
     Some(SessionInfo { session_id, client })
 }
 
-/// The total in an answer to `wchs`.
+/// The total in a reply to `wchs`.
 pub(crate) fn watch_count(wchs: &str) -> Option<u64> {
     wchs.lines().find_map(|line| line.strip_prefix("Total watches:"))?.trim().parse().ok()
 }
 
-/// How many watches there are of all kinds, from an answer to `mntr`.
+/// The number of watches of all kinds, from a reply to `mntr`.
 pub(crate) fn total_watch_count(mntr: &str) -> Option<u64> {
     mntr.lines().find_map(|line| line.strip_prefix("zk_watch_count\t"))?.trim().parse().ok()
 }
 
-/// For each path the sessions that watch it, from an answer to `wchp`.
+/// The sessions that watch each path, from a reply to `wchp`.
 pub(crate) fn watches_by_path(wchp: &str) -> BTreeMap<String, Vec<i64>> {
     let mut watches = BTreeMap::<String, Vec<i64>>::new();
     let mut path = None;

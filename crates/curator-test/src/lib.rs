@@ -1,15 +1,16 @@
 //! ZooKeeper servers, ensembles and a faulty network, for tests.
 //!
-//! - [`TestingServer`]: one server, gone with the test. Both kinds have the same methods: an embedded one, in this process
-//!   and in memory, which needs no Java; or a real ZooKeeper.
-//! - [`EmbeddedServer`]: the embedded one itself, with faults on demand.
+//! - [`TestingServer`]: one server, deleted after the test. It is embedded, in this process and in memory, without
+//!   Java; or a real ZooKeeper. Both have the same methods.
+//! - [`EmbeddedServer`]: the embedded server, with faults on demand.
 //! - [`TestingCluster`]: a real ensemble, whose members can be stopped, killed and paused one by one.
-//! - [`FaultProxy`]: sits between a client and a server of either kind, counts requests, round trips and watch events,
-//!   and loses, delays, cuts or holds exactly the frame that a test names.
-//! - [`close_session`]: ends a session on the server, behind its owner's back.
-//! - [`until`] and [`soon`]: wait for a condition or a future, with a bound; [`unique_path`]: a path that no other test has.
+//! - [`FaultProxy`]: a proxy between a client and a server of either kind. It counts requests, round trips and watch
+//!   events, and loses, delays, cuts or holds exactly the frame that a test selects.
+//! - [`close_session`]: ends a session on the server, without notice to its client.
+//! - [`until`] and [`soon`]: wait for a condition or a future, with a limit; [`unique_path`]: a path that no other test
+//!   uses.
 //!
-//! [`guide`] shows how to test your own service with them.
+//! [`guide`] describes how to test your own service with them.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), curator_test::Error> {
@@ -25,19 +26,20 @@
 //! # }
 //! ```
 //!
-//! [`TestingServer::start`] starts the kind that the environment variable `CURATOR_TEST_SERVER` names, `embedded` or
-//! `real`. It defaults to `embedded`. So one test suite runs on both.
+//! The environment variable `CURATOR_TEST_SERVER` selects the kind that [`TestingServer::start`] starts: `embedded` or
+//! `real`. It defaults to `embedded`. So a test suite runs on both.
 //!
-//! A real ZooKeeper is looked for in `ZOOKEEPER_HOME`, then where `cargo xtask prepare` puts it, then in Debian's package.
-//! If there is none, starting a real server fails and says what to do; no test is silently skipped.
+//! A real ZooKeeper is searched for in `ZOOKEEPER_HOME`, then in the directory of `cargo xtask prepare`, then in
+//! Debian's package. If there is none, starting a real server fails with a message that has the remedy; no test is
+//! silently skipped.
 //!
-//! A real server can speak TLS ([`ServerTls`]); the embedded one does not. With the feature `tls` there is also `TestingCa`,
-//! which issues certificates for tests.
+//! A real server supports TLS ([`ServerTls`]); the embedded one does not. The feature `tls` adds `TestingCa`, which
+//! issues certificates for tests.
 //!
-//! Nothing here sleeps for a fixed time. Every wait is for a condition, and has a bound.
+//! This crate never sleeps for a fixed time. Every wait is for a condition, and has a limit.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// Whether a type may grow is decided when it is written: it is `non_exhaustive`, or says why not.
+// Types that may grow are `non_exhaustive`; the others give their reason.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 #[cfg(feature = "tls")]

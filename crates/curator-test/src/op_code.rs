@@ -2,12 +2,12 @@
 
 /// A kind of request, named as in ZooKeeper.
 ///
-/// The handshake, which has no kind on the wire, counts as [`CreateSession`](Self::CreateSession), whether it creates a
+/// The handshake has no op code on the wire. It counts as [`CreateSession`](Self::CreateSession), whether it creates a
 /// session or resumes one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum OpCode {
-    /// Creates a node, and answers with its path.
+    /// Creates a node, and returns its path.
     Create,
     /// Deletes a node.
     Delete,
@@ -23,7 +23,7 @@ pub enum OpCode {
     SetAcl,
     /// Lists a node's children.
     GetChildren,
-    /// Brings a member of an ensemble up to the leader.
+    /// Makes a member of an ensemble catch up with the leader.
     Sync,
     /// Keeps a session alive.
     Ping,
@@ -33,17 +33,17 @@ pub enum OpCode {
     Check,
     /// Several writes, applied together or not at all.
     Multi,
-    /// Creates a node, and answers with its path and stat.
+    /// Creates a node, and returns its path and stat.
     Create2,
     /// Changes an ensemble.
     Reconfig,
-    /// Asks whether a watch is set.
+    /// Checks whether a watch is set.
     CheckWatches,
     /// Removes watches.
     RemoveWatches,
     /// Creates a container node.
     CreateContainer,
-    /// Deletes an empty container; meant for the server's own use.
+    /// Deletes an empty container; for the server itself.
     DeleteContainer,
     /// Creates a node with a time to live.
     CreateTtl,
@@ -57,13 +57,13 @@ pub enum OpCode {
     Sasl,
     /// Lists a session's ephemeral nodes.
     GetEphemerals,
-    /// Counts all nodes below one.
+    /// Counts the descendants of a node.
     GetAllChildrenNumber,
     /// Registers watches again, persistent ones too.
     SetWatches2,
     /// Adds a persistent watch.
     AddWatch,
-    /// Asks for the identities of a connection.
+    /// Returns the identities of a connection.
     WhoAmI,
     /// The handshake of a connection.
     CreateSession,

@@ -1,4 +1,4 @@
-//! Ports that stay reserved while a server is down.
+//! Reserves ports, including while their server is down.
 
 use std::{
     env,
@@ -12,25 +12,25 @@ use std::{
 
 use crate::error::Error;
 
-/// Below the range that systems use for outgoing connections, so that no client of any program can occupy one of these by
-/// chance while a server restarts.
+/// Below the range that systems use for outgoing connections, so that no client of any program occupies one of these
+/// while a server restarts.
 const FIRST: u16 = 12_000;
 const COUNT: u16 = 16_000;
 
-/// A port of the loopback interface, reserved among all processes that use this crate, as long as this value lives.
+/// A port of the loopback interface, reserved among all processes that use this crate until this value is dropped.
 ///
-/// A killed server must come back on the same port, so it is not enough that the port is free now.
+/// A killed server must restart on the same port, so a port that is only free at the moment is not enough.
 #[derive(Debug)]
 pub(crate) struct Port {
     number: u16,
-    /// Locked; the system frees it when the process ends, however it ends.
+    /// Locked. The system releases the lock when the process ends in any way.
     _lock: File,
 }
 
 impl Port {
     /// Reserves a free port.
     pub(crate) fn reserve() -> Result<Self, Error> {
-        // Processes that start at the same time search from different places, so that they seldom collide.
+        // Processes that start at the same time search from different numbers, so that they seldom collide.
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |t| t.subsec_nanos());
         let start = (std::process::id().wrapping_mul(7919) ^ nanos) % u32::from(COUNT);
@@ -63,14 +63,14 @@ impl Port {
 
 /// Makes a socket stop listening, before it is closed.
 ///
-/// Closing it is not enough: a process that is being started at this moment has a copy of it for an instant. The port would
-/// stay taken, and the system would keep accepting connections.
+/// Closing it is not enough: a process that is being started has a copy of the socket for a moment. Until then the port
+/// would stay occupied, and the system would accept connections.
 pub(crate) fn stop_listening(listener: impl AsFd) {
-    // Systems other than Linux refuse this, which does no harm.
+    // Systems other than Linux return an error, which does no harm.
     let _: Result<(), _> = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
 }
 
-/// One directory per user: another user's files could not be locked.
+/// One directory per user, since another user's files cannot be locked.
 fn lock_dir() -> PathBuf {
     env::temp_dir().join(format!("curator-test-ports-{}", rustix::process::getuid().as_raw()))
 }

@@ -1,13 +1,13 @@
-//! Timers in real time, for what a test waits for on its own runtime.
+//! Timers in real time, for the test tools.
 //!
-//! A test may pause tokio's clock, which then jumps to the next timer whenever the runtime is idle. Servers and networks are
-//! not simulated: while one of them works, every limit on tokio's clock would be over at once.
+//! A test may pause tokio's clock, which then jumps to the next timer whenever the runtime is idle. Servers and
+//! networks are real: while the test waits for one of them, every limit on tokio's clock would expire at once.
 
 use std::time::Duration;
 
 use async_io::Timer;
 
-/// The time was over before the future was ready.
+/// The future was not ready within the limit.
 #[derive(Debug)]
 pub(crate) struct Elapsed;
 
@@ -15,7 +15,7 @@ pub(crate) async fn sleep(duration: Duration) {
     Timer::after(duration).await;
 }
 
-/// The output of `future`, if it is ready within `limit`.
+/// Waits for `future` for at most `limit`. Returns its output.
 pub(crate) async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output, Elapsed> {
     tokio::select! {
         biased;

@@ -1,18 +1,18 @@
-//! Tells `cargo xtask test` on which servers the tests ran.
+//! Reports to `cargo xtask test` which servers the tests used.
 //!
-//! `cargo xtask` compiles this file too, so it uses only `std`.
+//! `cargo xtask` compiles this file too. Therefore it uses only `std`.
 
 use std::{env, fs::OpenOptions, io::Write, time::Duration};
 
-/// The environment variable that names a report file. The file gets one line for each server that is started: its kind, its
-/// version, the package whose test it was for, and how many microseconds it took until it was ready.
+/// The environment variable with the path of a report file. Each started server appends one line: its kind, its
+/// version, the package of the test, and how many microseconds it took until it was ready.
 pub const REPORT_VARIABLE: &str = "CURATOR_TEST_REPORT";
 
-/// Reports that a server is ready. Without the variable, or when the file cannot be written, nothing happens: a report must
-/// not fail a test, and a missing line fails the run.
+/// Reports that a server is ready. Does nothing without the variable, or when the file cannot be written: a report must
+/// not fail a test, and the run fails because of the missing line.
 pub(crate) fn server_started(kind: &str, version: Option<&str>, took: Duration) {
     let Some(path) = env::var_os(REPORT_VARIABLE) else { return };
-    // Cargo tells a test program which package it belongs to.
+    // Cargo sets this to the package of the test program.
     let package = env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "unknown".to_owned());
     let line = format!("{kind} {} {package} {}\n", version.unwrap_or("unknown"), took.as_micros());
     // One write in append mode, so that lines of several processes do not mix.

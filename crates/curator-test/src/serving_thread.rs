@@ -1,4 +1,4 @@
-//! The thread that a proxy or an embedded server runs on.
+//! The thread of a proxy or an embedded server.
 
 use std::{
     io,
@@ -17,16 +17,16 @@ use tokio::{
 
 use crate::{error::Error, ports::stop_listening};
 
-/// The longest delay, as clocks have an end.
+/// The longest delay. A longer one could exceed the range of the clock.
 pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The pause after a failed accept.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// A thread with its own runtime, which serves the clients of one port. Dropping it ends the thread, and with it all
+/// A thread with a separate runtime, which serves the clients of one port. Dropping this ends the thread and closes all
 /// connections.
 ///
-/// It keeps running while a test's runtime is busy, and can serve several tests that each have a runtime.
+/// The thread runs even while a test's runtime is busy, and can serve several tests with a runtime each.
 #[derive(Debug)]
 pub(crate) struct ServingThread {
     /// `None` only while being dropped.
@@ -34,14 +34,14 @@ pub(crate) struct ServingThread {
     handle: Option<JoinHandle<()>>,
 }
 
-/// Starts or stops listening. Answered when done.
+/// Starts or stops listening. Replies when done.
 #[derive(Debug)]
 struct Order {
     listen: bool,
     done: std_mpsc::SyncSender<io::Result<()>>,
 }
 
-/// What the thread works on.
+/// The state of the thread.
 struct Listener<S> {
     address: SocketAddr,
     serve: S,
@@ -49,7 +49,7 @@ struct Listener<S> {
     socket: Option<Socket>,
 }
 
-/// Listens exactly as long as it lives.
+/// A listening socket. Dropping it stops the listening.
 struct Socket(TcpListener);
 
 impl ServingThread {
@@ -71,7 +71,7 @@ impl ServingThread {
         Ok(thread)
     }
 
-    /// Starts or stops listening, and returns when that is done. Takes microseconds.
+    /// Starts or stops listening. Returns when that is done, after microseconds.
     pub(crate) fn listen(&self, listen: bool) -> Result<(), Error> {
         let (done, answer) = std_mpsc::sync_channel(1);
         let gone = || io::Error::other("the thread has ended");
@@ -84,7 +84,7 @@ impl ServingThread {
 impl Drop for ServingThread {
     fn drop(&mut self) {
         self.orders = None;
-        // A panic of that thread has already been printed.
+        // A panic of the thread was printed already.
         drop(self.handle.take().map(JoinHandle::join));
     }
 }
@@ -94,7 +94,7 @@ where
     S: Fn(TcpStream) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
-    /// Accepts clients until nobody is left to send commands.
+    /// Accepts clients until all senders of orders are dropped.
     async fn run(
         mut self,
         mut orders: mpsc::UnboundedReceiver<Order>,
@@ -106,7 +106,7 @@ where
             tokio::select! {
                 biased;
                 order = orders.recv() => match order {
-                    // Nobody waits for the answer when the caller has been dropped.
+                    // The send fails if the caller was dropped.
                     Some(Order { listen, done }) => drop(done.send(self.listen(listen))),
                     None => return,
                 },
@@ -132,13 +132,14 @@ where
     }
 }
 
-/// The next client; never ready when there is no socket.
+/// Waits for the next client; for ever without a socket.
 async fn accept(socket: Option<&Socket>) -> Option<TcpStream> {
     let Socket(socket) = socket?;
     loop {
         match socket.accept().await {
             Ok((client, _)) => return Some(client),
-            // The client is gone again, or this process cannot open more files at the moment. Nothing tells us when it can.
+            // The client has disconnected, or this process has too many open files. There is no event for either, so
+            // try again.
             Err(_) => tokio::time::sleep(RETRY).await,
         }
     }

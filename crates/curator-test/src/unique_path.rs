@@ -1,11 +1,11 @@
-//! Paths that tests do not share.
+//! Unique paths for tests.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A path that no other call in this process returns, such as `/orders-3` for `orders`.
 ///
-/// So tests that share a server do not meet on it. It is a child of the root, unless `name` has a `/` in it: a node there
-/// can be created without its parents.
+/// Tests that share a server use different nodes with it. The path is a child of the root, unless `name` contains a
+/// `/`, so the node can be created without its parents.
 #[must_use]
 pub fn unique_path(name: &str) -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);

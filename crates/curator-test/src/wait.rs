@@ -1,19 +1,19 @@
-//! Waiting for what a test is about: with a bound, and without a fixed sleep.
+//! Waits for conditions and futures: with a limit, and without a fixed sleep.
 
 use std::{future::Future, panic::Location, time::Duration};
 
 use crate::real_time::{sleep, timeout};
 
-/// How long [`soon`] and [`until`] wait: one minute. That is far more than anything in a test needs on a busy machine, so
-/// only a test that fails waits so long.
+/// The limit of [`soon`] and [`until`]: one minute. That is far more than any test needs on a busy machine, so only a
+/// failing test waits that long.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The interval between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The output of a future that must be ready within [`DEFAULT_TIMEOUT`].
+/// Waits for a future, at most [`DEFAULT_TIMEOUT`]. Returns its output.
 ///
-/// The time is real time, also where the test has paused tokio's clock.
+/// Measures real time, even if the test has paused tokio's clock.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -26,17 +26,17 @@ const PAUSE: Duration = Duration::from_millis(1);
 ///
 /// # Panics
 ///
-/// When the time is over, with the place of the call.
+/// After the limit, with the location of the call.
 #[track_caller]
 pub fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
     within(DEFAULT_TIMEOUT, future)
 }
 
-/// The output of a future that must be ready within `bound`: [`soon`] with a bound of one's own.
+/// As [`soon`], with a limit of `bound`.
 ///
 /// # Panics
 ///
-/// When the time is over, with the place of the call.
+/// After the limit, with the location of the call.
 #[track_caller]
 #[expect(clippy::panic, reason = "it is for tests, which fail by a panic")]
 pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::Output> {
@@ -51,9 +51,9 @@ pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::
     }
 }
 
-/// Polls a condition until it is true, for [`DEFAULT_TIMEOUT`] at most.
+/// Polls a condition until it is true, at most for [`DEFAULT_TIMEOUT`].
 ///
-/// There is a millisecond between two checks. The time is real time, as for [`soon`].
+/// Pauses a millisecond between two checks. Measures real time, as [`soon`].
 ///
 /// ```
 /// # async fn example(server: &curator_test::TestingServer) {
@@ -65,7 +65,7 @@ pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::
 ///
 /// # Panics
 ///
-/// When the time is over, with the place of the call.
+/// After the limit, with the location of the call.
 #[track_caller]
 pub fn until(condition: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
     soon(polled(condition))
@@ -90,7 +90,7 @@ mod tests {
     async fn what_is_ready_is_handed_on_and_a_paused_clock_hurries_nothing() {
         assert_eq!(soon(ready(7)).await, 7);
         let later = async {
-            // Meanwhile the runtime is idle, and nothing is known to tokio's clock that it could wait for.
+            // Meanwhile the runtime is idle, and there is no timer on tokio's paused clock to jump to.
             async_io::Timer::after(SHORT).await;
             7
         };

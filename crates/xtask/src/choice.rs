@@ -1,4 +1,4 @@
-//! Which servers the tests run on, and which tests on each.
+//! Chooses the servers that the tests run on, and the tests for each.
 
 use crate::{
     distribution::PINNED_VERSION,
@@ -6,15 +6,14 @@ use crate::{
     plan::{self, Suite},
 };
 
-/// The oldest supported release. Where CI is set, a full run starts the real half with the newest release and ends it with
-/// this one.
+/// The oldest supported release. With `CI` set, a full run tests the newest release first and this one last.
 pub(crate) const OLDEST: &str = "3.6.4";
 
 /// A server that tests can run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Server {
     Embedded,
-    /// The ZooKeeper that tests find by themselves: the one in `ZOOKEEPER_HOME`, or the pinned release.
+    /// The ZooKeeper that tests find without a setting: the one in `ZOOKEEPER_HOME`, or the pinned release.
     Found,
     /// Debian's package.
     Debian,
@@ -25,8 +24,8 @@ pub(crate) enum Server {
 /// What to run, in this order.
 pub(crate) type Choice = Vec<(Server, Suite)>;
 
-/// What runs when no servers are named: everything on embedded ones and on the newest release. A build server adds the
-/// oldest supported release and Debian's; elsewhere Debian's is only for the conformance tests.
+/// What runs without named servers: everything on embedded servers and on the newest release. A build server adds the
+/// oldest supported release and Debian's package; elsewhere Debian's runs the conformance tests only.
 ///
 /// Tests that are selected by arguments run only on the first two.
 pub(crate) fn default(arguments: &[String], chosen: Option<ServerKind>, ci: bool) -> Choice {
@@ -49,11 +48,11 @@ pub(crate) fn default(arguments: &[String], chosen: Option<ServerKind>, ci: bool
     choice
 }
 
-/// What `--servers` names: `embedded`, `debian` and releases, separated by commas.
+/// Parses `--servers`: `embedded`, `debian` and releases, separated by commas.
 ///
 /// # Errors
 ///
-/// When one of them is not a server, when there is none, or when the environment selects servers too.
+/// When an item is not a server, when there is none, or when the environment selects servers too.
 pub(crate) fn named(list: &str, chosen: Option<ServerKind>) -> Result<Choice, String> {
     if let Some(kind) = chosen {
         return Err(format!(
@@ -76,7 +75,7 @@ fn one(name: &str) -> Result<(Server, Suite), String> {
     }
 }
 
-/// Three numbers.
+/// Whether the name consists of three numbers.
 fn is_release(name: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.len() < 4 && part.bytes().all(|byte| byte.is_ascii_digit());
     name.split('.').count() == 3 && name.split('.').all(is_number)

@@ -1,4 +1,4 @@
-//! The other clients of ZooKeeper that tests and runs use beside ours.
+//! Prepares the other ZooKeeper clients that tests and runs use beside ours.
 
 use std::ffi::OsString;
 
@@ -21,7 +21,7 @@ pub(crate) enum Client {
 impl Client {
     pub(crate) const ALL: [Self; 3] = [Self::Curator, Self::Go, Self::Kazoo];
 
-    /// As `--peers` names it. The tests with it are in a module of this name.
+    /// Its name in `--peers`, and of the module of its tests.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Curator => "curator",
@@ -30,7 +30,7 @@ impl Client {
         }
     }
 
-    /// Finds it, or fetches it. Quick if that has been done.
+    /// Finds it, or fetches it. Quick if it is prepared already.
     pub(crate) fn prepare(self) -> Result<Prepared, String> {
         let variables = match self {
             Self::Curator => vec![(CLASSPATH_VARIABLE, curator::prepare()?)],
@@ -40,7 +40,7 @@ impl Client {
         Ok(Prepared { client: self, variables })
     }
 
-    /// [`prepare`](Self::prepare), and tells people where it is.
+    /// As [`prepare`](Self::prepare), and prints its location.
     pub(crate) fn prepare_and_report(self) -> Result<Prepared, String> {
         let prepared = self.prepare()?;
         for (variable, place) in &prepared.variables {
@@ -58,15 +58,15 @@ impl Client {
     }
 }
 
-/// A client that is there.
+/// A client that is prepared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prepared {
     pub(crate) client: Client,
-    /// Those that tell tests and the bench where it is, and our programs that use it.
+    /// The environment variables with the locations of the client and of our programs that use it.
     pub(crate) variables: Vec<(&'static str, OsString)>,
 }
 
-/// All clients, as far as they can be had, and the tests that are not run without the others.
+/// Prepares all clients. Returns those that succeed, and the tests that cannot run without the others.
 pub(crate) fn available() -> (Vec<Prepared>, Vec<NotRun>) {
     sorted(Client::ALL.map(|client| (client, client.prepare())))
 }

@@ -10,7 +10,7 @@ use crate::workspace;
 /// The cargo that runs this program, at the top of the workspace.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // `cargo run` sets it for this package only; the next build must not see it as a change.
+    // `cargo run` sets the variable for this package only; the next build must not take it for a change.
     cargo.env_remove("CARGO_MANIFEST_DIR").current_dir(workspace()).stdin(Stdio::null());
     cargo
 }
@@ -21,7 +21,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{} failed ({status})", name(command))) }
 }
 
-/// Runs a program, and returns its output. What it says on standard error is passed on.
+/// Runs a program, and returns its output. Its standard error is passed on.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let child = command.stdout(Stdio::piped()).spawn().map_err(|e| format!("cannot start {}: {e}", name(command)))?;
     let output = child.wait_with_output().map_err(|e| format!("cannot read from {}: {e}", name(command)))?;

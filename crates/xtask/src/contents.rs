@@ -1,11 +1,11 @@
-//! Checks what is inside a packed package. If something is missing there, cargo only warns, or says nothing.
+//! Checks the contents of a packed package. Cargo warns at most if something is missing.
 
 use std::{fs, path::Path};
 
-/// What everyone who has the package must find in it.
+/// The files that each package must contain.
 const FILES: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
-/// What crates.io shows.
+/// The keys that crates.io shows.
 const KEYS: [&str; 7] = ["categories", "description", "documentation", "keywords", "license", "readme", "repository"];
 
 /// Checks the unpacked files of a package.
@@ -19,14 +19,14 @@ pub(crate) fn check(package: &Path) -> Result<(), String> {
     if faults.is_empty() { Ok(()) } else { Err(format!("{}: {}", package.display(), faults.join(", "))) }
 }
 
-/// What is wrong with a package that has these files and directories, and this manifest, as cargo has packed it.
+/// The faults of a package with these files and directories, and this manifest, as cargo has packed it.
 fn faults(names: &[String], manifest: &str) -> Vec<String> {
     let has = |file: &str| names.iter().any(|name| name == file);
     let (_, table) = manifest.split_once("\n[package]\n").unwrap_or_default();
     let table = table.split_once("\n[").map_or(table, |(table, _)| table);
     let says = |key: &str| table.lines().any(|line| line.split_once(" = ").is_some_and(|(found, _)| found == key));
     let files = FILES.iter().filter(|file| !has(file)).map(|file| format!("no {file} is packed"));
-    // They need what is not packed.
+    // The tests need files that are not packed.
     let tests = has("tests").then(|| "the directory `tests` is packed".to_owned());
     let keys = KEYS.iter().filter(|key| !says(key)).map(|key| format!("the packed manifest has no `{key}`"));
     files.chain(tests).chain(keys).collect()
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn what_is_missing_or_too_much_is_named() {
         let files = names(&["Cargo.toml", "LICENSE-MIT", "README.md", "src", "tests"]);
-        // Of a dependency, not of the package.
+        // The description of a dependency, not of the package.
         let manifest = MANIFEST.replace("description = \"A.\"\n", "") + "description = \"B.\"\n";
         let expected = [
             "no LICENSE-APACHE is packed",

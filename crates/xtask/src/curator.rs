@@ -1,4 +1,4 @@
-//! Makes Java Curator, and our programs that use it, ready to run beside our locks.
+//! Prepares Java Curator, and our programs that use it.
 
 use std::{
     env,
@@ -16,15 +16,15 @@ use crate::{
     say, target_dir, workspace,
 };
 
-/// Tells the tests, and the runs, how Java finds Curator and our programs.
+/// The environment variable with the class path of Curator and of our programs, for the tests and the runs.
 pub(crate) const CLASSPATH_VARIABLE: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
 pub(crate) const VERSION: &str = "5.9.0";
 
-/// What depends on all other parts.
+/// The artifact that depends on all other parts.
 const DISCOVERY: &str = "curator-x-discovery";
 
-/// Without it, each program complains that there is no logging back end.
+/// Without it, each program warns that no logging back end is present.
 const NO_LOGGING: Artifact = ("org.slf4j", "slf4j-nop", "1.7.36");
 
 /// The sources of our programs, in the workspace: the workers of runs under faults, the agent of the interop tests, and the worker
@@ -49,8 +49,8 @@ const SOURCES: [&str; 17] = [
     "crates/curator-bench/peers/CuratorBenchTasks.java",
 ];
 
-/// Finds the class path of our programs, or fetches Curator's jars and compiles the programs, into the target directory.
-/// Quick if that has been done.
+/// Finds the class path of our programs, or fetches Curator's jars and compiles the programs, into the target
+/// directory. Quick if it is prepared already.
 pub(crate) fn prepare() -> Result<OsString, String> {
     if let Some(classpath) = env::var_os(CLASSPATH_VARIABLE) {
         return Ok(classpath);
@@ -82,17 +82,17 @@ fn compiled(home: &Path, jars: &Path) -> Result<PathBuf, String> {
     }
     say("compiling the programs that use Curator");
     let (compiler, work) = (compiler()?, home.join(format!(".compiling-{}", id())));
-    // Old compilers do not make it.
+    // Old compilers do not create it.
     fs::create_dir_all(&work).map_err(|e| format!("cannot make the directory {}: {e}", work.display()))?;
     let result = command::run(&mut javac(&compiler, jars, &work, &sources)).and_then(|()| {
-        // The directory gets its name only when it is complete.
+        // Renamed when it is complete, so that other processes never see a part of it.
         match fs::rename(&work, &classes) {
             // Another process was faster.
             Err(_) if classes.is_dir() => Ok(()),
             result => result.map_err(|e| format!("cannot write to the directory {}: {e}", home.display())),
         }
     });
-    // Leftovers of a failure do no harm, and neither does a failure to remove them.
+    // Leftovers after a failure are harmless.
     drop(fs::remove_dir_all(&work));
     result.map(|()| classes)
 }
@@ -111,7 +111,7 @@ fn javac(compiler: &Path, jars: &Path, classes: &Path, sources: &[PathBuf]) -> C
     javac
 }
 
-/// From `JAVA_HOME`, then from `PATH`, as Java itself.
+/// The compiler in `JAVA_HOME`, or else in `PATH`, in the order of Java itself.
 fn compiler() -> Result<PathBuf, String> {
     let find = || {
         let home = env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/javac"));

@@ -1,4 +1,4 @@
-//! Installs what is missing, from Debian's packages.
+//! Installs missing programs from Debian's packages.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ pub(crate) fn install_jdk() -> Result<(), String> {
     })
 }
 
-/// Installs ZooKeeper. This does not start it as a service: that would be the package `zookeeperd`.
+/// Installs ZooKeeper, without starting it as a service, which is in the package `zookeeperd`.
 pub(crate) fn install_zookeeper() -> Result<(), String> {
     install("zookeeper")
 }
@@ -48,7 +48,7 @@ pub(crate) fn install_all(packages: &[&str]) -> Result<(), String> {
     apt_get(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 
-/// Reads which packages there are.
+/// Updates the list of packages.
 fn update() -> Result<(), String> {
     if find_on_path("apt-get").is_none() {
         return Err("`apt-get` is not available".to_owned());
@@ -75,7 +75,7 @@ pub(crate) fn unpack(package: &str, directory: &Path) -> Result<(), String> {
     command::run(Command::new("dpkg-deb").arg("--extract").args([&archive, directory]))
 }
 
-/// What to put before a command that needs root.
+/// The prefix of a command that needs root; `None` without a way to get these rights.
 fn privileges() -> Option<&'static [&'static str]> {
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout.trim_ascii() == b"0");
     if is_root {

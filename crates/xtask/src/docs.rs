@@ -1,15 +1,15 @@
-//! Writes the parts of pages that a program knows: the tables of files, features and costs, and the list of decisions.
+//! Writes the generated parts of pages: the tables of files, features and costs, and the list of decisions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::costs::TABLES;
 
-/// Each part stands between a line that names it and `END`.
+/// The start of a generated part, which contains its name. The part ends with `END`.
 const BEGIN: &str = "<!-- cargo xtask docs: ";
 const END: &str = "<!-- end -->";
 
-/// Writes these parts again.
+/// Regenerates these parts in all pages.
 pub(crate) fn write() -> Result<(), String> {
     let mut changed = 0;
     for path in pages()? {
@@ -27,7 +27,7 @@ pub(crate) fn write() -> Result<(), String> {
     Ok(())
 }
 
-/// The pages that may have such parts.
+/// The pages that may contain generated parts.
 fn pages() -> Result<Vec<PathBuf>, String> {
     let mut paths = vec![crate::workspace().join("README.md")];
     list(&crate::workspace().join("docs"), &mut paths)?;
@@ -82,7 +82,7 @@ fn features(manifest: &str) -> Result<String, String> {
         ("| Feature | What it adds |\n|---|---|\n".to_owned(), String::new(), "");
     for line in section.take_while(|line| !line.starts_with('[')) {
         match (line.strip_prefix('#'), line.split_once(" = ")) {
-            // An empty line of a comment ends what is said of the section.
+            // An empty comment line ends the comment on the section.
             (Some(""), _) => comment.clear(),
             (Some(text), _) => comment += text,
             (None, Some(("default", list))) => default = list,
@@ -99,7 +99,7 @@ fn features(manifest: &str) -> Result<String, String> {
     Ok(table)
 }
 
-/// What each operation sends, beside Curator's numbers if there are any.
+/// The requests of each operation, beside those of Curator if known.
 fn costs(table: &str) -> Result<String, String> {
     let found = TABLES.iter().find(|(name, _)| *name == table);
     let (_, rows) = found.ok_or_else(|| format!("costs.rs has no table {table:?}"))?;
@@ -119,7 +119,7 @@ fn costs(table: &str) -> Result<String, String> {
     Ok(written)
 }
 
-/// Not a file of tests.
+/// Whether the file is not one of tests.
 fn is_source(name: &str) -> bool {
     name.ends_with(".rs") && !name.split('/').any(|part| part == "tests" || part == "tests.rs")
 }

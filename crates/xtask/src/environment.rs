@@ -1,10 +1,10 @@
-//! Tells the bench where the other clients' programs are.
+//! Prepares the other clients for the bench, and prints their locations.
 
 use crate::{clients::Client, prepare};
 
-/// Prepares ZooKeeper and these clients, and prints the variables that name them, `NAME=value`, a line each.
+/// Prepares ZooKeeper and these clients, and prints their variables, as one `NAME=value` per line.
 pub(crate) fn run(names: &[String]) -> Result<(), String> {
-    // Nothing is installed for a name that is none.
+    // All names are checked before anything is installed.
     let clients = names.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?;
     prepare::prepare()?;
     for client in clients {

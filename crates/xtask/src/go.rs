@@ -12,18 +12,18 @@ use std::{
 
 use crate::{command, debian, distribution::find_on_path, say, target_dir, workspace};
 
-/// Tells the interop tests where their Go program is.
+/// The environment variable with the path of the interop tests' Go program.
 const AGENT_VARIABLE: &str = "CURATOR_TEST_GO_AGENT";
 
-/// Tells the bench where its Go program is.
+/// The environment variable with the path of the bench's Go program.
 const BENCH_VARIABLE: &str = "CURATOR_TEST_GO_BENCH";
 
-/// A Go program of ours.
+/// One of our Go programs.
 struct Program {
     name: &'static str,
-    /// Its module, in the workspace.
+    /// The directory of its module in the workspace.
     module: &'static str,
-    /// Names one that has been built elsewhere.
+    /// The environment variable with the path of a program that was built elsewhere.
     variable: &'static str,
 }
 
@@ -32,8 +32,8 @@ const AGENT: Program =
 
 const BENCH: Program = Program { name: "bench", module: "crates/curator-bench/peers/go", variable: BENCH_VARIABLE };
 
-/// Finds the programs, or builds them into the target directory, and returns the variables that name them. Quick if that has
-/// been done.
+/// Finds the programs, or builds them into the target directory, and returns their environment variables. Quick if they
+/// are built already.
 pub(crate) fn prepare() -> Result<Vec<(&'static str, OsString)>, String> {
     [AGENT, BENCH].iter().map(|program| Ok((program.variable, program.prepare()?.into_os_string()))).collect()
 }
@@ -51,17 +51,16 @@ impl Program {
         say(&format!("building the Go program in {}", self.module));
         let (go, work) = (go()?, home.join(format!(".building-{}-{}", self.name, id())));
         let result = command::run(&mut build(&go, &module, &work)).and_then(|()| {
-            // The file gets its name only when it is complete.
+            // Renamed when it is complete, so that other processes never see a part of it.
             fs::rename(&work, &program).map_err(|e| format!("cannot write {}: {e}", program.display()))
         });
-        // A leftover of a failure does no harm, and neither does a failure to remove it.
+        // A leftover after a failure is harmless.
         drop(fs::remove_file(&work));
         result.map(|()| program)
     }
 }
 
-/// The files that the program is built from, by their names. The versions of other modules, and what they contain, are among
-/// them.
+/// The files from which the program is built, by their names. They include the versions and checksums of other modules.
 fn sources(module: &Path) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let error = |e| format!("cannot read the Go module {}: {e}", module.display());
     let mut sources = BTreeMap::new();
@@ -84,14 +83,14 @@ fn file_name(name: &str, sources: &BTreeMap<String, Vec<u8>>) -> String {
 
 fn build(go: &Path, module: &Path, program: &Path) -> Command {
     let mut build = Command::new(go);
-    // Needs no C compiler; and fetches modules, but no other Go.
+    // Without a C compiler; and without fetching another version of Go.
     build.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local");
     build.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o"]).arg(program).arg(".");
     build.current_dir(module).stdin(Stdio::null());
     build
 }
 
-/// From `PATH`.
+/// The `go` command in `PATH`.
 fn go() -> Result<PathBuf, String> {
     if let Some(go) = find_on_path("go") {
         return Ok(go);

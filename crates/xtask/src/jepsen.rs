@@ -1,19 +1,19 @@
-//! Starts a run under faults, with all that it needs.
+//! Prepares and starts a run under faults.
 
 use std::collections::BTreeSet;
 
 use crate::{clients::Client, command, prepare};
 
-/// Those that can take part.
+/// The clients that can take part.
 const PEERS: [Client; 2] = [Client::Curator, Client::Kazoo];
 
-/// Prepares ZooKeeper and the peers that are asked for, and runs `curator-jepsen run` with these arguments.
+/// Prepares ZooKeeper and the requested peers, and runs `curator-jepsen run` with these arguments.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let mut cargo = command::cargo();
     cargo.args(command_line(arguments));
-    // To read the help, nothing has to be fetched.
+    // The help needs no preparation.
     if !arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
-        // Nothing is installed for a name that is none.
+        // All names are checked before anything is installed.
         let peers = peers(arguments)?;
         prepare::prepare()?;
         for peer in peers {
@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 fn command_line(arguments: &[String]) -> Vec<String> {
-    // As tests build it: what the workers run on is optimized there.
+    // With the profile of the tests, which optimizes the packages under the workers.
     let cargo = ["run", "--quiet", "--profile", "test", "--package", "curator-jepsen", "--", "run"].map(str::to_owned);
     cargo.into_iter().chain(arguments.iter().cloned()).collect()
 }
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(peers("--peers curator,kazoo --seed 1"), [Client::Curator, Client::Kazoo]);
         assert_eq!(peers("--seed 1 --peers=kazoo"), [Client::Kazoo]);
         assert_eq!(peers("--peers curator-caches,curator"), [Client::Curator]);
-        // The program itself complains of these.
+        // The program itself reports these errors.
         assert_eq!(peers("--peers"), []);
         assert_eq!(peers("--peersx kazoo"), []);
     }

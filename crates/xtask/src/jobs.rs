@@ -1,4 +1,4 @@
-//! Runs test programs, two at a time: one that computes beside one that waits.
+//! Runs test programs, two at a time: a CPU-bound one beside one that mostly waits.
 
 use std::{
     collections::VecDeque,
@@ -16,9 +16,9 @@ use crate::{report::REPORT_VARIABLE, servers::Servers, tally::Tally};
 /// Something to run.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// What runs, and on which server, for people.
+    /// The program and the server, for messages.
     pub(crate) title: String,
-    /// Where its tests count.
+    /// The row of the summary that counts its tests.
     pub(crate) row: String,
     pub(crate) command: Command,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Job {
 pub(crate) struct Outcome {
     pub(crate) title: String,
     pub(crate) row: String,
-    /// How it failed, if it did.
+    /// The error, if it failed.
     pub(crate) failed: Option<String>,
     pub(crate) tally: Tally,
     pub(crate) servers: Servers,
@@ -36,16 +36,15 @@ pub(crate) struct Outcome {
 
 type Queue = VecDeque<(usize, Job)>;
 
-/// Runs all jobs: one after the other from the front of the list, where those stand that compute, and at the same time from
-/// its end, where those stand that wait. Prints the output of each when it is over; until then it is in a file in this
-/// directory.
+/// Runs all jobs in two lanes: one takes CPU-bound jobs from the front of the list, the other takes jobs that mostly
+/// wait from its end. The output of a job is printed when it ends; until then it is in a file in this directory.
 pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) -> Result<Vec<Outcome>, String> {
     let unwritable = |e: io::Error| format!("cannot write to the directory {}: {e}", directory.display());
     fs::create_dir_all(directory).map_err(unwritable)?;
     let count = jobs.len();
     let (queue, outcomes) = (Mutex::new(jobs.into_iter().enumerate().collect::<Queue>()), Mutex::new(Vec::new()));
     let console = Mutex::new(console);
-    // If nobody reads it, the tests are run all the same.
+    // The tests run even if the output cannot be written.
     let print = |text: &[u8]| drop(locked(&console).write_all(text));
     let lane = |take: fn(&mut Queue) -> Option<(usize, Job)>| {
         let next = || take(&mut locked(&queue));
@@ -73,7 +72,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Job {
-    /// Runs it to its end, with its output in this file. Returns that, too.
+    /// Runs it to its end, with its output in this file. Returns the outcome and the output.
     fn run(mut self, log: &Path) -> (Outcome, Vec<u8>) {
         let report = log.with_extension("servers");
         let begin = Instant::now();
@@ -84,13 +83,13 @@ impl Job {
         let output = fs::read(log).unwrap_or_default();
         let tally = Tally { time: begin.elapsed(), ..Tally::read(&String::from_utf8_lossy(&output)) };
         let servers = Servers::read(&fs::read_to_string(&report).unwrap_or_default());
-        // They are only files for this run.
+        // These files are needed during this run only.
         drop((fs::remove_file(log), fs::remove_file(report)));
         (Outcome { title: self.title, row: self.row, failed, tally, servers }, output)
     }
 
     fn status(&mut self, log: &Path, report: &Path) -> io::Result<ExitStatus> {
-        // One file, so that both outputs stay in order.
+        // One file, so that the order of both outputs is kept.
         let both = File::create(log)?;
         self.command.env(REPORT_VARIABLE, report).stderr(both.try_clone()?).stdout(both).status()
     }

@@ -1,4 +1,4 @@
-//! Installs kazoo, the ZooKeeper client for Python that the interop tests run against the server.
+//! Installs kazoo, the ZooKeeper client for Python that the interop tests use.
 
 use std::{
     env,
@@ -8,14 +8,14 @@ use std::{
 
 use crate::{command, debian, distribution::find_on_path, say, target_dir};
 
-/// Tells the interop tests which Python can import kazoo.
+/// The environment variable with a Python that can import kazoo.
 pub(crate) const PYTHON_VARIABLE: &str = "CURATOR_TEST_KAZOO_PYTHON";
 
-/// It needs no other package.
+/// The version of kazoo, which needs no other package.
 pub(crate) const VERSION: &str = "2.11.0";
 
-/// Finds a Python that can import kazoo, or creates one: a virtual environment in the target directory. Quick if there is
-/// one.
+/// Finds a Python that can import kazoo, or creates one: a virtual environment in the target directory. Quick if it
+/// exists already.
 pub(crate) fn prepare() -> Result<PathBuf, String> {
     if let Some(python) = env::var_os(PYTHON_VARIABLE).map(PathBuf::from) {
         let error = || format!("{PYTHON_VARIABLE} is {}, which cannot import kazoo {VERSION}", python.display());

@@ -1,19 +1,20 @@
-//! Checks that the modules of a crate are layered: imports run down, and never in a circle.
+//! Checks that the modules of a crate are layered: imports point downwards, without cycles.
 //!
-//! A file belongs to the module in the table below whose path is the longest prefix of its own. Every path that begins with
-//! `crate`, `super`, `self` or a module of the file counts as an import, wherever it stands; re-exports are followed to the module
-//! where the name is defined. Tests and documentation do not count. Nor do method calls, which name no module: an `impl` block in
-//! another file than its type is part of that type, as `contest::wait` is of `contest::entry`.
+//! A file belongs to the module of the table whose path is the longest prefix of the file's path. Every path that
+//! begins with `crate`, `super`, `self` or a module of the file counts as an import, anywhere in the file; re-exports
+//! are followed to the module that defines the name. Tests and documentation do not count. Nor do method calls, which
+//! name no module: an `impl` block in another file than its type is part of that type, as `contest::wait` is of
+//! `contest::entry`.
 //!
-//! Inside a module of the table, files and folders that stand beside each other may import each other, but not in a circle. A file
-//! and those in its folder (`ledger.rs` and `ledger/refused.rs`) are one module in several files, and may do as they like.
+//! Inside a module of the table, sibling files and folders may import each other, but not in a cycle. A file and those
+//! in its folder (`ledger.rs` and `ledger/refused.rs`) are one module, without rules inside.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fs, path::Path};
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree::*};
 
-/// The modules of a crate, in layers from the top down. Those of one layer may import each other, but not in a circle.
+/// The modules of a crate, in layers from the top down. Those of one layer may import each other, but not in a cycle.
 type Layers<'a> = &'a [&'a [&'a str]];
 
 /// The crates whose layers are checked.
@@ -212,9 +213,9 @@ const CRATES: &[(&str, Layers<'static>)] = &[
 /// The imports of a crate. Modules and names are paths from its root, such as `a::b`.
 #[derive(Default)]
 struct Source {
-    /// What each file names, by the module that the file is.
+    /// The paths that each file names, by the module of the file.
     named: BTreeMap<String, BTreeSet<String>>,
-    /// Where the names come from that a module has by `use`.
+    /// The origins of the names that a module imports with `use`.
     used: BTreeMap<String, String>,
     tests: BTreeSet<String>,
 }
@@ -234,7 +235,7 @@ impl Source {
         source
     }
 
-    /// Reads tokens of `module`, which stand in braces behind `prefix` if there is one.
+    /// Reads tokens of `module`. `prefix` is the path before their braces, inside a `use`.
     fn read(&mut self, tokens: TokenStream, module: &[String], prefix: &[String], mut in_use: bool) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         let mut tokens = &tokens[..];
@@ -298,13 +299,13 @@ impl Source {
         self.named.entry(module.join("::")).or_default().insert(origin);
     }
 
-    /// The path of what `path` means, with every `use` on the way resolved.
+    /// The path that `path` refers to, with every `use` on the way resolved.
     fn origin(&self, path: &str) -> String {
         let used = self.used.iter().find(|(name, origin)| is_in(path, name) && !is_in(origin, name));
         used.map_or_else(|| path.to_owned(), |(name, origin)| self.origin(&path.replacen(name, origin, 1)))
     }
 
-    /// What is wrong.
+    /// The violations of the layering.
     fn check(&self, layers: Layers<'_>) -> Vec<String> {
         let table = layers.iter().enumerate();
         let table: Vec<_> = table.flat_map(|(depth, layer)| layer.iter().map(move |module| (*module, depth))).collect();
@@ -330,7 +331,8 @@ impl Source {
                 arrows.extend(arrow);
             }
         }
-        // What is left when modules without imports, and modules that nobody imports, are taken away again and again.
+        // Cycles are what is left after modules without imports, and modules that no other one imports, are removed
+        // repeatedly.
         let mut all = BTreeSet::new();
         while all.len() != arrows.len() {
             all.clone_from(&arrows);
@@ -340,7 +342,7 @@ impl Source {
         problems
     }
 
-    /// The file or folder with `file` and the one with `origin`, if they stand beside each other.
+    /// The siblings that contain `file` and `origin`, if these are in different files or folders of one folder.
     fn beside<'a>(&'a self, file: &'a str, origin: &str) -> Option<(&'a str, &'a str)> {
         let other = self.named.keys().filter(|module| is_in(origin, module)).max_by_key(|module| module.len())?;
         let same = file.split("::").zip(other.split("::")).take_while(|(a, b)| a == b);

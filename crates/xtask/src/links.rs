@@ -23,7 +23,7 @@ fn has_heading(page: &str, anchor: &str) -> bool {
     })
 }
 
-/// Whether a link on the page with this name and text leads somewhere.
+/// Whether a link on the page with this name and text leads to an existing file and heading.
 fn leads(page: &str, text: &str, link: &str) -> bool {
     let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
     let file = crate::workspace().join(page).parent().unwrap_or(Path::new("")).join(file);

@@ -124,7 +124,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what is being done.
+/// Prints a progress message.
 fn say(line: &str) {
     println!("xtask: {line}");
 }

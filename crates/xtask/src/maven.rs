@@ -1,4 +1,4 @@
-//! Fetches jars with Maven, which knows where they are: those of ZooKeeper, and of Curator.
+//! Fetches the jars of ZooKeeper and of Curator with Maven.
 
 use std::{
     fs,
@@ -15,10 +15,10 @@ use crate::{
 /// Group, name and version.
 pub(crate) type Artifact = (&'static str, &'static str, &'static str);
 
-/// Releases up to 3.7 leave the choice of a logging back end to their users.
+/// Releases up to 3.7 come without a logging back end.
 const RELOAD4J: Artifact = ("org.slf4j", "slf4j-reload4j", "1.7.36");
 
-/// What a server needs besides its own dependencies, in the versions that its release ships with.
+/// What a server needs besides its declared dependencies, in the versions that its release ships with.
 fn extra(version: &str) -> &'static [Artifact] {
     match release(version) {
         (..=2, _) | (3, ..=5) => &[RELOAD4J],
@@ -46,12 +46,12 @@ fn release(version: &str) -> (u32, u32) {
     (numbers.next().unwrap_or(u32::MAX), numbers.next().unwrap_or(u32::MAX))
 }
 
-/// What no test needs: native TLS for five platforms, and annotations.
+/// Dependencies that no test needs: native TLS for five platforms, and annotations.
 const EXCLUDED: [(&str, &str); 2] =
     [("io.netty", "netty-tcnative-boringssl-static"), ("org.apache.yetus", "audience-annotations")];
 
-/// Whether to fetch the pinned release rather than use what was found: only machines without Maven use Debian's older
-/// package.
+/// Whether to fetch the pinned release although another one was found: Debian's package is older, and is used only
+/// without Maven.
 pub(crate) fn is_better(found: &Distribution) -> bool {
     found.origin() == Origin::Debian && find_on_path("mvn").is_some()
 }
@@ -65,13 +65,13 @@ pub(crate) fn fetch(version: &str) -> Result<PathBuf, String> {
     Ok(home)
 }
 
-/// Jars to fetch.
+/// A set of jars to fetch.
 pub(crate) struct Jars {
-    /// What they are, for messages.
+    /// Its name, for messages.
     pub(crate) name: String,
-    /// The file without which the others are of no use.
+    /// The file that must be among them.
     pub(crate) main: String,
-    /// The project that depends on them.
+    /// The Maven project that depends on them.
     pub(crate) pom: String,
 }
 
@@ -88,12 +88,12 @@ impl Jars {
         let work = home.parent().unwrap_or(home).join(format!(".fetching-{}", id()));
         say(&format!("fetching {name} by Maven"));
         let result = fetch_into(&work, &self.pom).and_then(|jars| self.put_in_place(&jars, home));
-        // Leftovers of a failure do no harm, and neither does a failure to remove them.
+        // Leftovers after a failure are harmless.
         drop(fs::remove_dir_all(&work));
         result
     }
 
-    /// The directory gets its name only when it is complete, so nobody sees half of it.
+    /// Renames the directory when it is complete, so that other processes never see a part of it.
     fn put_in_place(&self, jars: &Path, home: &Path) -> Result<(), String> {
         if !self.are_complete(jars) {
             return Err(format!("Maven did not fetch {}", self.main));
@@ -131,7 +131,7 @@ fn pom(version: &str) -> String {
     project(("org.apache.zookeeper", "zookeeper", version), extra(version))
 }
 
-/// A project that depends on an artifact, without what is excluded, and on some more.
+/// A Maven project that depends on an artifact, without excluded dependencies, and on some more artifacts.
 pub(crate) fn project(artifact: (&str, &str, &str), more: &[Artifact]) -> String {
     let exclusion = |(group, artifact): &(&str, &str)| {
         format!("<exclusion><groupId>{group}</groupId><artifactId>{artifact}</artifactId></exclusion>")

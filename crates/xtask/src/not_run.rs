@@ -1,48 +1,48 @@
-//! Which tests were not run, why, and how to run them.
+//! Reports tests that were not run, why, and how to run them.
 
 use crate::kind::{SERVER_VARIABLE, ServerKind};
 
-/// What to do if there is no ZooKeeper.
+/// The remedy without ZooKeeper.
 pub(crate) const INSTALL_REAL: &str = "install a Java runtime (Debian: `default-jre-headless`), and ZooKeeper: Maven (`mvn` on PATH), \
                                        or an unpacked release that ZOOKEEPER_HOME names, or Debian's package `zookeeper`";
-/// What to do if the older release is missing.
+/// The remedy without the older release.
 pub(crate) const INSTALL_DEBIAN: &str = "install Debian's package `zookeeper`, release 3.8";
 
-/// What to do if a certain release is missing.
+/// The remedy without a certain release.
 pub(crate) const INSTALL_RELEASE: &str =
     "install a Java runtime (Debian: `default-jre-headless`) and Maven (`mvn` on PATH)";
 
-/// What to do if there is only the older release.
+/// The remedy with only the older release.
 const INSTALL_3_9: &str = "install Maven (`mvn` on PATH), or set ZOOKEEPER_HOME to an unpacked release 3.9";
 
-/// What to do if there is no Python.
+/// The remedy without Python.
 pub(crate) const INSTALL_KAZOO: &str = "install Python 3 with the module `venv` (Debian: `python3-venv`) and allow access to the Python \
                                         package index, or name a Python that has kazoo by CURATOR_TEST_KAZOO_PYTHON";
 
-/// What to do if there is no Curator.
+/// The remedy without Curator.
 pub(crate) const INSTALL_CURATOR: &str = "install a JDK (Debian: `default-jdk-headless`) and Maven (`mvn` on PATH), or name a class path by CURATOR_TEST_CURATOR_CLASSPATH";
 
-/// What to do if there is no Go.
+/// The remedy without Go.
 pub(crate) const INSTALL_GO: &str = "install Go 1.19 or newer (Debian: `golang-go`) and allow access to the Go module proxy, or name the built \
                                      program of the tests by CURATOR_TEST_GO_AGENT";
 
-/// What to do if there is no key distribution centre.
+/// The remedy without a key distribution centre.
 pub(crate) const INSTALL_KERBEROS: &str = "install Debian's packages `libkrb5-dev`, `libclang-dev`, `krb5-kdc`, `krb5-admin-server` and \
                                            `krb5-user`, or set CI, which lets this command install them";
 
-/// What was not run.
+/// Tests that were not run.
 #[derive(Debug)]
 pub(crate) struct NotRun {
-    /// Which tests.
+    /// The tests.
     pub(crate) what: String,
-    /// What was tried, or what excluded them.
+    /// The failed attempt, or the setting that excluded them.
     pub(crate) why: String,
     /// How to run them.
     pub(crate) remedy: &'static str,
 }
 
 impl NotRun {
-    /// The half that a selection by the environment leaves out.
+    /// The tests on the other kind of servers, if the environment selects a kind.
     pub(crate) fn other_half(chosen: Option<ServerKind>) -> Option<Self> {
         let chosen = chosen?;
         let what = match chosen {
@@ -53,7 +53,7 @@ impl NotRun {
         Some(Self { what: what.to_owned(), why, remedy: "unset CURATOR_TEST_SERVER" })
     }
 
-    /// The release that the embedded server is compared with, if another one was found.
+    /// The tests on ZooKeeper 3.9, with which the embedded server is compared, if another release was found.
     pub(crate) fn release_3_9(found: &str) -> Option<Self> {
         if found.starts_with("ZooKeeper 3.9.") {
             return None;
@@ -62,7 +62,7 @@ impl NotRun {
         Some(Self { what: "the tests on ZooKeeper 3.9".to_owned(), why, remedy: INSTALL_3_9 })
     }
 
-    /// A few lines that are hard to overlook.
+    /// A few conspicuous lines.
     pub(crate) fn text(&self) -> String {
         let Self { what, why, remedy } = self;
         format!(

@@ -1,4 +1,4 @@
-//! Packs the packages that are published, checks each by itself, and uses them as a stranger does.
+//! Packs the published packages, checks each alone, and uses them in a new crate.
 
 use std::{
     env, fs,
@@ -10,20 +10,20 @@ use std::{
 
 use crate::{command, contents, say, target_dir, workspace};
 
-/// The packages that are published, in an order in which they can be: each needs only those before it.
+/// The published packages, in an order of publication: each depends only on those before it.
 pub(crate) const PUBLISHED: [&str; 5] =
     ["curator-protocol", "curator-test", "curator-client", "curator-recipes", "curator-discovery"];
 
 /// All packages have one version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The optional features, each of one package at least. `sasl-gssapi` is not among them: it needs a library of the system.
+/// The optional features, each of at least one package. Without `sasl-gssapi`, which needs a system library.
 const OPTIONAL: [&str; 6] = ["metrics", "sasl-digest-md5", "serde", "tls", "tokio-util", "tower"];
 
-/// What must not come with a build without default features.
+/// Packages that must not be in a build without default features.
 const LEFT_OUT: [&str; 2] = ["backoff", "instant"];
 
-/// How the new crate is built: a name, the arguments, and whether they leave the default features on.
+/// The builds of the new crate: a name, the arguments, and whether the default features are enabled.
 const BUILDS: [(&str, &[&str], bool); 3] = [
     ("default", &[], true),
     ("minimal", &["--no-default-features"], false),
@@ -37,7 +37,8 @@ pub(crate) fn run() -> Result<(), String> {
     command::run(&mut packing(&target))?;
     let fresh = Fresh::new(&target)?;
     for package in PUBLISHED {
-        // Alone, a package has no feature of a dependency but those that it names itself. What is optional has to name its own.
+        // Built alone, a package gets only those features of its dependencies that it enables itself. This finds
+        // optional features that rely on others.
         let manifest = fresh.directory.join(format!("{package}-{VERSION}/Cargo.toml"));
         let manifest = fs::read_to_string(&manifest).map_err(|e| format!("cannot read {}: {e}", manifest.display()))?;
         let optional: Vec<_> = features(&manifest).filter(|feature| OPTIONAL.contains(feature)).collect();
@@ -59,10 +60,10 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Packs every package, without building it: it is checked below.
+/// The command that packs every package without building it.
 fn packing(target: &Path) -> Command {
     let mut cargo = command::cargo();
-    // Changes that are not committed yet can be tried too.
+    // Also for uncommitted changes.
     cargo.args(["package", "--locked", "--allow-dirty", "--no-verify", "--quiet", "--target-dir"]).arg(target);
     cargo.args(PUBLISHED.iter().flat_map(|package| ["--package", package]));
     cargo
@@ -75,7 +76,7 @@ fn features(manifest: &str) -> impl Iterator<Item = &str> {
     table.lines().filter(|line| !line.starts_with('#')).filter_map(|line| Some(line.split_once(" = ")?.0))
 }
 
-/// The packed packages and a new crate, in a workspace of their own. It is gone when this is dropped.
+/// The packed packages and a new crate, in a separate workspace. Removed when this is dropped.
 struct Fresh {
     directory: PathBuf,
     target: PathBuf,
@@ -93,12 +94,13 @@ impl Fresh {
         fs::create_dir_all(&source).map_err(|e| format!("cannot write to {}: {e}", source.display()))?;
         for package in PUBLISHED {
             let packed = target.join("package").join(format!("{package}-{VERSION}.crate"));
-            // `m`: changed now. All packed files have one old time, by which cargo could take them for those of an earlier run.
+            // `m`: with the current time. All packed files have the same old time, by which cargo could mistake them
+            // for those of an earlier run.
             command::run(Command::new("tar").arg("-xzmf").arg(packed).arg("-C").arg(&fresh.directory))?;
             contents::check(&fresh.directory.join(format!("{package}-{VERSION}")))?;
         }
         fresh.write("Cargo.toml", &workspace_manifest(&read("Cargo.toml")?))?;
-        // With the versions of our dependencies, so that a release of one of them does not break this.
+        // With the locked versions of our dependencies, so that their new releases do not break this check.
         fresh.write("Cargo.lock", &read("Cargo.lock")?)?;
         fresh.write("fresh/Cargo.toml", &include_str!("../fresh/manifest.toml").replace("VERSION", VERSION))?;
         fresh.write("fresh/src/main.rs", include_str!("../fresh/main.rs"))?;
@@ -117,7 +119,7 @@ impl Fresh {
         cargo
     }
 
-    /// The names of all packages of a build, without those that only its build needs.
+    /// The names of all packages of a build, without build-time dependencies.
     fn packages(&self, arguments: &[&str]) -> Result<Vec<String>, String> {
         let mut cargo = self.cargo("tree");
         cargo.args(["--package", "fresh", "--edges", "normal", "--prefix", "none", "--format", "{p}"]).args(arguments);
@@ -131,26 +133,26 @@ impl Fresh {
 
 impl Drop for Fresh {
     fn drop(&mut self) {
-        // It is only a directory for temporary files.
+        // A temporary directory, which may stay.
         drop(fs::remove_dir_all(&self.directory));
     }
 }
 
-/// Where the new crate is: outside the workspace, and in the same place in each run, as what cargo compiles is known by that.
-/// Each target directory has a place of its own.
+/// The directory of the new crate: outside the workspace, and the same in each run, as cargo identifies compiled
+/// packages by it. Each target directory has a separate one.
 fn directory(target: &Path) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     target.hash(&mut hasher);
     env::temp_dir().join(format!("curator-fresh-{:016x}", hasher.finish()))
 }
 
-/// A file of our workspace.
+/// Reads a file of our workspace.
 fn read(file: &str) -> Result<String, String> {
     fs::read_to_string(workspace().join(file)).map_err(|e| format!("cannot read {file}: {e}"))
 }
 
-/// The manifest of the workspace with the packed packages: where they are, as long as they are in no registry. Its profiles are
-/// ours, so that what is compiled already can be used again.
+/// The manifest of the workspace with the packed packages, and patches that point to them instead of a registry. With
+/// our profiles, so that compiled packages are reused.
 fn workspace_manifest(ours: &str) -> String {
     let profiles = ours.find("\n[profile.").map_or("", |start| &ours[start..]);
     let members = PUBLISHED.map(|package| format!("\"{package}-{VERSION}\", "));
@@ -162,9 +164,9 @@ fn workspace_manifest(ours: &str) -> String {
     )
 }
 
-/// The names in the lines of `cargo tree`, each once; one package may be there in several versions.
+/// The names in the lines of `cargo tree`, each once, as a package may occur in several versions.
 fn names(tree: &str) -> Vec<String> {
-    // What has been printed before is marked by a star.
+    // A star marks repeated packages.
     let mut packages: Vec<_> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
     packages.sort_unstable();
     packages.dedup();
@@ -217,7 +219,7 @@ mod tests {
             PUBLISHED.iter().flat_map(|name| ["LICENSE-MIT", "LICENSE-APACHE"].map(|file| (name, file)))
         {
             let copy = workspace().join("crates").join(package).join(licence);
-            // A link would be a file with a path in it where git does not make links.
+            // Where git does not create links, a link is a file that contains a path.
             assert!(copy.symlink_metadata().is_ok_and(|found| found.is_file()), "{} is no file", copy.display());
             assert_eq!(fs::read(&copy).unwrap(), fs::read(workspace().join(licence)).unwrap(), "{}", copy.display());
         }

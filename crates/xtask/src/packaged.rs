@@ -1,16 +1,16 @@
-//! Checks that a published package has all that its sources include.
+//! Checks that a published package contains all files that its sources include.
 //!
-//! `cargo package` follows symbolic links, but what a source names beyond the places that the manifest lists is not in it.
+//! `cargo package` follows symbolic links, but leaves out files outside the places that the manifest lists.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use crate::package::PUBLISHED;
 
-/// What stands before the path of a file, as data or as a module.
+/// The text before the path of an included file, data or module.
 const INCLUDES: [&str; 3] = ["include_str!(", "include_bytes!(", "#[path = "];
 
-/// The paths that a source file includes, as they stand in it.
+/// The paths that a source file includes, as written.
 fn included(text: &str) -> impl Iterator<Item = &str> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     let calls = code.flat_map(|line| INCLUDES.map(|include| line.split(include).skip(1)));
@@ -24,7 +24,7 @@ fn packed(manifest: &str) -> Vec<&str> {
     patterns.map(|pattern| pattern.trim_start_matches('/').trim_end_matches("/**")).collect()
 }
 
-/// Whether `path`, which stands in the file `source` of `package`, leads to something that is not packed.
+/// Whether `path`, in the file `source` of `package`, leads to a file that is not packed.
 fn leads_out(package: &Path, packed: &[&str], source: &Path, path: &str) -> bool {
     let mut target = PathBuf::new();
     for component in source.with_file_name(path).components() {

@@ -17,12 +17,12 @@ const PAGES: [&str; 10] = [
     "examples/README.md",
 ];
 
-/// Pages with many items of others, in other languages too: there, only paths like `Error::Lost` are looked for.
+/// Pages with many names of other projects, also in other languages: only paths like `Error::Lost` are checked.
 const ABOUT_OTHERS: [&str; 3] = ["docs/from-curator.md", "docs/interop.md", "docs/upstream.md"];
 
-/// Names that are not from here.
+/// Names that are not defined in this workspace.
 const FOREIGN: &[&str] = &[
-    // The client crate's, and those of what it uses.
+    // Of the client crate and its dependencies.
     "AddWatchMode",
     "Depot",
     "IterableEndpoints",
@@ -55,7 +55,7 @@ const FOREIGN: &[&str] = &[
     "PersistentReceiver",
     "WatchMode",
     "try_remove_watcher",
-    // What decisions have removed.
+    // Items that a decision has removed.
     "ContenderId",
     "JointContest",
     // Of Curator, etcd, Kubernetes, Python, Rust, tokio, tracing and ZooKeeper; a system call, an option of kazoo, and
@@ -80,12 +80,12 @@ const FOREIGN: &[&str] = &[
     "zk_watch_count",
 ];
 
-/// The ends of the names of sources.
+/// The file extensions of sources.
 const SOURCES: [&str; 4] = [".rs", ".java", ".py", ".go"];
 
-/// What a page may name.
+/// The names that a page may use.
 struct Sources {
-    /// With a `/` before each path.
+    /// The paths of files, each with a leading `/`.
     files: Vec<String>,
     functions: BTreeSet<String>,
     /// The words of the code, in all languages, without comments.
@@ -93,7 +93,7 @@ struct Sources {
 }
 
 impl Sources {
-    /// Of the whole workspace.
+    /// Reads the whole workspace.
     fn read() -> Self {
         let mut files = Vec::new();
         for folder in ["crates", "examples"] {
@@ -113,7 +113,7 @@ impl Sources {
 
     /// The names in `page` that do not exist.
     fn missing<'a>(&self, page: &'a str, about_others: bool) -> BTreeSet<&'a str> {
-        // Outside blocks of code, every second part stands in backticks.
+        // Outside blocks of code, every second part is in backticks.
         let prose = page.split("```").step_by(2);
         let names = prose.flat_map(|prose| prose.split('`').skip(1).step_by(2));
         let last = names.clone().map(|name| name.rsplit("::").next().unwrap_or(name));
@@ -125,7 +125,7 @@ impl Sources {
     fn has(&self, name: &str) -> bool {
         let consists_of =
             |letters: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || letters.as_bytes().contains(&byte));
-        // A sentence, as the names of tests are.
+        // A sentence, like the names of tests.
         let is_test = consists_of("_")
             && name == name.to_lowercase()
             && name.split('_').filter(|word| !word.is_empty()).count() >= 3;
@@ -134,15 +134,15 @@ impl Sources {
         if is_file {
             self.files.iter().any(|path| path.ends_with(&file))
         } else {
-            // A metric stands in a string.
+            // The name of a metric is in a string.
             let is_metric = name.starts_with("curator_") && self.words.contains(name);
             !is_test || is_metric || self.functions.contains(name)
         }
     }
 }
 
-/// The items in a piece of code: all parts of a path, and names of several words, as in `guard.is_valid()`. A name of one
-/// word may be anything.
+/// The items in a piece of code: all parts of a path, and names of several words, as in `guard.is_valid()`. Names of
+/// one word are ambiguous, and ignored.
 fn items(code: &str) -> impl Iterator<Item = &str> {
     let (name, _) = code.split_once('(').unwrap_or((code, ""));
     let is_item = name.chars().all(|letter| is_name(letter) || ":.!".contains(letter));
@@ -186,7 +186,7 @@ fn the_tests_files_and_items_that_pages_name_exist() {
     let sources = Sources::read();
     let mut problems = Vec::new();
     for (page, text) in pages() {
-        // A decision that was replaced names what there was then.
+        // A replaced decision uses the names of its time.
         let is_replaced = text.contains("\nReplaced by [");
         let missing = sources.missing(if is_replaced { "" } else { &text }, ABOUT_OTHERS.contains(&page.as_str()));
         problems.extend(missing.iter().map(|name| format!("{page} names {name}")));

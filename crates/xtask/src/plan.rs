@@ -1,4 +1,4 @@
-//! What to run on which servers.
+//! Plans which tests run on which servers.
 
 use std::env;
 
@@ -8,7 +8,7 @@ use crate::{
     targets::{CONFORMANCE, INTEROP, JEPSEN, KERBEROS, Needs, PEERS, SERVER, needs},
 };
 
-/// The kind that the environment names, if it names one.
+/// The kind of servers that the environment selects, if any.
 pub(crate) fn chosen_kind() -> Result<Option<ServerKind>, String> {
     match env::var_os(SERVER_VARIABLE) {
         None => Ok(None),
@@ -18,8 +18,8 @@ pub(crate) fn chosen_kind() -> Result<Option<ServerKind>, String> {
 
 /// The kinds of servers to run the tests on, in this order.
 ///
-/// If the environment selects a kind, only that one. Otherwise both, but named targets that need a real server are not run
-/// twice on one.
+/// If the environment selects a kind, only that one. Otherwise both, unless all selected targets need only one: then
+/// real servers if they require these, and embedded ones otherwise.
 pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<ServerKind> {
     if let Some(kind) = chosen {
         return vec![kind];
@@ -38,7 +38,7 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
     ServerKind::ALL.to_vec()
 }
 
-/// Which tests to run when the caller names none.
+/// The tests to run, if the caller selects none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Suite {
     /// All tests that need no real server.
@@ -54,11 +54,11 @@ pub(crate) enum Suite {
 }
 
 impl Suite {
-    /// Whether the tests of this target belong to it.
+    /// Whether the tests of this target belong to the suite.
     pub(crate) fn has(self, target: &str, needs: Needs) -> bool {
         match self {
             Self::All => !matches!(needs, Needs::Real | Needs::Kerberos | Needs::Time),
-            // One release is enough for Kerberos: what differs between them is something else.
+            // Kerberos is tested on one release only, as the releases do not differ in that.
             Self::Real => matches!(needs, Needs::Either | Needs::Clients | Needs::Real | Needs::Kerberos),
             Self::Server => target == SERVER || needs == Needs::Clients,
             Self::ServerAndConformance => Self::Server.has(target, needs) || target == CONFORMANCE,
@@ -75,8 +75,8 @@ pub(crate) fn command_line(arguments: &[String]) -> Vec<String> {
     all.iter().map(|word| (*word).to_owned()).chain(arguments.iter().cloned()).collect()
 }
 
-/// How many tests run at a time: more than there are cores, as most of them wait for a server or for the end of a session. A
-/// real server takes a core for itself while it starts.
+/// The number of tests that run at a time: more than there are cores, as most tests wait for a server or for the end of
+/// a session. A starting real server uses a whole core.
 pub(crate) fn threads(kind: ServerKind, cores: usize) -> usize {
     match kind {
         ServerKind::Embedded => 6 * cores,
@@ -84,7 +84,7 @@ pub(crate) fn threads(kind: ServerKind, cores: usize) -> usize {
     }
 }
 
-/// What selects the tests of a program that these clients are there for: without a name, all would run.
+/// The filters for the tests with these clients: without filters, all tests would run.
 pub(crate) fn filters(needs: Needs, clients: &[Client]) -> Vec<String> {
     let filter = |client: &Client| match needs {
         Needs::Clients => Some(module(*client)),
@@ -94,15 +94,15 @@ pub(crate) fn filters(needs: Needs, clients: &[Client]) -> Vec<String> {
     clients.iter().filter_map(filter).collect()
 }
 
-/// How the names of the tests with a client begin.
+/// The prefix of the names of tests with a client.
 fn module(client: Client) -> String {
     format!("{}::", client.name())
 }
 
-/// The clients without which the tests that these arguments name cannot run. Plain `cargo test` leaves these tests out.
+/// The clients that the selected tests need. Plain `cargo test` leaves these tests out.
 pub(crate) fn clients(arguments: &[String]) -> Vec<Client> {
     let targets = named_targets(arguments);
-    // A test is named by its module, or may be one of any client.
+    // The module selects a client; without one, the tests may need any client.
     let named: Vec<_> = Client::ALL
         .into_iter()
         .filter(|client| arguments.iter().any(|argument| argument.starts_with(&module(*client))))
@@ -113,12 +113,12 @@ pub(crate) fn clients(arguments: &[String]) -> Vec<Client> {
     Client::ALL.into_iter().filter(is_needed).collect()
 }
 
-/// Whether these arguments name the runs under faults, which other clients can take part in.
+/// Whether these arguments select the runs under faults, in which other clients can take part.
 pub(crate) fn names_jepsen(arguments: &[String]) -> bool {
     named_targets(arguments).contains(&JEPSEN)
 }
 
-/// Whether these arguments name the tests of clients with Kerberos tickets.
+/// Whether these arguments select the tests with Kerberos tickets.
 pub(crate) fn names_kerberos(arguments: &[String]) -> bool {
     named_targets(arguments).contains(&KERBEROS)
 }
@@ -232,7 +232,7 @@ pub(crate) mod tests {
         );
     }
 
-    /// One with another name would never run.
+    /// A test with another name would never run.
     #[test]
     fn each_test_with_a_peer_has_its_client_in_its_name() {
         for program in ["crates/curator-bench/tests/peers.rs", "crates/curator-jepsen/tests/peers.rs"] {

@@ -1,4 +1,4 @@
-//! Makes sure that Java, ZooKeeper and the other clients are available.
+//! Prepares Java, ZooKeeper and the other clients.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub(crate) fn everything() -> Result<(), String> {
     Ok(())
 }
 
-/// Finds ZooKeeper and Java, or installs what is missing. Quick if nothing is.
+/// Finds ZooKeeper and Java, or installs them. Quick if both exist.
 pub(crate) fn prepare() -> Result<Distribution, String> {
     java()?;
     match Distribution::find() {
@@ -72,7 +72,7 @@ fn bring() -> Result<(), String> {
     })
 }
 
-/// Finds Debian's package, or installs it. It is an older release than the one that we fetch.
+/// Finds Debian's package, or installs it. It is older than the pinned release.
 pub(crate) fn debian() -> Result<Distribution, String> {
     java()?;
     if let Ok(found) = Distribution::debian() {

@@ -1,4 +1,4 @@
-//! Builds all test programs of the workspace, once, and knows which they are.
+//! Builds all test programs of the workspace, and lists them.
 
 use std::{
     collections::BTreeSet,
@@ -21,13 +21,13 @@ pub(crate) struct Program {
     /// The test target, or `unit` for the tests in a package's own sources.
     pub(crate) target: String,
     pub(crate) needs: Needs,
-    /// The package's directory, in which cargo runs its tests too.
+    /// The package's directory, the working directory of its tests under cargo too.
     directory: PathBuf,
     executable: PathBuf,
 }
 
-/// Builds every test program: those of plain `cargo test --workspace`, which also builds the examples as programs, and those that
-/// it leaves out. These arguments name features; without that for Kerberos, there are no tests with tickets.
+/// Builds every test program: those of plain `cargo test --workspace`, which also builds the examples, and those that
+/// it leaves out. `features` are additional arguments; without them, the tests with Kerberos tickets are left out.
 pub(crate) fn build(features: &[&str]) -> Result<Vec<Program>, String> {
     let left_out = left_out(&command::output(command::cargo().args(["metadata", "--no-deps", "--format-version=1"]))?)?;
     let wanted = left_out.iter().filter(|target| match needs(target) {
@@ -35,7 +35,7 @@ pub(crate) fn build(features: &[&str]) -> Result<Vec<Program>, String> {
         Some(Needs::Kerberos) => !features.is_empty(),
         _ => true,
     });
-    // The features of a build are also those of all packages with a target in it.
+    // A build enables the features of all packages with a selected target.
     let named = ["--lib", "--bins"].into_iter().chain(wanted.flat_map(|target| ["--test", target]));
     let mut programs = cargo(features)?;
     for program in cargo(&features.iter().copied().chain(named).collect::<Vec<_>>())? {
@@ -46,7 +46,7 @@ pub(crate) fn build(features: &[&str]) -> Result<Vec<Program>, String> {
     Ok(programs)
 }
 
-/// The test targets that plain `cargo test` leaves out, by what `cargo metadata` says.
+/// The test targets that plain `cargo test` leaves out, according to `cargo metadata`.
 fn left_out(metadata: &str) -> Result<BTreeSet<String>, String> {
     let metadata: Value = serde_json::from_str(metadata).map_err(|e| format!("cannot read cargo's metadata: {e}"))?;
     let targets =
@@ -64,7 +64,7 @@ fn cargo(arguments: &[&str]) -> Result<Vec<Program>, String> {
 }
 
 impl Program {
-    /// Reads one of cargo's messages. Most are not about test programs.
+    /// Reads one of cargo's messages. `None` if it is not about a test program.
     fn read(message: &str) -> Result<Option<Self>, String> {
         let message: Value = serde_json::from_str(message).map_err(|e| format!("cargo says `{message}`: {e}"))?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -104,7 +104,7 @@ impl Program {
     }
 }
 
-/// The name in the id of a package: `path+file:///w/crates/a#0.1.0`, or `path+file:///w/b#a@0.1.0` where the directory has
+/// The name in the id of a package: `path+file:///w/crates/a#0.1.0`, or `path+file:///w/b#a@0.1.0` if the directory has
 /// another name.
 fn name(id: &str) -> Option<String> {
     let (place, version) = id.rsplit_once('#')?;

@@ -1,10 +1,11 @@
-//! Tests the alert rules by `promtool`, which comes with Prometheus.
+//! Tests the alert rules with `promtool`, which is part of Prometheus.
 
 use std::{fs, path::PathBuf, process::Command};
 
 use crate::{command, debian, distribution::find_on_path, say, target_dir, workspace};
 
-/// Finds `promtool`, or takes it out of Debian's package `prometheus`, which is not installed: it is a service.
+/// Finds `promtool`, or extracts it from Debian's package `prometheus`, which is not installed, as it would start a
+/// service.
 pub(crate) fn prepare() -> Result<PathBuf, String> {
     let directory = target_dir()?.join("prometheus");
     let unpacked = directory.join("usr/bin/promtool");

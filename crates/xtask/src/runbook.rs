@@ -1,13 +1,13 @@
-//! Checks that operators find each error and each warning in the pages.
+//! Checks that the pages for operators contain each error and each warning.
 
 use std::fs;
 
 use crate::workspace;
 
-/// Pages leave out what follows.
+/// The number of characters of a message that a page must contain.
 const LONG: usize = 45;
 
-/// The message of each call of `warn!` or `error!`, up to its first placeholder; of long ones, how they begin.
+/// The message of each call of `warn!` or `error!`, up to its first placeholder and to [`LONG`] characters.
 fn warnings(source: &str) -> Vec<&str> {
     let calls = source.match_indices("tracing::warn!(").chain(source.match_indices("tracing::error!("));
     let message = |(at, _): (usize, _)| {

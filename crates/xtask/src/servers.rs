@@ -40,7 +40,7 @@ impl Servers {
         servers
     }
 
-    /// Adds another's.
+    /// Adds the starts of another report.
     pub(crate) fn add(&mut self, other: Self) {
         for (server, times) in other.starts {
             self.starts.entry(server).or_default().extend(times);
@@ -48,7 +48,7 @@ impl Servers {
         self.packages.extend(other.packages);
     }
 
-    /// A package whose tests should have run on a server of this kind, but did not.
+    /// A package whose tests should have started a server of this kind, but did not.
     pub(crate) fn missing(&self, kind: ServerKind) -> Option<&'static str> {
         let ran = |package: &str| self.packages.iter().any(|(on, name)| *on == kind && name == package);
         NEED_SERVERS.into_iter().find(|package| !ran(package))

@@ -1,4 +1,4 @@
-//! Starts the long form of the soak.
+//! Runs the long form of the soak.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::{
     targets::SOAK,
 };
 
-/// How long it takes if nobody says.
+/// The default duration.
 const MINUTES: u64 = 10;
 
 const HELP: &str = "\
@@ -24,7 +24,7 @@ Two hundred tasks use twenty locks while connections break, and nothing may grow
 The server is a real one, unless CURATOR_TEST_SERVER=embedded is set.
 ";
 
-/// What the caller wants.
+/// The parsed arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wanted {
     minutes: u64,
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 impl Wanted {
-    /// `None` if help is wanted.
+    /// `None` for a request for help.
     fn parse(arguments: &[String]) -> Result<Option<Self>, String> {
         let mut wanted = Self { minutes: MINUTES, seed: None, table: None };
         let mut arguments = arguments.iter();
@@ -66,7 +66,7 @@ impl Wanted {
             let value = arguments.next().ok_or_else(|| format!("{option}: a value is missing"))?;
             match option.as_str() {
                 "--minutes" => {
-                    // A year.
+                    // At most a year.
                     let minutes = number(option, value)?;
                     wanted.minutes =
                         Some(minutes).filter(|minutes| (1..=525_600).contains(minutes)).ok_or_else(|| {

@@ -1,23 +1,23 @@
-//! The summary at the end, and whether the run passed.
+//! The summary of a run, and its verdict.
 
 use std::{ffi::OsStr, fmt::Write};
 
 use crate::{kind::ServerKind, not_run::NotRun, servers::Servers, tally::Tally};
 
-/// The tests on one server, or those without.
+/// The tests on one server, or those without a server.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
-    /// Which server: `embedded`, `ZooKeeper 3.9.5`.
+    /// The server: `embedded`, `ZooKeeper 3.9.5`.
     pub(crate) title: String,
     /// The kind of server that the tests of every package should have used.
     pub(crate) meant_for: Option<ServerKind>,
     pub(crate) tally: Tally,
     pub(crate) servers: Servers,
-    /// The programs that failed, and how.
+    /// The failed programs, with their errors.
     pub(crate) failed: Vec<String>,
 }
 
-/// Everything that happened.
+/// The results of all tests.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     pub(crate) runs: Vec<Run>,
@@ -29,7 +29,7 @@ impl Summary {
     pub(crate) fn text(&self) -> String {
         let mut total = Tally::default();
         let mut lines = Vec::new();
-        // A row without tests is of interest only where they are required.
+        // A row without tests matters only if they are required.
         for run in self.runs.iter().filter(|run| run.meant_for.is_some() || run.tally != Tally::default()) {
             total.add(run.tally);
             lines.push((run.title.as_str(), format!("{}; {}", run.tally, run.servers)));
@@ -45,7 +45,7 @@ impl Summary {
         text
     }
 
-    /// Whether the run passed; on a build server only if nothing was left out.
+    /// Whether the run passed. On a build server, tests that were not run make it fail.
     pub(crate) fn verdict(&self, ci: bool) -> Result<(), String> {
         let failed: Vec<_> = self.runs.iter().flat_map(|run| &run.failed).map(String::as_str).collect();
         if !failed.is_empty() {
@@ -64,7 +64,7 @@ impl Summary {
     }
 }
 
-/// Whether this is a build server: the environment variable `CI` has this value, and it is not empty.
+/// Whether this is a build server: the value of the environment variable `CI` is set and not empty.
 pub(crate) fn is_ci(variable: Option<&OsStr>) -> bool {
     variable.is_some_and(|ci| !ci.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Adds up what test programs report.
+//! Adds up the results of test programs.
 
 use std::{fmt, time::Duration};
 
@@ -8,12 +8,12 @@ pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) ignored: u64,
-    /// How long the programs ran: without compiling them.
+    /// The run time of the programs, without compilation.
     pub(crate) time: Duration,
 }
 
 impl Tally {
-    /// The sum of the results in a program's output, which the runs of documentation have several of. Each is a line such as
+    /// The sum of the results in a program's output; runs of documentation have several. Each is a line such as
     /// `test result: ok. 3 passed; 0 failed; 1 ignored; …; finished in 0.05s`.
     pub(crate) fn read(output: &str) -> Self {
         let results = output.lines().filter_map(|line| line.strip_prefix("test result: ")?.split_once(". "));
@@ -29,7 +29,7 @@ impl Tally {
         tally
     }
 
-    /// Adds another's numbers.
+    /// Adds the numbers of another tally.
     pub(crate) fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;

@@ -1,6 +1,6 @@
-//! What is known about the test targets, by name.
+//! The test targets, and what each needs.
 
-/// Which servers the tests of a target use.
+/// The servers and programs that the tests of a target need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// None: unit tests, property tests, searches.
@@ -9,17 +9,18 @@ pub(crate) enum Needs {
     Either,
     /// Those of the selected kind. One kind is enough for these tests.
     One,
-    /// Those of the selected kind, and other clients. These tests run on both kinds, as far as the clients are there.
+    /// Those of the selected kind, and other clients. These tests run on both kinds, as far as the clients are
+    /// available.
     Clients,
     /// Those of the selected kind, and other clients. One kind is enough for these tests.
     Peers,
-    /// Embedded ones, whatever is selected.
+    /// Embedded ones, even if another kind is selected.
     Embedded,
-    /// Real ones, whatever is selected.
+    /// Real ones, even if another kind is selected.
     Real,
-    /// Real ones, the feature `sasl-gssapi`, and what that and a key distribution centre need.
+    /// Real ones, the feature `sasl-gssapi`, and its prerequisites, with a key distribution centre.
     Kerberos,
-    /// Minutes. These tests run only by name.
+    /// Several minutes. These tests run only if selected.
     Time,
 }
 
@@ -47,8 +48,8 @@ pub(crate) const KERBEROS: &str = "kerberos";
 /// The tests in the sources of a package.
 pub(crate) const UNIT: &str = "unit";
 
-/// All test targets of the workspace, from those that compute to those that wait. Packages share names: each may have a target
-/// `server`.
+/// All test targets of the workspace, ordered from CPU-bound ones to those that mostly wait. Packages share names:
+/// several may have a target `server`.
 const KNOWN: [(&str, Needs); 18] = [
     ("model", Needs::Nothing),
     (UNIT, Needs::Nothing),
@@ -70,12 +71,12 @@ const KNOWN: [(&str, Needs); 18] = [
     ("model-deep", Needs::Time),
 ];
 
-/// What a target needs, if it is known.
+/// The needs of a target; `None` if it is unknown.
 pub(crate) fn needs(target: &str) -> Option<Needs> {
     KNOWN.iter().find(|(name, _)| *name == target).map(|(_, needs)| *needs)
 }
 
-/// Where a target stands among those that compute, which come first, and those that wait.
+/// The position of a target between CPU-bound ones, which come first, and those that mostly wait.
 pub(crate) fn rank(target: &str) -> usize {
     KNOWN.iter().position(|(name, _)| *name == target).unwrap_or(KNOWN.len())
 }

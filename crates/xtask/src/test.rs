@@ -1,4 +1,4 @@
-//! Runs the tests, and reports what ran.
+//! Runs the tests, and reports the results.
 
 use std::{env, io, num::NonZero, path::PathBuf, process::Command, thread, time::Instant};
 
@@ -20,7 +20,7 @@ use crate::{
     targets::{self, JEPSEN, Needs},
 };
 
-/// The variable that says how many tests libtest runs at a time.
+/// The variable with the number of tests that libtest runs at a time.
 const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
 
 /// The row of the tests that use no server.
@@ -33,7 +33,7 @@ pub(crate) fn run(servers: Option<&str>, arguments: &[String]) -> Result<(), Str
         Some(list) => choice::named(list, chosen_kind)?,
         None => choice::default(arguments, chosen_kind, ci),
     };
-    // A named server is required.
+    // A server that the caller names is required.
     let required = ci || servers.is_some();
     if !arguments.is_empty() {
         return selected(choice, arguments, ci, required);
@@ -46,28 +46,28 @@ pub(crate) fn run(servers: Option<&str>, arguments: &[String]) -> Result<(), Str
     summary.verdict(required)
 }
 
-/// A server that is there, and what to run on it.
+/// An available server, and the tests to run on it.
 struct Place {
     title: String,
     kind: ServerKind,
-    /// Where this ZooKeeper is; without it, tests find one by themselves.
+    /// The home of this ZooKeeper; without it, tests find a ZooKeeper themselves.
     home: Option<PathBuf>,
     suite: Suite,
 }
 
-/// Builds all test programs once, and runs on each server those that belong there.
+/// Builds all test programs once, and runs the suite of each server.
 fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
     let mut not_run = Vec::new();
     let wants_kerberos = choice.iter().any(|(_, suite)| *suite == Suite::Real);
-    // Before the build, as they are built with a feature.
+    // Before the build, which has to enable their feature.
     let has_kerberos = wants_kerberos.then(|| kerberos::prepare(ci)).transpose().map_err(|why| {
         let what = "the tests of clients with Kerberos tickets".to_owned();
         not_run.push(NotRun { what, why, remedy: INSTALL_KERBEROS });
     });
-    // All have it, as another set of features is another build.
+    // For all programs, as another set of features is another build.
     let features: &[_] = if has_kerberos == Ok(Some(())) { &["--features", "curator-client/sasl-gssapi"] } else { &[] };
     let begin = Instant::now();
-    // What is fetched, and what other compilers build, comes meanwhile.
+    // Downloads and builds by other compilers run at the same time.
     let (mut programs, places, clients) = thread::scope(|scope| {
         let others = scope.spawn(|| {
             let places = places(choice, &mut not_run);
@@ -94,16 +94,16 @@ fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
     Ok(Summary { runs, not_run })
 }
 
-/// The servers that are there. Those that are missing are reported.
+/// The available servers. Missing ones are added to `not_run`.
 fn places(choice: Choice, not_run: &mut Vec<NotRun>) -> Vec<Place> {
     let mut places: Vec<Place> = Vec::new();
     for (server, suite) in choice {
-        // If there is no real server at all, that has been told already.
+        // A missing real server has been reported already.
         if server == Server::Debian && not_run.iter().any(|not_run| not_run.remedy == INSTALL_REAL) {
             continue;
         }
         match Place::prepare(&server, suite) {
-            // Everything runs on it already.
+            // It is the release that was found before, on which everything runs.
             Ok(place) if places.iter().any(|there| there.title == place.title) => {}
             Ok(place) => places.push(place),
             Err(missing) => not_run.push(missing),
@@ -113,7 +113,7 @@ fn places(choice: Choice, not_run: &mut Vec<NotRun>) -> Vec<Place> {
 }
 
 impl Place {
-    /// Finds the server, or brings it.
+    /// Finds the server, or installs it.
     fn prepare(server: &Server, suite: Suite) -> Result<Self, NotRun> {
         let real = |title, home| Self { title, kind: ServerKind::Real, home, suite };
         match server {
@@ -143,12 +143,12 @@ impl Place {
         }
     }
 
-    /// What is not run if all tests of real servers run here.
+    /// The tests that would need release 3.9, if this server runs all tests of real servers with another release.
     fn is_not_3_9(&self) -> Option<NotRun> {
         (self.suite == Suite::Real).then(|| NotRun::release_3_9(&self.title))?
     }
 
-    /// Tells tests to use this server.
+    /// Sets the environment variables that make tests use this server.
     fn set(&self, command: &mut Command) {
         command.env(SERVER_VARIABLE, self.kind.name());
         command.envs(self.home.as_deref().map(|home| (HOME_VARIABLE, home)));
@@ -163,16 +163,16 @@ fn title(found: &Distribution) -> String {
     format!("ZooKeeper {}", found.version().unwrap_or("of unknown version"))
 }
 
-/// A program on a server, if the clients are there that it needs.
+/// A program on a server; `None` if a client that it needs is missing.
 fn job(program: &Program, place: &Place, clients: &[Prepared]) -> Option<Job> {
     let mut command = program.command();
     if matches!(program.needs, Needs::Clients | Needs::Peers) {
         let names: Vec<_> = clients.iter().map(|prepared| prepared.client).collect();
         let filters = plan::filters(program.needs, &names);
-        // Without a name, all tests would run.
+        // Without a filter, all tests would run.
         (!filters.is_empty()).then(|| command.args(filters))?;
     }
-    // Peers take part in the runs under faults if they are there.
+    // Available peers take part in the runs under faults.
     if matches!(program.needs, Needs::Clients | Needs::Peers) || program.target == JEPSEN {
         command.envs(clients.iter().flat_map(|prepared| prepared.variables.clone()));
     }
@@ -184,7 +184,7 @@ fn job(program: &Program, place: &Place, clients: &[Prepared]) -> Option<Job> {
     Some(Job { title: format!("{} {}{on}", program.package, program.target), row, command })
 }
 
-/// The examples in the documentation.
+/// The job for the examples in the documentation.
 fn documentation(features: &[&str]) -> Job {
     let mut command = command::cargo();
     command.args(["test", "--workspace", "--no-fail-fast", "--doc"]).args(features);
@@ -208,11 +208,11 @@ fn rows(places: &[Place], outcomes: Vec<Outcome>) -> Vec<Run> {
     rows
 }
 
-/// Runs the tests that the caller selects, on one server after the other, with everything that they need.
+/// Runs the tests that the caller selects, on one server after the other, with all prerequisites.
 fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> Result<(), String> {
     let mut clients = brought(&plan::clients(arguments), Client::prepare)?;
     if plan::names_jepsen(arguments) && clients.is_empty() {
-        // They take part if they are there.
+        // Available peers take part.
         clients = clients::available().0;
     }
     if plan::names_kerberos(arguments) {
@@ -239,7 +239,7 @@ fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> R
     }
 }
 
-/// Clients without which tests cannot run.
+/// Prepares the clients that the tests need; fails if one is missing.
 fn brought(clients: &[Client], prepare: impl Fn(Client) -> Result<Prepared, String>) -> Result<Vec<Prepared>, String> {
     clients.iter().map(|client| prepare(*client)).collect()
 }

@@ -1,20 +1,20 @@
-//! Checks the versions that pages name: of Rust, ZooKeeper, the other clients, our packages, and their dependencies.
+//! Checks the versions in pages: of Rust, ZooKeeper, the other clients, our packages, and their dependencies.
 
 use std::{collections::BTreeSet, fs};
 
 use crate::{choice::OLDEST, curator, distribution::PINNED_VERSION, kazoo, pages::pages};
 
-/// Pages about runs and changes, which name the versions of their day.
+/// Pages about past runs and changes, with the versions of their time.
 const DATED: [&str; 4] = ["CHANGELOG.md", "docs/adr/", "docs/faults.md", "docs/performance"];
 
-/// A number with a point in a page.
+/// A number with a dot in a page.
 struct Version<'a> {
     line: usize,
     before: &'a str,
     number: &'a str,
 }
 
-/// All of them, but for addresses, times and dates.
+/// All versions in a page, without addresses, times and dates.
 fn versions(page: &str) -> impl Iterator<Item = Version<'_>> {
     let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
     page.match_indices(|letter: char| letter.is_ascii_digit()).filter_map(move |(at, _)| {
@@ -31,11 +31,11 @@ fn versions(page: &str) -> impl Iterator<Item = Version<'_>> {
     })
 }
 
-/// What the sources say.
+/// The versions that the sources define.
 struct Known {
-    /// The words before a version, and the version.
+    /// Versions, each with the words that precede it.
     named: Vec<(String, String)>,
-    /// The releases of ZooKeeper that pages may name, and all other releases that they may name without such words.
+    /// The releases of ZooKeeper that pages may name, and all other releases that may occur without such words.
     servers: BTreeSet<String>,
     releases: BTreeSet<String>,
 }
@@ -72,7 +72,7 @@ impl Known {
         Self { named: named.collect(), servers, releases }
     }
 
-    /// What is expected in place of this version, if it is wrong.
+    /// The expected versions, if this version is wrong.
     fn instead_of(&self, version: &Version<'_>) -> Option<BTreeSet<&String>> {
         let named = self.named.iter().filter(|(words, _)| version.before.ends_with(words.as_str()));
         let mut expected: BTreeSet<_> = named.map(|(_, version)| version).collect();
@@ -86,7 +86,7 @@ impl Known {
     }
 }
 
-/// The releases of ZooKeeper that the decision on servers names, and of the minor release that is pinned, no other.
+/// The releases of ZooKeeper in the decision on supported servers, but of the pinned minor release only the pinned one.
 fn servers(decision: &str) -> BTreeSet<String> {
     let (minor, _) = PINNED_VERSION.rsplit_once('.').unwrap();
     let mut servers: BTreeSet<_> = versions(decision).map(|version| version.number.to_owned()).collect();
@@ -96,7 +96,7 @@ fn servers(decision: &str) -> BTreeSet<String> {
     servers
 }
 
-/// Whether these are the first numbers of the version, or all.
+/// Whether these numbers are the version or a prefix of it.
 fn is_of(numbers: &str, version: &str) -> bool {
     version.strip_prefix(numbers).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -106,7 +106,7 @@ fn after<'a>(text: &'a str, words: &str) -> &'a str {
     text.split_once(words).and_then(|(_, rest)| rest.lines().next()).unwrap()
 }
 
-/// What is wrong with the versions in a page.
+/// The wrong versions in a page.
 fn problems(page: &str, text: &str, known: &Known) -> Vec<String> {
     let problem = |version: Version<'_>| {
         let expected = known.instead_of(&version)?;

@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     pub(crate) action: Action,
 }
 
-/// In lines that fit a terminal of 80 columns: clap wraps what is longer.
+/// Lines fit a terminal of 80 columns; clap wraps longer ones.
 const EXIT_CODES: &str = "\
 Exit codes: that of the command, or 128 + n if signal n ended it, or:
   121  the lock was not acquired in time; for revoke and break: it is free
@@ -54,7 +54,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Whether a lock that is not acquired in time is no news.
+    /// Whether a lock that is not acquired in time is not reported.
     pub(crate) fn is_quiet(&self) -> bool {
         matches!(self, Self::Run(run) if run.quiet)
     }

@@ -1,4 +1,4 @@
-//! A clock that two processes of a machine share, and that goes on while it sleeps.
+//! A clock that the processes of one machine share, and that also runs while the machine is suspended.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ pub(crate) fn now() -> Moment {
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// A time for people, without what is less than a millisecond.
+/// A duration for people, rounded down to milliseconds.
 pub(crate) fn text(time: Duration) -> String {
     humantime::format_duration(Duration::from_millis(time.as_millis().try_into().unwrap_or(u64::MAX))).to_string()
 }
 
-/// A moment of the client's clock on this one; not later.
+/// Converts a moment of the client's clock to this clock. The result is never later than the moment.
 pub(crate) fn moment(instant: ClockInstant) -> Moment {
-    // In this order, a pause between the two makes it earlier.
+    // Read in this order, so a pause between the two reads makes the result earlier.
     let now = now();
     now + instant.remaining()
 }

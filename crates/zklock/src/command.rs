@@ -1,4 +1,4 @@
-//! The command that runs under the lock, in a process group of its own.
+//! The command that runs under the lock, in a separate process group.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,18 +17,18 @@ use tokio::process::{Child, Command};
 use crate::failure::{Code, Failure};
 use crate::print::tell;
 
-/// The process of a command. It waits at a gate: the command begins only when it is guarded.
+/// The process of a command. It waits at a gate until the guardian watches it, and then executes the command.
 pub(crate) struct Running {
     child: Child,
-    /// A byte opens it; if it is closed without one, because zklock was killed, the process ends.
+    /// A byte opens the gate. If it is closed without a byte, because zklock was killed, the process exits.
     gate: Option<OwnedFd>,
     pub(crate) group: Pid,
     name: String,
-    /// How it has ended.
+    /// The exit status, once the process has ended.
     status: Option<ExitStatus>,
 }
 
-/// How the process is started: zklock executed again, which becomes the command.
+/// How the process is started: it executes zklock again, which later executes the command.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Start {
     /// A file descriptor.
@@ -39,7 +39,7 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// Waits until the gate opens, and becomes the command.
+    /// Waits until the gate opens, then executes the command.
     pub(crate) fn start(&self) -> Failure {
         let mut byte = [0];
         let opened = File::open(format!("/dev/fd/{}", self.gate)).and_then(|mut gate| gate.read_exact(&mut byte));
@@ -54,17 +54,18 @@ impl Start {
 }
 
 impl Running {
-    /// Starts the process of a command, without the command. It inherits the streams and the environment, which gets `variables` too.
+    /// Starts the process, which waits at the gate. It inherits the streams and the environment, with `variables`
+    /// added.
     pub(crate) fn prepare(words: &[OsString], variables: &[(&str, String)]) -> Result<Self, Failure> {
         let name = words.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
         let failed = |error: io::Error| Failure::here(format!("cannot start a process for {name}: {error}"));
-        // The process inherits the end that is read.
+        // The process inherits the read end.
         let (waits, gate) = pipe().map_err(|error| failed(error.into()))?;
         fcntl_setfd(&gate, FdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let mut command = Command::new(this_program().map_err(failed)?);
         command.arg("start").arg("--gate").arg(waits.as_raw_fd().to_string()).arg("--").args(words);
         if io::stdin().is_terminal() {
-            // It would be stopped when it reads from there.
+            // Reading from the terminal would stop a process of a background group.
             command.stdin(Stdio::null());
         }
         command.arg0("zklock").process_group(0).envs(variables.iter().map(|(name, value)| (name, value)));
@@ -74,24 +75,25 @@ impl Running {
         Ok(Self { child, gate: Some(gate), group, name, status: None })
     }
 
-    /// The command begins.
+    /// Opens the gate: the command begins.
     pub(crate) fn begin(&mut self) {
         if let Some(gate) = self.gate.take() {
-            // A process that was killed has closed the other end, and its end is noticed next.
+            // If the process was killed, the write fails, and waiting for the process reports that next.
             let _ = rustix::io::write(&gate, b"!");
         }
     }
 
-    /// Sends a signal to the command, and to all processes that it has started and that have not left its group.
+    /// Sends a signal to the command's process group: the command, and the processes it has started that have not left
+    /// the group.
     pub(crate) fn signal(&self, signal: Signal) {
         signal_group(self.group, signal);
         if is_deadly(signal) {
-            // A process that is stopped, as by a read from the terminal, acts on it when it goes on.
+            // A stopped process, for example after a read from the terminal, handles the signal when it continues.
             signal_group(self.group, Signal::CONT);
         }
     }
 
-    /// Waits until the command and the processes that it has left in its group have ended: they still work under the lock.
+    /// Waits until the command and all processes in its group have ended: any of them may still work under the lock.
     pub(crate) async fn gone(&mut self) -> Result<ExitStatus, Failure> {
         let status = match self.status {
             Some(status) => status,
@@ -111,17 +113,16 @@ impl Running {
     }
 }
 
-/// This program, also if its file was replaced meanwhile.
+/// The path of this program, even if its file was replaced since.
 pub(crate) fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }
 
-/// Whether a process of the group runs. A process that has ended counts as long as its parent has not asked for its exit code only where
-/// `/proc` does not show it.
+/// Whether a process of the group runs. Zombies do not count where `/proc` exists; elsewhere they do.
 fn has_living(group: Pid) -> bool {
-    // As the first process of a container, zklock is the parent of those that have lost theirs.
+    // As the first process of a container, zklock inherits orphaned processes and has to reap them.
     while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
-    // Others of another user count.
+    // Processes of another user count as running.
     if test_kill_process_group(group) == Err(Errno::SRCH) {
         return false;
     }
@@ -131,26 +132,26 @@ fn has_living(group: Pid) -> bool {
     states.peek().is_none() || states.any(|state| !matches!(state, 'Z' | 'X'))
 }
 
-/// The state of a process, from its line in `/proc`, if it belongs to the group.
+/// The state of a process, from its `stat` line in `/proc`, if it belongs to the group.
 fn state_in(stat: &str, group: Pid) -> Option<char> {
-    // The name of the program, in parentheses, may have parentheses and blanks.
+    // The program's name, in parentheses, may contain parentheses and blanks.
     let (_, after) = stat.rsplit_once(')')?;
     let mut fields = after.split_whitespace();
     let (state, _parent, of) = (fields.next()?, fields.next()?, fields.next()?);
     state.chars().next().filter(|_| of.parse() == Ok(group.as_raw_nonzero().get()))
 }
 
-/// Whether a signal asks to end.
+/// Whether a signal requests termination.
 pub(crate) fn is_deadly(signal: Signal) -> bool {
     [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM].contains(&signal)
 }
 
-/// It may have ended.
+/// Sends a signal to a process group. The group may have ended; then nothing happens.
 pub(crate) fn signal_group(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
 }
 
-/// The exit code of a shell for this status.
+/// The exit code that a shell reports for this status.
 pub(crate) fn code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)

@@ -27,25 +27,25 @@ pub(crate) struct Node {
     pub(crate) reads: bool,
     #[serde(flatten)]
     pub(crate) contender: Contender,
-    /// What its stat says; nothing if the node may not be read.
+    /// From the node's stat; `None` if the node may not be read.
     #[serde(flatten)]
     pub(crate) stat: Option<Seen>,
 }
 
-/// What the stat of a contender's node says.
+/// What the stat of a contender's node contains.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Seen {
-    /// In hexadecimal, as the servers' logs show it.
+    /// The session id in hexadecimal, as in the servers' logs.
     pub(crate) session: String,
-    /// When the node was created, so before a wait: in seconds since 1970, by the servers' clock.
+    /// When the node was created, which is before any wait: in seconds since 1970, by the servers' clock.
     pub(crate) created: u64,
-    /// The fencing token of its hold. A waiter for a lease gets another one.
+    /// The hold's fencing token. For a waiter for a lease, the token changes when it gets the lease.
     pub(crate) token: i64,
     #[serde(skip)]
     pub(crate) version: i32,
 }
 
-/// Nodes that are read at a time.
+/// How many nodes are read at a time.
 const AT_ONCE: usize = 32;
 
 impl Contended {
@@ -67,19 +67,19 @@ impl Node {
 }
 
 impl Seen {
-    /// How long it has been there.
+    /// The time since the node was created.
     pub(crate) fn age(&self) -> Duration {
         let created = SystemTime::UNIX_EPOCH + Duration::from_secs(self.created);
         Duration::from_secs(SystemTime::now().duration_since(created).map_or(0, |age| age.as_secs()))
     }
 }
 
-/// The locks at `path`. Contenders that leave in the meantime are left out.
+/// The locks at `path`. Contenders that leave during the read are left out.
 pub(crate) async fn read(client: &CuratorClient, path: &str) -> Result<Vec<Contended>, Failure> {
     among(client, path, &children(client, path).await?).await
 }
 
-/// The locks at `path`, which has these children.
+/// The locks at `path`, given its children.
 pub(crate) async fn among(client: &CuratorClient, path: &str, children: &[String]) -> Result<Vec<Contended>, Failure> {
     let mut locks = Vec::new();
     if is_semaphore(children) {
@@ -97,7 +97,7 @@ async fn semaphore(client: &CuratorClient, path: &str) -> Result<Contended, Fail
     for (directory, holds) in [(LEASES, true), (LOCKS, false)] {
         let directory = format!("{}/{directory}", path.trim_end_matches('/'));
         for (_, mut entries) in queues(&children(client, &directory).await?) {
-            // Who has the mutex waits for a lease.
+            // The mutex's holder waits for a lease.
             entries.iter_mut().for_each(|entry| entry.holds = holds);
             contenders.extend(nodes(client, &directory, &entries).await?);
         }

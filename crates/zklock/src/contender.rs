@@ -1,9 +1,10 @@
-//! What the node of a contender says about its process.
+//! The data in a contender's node: the process, its host and a label.
 
 use rustix::system::uname;
 use serde::{Deserialize, Serialize};
 
-/// The process behind a node, as far as its data say. Nodes of zklock are JSON; other clients write an address, an id, or nothing.
+/// The process behind a node, by the node's data. zklock writes JSON; other clients write an address, an id, or
+/// nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Contender {
     pub(crate) host: String,
@@ -21,11 +22,11 @@ impl Contender {
     }
 
     pub(crate) fn to_data(&self) -> Vec<u8> {
-        // A map with keys of text cannot fail.
+        // A map with text keys cannot fail to serialize.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Another client's data become the host, as Curator's locks write an address.
+    /// Data of other clients become the host: Curator's locks write an address.
     pub(crate) fn from_data(data: &[u8]) -> Self {
         if data == REVOKED {
             return Self { label: Some("asked to give it back".to_owned()), ..Self::default() };
@@ -38,10 +39,10 @@ impl Contender {
     }
 }
 
-/// What a request to give a lock back writes over the data of the holder's node, as Curator's `Revoker`.
+/// What Curator's `Revoker`, and `zklock revoke`, write over the data of the holder's node.
 const REVOKED: &[u8] = b"__REVOKE__";
 
-/// Text from a node, without what a terminal would act on, such as a change of the direction of writing.
+/// A node's text without characters that a terminal interprets, such as a change of the writing direction.
 pub(crate) fn printable(text: &str) -> String {
     let is_acted_on = |c: char| {
         c.is_control()

@@ -5,16 +5,16 @@ use std::fmt;
 use curator_recipes::Error;
 use curator_recipes::client::Error as ClientError;
 
-/// The exit codes of zklock, apart from those that commands use. A command's own code is passed on, and 128 + n if signal n ended it.
+/// The exit codes of zklock. A command's exit code is passed on; if signal n ended the command, the code is 128 + n.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     /// The lock was not acquired in time.
     NotAcquired = 121,
     /// The lock was lost while the command ran.
     Lost = 122,
-    /// There is no connection to ZooKeeper, or the servers refuse something.
+    /// There is no connection to ZooKeeper, or the servers refuse a request.
     NoConnection = 123,
-    /// The options do not make sense, or something on this machine fails.
+    /// The options are invalid, or an operation on this machine failed.
     Failed = 125,
     /// The command cannot be executed.
     NotExecutable = 126,
@@ -22,7 +22,7 @@ pub(crate) enum Code {
     NotFound = 127,
 }
 
-/// One sentence: what failed, why, and where it helps, what to do.
+/// One sentence: what failed, why, and where useful, the remedy.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
@@ -34,7 +34,7 @@ impl Failure {
         Self { code, message: message.into() }
     }
 
-    /// Something on this machine, or in the options.
+    /// A failure on this machine or in the options.
     pub(crate) fn here(message: impl Into<String>) -> Self {
         Self::new(Code::Failed, message)
     }

@@ -1,7 +1,8 @@
-//! A second process that stops the command when the lock is lost, in doubt, or left by a zklock that was killed or is stopped.
+//! A second process that stops the command when the lock is lost or in doubt, or when zklock itself was killed or
+//! stopped.
 //!
-//! It reads orders from a pipe, one in each line, and ends the command's process group by the [rule](crate::stopping). The end of the
-//! pipe means that zklock is gone.
+//! It reads orders from a pipe, one per line, and stops the command's process group by the rule of
+//! [stopping](crate::stopping). The end of the pipe means that zklock has ended.
 
 use std::io;
 use std::process::Stdio;
@@ -33,14 +34,14 @@ pub(crate) struct Orders {
     valid_until: u64,
 }
 
-/// The handle of zklock.
+/// The guardian, as seen by zklock.
 pub(crate) struct Guardian {
     child: Child,
     orders: ChildStdin,
 }
 
 impl Guardian {
-    /// Starts it for a process that is to become the command, and waits until it guards that.
+    /// Starts the guardian for a process that waits at its gate, and returns once the guardian watches it.
     pub(crate) async fn start(
         group: Pid,
         on_lost: OnLost,
@@ -51,7 +52,7 @@ impl Guardian {
         let failed = |error: io::Error| Failure::here(format!("cannot start the guardian of the command: {error}"));
         let on_lost = clap::ValueEnum::to_possible_value(&on_lost).map(|value| value.get_name().to_owned());
         let mut command = Command::new(this_program().map_err(failed)?);
-        // Under another name, so that `pkill zklock` spares it.
+        // Another name, so that `pkill zklock` does not match it.
         command
             .arg0("lock-guardian")
             .args(["guard", "--on-lost", on_lost.as_deref().unwrap_or("term"), "--group"])
@@ -59,7 +60,7 @@ impl Guardian {
         for (name, time) in [("--grace", grace), ("--margin", margin), ("--valid-until", valid_until)] {
             command.arg(name).arg(millis(time).to_string());
         }
-        // Its own group: signals from a terminal are not for it.
+        // A separate group, so that it gets no signals from the terminal.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let (Some(orders), Some(mut ready)) = (child.stdin.take(), child.stdout.take()) else {
@@ -73,17 +74,18 @@ impl Guardian {
         Ok(Self { child, orders })
     }
 
-    /// The lease reaches further.
+    /// Extends the lease.
     pub(crate) async fn extend(&mut self, valid_until: Moment, patience: Duration) {
         self.order(&millis(valid_until).to_string(), patience).await;
     }
 
-    /// The lock is lost.
+    /// Orders the stop: the lock is lost.
     pub(crate) async fn stop(&mut self, patience: Duration) {
         self.order("stop", patience).await;
     }
 
-    /// The command and all processes of its group have ended. Returns whether the guardian has stopped them.
+    /// Dismisses the guardian, after the whole process group has ended. Returns whether the guardian has stopped the
+    /// command.
     pub(crate) async fn dismiss(mut self, patience: Duration) -> bool {
         self.order("done", patience).await;
         let ended = tokio::time::timeout(patience, self.child.wait()).await;
@@ -93,12 +95,13 @@ impl Guardian {
         matches!(ended, Ok(Ok(status)) if status.code() == Some(HAS_STOPPED.into()))
     }
 
-    /// Waits until it has ended, which it does before it is dismissed only if it has killed the command, or was killed.
+    /// Waits until the guardian has ended. Before its dismissal, it ends only if it has killed the command, or was
+    /// killed.
     pub(crate) async fn ended(&mut self) {
         let _ = self.child.wait().await;
     }
 
-    /// A guardian that does not take its orders for so long is ended, and the command with it.
+    /// Sends an order. A guardian that does not read it within `patience` is killed, and then the command.
     async fn order(&mut self, order: &str, patience: Duration) {
         let order = format!("{order}\n");
         let taken = tokio::time::timeout(patience, self.orders.write_all(order.as_bytes())).await;
@@ -116,7 +119,7 @@ fn millis(time: Duration) -> u64 {
 }
 
 impl Orders {
-    /// Guards the command until it is dismissed, or the command was killed. Returns the exit code.
+    /// Guards the command until it is dismissed, or has killed the command. Returns the exit code.
     pub(crate) fn guard(&self) -> Result<u8, Failure> {
         let group =
             Pid::from_raw(self.group).ok_or_else(|| Failure::here(format!("no process group {}", self.group)))?;
@@ -133,7 +136,7 @@ impl Orders {
                 Step::Term => {
                     code = HAS_STOPPED;
                     signal_group(group, Signal::TERM);
-                    // A stopped process acts on it when it goes on.
+                    // A stopped process handles the signal when it continues.
                     signal_group(group, Signal::CONT);
                     continue;
                 }
@@ -166,12 +169,12 @@ impl Orders {
 #[derive(Default)]
 struct Lines {
     partial: Vec<u8>,
-    /// Nothing comes any more.
+    /// The pipe has ended.
     is_over: bool,
 }
 
 impl Lines {
-    /// Waits for lines, no longer than `timeout`. `None` when the other end is closed.
+    /// Waits for lines, at most `timeout`. `None` when the other end is closed.
     fn read(&mut self, timeout: Option<Duration>) -> Result<Option<Vec<String>>, Failure> {
         if self.is_over {
             std::thread::sleep(timeout.unwrap_or(Duration::ZERO));
@@ -179,7 +182,7 @@ impl Lines {
         }
         let failed = |error: io::Error| Failure::here(format!("the guardian cannot read its orders: {error}"));
         let stdin = io::stdin();
-        // The next millisecond, not the last one.
+        // Rounds up to the next millisecond.
         let timeout = timeout.map(|timeout| timeout + Duration::from_millis(1));
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut ready = [PollFd::new(&stdin, PollFlags::IN)];

@@ -1,4 +1,4 @@
-//! `zklock ls` and `zklock tree`: who holds a lock, and who waits for it.
+//! `zklock ls` and `zklock tree`: print the holders and the waiters of locks.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::failure::{Code, Failure};
 use crate::print::{print, tell};
 use crate::queue::{Kind, LEASES, LOCKS};
 
-/// How long `--watch` waits after a failure.
+/// How long `--watch` pauses after a failure.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Prints the contenders of the locks at a path, with `--watch` after each change.
@@ -30,7 +30,7 @@ pub(crate) async fn list(list: &List) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Prints each state until it cannot print any more, through outages of any length.
+/// Prints each state, through outages of any length. Returns on any other failure.
 async fn watch(client: &CuratorClient, list: &List) -> Result<Infallible, Failure> {
     let mut printed = String::new();
     loop {
@@ -56,7 +56,7 @@ async fn watch(client: &CuratorClient, list: &List) -> Result<Infallible, Failur
     }
 }
 
-/// What there is at the path now, and the exit code.
+/// Reads the locks at the path. Returns the exit code and the text.
 async fn listed(client: &CuratorClient, list: &List) -> Result<(u8, String), Failure> {
     let found = read(client, &list.path).await?;
     let text = match found.as_slice() {
@@ -77,7 +77,7 @@ async fn watches(client: &CuratorClient, path: &str) -> Result<Vec<Watch>, Failu
     for directory in [path.to_owned(), below(LEASES), below(LOCKS)] {
         match client.watch_children(&directory).await {
             Ok((_, watch)) => watches.push(watch),
-            // Its creation changes the children of its parent, which is watched.
+            // The directory's creation changes the children of its parent, which is watched.
             Err(ClientError::NoNode { .. }) if directory != path => {}
             Err(ClientError::NoNode { .. }) => watches.push(client.watch_exists(path).await?.1),
             Err(error) => return Err(error.into()),
@@ -104,7 +104,7 @@ pub(crate) async fn tree(tree: &Tree) -> Result<u8, Failure> {
         if !found.is_empty() {
             continue;
         }
-        // The first is printed first.
+        // The stack's last path is printed first.
         names.sort_unstable_by(|a, b| b.cmp(a));
         below.extend(names.iter().map(|name| format!("{}/{name}", path.trim_end_matches('/'))));
     }
@@ -127,7 +127,7 @@ fn line(lock: &Contended) -> String {
     format!("{}  {}  {holders}, {waiting} waiting\n", lock.path, lock.kind)
 }
 
-/// A table with a head, whose columns are as wide as they need to be.
+/// A table with a header and aligned columns.
 fn table(lock: &Contended) -> String {
     let head = ["STATE", "HOST", "PID", "LABEL", "AGE", "SESSION", "TOKEN"].map(str::to_owned);
     let rows: Vec<_> = lock.contenders.iter().map(|node| row(lock, node)).collect();

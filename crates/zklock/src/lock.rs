@@ -13,7 +13,7 @@ use crate::arguments::Run;
 use crate::contender::Contender;
 use crate::failure::{Code, Failure};
 
-/// A lock that is not held yet.
+/// A lock that is not acquired yet.
 pub(crate) enum Lock {
     Exclusive(Arc<dyn InterProcessLock>),
     Shared(InterProcessReadWriteLock),
@@ -28,7 +28,7 @@ pub(crate) enum Held {
 }
 
 impl Lock {
-    /// The lock that the options name.
+    /// The lock that the options select.
     pub(crate) fn of(run: &Run, client: &CuratorClient) -> Result<Self, Failure> {
         let one = || match run.lock.as_slice() {
             [path] => Ok(path),
@@ -48,7 +48,7 @@ impl Lock {
         })
     }
 
-    /// Acquires it; `None` if others hold it for the whole time.
+    /// Acquires the lock; `None` if the wait ended before.
     pub(crate) async fn acquire(&self, wait: Wait) -> Result<Option<Held>, Failure> {
         let timeout = match wait {
             Wait::No => None,
@@ -63,7 +63,7 @@ impl Lock {
         })
     }
 
-    /// Who holds it, and who waits for it.
+    /// The holders and the waiters.
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>, Failure> {
         Ok(match self {
             Self::Exclusive(lock) => lock.participants().await?,
@@ -74,7 +74,7 @@ impl Lock {
 }
 
 impl Lock {
-    /// The failure of a wait that was too short: it names the holders, as far as they can be read.
+    /// The failure after a wait that was too short. It names the holders, as far as they can be read.
     pub(crate) async fn not_acquired(&self, paths: &[String]) -> Failure {
         let participants = self.participants().await.unwrap_or_default();
         let holders = participants.iter().filter(|participant| participant.owns);
@@ -91,7 +91,7 @@ impl Held {
         let latch = LeaderLatch::builder(client, path)?.id(id).start();
         loop {
             let term = latch.leadership().await?;
-            // Of the session that is current while the term is valid.
+            // The session that is current while the term is valid.
             if let Some(session) = client.current_session().filter(|_| term.is_valid()) {
                 return Ok((Self::Term { latch, term, session: session.clone() }, session));
             }
@@ -107,7 +107,7 @@ impl Held {
         }
     }
 
-    /// Until when no other client can have it.
+    /// No other client can have the lock before this moment.
     pub(crate) fn valid_until(&self) -> ClockInstant {
         match self {
             Self::Term { session, .. } => session.lease().valid_until(),
@@ -120,7 +120,7 @@ impl Held {
         self.guard().map_or_else(Leadership::fencing_token, LockGuard::fencing_token)
     }
 
-    /// Waits until it is lost.
+    /// Waits until the lock is lost.
     pub(crate) async fn lost(&self) -> LockLost {
         match self.guard() {
             Ok(guard) => guard.lost().await,
@@ -128,7 +128,8 @@ impl Held {
         }
     }
 
-    /// Waits until another client [asks](curator_recipes::revoke) for it. A leader resigns by itself then, and so loses its term.
+    /// Waits until another client [requests](curator_recipes::revoke) the lock. A leader resigns on such a request
+    /// without this call, and loses its term.
     pub(crate) async fn revoked(&self) {
         if let Ok(guard) = self.guard()
             && guard.revocation_requested().await.is_ok()
@@ -138,7 +139,7 @@ impl Held {
         std::future::pending::<()>().await;
     }
 
-    /// Gives it back.
+    /// Releases the lock.
     pub(crate) async fn release(self) -> Result<(), Error> {
         match self {
             Self::Guard(guard) => guard.release().await?,

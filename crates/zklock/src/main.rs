@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help is no error. If its reader is gone, there is nobody to tell.
+            // Help is not an error. If the output is closed, the message is dropped.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::from(Code::Failed as u8) } else { ExitCode::SUCCESS };
         }
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
 fn act(action: &Action) -> Result<u8, Failure> {
     match action {
         Action::Guard(orders) => {
-            // A signal for all processes of a service leaves the command its time: it does not end the guardian.
+            // Handled, so that a signal to all processes of a service does not end the guardian in the grace period.
             let runtime = runtime()?;
             let _entered = runtime.enter();
             let _received = signals::Signals::new()?;

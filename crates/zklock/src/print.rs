@@ -1,14 +1,14 @@
-//! Prints, also where nothing reads it any more: a panic would take the command down.
+//! Prints without panics: a panic would stop the command.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
 
 use crate::failure::Failure;
 
-/// The exit code of a shell for a program that SIGPIPE has ended.
+/// A shell's exit code for a program that SIGPIPE has ended.
 const PIPE: i32 = 141;
 
-/// Prints a result. Ends the program if its reader is gone, as in `zklock ls … | head`.
+/// Prints a result. Exits if the reader has closed the pipe, as in `zklock ls … | head`.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -17,7 +17,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line for people on standard error, if that is open.
+/// Prints a line for people on standard error, if it is open.
 pub(crate) fn tell(line: impl Display) {
     let _ = writeln!(io::stderr(), "zklock: {line}");
 }

@@ -1,12 +1,13 @@
-//! The contenders of locks, read from the names of their nodes: those of Curator, of this project, of kazoo and of go-zookeeper.
+//! The contenders of locks, from the names of their nodes: nodes of Curator, of this project, of kazoo and of
+//! go-zookeeper.
 
 use std::fmt;
 
-/// What a queue of nodes is, as far as their names say. In one directory, those of different kinds ignore each other.
+/// The kind of a queue, by the names of its nodes. In one directory, queues of different kinds ignore each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
-    /// Of Curator, this project or go-zookeeper: a mutex, or an election by `LeaderSelector`, which has the same nodes.
+    /// A mutex of Curator, this project or go-zookeeper, or an election by `LeaderSelector`, which has the same nodes.
     Mutex,
     ReadWriteLock,
     LeaderLatch,
@@ -36,7 +37,7 @@ pub(crate) struct Entry {
     pub(crate) holds: bool,
 }
 
-/// What stands before the sequence number, what it is a node of, and whether it is a reader's.
+/// The text before the sequence number, the kind of lock, and whether the node is a reader's.
 const MARKS: [(&str, Kind, bool); 7] = [
     ("__rlock__", Kind::KazooLock, true),
     ("__lock__", Kind::KazooLock, false),
@@ -47,11 +48,11 @@ const MARKS: [(&str, Kind, bool); 7] = [
     ("-lock-", Kind::Mutex, false),
 ];
 
-/// The children of a semaphore's directory: its leases, and the mutex of those that wait for one.
+/// The children of a semaphore's directory: its leases, and the mutex of the waiters.
 pub(crate) const LEASES: &str = "leases";
 pub(crate) const LOCKS: &str = "locks";
 
-/// Whether the children are those of a semaphore's directory.
+/// Whether these are the children of a semaphore's directory.
 pub(crate) fn is_semaphore(children: &[String]) -> bool {
     [LEASES, LOCKS].iter().all(|name| children.iter().any(|child| child == name))
 }
@@ -80,7 +81,7 @@ pub(crate) fn queues(children: &[String]) -> Vec<(Kind, Vec<Entry>)> {
 fn entry(name: &str) -> Option<(Kind, Entry)> {
     MARKS.iter().find_map(|(mark, kind, reads)| {
         let (_, number) = name.rsplit_once(mark)?;
-        // At its end, the number becomes negative.
+        // An exhausted counter gives negative numbers.
         let is_number = number.trim_start_matches('-').len() >= 10;
         let sequence = number.parse().ok().filter(|_| is_number)?;
         Some((*kind, Entry { name: name.to_owned(), sequence, reads: *reads, holds: false }))

@@ -1,4 +1,4 @@
-//! `zklock revoke` and `zklock break`: asking a holder for its lock, and taking it away.
+//! `zklock revoke` asks the holders for a lock; `zklock break` deletes a holder's node.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -12,14 +12,14 @@ use crate::contender::Contender;
 use crate::failure::{Code, Failure};
 use crate::print::print;
 
-/// The nodes of all holders of the locks at a path; at least one.
+/// The nodes of all holders of the locks at a path. An error if there is no holder.
 async fn holders(client: &CuratorClient, path: &str) -> Result<Vec<Node>, Failure> {
     let holders: Vec<_> = read(client, path).await?.iter().flat_map(Contended::holders).cloned().collect();
     let none = || Failure::new(Code::NotAcquired, format!("{path}: no client holds it"));
     if holders.is_empty() { Err(none()) } else { Ok(holders) }
 }
 
-/// Asks all holders for the lock. Whether they give it back is up to them.
+/// Asks all holders to release the lock. They may ignore the request.
 pub(crate) async fn revoke(revoke: &Revoke) -> Result<u8, Failure> {
     let client = revoke.connection.connect(&Contender::this(None)).await?;
     for node in holders(&client, &revoke.path).await? {
@@ -35,7 +35,7 @@ pub(crate) async fn revoke(revoke: &Revoke) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Deletes the node of a holder, if it has the token that the caller has seen.
+/// Deletes the node of the holder with the given token.
 pub(crate) async fn break_lock(arguments: &Break) -> Result<u8, Failure> {
     let Break { path, if_token, yes, connection } = arguments;
     let client = connection.connect(&Contender::this(None)).await?;
@@ -66,7 +66,7 @@ pub(crate) async fn break_lock(arguments: &Break) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Asks on the terminal.
+/// Asks for confirmation on the terminal.
 fn is_confirmed(path: &str, node: &Node, stat: &Seen) -> Result<bool, Failure> {
     let failed = |error: io::Error| Failure::here(format!("cannot ask: {error}"));
     if !io::stdin().is_terminal() {

@@ -19,9 +19,9 @@ use crate::signals::Signals;
 use crate::under::{Outcome, under};
 use crate::waiting;
 
-/// The first pause of `--leader` after a term, and the longest.
+/// The first and the longest pause of `--leader` after a term.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// A term that lasts for so long begins the pauses anew.
+/// A term of at least this length resets the pauses.
 const GOOD_TERM: Duration = Duration::from_secs(60);
 
 /// Runs the command, and returns its exit code.
@@ -36,7 +36,7 @@ pub(crate) async fn run(run: &Run) -> Result<u8, Failure> {
     };
     let done =
         if run.leader { lead(run, &client, &this, signals).await } else { hold(run, &client, deadline, signals).await };
-    // The exit code says more than that the session could not be closed: it ends by itself.
+    // A failed close is not reported: the exit code matters more, and the session expires anyway.
     let _ = client.close().await;
     done
 }
@@ -44,7 +44,7 @@ pub(crate) async fn run(run: &Run) -> Result<u8, Failure> {
 async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals: Signals) -> Result<u8, Failure> {
     let grace = grace(run, &client.session().await?)?;
     let lock = Lock::of(run, client)?;
-    // It looks at the lock once, however long the connection took.
+    // Even if the connection took too long, the lock is tried once.
     let wait = if run.no_wait || deadline.has_passed() { Wait::No } else { Wait::Until(deadline) };
     loop {
         if let Some(code) = attempt(run, &lock, wait, grace, &mut signals).await? {
@@ -91,7 +91,7 @@ async fn attempt(
     }
 }
 
-/// Runs the command in each term, until zklock is asked to end.
+/// Runs the command in each term, until a signal ends zklock.
 async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: Signals) -> Result<u8, Failure> {
     let [path] = run.lock.as_slice() else { return Err(Failure::here("pass one --lock with --leader")) };
     let mut pause = PAUSES.0;
@@ -104,7 +104,7 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
         let begun = Instant::now();
         tell(format_args!("leading {path}, token {}", held.token()));
         let outcome = under(run, &held, grace, &mut signals).await;
-        // A term that is lost has nothing to give back.
+        // A lost term needs no release.
         let _ = held.release().await;
         match outcome? {
             Outcome::Ended(status) if signals.has_deadly => return Ok(code(status)),
@@ -125,7 +125,7 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
     }
 }
 
-/// The times of the guardian.
+/// The guardian's times.
 #[derive(Clone, Copy)]
 pub(crate) struct Grace {
     pub(crate) period: Duration,
@@ -133,7 +133,7 @@ pub(crate) struct Grace {
     pub(crate) tick: Duration,
 }
 
-/// The grace period, which has to fit into the session timeout `T` that the servers have granted.
+/// The grace period. It has to fit into the session timeout `T` that the servers have granted.
 fn grace(run: &Run, session: &Session) -> Result<Grace, Failure> {
     const DEFAULT: Duration = Duration::from_secs(10);
     let granted = session.timeout();
@@ -151,7 +151,7 @@ fn grace(run: &Run, session: &Session) -> Result<Grace, Failure> {
     Ok(Grace { period, margin: Duration::from_secs(1).min(granted / 10), tick: granted / 40 })
 }
 
-/// The exit code after a signal that came while no command ran.
+/// The exit code after a signal that arrived while no command ran.
 fn interrupted(signal: Signal) -> u8 {
     u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX)
 }

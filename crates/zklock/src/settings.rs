@@ -1,4 +1,4 @@
-//! How to connect: options, the environment and a TOML file, in this order.
+//! Connection settings from options, the environment and a TOML file, in this order of precedence.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::contender::Contender;
 use crate::failure::{Code, Failure};
 
-/// The connection, as options of each subcommand.
+/// The connection options of each subcommand.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
@@ -62,7 +62,7 @@ struct Tls {
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// All of it, merged.
+/// The merged settings.
 pub(crate) struct Settings {
     pub(crate) connect: String,
     pub(crate) session_timeout: Duration,
@@ -71,7 +71,7 @@ pub(crate) struct Settings {
 }
 
 impl Connection {
-    /// Connects. `this` is what the nodes of this process show.
+    /// Connects. `this` is written into the nodes of this process.
     pub(crate) async fn connect(&self, this: &Contender) -> Result<CuratorClient, Failure> {
         self.settings()?.connect(this).await
     }
@@ -101,7 +101,7 @@ impl Settings {
     }
 
     pub(crate) fn builder(&self, this: &Contender) -> Result<CuratorClientBuilder, Failure> {
-        // An attempt that begins at the end of the first half takes the other one.
+        // An attempt that starts at the end of the first half can use the second half.
         let half = self.connection_timeout / 2;
         let retries = RetryUntilElapsed::new(half, half.min(Duration::from_millis(200)));
         let mut builder = CuratorClient::builder(&self.connect)
@@ -125,16 +125,16 @@ impl Settings {
         Ok(builder)
     }
 
-    /// The same, giving up on a connection after this time at the latest.
+    /// The same settings, with a connection timeout of at most `wait`, and at least one second.
     pub(crate) fn within(self, wait: Option<Duration>) -> Self {
-        /// For a connection to servers that are there.
+        /// Enough for a connection to servers that are up.
         const LEAST: Duration = Duration::from_secs(1);
         let connection_timeout =
             wait.map_or(self.connection_timeout, |wait| self.connection_timeout.min(wait.max(LEAST)));
         Self { connection_timeout, ..self }
     }
 
-    /// The same for one of the servers alone.
+    /// The same settings for one of the servers.
     pub(crate) fn of_server(self, server: &str) -> Self {
         Self { connect: server.to_owned(), ..self }
     }
@@ -175,11 +175,11 @@ fn read(path: &Path) -> Result<File, Failure> {
     parse(&text(path)?).map_err(|error| Failure::new(Code::Failed, format!("{}: {error}", path.display())))
 }
 
-/// The error does not show the line, which may have a secret.
+/// Parses the file. The error does not show the line, which may contain a secret.
 fn parse(text: &str) -> Result<File, String> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-        // The type that was found comes with its value.
+        // The message contains the wrong value, which may be a secret.
         let message = match error.message().split_once(", expected ") {
             Some((_, expected)) if error.message().starts_with("invalid ") => format!("expected {expected}"),
             _ => error.message().to_owned(),

@@ -10,12 +10,12 @@ use crate::failure::Failure;
 /// The signals that zklock passes on.
 pub(crate) struct Signals {
     received: stream::BoxStream<'static, Signal>,
-    /// One of them asks to end.
+    /// Whether any received signal requests termination.
     pub(crate) has_deadly: bool,
 }
 
 impl Signals {
-    /// Listens for those that this process does not ignore, as under `nohup`.
+    /// Listens for the signals that this process does not ignore; under `nohup` it ignores HUP.
     pub(crate) fn new() -> Result<Self, Failure> {
         let ignored = ignored();
         let kinds = [
@@ -49,7 +49,7 @@ impl Signals {
         signal
     }
 
-    /// The next one that asks to end.
+    /// Waits for the next signal that requests termination.
     pub(crate) async fn next_deadly(&mut self) -> Signal {
         loop {
             let signal = self.next().await;
@@ -60,7 +60,7 @@ impl Signals {
     }
 }
 
-/// The signals that this process ignores, a bit for each; where there is no `/proc`, none.
+/// The signals that this process ignores, as a bit mask; 0 where there is no `/proc`.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

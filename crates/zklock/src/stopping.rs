@@ -1,4 +1,4 @@
-//! When a command has to be stopped: the rule of the guardian, without a process or a clock.
+//! Decides when a command has to be stopped. Pure computation, without a process or a clock; the guardian applies it.
 
 use std::time::Duration;
 
@@ -13,30 +13,31 @@ pub(crate) enum OnLost {
     Ignore,
 }
 
-/// A moment on the clock that goes on while the machine sleeps, from its start.
+/// A time since the machine was started, on a clock that also runs while it is suspended.
 pub(crate) type Moment = Duration;
 
-/// What the guardian does next.
+/// The next action of the guardian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing before this moment, unless there is news.
+    /// Nothing until this moment or the next order.
     Wait(Moment),
     Term,
     Kill,
-    /// The command is left alone.
+    /// The command is not stopped.
     Leave,
 }
 
-/// When the command has to be stopped.
+/// When to stop the command.
 ///
-/// TERM when the lease has no more left than the grace period and a margin, and KILL a margin before its end: the command is gone
-/// before another client can get the lock. After a deletion of the node, and when zklock is gone, TERM at once.
+/// TERM when the time left on the lease is the grace period and a margin; KILL after the grace period, a margin before
+/// the lease ends: so the command has ended before another client can get the lock. When the node was deleted, or
+/// zklock has ended, TERM at once.
 #[derive(Debug)]
 pub(crate) struct Stopping {
     on_lost: OnLost,
     grace: Duration,
     margin: Duration,
-    /// Until when the session is certainly alive.
+    /// The session is certainly alive until then.
     valid_until: Moment,
     /// TERM is due at once.
     is_over: bool,
@@ -48,17 +49,17 @@ impl Stopping {
         Self { on_lost, grace, margin, valid_until, is_over: false, terminated: None }
     }
 
-    /// The lease reaches further now.
+    /// Extends the lease.
     pub(crate) fn extend(&mut self, valid_until: Moment) {
         self.valid_until = valid_until;
     }
 
-    /// The lock is lost, or zklock is gone.
+    /// The lock is lost, or zklock has ended.
     pub(crate) fn stop(&mut self) {
         self.is_over = true;
     }
 
-    /// What is due. Has to be called again when it says so, and after news.
+    /// The action that is due. Call it again at the moment that it returns, and after each order.
     pub(crate) fn step(&mut self, now: Moment) -> Step {
         if self.on_lost == OnLost::Ignore {
             return Step::Leave;
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(stopping.step(at(89)), Step::Wait(at(109)));
         assert_eq!(stopping.step(at(109)), Step::Term);
         assert_eq!(stopping.step(at(109)), Step::Wait(at(119)));
-        // It was asked to end, and does so.
+        // After TERM, an extended lease does not postpone KILL.
         stopping.extend(at(140));
         assert_eq!(stopping.step(at(110)), Step::Wait(at(119)));
         assert_eq!(stopping.step(at(119)), Step::Kill);

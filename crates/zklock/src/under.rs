@@ -1,4 +1,4 @@
-//! Runs a command while a lock is held, and has it stopped when the lock is lost or in doubt.
+//! Runs a command while a lock is held, and stops it when the lock is lost or in doubt.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -18,14 +18,14 @@ use crate::run::Grace;
 use crate::signals::Signals;
 use crate::stopping::OnLost;
 
-/// How long the guardian may take for an order.
+/// The limit for the guardian to read an order.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 pub(crate) enum Outcome {
     Ended(ExitStatus),
-    /// The lock was lost before.
+    /// The lock was lost before the command began.
     NotBegun,
-    /// The command was stopped, if it may be.
+    /// The lock was lost. The command was stopped, unless `--on-lost` forbids it.
     Lost(String),
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum Outcome {
 pub(crate) async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Signals) -> Result<Outcome, Failure> {
     let paths = run.lock.join(", ");
     let stops = run.on_lost != OnLost::Ignore;
-    // Straight after an outage the lease is short, and the guardian would stop the command at once.
+    // Right after an outage the lease is short, and the guardian would stop the command at once.
     let lasting = async {
         while stops && held.valid_until().remaining() <= grace.period + grace.margin + grace.tick {
             tokio::time::sleep(grace.tick).await;
@@ -56,14 +56,14 @@ pub(crate) async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Si
         }
     };
     if held.valid_until().has_passed() {
-        // zklock was stopped meanwhile.
+        // zklock was suspended in the meantime.
         command.signal(Signal::KILL);
     } else {
         command.begin();
     }
     let mut lost: Option<String> = None;
     let (mut is_guarded, mut is_asked, mut is_in_doubt) = (true, false, false);
-    // The guardian kills the command before that, unless it is stopped.
+    // The guardian kills the command earlier, unless the guardian itself is stopped.
     let latest = || held.valid_until().remaining().min(grace.period + grace.margin);
     let mut killing = std::pin::pin!(tokio::time::sleep(Duration::MAX));
     let mut tick = tokio::time::interval(grace.tick);
@@ -97,7 +97,7 @@ pub(crate) async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Si
                 signal = signals.next() => {
                     command.signal(signal);
                     if signal == Signal::TSTP {
-                        // As for the command: the shell gets its terminal back.
+                        // Stops zklock as well, so that the shell gets its terminal back.
                         let _ = kill_process(getpid(), Signal::STOP);
                     }
                 }
@@ -114,7 +114,7 @@ pub(crate) async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Si
                 }
                 () = guardian.ended(), if is_guarded => {
                     is_guarded = false;
-                    // If it has not killed the command, it was killed itself.
+                    // A guardian that ended without killing the command was killed.
                     if stops {
                         command.signal(Signal::KILL);
                     }
@@ -129,7 +129,7 @@ pub(crate) async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Si
     Ok(lost.map_or(Outcome::Ended(status), Outcome::Lost))
 }
 
-/// What the command finds in its environment.
+/// The variables for the command's environment.
 fn variables(run: &Run, held: &Held) -> [(&'static str, String); 3] {
     let until = SystemTime::now() + held.valid_until().remaining();
     let until = until.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());

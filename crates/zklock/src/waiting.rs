@@ -1,4 +1,4 @@
-//! Shows on a terminal who holds the lock that zklock waits for, its place in the queue, and how long it has waited.
+//! Shows on a terminal who holds the awaited lock, the place in the queue, and the time waited.
 
 use std::convert::Infallible;
 use std::io::{self, Write as _};
@@ -11,16 +11,16 @@ use crate::clock::text;
 use crate::contender::Contender;
 use crate::lock::Lock;
 
-/// Long enough for a lock that is free.
+/// Long enough to acquire a free lock without a display.
 const FIRST: Duration = Duration::from_millis(500);
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Keeps one line of the terminal up to date.
+/// Updates one line of the terminal until dropped.
 pub(crate) async fn show(lock: &Lock, paths: &[String]) -> Infallible {
     let (this, begun, mut line) = (Contender::this(None), Instant::now(), Line::default());
     tokio::time::sleep(FIRST).await;
     loop {
-        // An error is reported by the wait itself.
+        // The wait itself reports errors.
         if let Ok(participants) = lock.participants().await {
             let waited = text(Duration::from_secs(begun.elapsed().as_secs()));
             line.show(&format!(
@@ -33,7 +33,7 @@ pub(crate) async fn show(lock: &Lock, paths: &[String]) -> Infallible {
     }
 }
 
-/// The holders, and how many wait before this process.
+/// The holders, and how many waiters are before this process.
 fn summary(participants: &[Participant], this: &Contender) -> String {
     let is_this = |participant: &Participant| {
         let contender = Contender::from_data(&participant.data);
@@ -41,7 +41,7 @@ fn summary(participants: &[Participant], this: &Contender) -> String {
     };
     let before =
         participants.iter().take_while(|participant| !is_this(participant)).filter(|other| !other.owns).count();
-    // Of several locks, it may have some already.
+    // Of several locks, this process may already hold some.
     let holders = participants.iter().filter(|participant| participant.owns && !is_this(participant));
     let holders: Vec<_> = holders.map(|holder| Contender::from_data(&holder.data).to_string()).collect();
     let place = match before {
@@ -52,7 +52,7 @@ fn summary(participants: &[Participant], this: &Contender) -> String {
     format!("held by {}; {place}", holders.join(", "))
 }
 
-/// A line that is overwritten, and ended when it is dropped.
+/// A line that is overwritten. The drop ends it.
 #[derive(Default)]
 struct Line {
     length: usize,

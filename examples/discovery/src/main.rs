@@ -1,8 +1,8 @@
-//! gRPC servers that are found and balanced through ZooKeeper. One is drained and started again, one is killed. Fails if a request fails
-//! after a drain, or after the killed server is known to be gone.
+//! gRPC servers that are discovered and balanced through ZooKeeper. One is drained and restarted, one is killed. Fails
+//! if a request fails after the drain, or after the client has noticed that the killed server is gone.
 //!
-//! The first process is the client. It starts the servers, and does to them what happens to processes. The service is that of health
-//! checks, of which `tonic-health` has the code: neither this example nor its users need `protoc`.
+//! The first process is the client. It starts, drains and kills the servers. They implement the health service, which
+//! is part of `tonic-health`, so that neither this example nor its users need `protoc`.
 //!
 //! ```console
 //! cargo run -p curator-example-discovery
@@ -28,11 +28,11 @@ use tonic_health::pb::health_client::HealthClient;
 /// Where the servers are registered.
 const SERVICES: &str = "/curator-examples/services";
 const SERVICE: &str = "greeter";
-/// Short, so that it does not take long: a server that dies is an instance until ZooKeeper has given up its session.
+/// Short, to keep the example short: a dead server stays registered until its session expires.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
-/// For anything that must happen.
+/// The limit of each wait.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
-/// How many requests show how they are distributed.
+/// The number of requests that show the distribution.
 const MANY: usize = 100;
 
 #[tokio::main]
@@ -57,7 +57,7 @@ async fn client() -> Result<(), Failure> {
     until(&mut servers, &["a", "b"]).await?;
     all_are_answered(&channel, "Two servers").await?;
 
-    // As a rolling update does.
+    // As in a rolling update.
     a.tell("drain").await?;
     a.says(server::DRAINED).await?;
     until(&mut servers, &["b"]).await?;
@@ -74,7 +74,7 @@ async fn client() -> Result<(), Failure> {
     let (killed, mut failed) = (Instant::now(), 0);
     let mut gone = std::pin::pin!(until(&mut servers, &["a"]));
     loop {
-        // Until then, they may fail: a client repeats them.
+        // Until then, requests may fail, and a client repeats them.
         tokio::select! {
             known = &mut gone => break known?,
             answer = ask(&channel) => failed += usize::from(answer.is_err()),
@@ -90,7 +90,7 @@ async fn client() -> Result<(), Failure> {
     Ok(())
 }
 
-/// A channel to all servers that are registered and not drained, as they come and go; and which these are.
+/// A channel to all servers that are registered and not drained, which follows changes; and the ids of these servers.
 fn balanced(services: &ServiceCache) -> (Channel, watch::Receiver<BTreeSet<String>>) {
     let (channel, endpoints) = Channel::balance_channel(16);
     let (servers, known) = watch::channel(BTreeSet::new());
@@ -98,7 +98,7 @@ fn balanced(services: &ServiceCache) -> (Channel, watch::Receiver<BTreeSet<Strin
         let (address, port) = (instance.address.as_ref()?, instance.port?);
         Endpoint::from_shared(format!("http://{address}:{port}")).ok()
     });
-    // It ends with the cache, or when the channel is dropped.
+    // The task ends with the cache, or when the channel is dropped.
     tokio::spawn(async move {
         while let Some(Ok(change)) = changes.next().await {
             let (id, is_there, change) = match change {
@@ -116,7 +116,7 @@ fn balanced(services: &ServiceCache) -> (Channel, watch::Receiver<BTreeSet<Strin
     (channel, known)
 }
 
-/// Sends a request, and returns which server has answered.
+/// Sends a request, and returns the name of the server that has answered.
 async fn ask(channel: &Channel) -> Result<String, Failure> {
     let request = HealthCheckRequest { service: SERVICE.to_owned() };
     let response = timeout(DEFAULT_TIMEOUT, HealthClient::new(channel.clone()).check(request)).await??;
@@ -124,7 +124,7 @@ async fn ask(channel: &Channel) -> Result<String, Failure> {
     Ok(server.to_str()?.to_owned())
 }
 
-/// Sends many requests, and prints which servers have answered.
+/// Sends many requests, and prints how many each server has answered.
 async fn all_are_answered(channel: &Channel, title: &str) -> Result<(), Failure> {
     let mut answers = BTreeMap::new();
     for _ in 0..MANY {
@@ -135,7 +135,7 @@ async fn all_are_answered(channel: &Channel, title: &str) -> Result<(), Failure>
     Ok(())
 }
 
-/// Waits until the channel goes to these servers.
+/// Waits until the channel uses exactly these servers.
 async fn until(servers: &mut watch::Receiver<BTreeSet<String>>, wanted: &[&str]) -> Result<(), Failure> {
     timeout(DEFAULT_TIMEOUT, servers.wait_for(|servers| servers.iter().eq(wanted))).await??;
     Ok(())
@@ -159,7 +159,7 @@ impl Server {
         Ok(Self { process, lines })
     }
 
-    /// Waits until it says this.
+    /// Waits until it prints this line.
     async fn says(&mut self, line: &str) -> Result<(), Failure> {
         timeout(DEFAULT_TIMEOUT, async {
             while self.lines.next_line().await?.ok_or("a server has ended")? != line {}
@@ -173,7 +173,7 @@ impl Server {
         Ok(input.write_all(format!("{line}\n").as_bytes()).await?)
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Asks it to end, and waits for that.
     async fn end(&mut self) -> Result<(), Failure> {
         drop(self.process.stdin.take());
         let status = timeout(DEFAULT_TIMEOUT, self.process.wait()).await??;

@@ -13,34 +13,35 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::{SERVICE, SERVICES, SESSION_TIMEOUT};
 
-/// The first argument of a server; the next are its id and the connect string.
+/// The first argument of a server; the id and the connect string follow.
 pub(crate) const ROLE: &str = "server";
-/// The name of an answer's metadata.
+/// The metadata key of an answer with the server's name.
 pub(crate) const NAME: &str = "server";
-/// What it says.
+/// The line that it prints when it serves requests.
 pub(crate) const READY: &str = "ready";
 pub(crate) const DRAINED: &str = "drained";
 
-/// Serves until its input ends. A line of it drains the server: it still answers, and clients send it no more requests.
+/// Serves until its standard input ends. A line drains the server: it still answers, but clients send it no more
+/// requests.
 pub(crate) async fn run(id: &str, connect_string: &str) -> Result<(), Failure> {
-    // Even when the first process is killed.
+    // Ends this process even if the first one is killed.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
 
-    // It listens before it is registered.
+    // It listens before it registers.
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse()?)?;
     let port = incoming.local_addr()?.port();
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let health = HealthServer::new(Named { id: id.to_owned() });
     let serving = Server::builder().add_service(health).serve_with_incoming_shutdown(incoming, async {
-        // Also if the sender is dropped.
+        // Also returns when the sender is dropped.
         let _ = ended.await;
     });
     let serving = tokio::spawn(serving);
 
     let zookeeper = builder(connect_string).session_timeout(SESSION_TIMEOUT).connect().await?;
     let services = ServiceDiscovery::new(&zookeeper, SERVICES)?;
-    // The same id after a restart: until the session of its last run has ended, it would wait.
+    // The id is the same after a restart: the registration waits until the session of the previous run has ended.
     let instance = ServiceInstance::new(SERVICE).id(id).address("127.0.0.1").port(port);
     let registration = services.register(instance)?;
     registration.registered().await?;
@@ -52,14 +53,14 @@ pub(crate) async fn run(id: &str, connect_string: &str) -> Result<(), Failure> {
         println!("{DRAINED}");
     }
     registration.deregister().await?;
-    // What is being answered is answered.
+    // Requests in progress are still answered.
     drop(end);
     serving.await??;
     zookeeper.close().await?;
     Ok(())
 }
 
-/// The service, which says who answers.
+/// Adds the server's name to each answer.
 struct Named {
     id: String,
 }

@@ -1,4 +1,4 @@
-//! The example runs by itself, and says how the requests were answered.
+//! Runs the example, and checks its output.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
 
 use std::process::Command;

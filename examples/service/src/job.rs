@@ -1,4 +1,4 @@
-//! A job that one of the processes does.
+//! A job that runs in one of the processes at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::service::Service;
 
 const PATH: &str = "/curator-examples/service/job";
 
-/// Counts the items, in one of the processes that run this service, for as long as any of them runs.
+/// Counts the items in one of the processes of this service, as long as any of them runs.
 pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) -> Result<(), Failure> {
     let selector = LeaderSelector::builder(&service.client, PATH)?.metrics_name("job").build();
     let job = move |leadership| count(Arc::clone(&service), leadership);
-    // Through outages of any length.
+    // Continues through outages of any length.
     Ok(selector.run(job, stop.cancelled_owned()).await?)
 }
 
-/// While this exists, this process leads.
+/// This process leads while the value exists.
 struct Leading<'a>(&'a Service);
 
 impl Drop for Leading<'_> {
@@ -31,7 +31,7 @@ impl Drop for Leading<'_> {
     }
 }
 
-/// Dropped at its next await when the term is lost. It ends by itself, between two steps, when the run shuts down.
+/// Dropped at its next await point when the term is lost. Returns between two steps when the run shuts down.
 async fn count(service: Arc<Service>, leadership: Leadership) -> Result<(), StaleToken> {
     let token = leadership.fencing_token();
     info!(%token, "the job leads");

@@ -1,5 +1,5 @@
-//! An HTTP service that keeps orders: a lock for each order, a store that refuses late writes, probes, a start without its
-//! servers, a job that one of several processes does, and an end in the right order. `docs/production.md` has the reasons.
+//! An HTTP service that keeps orders: a lock for each order, a store that rejects late writes, probes, a start without
+//! reachable servers, a singleton background job, and an orderly shutdown. `docs/production.md` has the reasons.
 //!
 //! ```console
 //! LISTEN=127.0.0.1:8080 cargo run -p curator-example-service
@@ -12,7 +12,7 @@
 //! curl http://127.0.0.1:8080/metrics
 //! ```
 //!
-//! `ZOOKEEPER_CONNECT` names your servers, `RUST_LOG` says what is logged, and `settings.rs` has the rest.
+//! `ZOOKEEPER_CONNECT` contains your servers, `RUST_LOG` selects what is logged, and `settings.rs` has the rest.
 
 mod job;
 mod orders;
@@ -50,10 +50,10 @@ const LENGTHS: [f64; 6] = [0.0, 1.0, 3.0, 10.0, 30.0, 100.0];
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    // The lines of the crate under the client say the same in other words.
+    // The log lines of the crate under the client would repeat those of the client.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,zookeeper_client=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(std::io::stdout().is_terminal()).init();
-    // Before the client, which measures from its start.
+    // Before the client, whose metrics begin at its start.
     let metrics = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
         .set_buckets_for_metric(Matcher::Full("curator_lock_queue_length".to_owned()), &LENGTHS)?
@@ -64,11 +64,12 @@ async fn main() -> Result<(), Failure> {
     let listener = TcpListener::bind(&settings.listen).await?;
     println!("Listening on http://{}", listener.local_addr()?);
 
-    // Returns at once, whether the servers can be reached or not. From here on nothing returns before the client is closed.
+    // Returns at once, even if no server can be reached. From here on `main` must not return before it has closed the
+    // client.
     let client = builder(ensemble.connect_string())
         .name("orders")
         .session_timeout(settings.session_timeout)
-        // The job waits through any outage. Each request has a deadline of its own.
+        // The job waits through any outage. Each request has a separate deadline.
         .retry_policy(RetryForever::new(Duration::from_millis(500))?)
         .start()?;
     let service = Arc::new(Service::new(client.clone(), settings.reserved_for)?);
@@ -86,10 +87,10 @@ async fn main() -> Result<(), Failure> {
         () = ended.cancelled() => error!("the server or the job has ended by itself"),
     }
     let by_itself = ended.is_cancelled();
-    // What was sent before anyone knew is still taken, and load goes elsewhere.
+    // Requests are still accepted, while load balancers notice the failing readiness probe.
     service.stopping.cancel();
     sleep(settings.unready_for).await;
-    // Nothing new comes in, and what is under way is finished or cut off.
+    // No new requests are accepted, and those in progress are finished or cut off.
     no_more_requests.cancel();
     requests.drain(serving, settings.drain).await;
     no_more_work.cancel();
@@ -106,7 +107,7 @@ async fn main() -> Result<(), Failure> {
     if by_itself { Err("the server or the job has ended by itself".into()) } else { Ok(()) }
 }
 
-/// Something that runs until it is told to end. `ended` is cancelled when it ends, even by a panic.
+/// Starts a task that runs until it is asked to end. `ended` is cancelled when it ends, even by a panic.
 fn part<T: Send + 'static>(ended: &CancellationToken, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     let ended = ended.clone().drop_guard();
     tokio::spawn(async move {

@@ -1,20 +1,20 @@
-//! The store: what is written under the locks.
+//! The store, whose data is written under the locks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use curator_recipes::fencing::FencedResource;
 
-/// The items of an order, and the highest token that has been seen with them.
+/// The items of an order, and the highest fencing token of their reads and writes.
 pub(crate) type Order = FencedResource<Vec<String>>;
 
-/// In memory, and of this process alone, so that the example needs no database. That would be shared by all processes, and
-/// would compare tokens in the same way, by the SQL in `curator_recipes::fencing`.
+/// In memory of this process, so that the example needs no database. A database would be shared by all processes, and
+/// would compare tokens in the same way, with the SQL in `curator_recipes::fencing`.
 #[derive(Default)]
 pub(crate) struct Orders(Mutex<HashMap<String, Arc<Order>>>);
 
 impl Orders {
-    /// For whoever has the lock of the order. The first one makes it.
+    /// The order, for the holder of its lock. Created if it is missing.
     pub(crate) fn to_write(&self, key: &str) -> Arc<Order> {
         Arc::clone(self.by_key().entry(key.to_owned()).or_default())
     }
@@ -23,7 +23,7 @@ impl Orders {
         self.by_key().get(key).cloned()
     }
 
-    /// How many items there are in all orders.
+    /// The number of items in all orders.
     pub(crate) fn items(&self) -> usize {
         self.by_key().values().map(|order| order.read(Vec::len)).sum()
     }

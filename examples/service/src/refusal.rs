@@ -1,4 +1,4 @@
-//! Answers that are not what was asked for.
+//! Error responses.
 
 use axum::extract::rejection::StringRejection;
 use axum::http::StatusCode;
@@ -18,9 +18,9 @@ impl Refusal {
         Self { status, reason: reason.to_string() }
     }
 
-    /// Another request has the lock. That nobody can have it, without a connection, is an error.
+    /// Another request holds the lock. A missing connection is another error.
     pub(crate) fn taken() -> Self {
-        Self::new(StatusCode::CONFLICT, "somebody else has the order")
+        Self::new(StatusCode::CONFLICT, "another request holds the lock of the order")
     }
 }
 
@@ -44,7 +44,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Nothing more was written than what the store has accepted with the token.
+/// Nothing was written but what the store has accepted with the token.
 impl From<LockLost> for Refusal {
     fn from(lost: LockLost) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, lost)

@@ -1,23 +1,24 @@
-//! A release that nobody waits for too long.
+//! Releases a lock, and waits for a limited time.
 
 use std::time::Duration;
 
 use curator_recipes::{Error, LockGuard, LockLost};
 use tracing::warn;
 
-/// How long anyone waits for a release; after that it goes on in the background.
+/// How long a request waits for a release, which then goes on in the background.
 const RELEASE: Duration = Duration::from_secs(2);
 
-/// How a release has ended.
+/// The result of a release.
 pub(crate) enum Released {
     Confirmed,
-    /// It goes on in the background, or the servers refuse it, and the lock is free when the session ends.
+    /// The release goes on in the background, or the servers have refused it: then the lock is free when the session
+    /// ends.
     Unconfirmed,
-    /// What was done last may have been done without the lock.
+    /// The lock was lost before the release, so the last operations may have been done without it.
     Lost(LockLost),
 }
 
-/// In an outage a release waits as long as the retry policy says, which is forever here.
+/// Without the limit, a release would wait in an outage as long as the retry policy permits, which is forever here.
 pub(crate) async fn release(guard: LockGuard) -> Released {
     match guard.release_timeout(RELEASE).await {
         Ok(()) => return Released::Confirmed,

@@ -1,4 +1,4 @@
-//! The requests under way, and their end.
+//! Tracks the requests in progress, and ends them at shutdown.
 
 use std::io;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use tracing::{error, info, warn};
 
 use crate::refusal::Refusal;
 
-/// How long the server may take to send the answers of the requests that were cut off.
+/// How long the server may take to send the answers of requests that were cut off.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Handlers that can be cut off. The server alone could not do that: each of its connections has a task of its own, which
-/// goes on when nobody waits for the server any longer.
+/// Handlers that can be cut off. Aborting the server is not enough: each of its connections has a separate task, which
+/// outlives it.
 #[derive(Clone, Default)]
 pub(crate) struct Requests {
     running: TaskTracker,
@@ -27,15 +27,15 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// A layer around each handler, and the reading of its body.
+    /// A layer around each handler, including the reading of its body.
     pub(crate) async fn track(State(requests): State<Self>, request: Request, next: Next) -> Response {
         let answer = requests.cut_off.run_until_cancelled(next.run(request));
         let answer = requests.running.track_future(answer).await;
         answer.unwrap_or_else(|| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the service stops").into_response())
     }
 
-    /// Waits until the server, which accepts nothing new, has answered everything, and cuts off what takes longer. No
-    /// handler runs after that, and none can begin.
+    /// Waits until the server, which accepts no new connections, has answered all requests, and cuts off those that
+    /// take longer than `patience`. No handler runs after that.
     pub(crate) async fn drain(&self, mut serving: JoinHandle<io::Result<()>>, patience: Duration) {
         match timeout(patience, &mut serving).await {
             Ok(Ok(Ok(()))) => info!("all requests are answered"),

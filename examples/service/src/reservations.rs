@@ -14,14 +14,15 @@ use tracing::{info, warn};
 
 use crate::release::{Released, release};
 
-/// The reservations of this process; a guard cannot leave it. Whoever made one has to come back to the same process.
+/// The reservations of this process, which holds their guards. A client must use the same process for all requests on a
+/// reservation.
 pub(crate) struct Reservations {
     reserved_for: Duration,
     by_key: Mutex<HashMap<String, Reservation>>,
     tasks: TaskTracker,
 }
 
-/// The guard is in a task of its own, until it is given back, expires or is lost.
+/// The guard is in a separate task, until the reservation is given back, expires or is lost.
 #[derive(Clone)]
 struct Reservation {
     token: FencingToken,
@@ -40,7 +41,7 @@ pub(crate) enum End {
     Lost(LockLost),
 }
 
-/// That this process has no reservation of an order with a token, and how it has ended if that is known.
+/// This process has no reservation of the order with this token. Contains how it has ended, if known.
 pub(crate) struct NoReservation(Option<End>);
 
 impl Reservations {
@@ -54,17 +55,17 @@ impl Reservations {
         let reserved = hold(guard, given_back.clone(), self.reserved_for);
         self.tasks.spawn(async move { sender.send_replace(Some(reserved.await)) });
         let mut by_key = self.by_key();
-        // How one has ended can be asked until the next one is made.
+        // The end of a reservation can be queried until the next one is made.
         by_key.retain(|_, reservation| reservation.end.borrow().is_none());
         by_key.insert(key, Reservation { token, given_back, end });
     }
 
-    /// Whether a caller has made this reservation, and it lasts. A token by itself proves nothing: anyone can write one.
+    /// Whether this process has such a reservation. A token alone proves nothing: any caller can invent one.
     pub(crate) fn check(&self, key: &str, token: FencingToken) -> Result<(), NoReservation> {
         self.find(key, token).map(drop)
     }
 
-    /// The end is never [`End::Expired`] or [`End::Lost`].
+    /// Ends the reservation. Never returns [`End::Expired`] or [`End::Lost`], which are errors.
     pub(crate) async fn give_back(&self, key: &str, token: FencingToken) -> Result<End, NoReservation> {
         let mut reservation = self.find(key, token)?;
         reservation.given_back.cancel();
@@ -75,10 +76,11 @@ impl Reservations {
         }
     }
 
-    /// Each guard by itself, to learn whether its lock had been lost. The locks would go with the session too.
+    /// Releases each guard, which reports whether its lock had been lost. Closing the session would only free the
+    /// locks.
     pub(crate) async fn end_all(&self) {
         let all: Vec<_> = self.by_key().drain().filter(|(_, reservation)| reservation.end.borrow().is_none()).collect();
-        // All first, and then the waiting: in an outage each release takes its time.
+        // All tasks are notified before any is awaited, as each release takes its time in an outage.
         for (key, reservation) in &all {
             info!(key, token = %reservation.token, "gives back a reservation");
             reservation.given_back.cancel();

@@ -1,4 +1,4 @@
-//! What is answered to which request.
+//! The routes of the service, and their handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) fn routes(service: Arc<Service>, requests: Requests, metrics: Prometh
         .route("/orders/{key}", get(show).post(add).put(replace))
         .route("/orders/{key}/reservation", post(reserve).delete(give_back))
         .route("/job", get(who_leads))
-        // Not about ZooKeeper: a restart would bring no server back, and end the session.
+        // Independent of ZooKeeper: a restart would not repair the servers, but would end the session.
         .route("/health/live", get(async || "alive\n"))
         .route("/health/ready", get(ready))
         .route("/metrics", get(async move || metrics.render()))
@@ -35,11 +35,11 @@ pub(crate) fn routes(service: Arc<Service>, requests: Requests, metrics: Prometh
         .layer(from_fn_with_state(requests, Requests::track))
 }
 
-/// Appends an item. The lock makes this and other requests, in all processes, take turns.
+/// Appends an item, under the lock of the order. Requests for the same order run one after the other, in all processes.
 async fn add(State(service): State<Arc<Service>>, Path(key): Path<String>, item: String) -> Result<String, Refusal> {
     let guard = service.lock(&key)?.acquire_timeout(PATIENCE).await?.ok_or_else(Refusal::taken)?;
     let (token, order) = (guard.fencing_token(), service.orders.to_write(&key));
-    // The token in the read as well: from then on the store refuses whoever held the lock before.
+    // The read passes the token too: from then on the store rejects all previous holders.
     let work = async {
         let mut items = order.read_with(token, Clone::clone)?;
         items.push(item);
@@ -48,12 +48,14 @@ async fn add(State(service): State<Arc<Service>>, Path(key): Path<String>, item:
         Ok::<_, StaleToken>(answer)
     };
     let answer = guard.run(work).await??;
-    // Even if the lock was lost before: the store has accepted the write, and will not lose it to another holder.
+    // The result does not matter, even if the lock was lost: the store has accepted the write, and rejects older
+    // holders.
     release(guard).await;
     Ok(answer)
 }
 
-/// Reserves an order for longer than this request. The answer is the token for what is done under the reservation.
+/// Reserves an order for longer than this request. The answer is the token, which requests under the reservation must
+/// send.
 async fn reserve(
     State(service): State<Arc<Service>>,
     Path(key): Path<String>,
@@ -75,8 +77,8 @@ async fn replace(
     service.reservations.check(&key, token)?;
     let items = String::from_request(request, &()).await?;
     let items = items.lines().map(str::to_owned).collect();
-    // The body may have taken any time, and the reservation may be lost since. Looking again would not help, as it can be
-    // lost straight after each look: the store refuses the write if there has been another holder.
+    // Reading the body may have taken long, and the reservation may be lost by now. Another check would not help, as it
+    // can be lost right after it: the store rejects the write if there has been another holder.
     service.orders.to_write(&key).write(token, |stored| *stored = items)?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -92,14 +94,14 @@ async fn give_back(
     }
 }
 
-/// Without a lock: only to look.
+/// Shows an order, without its lock.
 async fn show(State(service): State<Arc<Service>>, Path(key): Path<String>) -> Result<String, Refusal> {
     let order =
         service.orders.find(&key).ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, "there is no such order"))?;
     Ok(order.read(|items| printed(items)))
 }
 
-/// The orders that are locked, in any process, and how many requests wait for each. Nothing is sent for that.
+/// Lists the locked orders, in any process, and how many requests wait for each. Sends no requests to ZooKeeper.
 async fn locked(State(service): State<Arc<Service>>) -> (StatusCode, String) {
     let locks = service.locks.snapshot();
     if locks.state() != CacheState::Current {
@@ -119,7 +121,7 @@ async fn who_leads(State(service): State<Arc<Service>>) -> String {
     }
 }
 
-/// Almost every request needs a lock, so load is better sent elsewhere while there is no session, and before the end.
+/// Almost every request needs a lock, so the service is not ready without a session, and during shutdown.
 async fn ready(State(service): State<Arc<Service>>) -> (StatusCode, String) {
     if service.stopping.is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned());

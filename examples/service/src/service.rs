@@ -1,4 +1,4 @@
-//! What all requests and the job share.
+//! The state that all requests and the job share.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ const ORDERS: &str = "/curator-examples/service/orders";
 pub(crate) struct Service {
     pub(crate) client: CuratorClient,
     pub(crate) orders: Orders,
-    /// A live copy of the locks of all orders, in all processes.
+    /// A live copy of the lock nodes of all orders, in all processes.
     pub(crate) locks: CuratorCache,
     pub(crate) reservations: Reservations,
-    /// What the job writes.
+    /// The result of the job.
     pub(crate) count: FencedResource<usize>,
-    /// The token of the job in this process, while it holds its lock.
+    /// The token of the job's lock, while it runs in this process.
     pub(crate) leading: watch::Sender<Option<FencingToken>>,
     /// Cancelled when the service is asked to stop.
     pub(crate) stopping: CancellationToken,
@@ -42,9 +42,9 @@ impl Service {
         })
     }
 
-    /// The lock of an order. It is made for each request and kept nowhere: what counts is its path.
+    /// The lock of an order. It is created for each request: only its path matters.
     pub(crate) fn lock(&self, key: &str) -> Result<InterProcessMutex, Error> {
-        // `child` refuses a key with a slash, which would be a node elsewhere.
+        // `child` rejects a key with a slash, which would be the path of another node.
         let path = self.client.resolve(ORDERS)?.child(key)?;
         // Not reentrant: requests on one connection share a task, and the guard of a reservation leaves it.
         Ok(InterProcessMutex::non_reentrant(&self.client, path)?.with_metrics_name("orders"))

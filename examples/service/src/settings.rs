@@ -1,22 +1,22 @@
-//! What differs from place to place.
+//! The settings of the service, from environment variables.
 
 use std::env::var;
 use std::time::Duration;
 
 use curator_examples::Failure;
 
-/// From the environment; all times are in seconds there.
+/// All times in the environment are in seconds.
 pub(crate) struct Settings {
     /// `LISTEN`: an address and a port.
     pub(crate) listen: String,
-    /// `SESSION_TIMEOUT`: how long locks stay taken when the process dies.
+    /// `SESSION_TIMEOUT`: how long locks stay held after the process dies.
     pub(crate) session_timeout: Duration,
-    /// `RESERVED_FOR`: how long an order stays reserved if nobody gives it back.
+    /// `RESERVED_FOR`: how long an order stays reserved unless it is given back.
     pub(crate) reserved_for: Duration,
-    /// `UNREADY_FOR`: how long the service goes on accepting requests when it is asked to stop, while its readiness probe
-    /// fails. In production as long as it takes until no more come.
+    /// `UNREADY_FOR`: how long the service still accepts requests at shutdown, while its readiness probe fails. In
+    /// production, as long as load balancers need to notice.
     pub(crate) unready_for: Duration,
-    /// `DRAIN`: how long the requests under way may take after that.
+    /// `DRAIN`: how long the requests in progress may take after that.
     pub(crate) drain: Duration,
 }
 

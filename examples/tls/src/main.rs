@@ -1,7 +1,7 @@
-//! A lock over a connection by TLS, with a client certificate that is renewed while the program runs.
+//! A lock over TLS, with a client certificate that is renewed while the program runs.
 //!
-//! Needs a ZooKeeper that speaks TLS: `ZOOKEEPER_CONNECT` names its `secureClientPort`, and `TLS_CA`, `TLS_CERTIFICATE` and
-//! `TLS_KEY` are files in PEM.
+//! Needs a ZooKeeper with TLS: `ZOOKEEPER_CONNECT` contains its `secureClientPort`, and `TLS_CA`, `TLS_CERTIFICATE` and
+//! `TLS_KEY` are PEM files.
 
 use std::env::var;
 use std::error::Error;

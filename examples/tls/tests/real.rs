@@ -1,4 +1,4 @@
-//! The example on a real ZooKeeper, which alone speaks TLS.
+//! Runs the example on a real ZooKeeper, as the embedded server has no TLS.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
 
 use std::fs;
@@ -29,7 +29,7 @@ async fn tls() {
     assert!(printed.contains("The lock is held, with token ") && printed.ends_with("renewed.\n"), "{printed}");
 }
 
-/// The page for operators shows the program that the test above runs.
+/// `docs/production.md` contains the program that the test above runs.
 #[test]
 fn what_the_documentation_shows_is_the_example() {
     let example = include_str!("../src/main.rs");

@@ -1,5 +1,5 @@
-//! A cache in one process: loads a tree, follows changes, and comes back after a cut. And a discovery: registers instances, or finds
-//! them.
+//! Plays the cases of a cache in one process: it loads a tree, follows changes, or reconnects after a cut; and those of
+//! a discovery: it registers instances, or finds them.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::protocol::{Act, Lock, Play, Request, nanoseconds};
 use crate::tree::{CHANGES, Trees, path};
 use crate::usage::{Switches, Usage};
 
-/// A cache that has sent nothing for so long has read all that it will.
+/// A cache that has sent nothing for so long has no more nodes to read.
 const REST: Duration = Duration::from_millis(500);
 
-/// What the case is about, from its begin to its end.
+/// The measurements of the case's subject, from its start to its end.
 struct Part {
     operations: usize,
     time: Duration,
@@ -27,7 +27,7 @@ struct Part {
 }
 
 impl Player {
-    /// Opens a cache, has it do what the case is about, and closes it.
+    /// Opens a cache, plays the case with it, and closes it.
     pub(super) async fn play_cache(&mut self, play: &Play, trees: &Trees) -> Result<Round, BenchError> {
         let mut play = Play { mark: trees.next_mark(), ..play.clone() };
         if play.lock == Lock::Cache {
@@ -73,7 +73,7 @@ fn part(operations: usize, time: Duration, used: Usage) -> Part {
     Part { operations, time, processor: used.processor, switches: used.switches() }
 }
 
-/// Changes nodes, and waits until the cache has all changes.
+/// Changes nodes, and waits until the cache contains all changes.
 async fn follow(
     process: &mut Process,
     proxy: Option<&FaultProxy>,
@@ -82,7 +82,7 @@ async fn follow(
     cache: &mut Cache,
 ) -> Result<Part, BenchError> {
     if let Some(proxy) = proxy {
-        // What it sends after it was loaded belongs to the load.
+        // Requests that follow the load belong to it.
         last_change(|| sent(proxy), Instant::now(), REST).await;
     }
     process.tell(&Request::Go).await?;
@@ -112,8 +112,8 @@ async fn storm(
     Ok(part(operations, end - begin, used))
 }
 
-/// Cuts the connection. The time ends when the cache has reported all changes and sends no more requests: it may report the last
-/// change before it has read the last node.
+/// Cuts the connection, and measures until the cache has reported all changes and sends no more requests: it may report
+/// the last change before it has read the last node.
 async fn reconnect(
     process: &mut Process,
     proxy: &FaultProxy,
@@ -122,7 +122,7 @@ async fn reconnect(
     cache: &mut Cache,
 ) -> Result<Part, BenchError> {
     let (before, start, handshakes) = (process.usage()?, counts_of(Some(proxy), 0), proxy.handshakes());
-    // The events are lost, so that the cache must read again to see the changes.
+    // The events are lost, so the cache must read again to see the changes.
     proxy.black_hole(Direction::ToClient);
     trees.change(play.nodes, play.marked, play.mark).await?;
     proxy.heal();
@@ -145,12 +145,12 @@ async fn reconnect(
     Ok(part(play.nodes, end - cut, used))
 }
 
-/// How many changes the cache has reported, and when it had all.
+/// The number of changes that the cache has reported, and when it contained all of them.
 async fn current(process: &mut Process) -> Result<(u64, Instant), BenchError> {
     Ok((process.current().await?, Instant::now()))
 }
 
-/// What was counted since the start, when no request follows any more.
+/// Waits until no more requests are sent. Returns the counts since the start.
 async fn rested(proxy: Option<&FaultProxy>, operations: usize, start: &Counts) -> Option<Counts> {
     let proxy = proxy?;
     last_change(|| sent(proxy), Instant::now(), REST).await;

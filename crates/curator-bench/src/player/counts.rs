@@ -1,4 +1,4 @@
-//! What a proxy has counted.
+//! Reads the counts of a proxy.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::POLL;
 use crate::document::Counts;
 
-/// Until now.
+/// The counts until now.
 pub(super) fn counts_of(proxy: Option<&FaultProxy>, operations: u64) -> Counts {
     let Some(proxy) = proxy else { return Counts::default() };
     Counts {
@@ -22,12 +22,12 @@ pub(super) fn counts_of(proxy: Option<&FaultProxy>, operations: u64) -> Counts {
     }
 }
 
-/// How many requests and handshakes have arrived, without probes.
+/// The number of requests and handshakes that have arrived, without probes.
 pub(super) fn sent(proxy: &FaultProxy) -> u64 {
     without_probes(by_name(proxy)).values().sum::<u64>() + proxy.handshakes()
 }
 
-/// Waits until a number stays the same, and returns when it last changed, or `begin` if it never did.
+/// Waits until a number stays the same for `rest`, and returns when it last changed, or `begin` if it did not.
 pub(super) async fn last_change(number: impl Fn() -> u64, begin: Instant, rest: Duration) -> Instant {
     let (mut before, mut last) = (number(), begin);
     while last.elapsed() < rest {

@@ -1,4 +1,4 @@
-//! How the lines are written and read.
+//! Formats and parses the lines of the protocol.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -7,7 +7,7 @@ use super::number::{NOTHING, number, optional, range};
 use crate::case::Kind;
 use crate::document::{Cache, Counts, PeerResults, PlaceResults};
 
-/// What a reader of the table has to know.
+/// The remark above the table.
 pub(super) const REMARK_ON_CACHES: &str = "Of caches, every number is of the whole case, but for the memory. `resident` is the memory that the process gains; `heap` is \
      what Java has in use more, after a collection of garbage. `lag` is the time from the reply to the last change until the cache \
      has all; `since handshake` is the part of the time after the first handshake that follows the cut.";
@@ -30,7 +30,7 @@ const CACHES: [&str; 15] = [
     "note",
 ];
 
-/// None if no case is about a cache.
+/// `None` if no case is about a cache.
 pub(super) fn caches(place: &PlaceResults) -> Option<Table> {
     let mut table = Table::new(&CACHES);
     let mut is_empty = true;
@@ -62,7 +62,7 @@ pub(super) fn caches(place: &PlaceResults) -> Option<Table> {
     (!is_empty).then_some(table)
 }
 
-/// In a separate run, or in the last round if each has a proxy.
+/// The counts of the separate run; if each round has a proxy, those of the last round.
 fn counted(results: &PeerResults) -> [String; 3] {
     let of_round = results.rounds.iter().filter_map(|round| round.cache.as_ref()?.counts.as_ref()).next_back();
     let Some(counts): Option<&Counts> = results.counts.as_ref().or(of_round) else {
@@ -71,7 +71,8 @@ fn counted(results: &PeerResults) -> [String; 3] {
     [counts.requests(), counts.bytes_sent, counts.bytes_received].map(|count| number(count as f64))
 }
 
-/// Only of loading, and of the first round: the other cases have the same trees, and later rounds use the same memory again.
+/// The memory per node. Only of loading, and of the first round: the other cases have the same trees, and later rounds
+/// reuse memory.
 fn memory(results: &PeerResults, nodes: f64, bytes: fn(&Cache) -> Option<u64>) -> String {
     let first = results.rounds.first().and_then(|round| round.cache.as_ref()).filter(|cache| cache.events == 0);
     optional(first.and_then(bytes).map(|bytes| bytes as f64 / nodes))

@@ -1,4 +1,4 @@
-//! What a run has measured, for humans.
+//! The results of a run as tables and plots.
 
 mod caches;
 mod cells;

@@ -1,11 +1,11 @@
-//! How numbers are written.
+//! Formats numbers.
 
 use crate::statistics::Spread;
 
-/// Written for what is not there.
+/// Replaces a missing number.
 pub(super) const NOTHING: &str = "–";
 
-/// With three digits that mean something, and all those in front of the point.
+/// With three significant digits, and all digits before the point.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     let digits = match size {
@@ -20,7 +20,7 @@ pub(super) fn number(value: f64) -> String {
     grouped(whole) + &rest
 }
 
-/// With commas.
+/// Groups the digits with commas.
 fn grouped(whole: &str) -> String {
     let mut text = String::new();
     for (index, digit) in whole.chars().enumerate() {
@@ -36,7 +36,7 @@ pub(super) fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| NOTHING.to_owned(), number)
 }
 
-/// From the least to the most.
+/// The smallest and the greatest value.
 pub(super) fn range(spread: Option<Spread>, scale: f64) -> String {
     let text = |Spread { least, most, .. }| format!("{} to {}", number(least * scale), number(most * scale));
     spread.map_or_else(|| NOTHING.to_owned(), text)

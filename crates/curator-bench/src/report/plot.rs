@@ -1,4 +1,4 @@
-//! Plots of what was measured, as SVG: bars, or points where the numbers differ by orders of magnitude.
+//! Draws the results as SVG: bars, or points where the numbers differ by orders of magnitude.
 
 use std::fs;
 use std::path::Path;
@@ -21,14 +21,14 @@ const INK: RGBColor = RGBColor(40, 40, 40);
 const FAINT: RGBColor = RGBColor(222, 222, 222);
 const FONT: &str = "sans-serif";
 
-/// What a plot shows of each case.
+/// The quantity that a plot shows of each case.
 #[derive(Debug, Clone, Copy)]
 struct Subject {
-    /// Of the file.
+    /// The name of the file.
     name: &'static str,
     title: &'static str,
     unit: &'static str,
-    /// The beginnings of the names of its cases.
+    /// The prefixes of the names of its cases.
     cases: &'static [&'static str],
     value: fn(&PeerResults) -> Option<Spread>,
     scale: Scale,
@@ -95,7 +95,7 @@ fn scaled(spread: Spread, by: f64) -> Spread {
 }
 
 fn colour(peer: Peer) -> RGBColor {
-    // By Okabe and Ito: told apart by all.
+    // The palette of Okabe and Ito, which color-blind readers can distinguish.
     match peer {
         Peer::Ours => RGBColor(0, 114, 178),
         Peer::Curator => RGBColor(213, 94, 0),
@@ -106,7 +106,7 @@ fn colour(peer: Peer) -> RGBColor {
     }
 }
 
-/// Draws what there is of each place into a directory. Returns the names of the files.
+/// Draws the plots of each place into a directory. Returns the names of the files.
 pub(crate) fn draw(document: &Document, directory: &Path) -> Result<Vec<String>, BenchError> {
     fs::create_dir_all(directory).map_err(BenchError::io(format!("make the directory {}", directory.display())))?;
     let mut files = Vec::new();
@@ -132,7 +132,7 @@ pub(crate) fn draw(document: &Document, directory: &Path) -> Result<Vec<String>,
 struct Group {
     label: String,
     bars: Vec<(Peer, Spread)>,
-    /// Those who have none.
+    /// The peers without a bar.
     missing: Vec<Peer>,
 }
 
@@ -147,7 +147,7 @@ fn groups(place: &PlaceResults, subject: &Subject) -> Vec<Group> {
     place.cases.iter().filter(is_meant).map(group).collect()
 }
 
-/// What tells a case from the others of its plot.
+/// The part of a case's name that differs within its plot.
 fn label(name: &str) -> String {
     match name.split_once('-') {
         Some(("cycle", lock)) => lock.to_owned(),
@@ -202,7 +202,7 @@ fn plot(svg: &mut String, place: &PlaceResults, subject: &Subject, groups: &[Gro
         .draw()
         .map_err(|error| error.to_string())?;
     let peers: Vec<Peer> = Peer::ALL.into_iter().filter(|peer| has(groups, *peer)).collect();
-    // One bar's place more than there are bars, as a gap.
+    // The width of a bar; the gap between groups is as wide.
     let width = 1.0 / (peers.len() as f64 + 1.0);
     let place_of = |value: f64| if subject.scale == Scale::Linear { value } else { value.log10() };
     let middle_of = |at: u32, peer: Peer| {
@@ -254,7 +254,7 @@ fn legend(root: &Area<'_>, peers: &[Peer]) -> Drawing {
     Ok(())
 }
 
-/// With its foot at that point.
+/// Writes a text above this point.
 fn write(root: &Area<'_>, text: &str, at: (i32, i32), size: u32, across: HPos) -> Drawing {
     let style = TextStyle::from((FONT, size).into_font()).color(&INK).pos(Pos::new(across, VPos::Bottom));
     root.draw_text(text, &style, at).map_err(|error| error.to_string())

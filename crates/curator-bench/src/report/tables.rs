@@ -1,4 +1,4 @@
-//! The tables.
+//! The tables of a run.
 
 use curator_jepsen::report::Table;
 
@@ -9,7 +9,7 @@ use crate::case::Kind;
 use crate::document::{CaseResults, Counts, Document, PlaceResults, Reconnect};
 use crate::peer::Peer;
 
-/// What else a reader of the tables has to know of a client.
+/// Remarks on single clients.
 const REMARKS: [(Peer, &str); 2] = [
     (
         Peer::CuratorShared,
@@ -23,12 +23,12 @@ const REMARKS: [(Peer, &str); 2] = [
     ),
 ];
 
-/// What one has to know of crowds.
+/// The remark on crowds.
 const REMARK_ON_CROWDS: &str = "At most 16 waiters of one client of ours have nodes; the others wait in the process, and make \
                                 theirs while the crowd drains. So `to queue` is the time until 16 nodes are there and all \
                                 others wait in the process; of the other clients, until all nodes are there.";
 
-/// The case that is the floor of all others.
+/// The case that is the floor of the other cases.
 const FLOOR: &str = "cycle-floor";
 const HANDOVER_FLOOR: &str = "handover-floor";
 
@@ -66,12 +66,12 @@ const CROWDS: [&str; 14] = [
     "note",
 ];
 
-/// For a terminal.
+/// The tables for a terminal.
 pub(crate) fn text(document: &Document) -> String {
     written(document, Table::text)
 }
 
-/// For a page.
+/// The tables for a page, as Markdown.
 pub(crate) fn markdown(document: &Document) -> String {
     written(document, Table::markdown)
 }
@@ -106,7 +106,7 @@ fn written(document: &Document, table: fn(&Table) -> String) -> String {
     text
 }
 
-/// Those that are repeated for a time; each number is for one operation.
+/// The table of cases that are repeated for a time; each number is for one operation.
 fn timed(place: &PlaceResults) -> Option<Table> {
     let mut table = Table::new(&TIMED);
     let mut is_empty = true;
@@ -138,7 +138,8 @@ fn timed(place: &PlaceResults) -> Option<Table> {
     (!is_empty).then_some(table)
 }
 
-/// Times to queue and to drain, and the range, are of the whole crowd; so is the reconnect. The rest is for one waiter.
+/// The table of crowds. Times to queue and to drain, the range and the reconnect are of the whole crowd, other numbers
+/// are for one waiter.
 fn crowds(place: &PlaceResults) -> Option<Table> {
     let mut table = Table::new(&CROWDS);
     let mut is_empty = true;
@@ -172,8 +173,8 @@ fn crowds(place: &PlaceResults) -> Option<Table> {
     (!is_empty).then_some(table)
 }
 
-/// The time of a node's creation and deletion in the same case, or else in the case of the floor; by the same client, or else
-/// by ours. Of a hand-over, the time of a delete and its event. A counter makes no node.
+/// The time of a node's creation and deletion in the same case, or else in the case of the floor; by the same client,
+/// or else by ours. For a hand-over, the time of a delete and its event. `None` for a counter, which creates no node.
 fn floor(place: &PlaceResults, case: &CaseResults, peer: Peer) -> Option<f64> {
     if case.name.starts_with("increment-") {
         return None;
@@ -188,7 +189,7 @@ fn counted(counts: Option<&Counts>, kind: Kind) -> [String; 4] {
     let Some(counts) = counts else { return [NOTHING; 4].map(str::to_owned) };
     let each = |count: u64| number(counts.per_operation(count));
     let round_trips = counts.round_trips.map_or_else(|| NOTHING.to_owned(), each);
-    // Between processes with one counter, a `sync` belongs to another attempt; there are few probes beside.
+    // With several processes on one counter, a `sync` belongs to a further attempt; the probes are few in comparison.
     let contends = kind == Kind::Timed && counts.round_trips.is_none();
     let requests = if contends { counts.requests.values().sum() } else { counts.requests() };
     [each(requests), round_trips, each(counts.bytes_sent), each(counts.bytes_received)]
@@ -210,7 +211,7 @@ mod tests {
             cache: None,
             floor: None,
         };
-        // In the last one it has done nothing.
+        // A round without operations is ignored.
         let rounds = vec![round(1), round(2), round(3), Round { operations: 0, ..round(9) }];
         PeerResults { rounds, ..PeerResults::new(peer) }
     }
@@ -290,7 +291,7 @@ mod tests {
         let slow = row(&text, "cycle-write", "kazoo");
         assert_eq!((slow[3], slow[14]), (NOTHING, "took longer than 200 s"));
         assert!(text.contains("Not played here: reentry-mutex."), "{text}");
-        // Of a client that takes no part, nothing is said.
+        // A client without results is not mentioned.
         assert!(!text.contains("zookeeper-client"), "{text}");
     }
 

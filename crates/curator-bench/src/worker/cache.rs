@@ -1,4 +1,4 @@
-//! Our cache: loads a tree, follows changes, and comes back after a cut.
+//! Plays the cases of a cache with our client: it loads a tree, follows changes, and reconnects after a cut.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -17,7 +17,8 @@ pub(super) fn held(sessions: &[CuratorClient], play: &Play) -> Result<Played, Fa
     Ok(Played::Held { wait: Box::pin(load(client, play)) })
 }
 
-/// It has all nodes when a consumer of its events has seen them: so it is with the other clients' caches.
+/// Loads a tree. The cache counts as loaded when a consumer of its events has received all nodes, as with the other
+/// clients' caches.
 async fn load(client: CuratorClient, play: Play) -> Result<Played, Failure> {
     let begin = Instant::now();
     let cache = CuratorCache::builder(&client, &play.path)?.start()?;
@@ -47,7 +48,7 @@ async fn load(client: CuratorClient, play: Play) -> Result<Played, Failure> {
     Ok(Played::Loaded { nanoseconds, next: Box::pin(next) })
 }
 
-/// Until the cache has reported all last changes, and says that it is current.
+/// Waits until the cache has reported the last change of each node, and is current.
 async fn follow(cache: CuratorCache, mut events: CacheEvents, play: Play, done: Done) -> Result<Played, Failure> {
     let mark = format!("{:020}", play.mark);
     let is_marked = |node: &CachedNode| node.data().starts_with(mark.as_bytes());

@@ -1,4 +1,4 @@
-//! The cases, with any lock.
+//! Plays the cases with any lock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,12 +12,12 @@ use super::locks::Played;
 use super::session::{BenchLock, Failure, Session};
 use crate::protocol::{Act, Done, Play, nanoseconds};
 
-/// How often one looks whether others have come.
+/// How often a task checks whether others have arrived.
 const POLL: Duration = Duration::from_millis(1);
-/// So many re-entries are made between two looks at the clock, which would be what is measured otherwise.
+/// The number of re-entries between two readings of the clock, which would dominate the time otherwise.
 const UNWATCHED: u64 = 256;
 
-/// Plays any case but that of readers and a writer, who have different locks.
+/// Plays any case but that of readers and a writer, whose locks differ in type.
 pub(super) async fn play<L: BenchLock>(sessions: &[L::Session], play: &Play) -> Result<Played, Failure> {
     let first = session(sessions, 0)?;
     match play.act {
@@ -37,12 +37,12 @@ pub(super) fn session<S: Session>(sessions: &[S], number: usize) -> Result<&S, F
     sessions.get(number).ok_or_else(|| format!("there is no session {number}: open more").into())
 }
 
-/// Acquires and releases, so that everything that is made once is there.
+/// Acquires and releases once, so that all directories exist.
 async fn once<L: BenchLock>(lock: &L) -> Result<(), Failure> {
     L::unlock(lock.lock().await?).await
 }
 
-/// Repeats it until the time is over.
+/// Repeats it until the time has elapsed.
 async fn repeat<L: BenchLock>(lock: &L, time: Duration) -> Result<Done, Failure> {
     let (begin, mut operations) = (Instant::now(), 0);
     loop {
@@ -99,7 +99,8 @@ async fn handover<L: BenchLock>(sessions: &[L::Session], play: &Play) -> Result<
     session(sessions, play.sessions.saturating_sub(1))?;
     let sessions = &sessions[..play.sessions];
     let first = L::new(session(sessions, 0)?, &play.path, play)?;
-    // Several processes have made everything when they warmed up: their cycles would take longer than there is until the start.
+    // The directories of several processes exist since the warm-up, and another cycle would take longer than there is
+    // until the start.
     if play.start.is_none() {
         tokio::spawn(async move { once(&first).await }).await??;
     }
@@ -125,7 +126,7 @@ async fn handover<L: BenchLock>(sessions: &[L::Session], play: &Play) -> Result<
     together(tasks).await
 }
 
-/// With other processes. A time that is over is now.
+/// Waits for the common start of several processes. Returns at once if that has passed.
 async fn wait_for_start(start: Option<u64>) {
     let at = start.map(|start| SystemTime::UNIX_EPOCH + Duration::from_millis(start));
     if let Some(left) = at.and_then(|at| at.duration_since(SystemTime::now()).ok()) {
@@ -133,7 +134,7 @@ async fn wait_for_start(start: Option<u64>) {
     }
 }
 
-/// The operations of all, in the time of the slowest.
+/// The sum of the operations, in the time of the slowest task.
 async fn together(mut tasks: JoinSet<Result<Done, Failure>>) -> Result<Done, Failure> {
     let mut all = Done::default();
     while let Some(done) = tasks.join_next().await {
@@ -144,8 +145,8 @@ async fn together(mut tasks: JoinSet<Result<Done, Failure>>) -> Result<Done, Fai
     Ok(all)
 }
 
-/// In each round all readers wait for the writer, and are timed from its release until the last of them reads. The writer's
-/// session is the one behind the readers'.
+/// In each round all readers wait for the writer; the time from its release until the last of them reads is measured.
+/// The writer's session follows those of the readers.
 pub(super) async fn readers<R, W>(sessions: &[R::Session], play: &Play) -> Result<Played, Failure>
 where
     R: BenchLock,

@@ -1,4 +1,4 @@
-//! Many tasks of one session wait.
+//! Plays the case of a crowd: many tasks of one session wait for a lock, or for a lock each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,14 +11,14 @@ use super::locks::Played;
 use super::session::{BenchLock, Failure, Session};
 use crate::protocol::{Done, Lock, Play, nanoseconds};
 
-/// How often one looks whether all have come: as often as the workers in `peers/` do.
+/// How often it checks whether all tasks wait: as often as the workers in `peers/`.
 const POLL: Duration = Duration::from_millis(10);
-/// How many tasks look at a lock each, or take one.
+/// The number of tasks that check or hold locks in parallel.
 const LOOKING: usize = 64;
 
 type Tasks<T> = JoinSet<Result<T, Failure>>;
 
-/// Lets all wait for what `holding` holds; it looks after them too.
+/// Makes all tasks wait for the locks that `holding` holds, and checks through `holding` when they do.
 pub(super) async fn queue<L: BenchLock>(
     waiting: &L::Session,
     holding: &L::Session,
@@ -36,13 +36,13 @@ pub(super) async fn queue<L: BenchLock>(
     Ok(Played::Held { wait: Box::pin(wait) })
 }
 
-/// The nodes that have the locks.
+/// The nodes of the holder.
 struct Held<R> {
     raw: R,
     nodes: Vec<String>,
 }
 
-/// Lets all wait for what is held; `holding` looks after them.
+/// Makes all tasks wait for the held locks, and checks through `holding` when they do.
 async fn wait<L: BenchLock, R>(
     waiting: &L::Session,
     holding: &L::Session,
@@ -73,8 +73,8 @@ where
     Ok(Played::Queued { nanoseconds, drain: Box::pin(drain::<L::Session>(held, waiters, operations)) })
 }
 
-/// Puts a node into each directory that has the lock as long as it is there: a guard for each is more than what is measured
-/// needs.
+/// Creates a node in each directory, which holds the lock while it exists: a guard for each lock would use more memory
+/// than the measured client.
 async fn hold<S: Session>(session: &S, paths: &Arc<[String]>, lock: Lock) -> Result<Vec<String>, Failure> {
     let name = if lock == Lock::Write { "__WRIT__" } else { "lock-" };
     let mut holders = Tasks::new();
@@ -92,7 +92,7 @@ async fn hold<S: Session>(session: &S, paths: &Arc<[String]>, lock: Lock) -> Res
     Ok(all(holders).await?.into_iter().flatten().collect())
 }
 
-/// Waits until each path has so many nodes.
+/// Waits until each path has that many nodes.
 async fn look<S: Session>(session: &S, paths: &Arc<[String]>, nodes: usize) -> Result<(), Failure> {
     let mut looking = Tasks::new();
     for first in 0..LOOKING.min(paths.len()) {

@@ -1,4 +1,4 @@
-//! Our service discovery: registers instances, and finds them.
+//! Plays the cases of service discovery with our client: it registers instances, and finds them.
 
 use std::future::Future;
 use std::time::Instant;
@@ -52,7 +52,7 @@ fn loaded(nodes: usize, begin: Instant, end: impl Future<Output = Result<(), Fai
     Played::Loaded { nanoseconds, next: Box::pin(next) }
 }
 
-/// All at once, as a call waits for nothing.
+/// Registers all at once, as a call does not wait.
 async fn register(services: &ServiceDiscovery, nodes: usize) -> Result<Vec<Registration>, DiscoveryError> {
     let instance = |number| ServiceInstance::new(SERVICE).id(format!("{number:08}")).address("10.0.0.1").port(8080);
     let registered: Vec<_> = (0..nodes).map(|number| services.register(instance(number))).collect::<Result<_, _>>()?;

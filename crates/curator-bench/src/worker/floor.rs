@@ -1,4 +1,4 @@
-//! What any lock costs at least: a node is made, and deleted; and what any hand-over does: a delete, and its event.
+//! The minimal cost of a lock: a node is created and deleted; and of a hand-over: a delete, and its event.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use tokio::task::JoinSet;
 use super::session::{BenchLock, Failure, Session};
 use crate::protocol::{Done, Play, nanoseconds};
 
-/// Locks nothing.
+/// Creates and deletes a node, without locking.
 pub(super) struct Floor<S: Session> {
     session: S,
     directory: String,
     prefix: String,
-    /// From the first use on, by when the directory is there.
+    /// Set at the first use, when the directory has been created.
     raw: OnceCell<S::Raw>,
 }
 
@@ -41,11 +41,12 @@ impl<S: Session> BenchLock for Floor<S> {
     }
 }
 
-/// The hand-overs of a round. Who has released does not come back within it, so that nothing else is sent.
+/// The number of hand-overs in a round. A session that has released does not queue again within the round, so that no
+/// other requests are sent.
 const CHAIN: usize = 64;
 
-/// In each round, nodes of all sessions in turn stand in a line, each with a watch on the one before. The first is deleted,
-/// and each session deletes its node when the one before is gone.
+/// In each round, nodes of all sessions in turn form a queue, each with a watch on the node before it. The first node
+/// is deleted, and each session deletes its node when the one before it is gone.
 pub(super) async fn handover(sessions: &[CuratorClient], play: &Play) -> Result<Done, Failure> {
     let mut all = Done::default();
     let looking = sessions.first().ok_or("there is no session")?;

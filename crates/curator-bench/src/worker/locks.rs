@@ -1,4 +1,4 @@
-//! What a worker needs of a client: its locks, played.
+//! The interface of a client to the worker: its locks, and how they are played.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,30 +10,30 @@ use crate::protocol::{Act, Done, Lock, Play};
 pub(super) trait Locks {
     type Session: Session;
 
-    /// Says why not, if not.
+    /// Returns the reason if it does not support the case.
     fn supports(act: Act, lock: Lock) -> Result<(), &'static str>;
 
     fn play(sessions: &[Self::Session], play: &Play) -> impl Future<Output = Result<Played, Failure>>;
 }
 
-/// What has become of a play.
+/// The state of a play.
 pub(super) enum Played {
     Done(Done),
-    /// The locks are held, and all will wait for them by this.
+    /// The locks are held; `wait` makes all tasks wait for them.
     Held {
         wait: Wait,
     },
-    /// All wait, and will be released by this.
+    /// All tasks wait; `drain` releases the locks.
     Queued {
         nanoseconds: u64,
         drain: Drain,
     },
-    /// A cache has all nodes, and goes on by this.
+    /// A cache contains all nodes; `next` continues.
     Loaded {
         nanoseconds: u64,
         next: Wait,
     },
-    /// It has all changes, and ends by this.
+    /// A cache contains all changes; `end` closes it.
     Current {
         events: u64,
         end: Drain,

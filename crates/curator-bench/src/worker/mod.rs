@@ -22,7 +22,7 @@ use self::session::{Failure, Session};
 use self::zookeeper_client::ZooKeeperClient;
 use crate::protocol::{Answer, Play, Request};
 
-/// A client that this program has in itself.
+/// A client that is linked into this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Client {
     Ours,

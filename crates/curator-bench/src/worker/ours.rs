@@ -66,7 +66,7 @@ impl Session for CuratorClient {
     }
 
     async fn children(&self, path: &str) -> Result<usize, Failure> {
-        // A stat has their number: the list is long while many wait.
+        // The stat contains the number of children: the list is long while many tasks wait.
         let stat = CuratorClient::session(self).await?.exists(&self.resolve(path)?).await?;
         Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
     }
@@ -108,7 +108,7 @@ impl BenchLock for Counter {
     fn new(client: &CuratorClient, path: &str, play: &Play) -> Result<Self, Failure> {
         let counter = DistributedAtomicLong::new(client, path)?;
         Ok(Self(match play.lock {
-            // One for each process.
+            // One receipt for each process.
             Lock::Receipt => counter.exactly_once(format!("{path}-receipts/{}", std::process::id()))?,
             _ => counter,
         }))
@@ -128,7 +128,7 @@ impl BenchLock for Counter {
     }
 }
 
-/// A lock with the methods that most have.
+/// Implements [`BenchLock`] for a lock with the methods that most locks have.
 macro_rules! bench_lock {
     ($lock:ty, $guard:ty, $new:expr) => {
         impl BenchLock for $lock {

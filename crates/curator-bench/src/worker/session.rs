@@ -1,4 +1,4 @@
-//! What the cases need of a client.
+//! The interface of a client to the cases.
 
 use std::error::Error;
 use std::future::Future;
@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use crate::protocol::Play;
 
-/// Why something cannot be measured, for a reader.
+/// Why a case cannot be measured, for a reader of the results.
 pub(super) type Failure = Box<dyn Error + Send + Sync>;
 
 /// A session.
 pub(super) trait Session: Clone + Send + Sync + 'static {
-    /// How many waiters of one session have nodes in one queue at a time; the others wait within the client.
+    /// How many waiters of one session have nodes in one queue at a time; other waiters queue within the client.
     const MOST_IN_QUEUE: usize;
 
-    /// What sends requests without anything else being done for them.
+    /// A handle that sends requests without any other work.
     type Raw: Clone + Send + Sync + 'static;
 
     fn connect(connect: &str, timeout: Duration) -> impl Future<Output = Result<Self, Failure>> + Send;
 
-    /// How many nodes are below this one; 0 if it is not there.
+    /// The number of children of this node; 0 if it does not exist.
     fn children(&self, path: &str) -> impl Future<Output = Result<usize, Failure>> + Send;
 
-    /// Makes a directory, and those above it, where they are not there.
+    /// Creates a directory and its parents, as far as they are missing.
     fn make_directory(&self, directory: &str) -> impl Future<Output = Result<(), Failure>> + Send;
 
     fn raw(&self) -> impl Future<Output = Result<Self::Raw, Failure>> + Send;
 
-    /// Makes an ephemeral, sequential node whose path begins so, and returns that path.
+    /// Creates an ephemeral, sequential node with this path prefix, and returns its path.
     fn create(raw: &Self::Raw, prefix: &str) -> impl Future<Output = Result<String, Failure>> + Send;
 
     fn delete(raw: &Self::Raw, node: &str) -> impl Future<Output = Result<(), Failure>> + Send;
@@ -37,8 +37,7 @@ pub(super) trait Session: Clone + Send + Sync + 'static {
 
 /// A lock of one session on one path.
 ///
-/// Each kind of lock is a type of its own, so that a task that waits is as large as it is in a program that uses only this
-/// one.
+/// Each kind of lock is a separate type, so that a waiting task is as large as in a program that uses only that kind.
 pub(super) trait BenchLock: Send + Sync + Sized + 'static {
     type Session: Session;
     type Guard: Send + 'static;

@@ -1,4 +1,4 @@
-//! The crate `zookeeper-client`, on which our client is built, and the lock that it has itself.
+//! The crate `zookeeper-client`, on which our client is built, and its lock.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Session for Client {
     }
 
     async fn children(&self, path: &str) -> Result<usize, Failure> {
-        // A stat has their number: the list is long while many wait.
+        // The stat contains the number of children: the list is long while many tasks wait.
         let stat = self.check_stat(path).await?;
         Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
     }
@@ -68,7 +68,7 @@ impl Session for Client {
     }
 
     async fn close(self) -> Result<(), Failure> {
-        // Dropping the last one closes the session.
+        // Dropping the last clone closes the session.
         Ok(())
     }
 }
@@ -95,7 +95,7 @@ impl BenchLock for ClientLock {
     }
 
     async fn unlock(guard: OwnedLockClient) -> Result<(), Failure> {
-        // The only way to release it: the node is deleted in the background, and nobody can wait for that.
+        // The only way to release it. The node is deleted in the background, which cannot be awaited.
         drop(guard);
         Ok(())
     }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::{BitAnd, BitOr};
 
-/// What somebody may do with a node: any number of permissions together, as in `Permission::READ | Permission::CREATE`.
+/// What an identity may do with a node: any number of permissions together, as in
+/// `Permission::READ | Permission::CREATE`.
 ///
 /// After ZooKeeper's `ZooDefs.Perms`.
 ///
@@ -19,7 +20,7 @@ use std::ops::{BitAnd, BitOr};
 pub struct Permission(u8);
 
 impl Permission {
-    /// Nothing at all.
+    /// No permission.
     pub const NONE: Self = Self(0);
     /// To read the node's data and to list its children.
     pub const READ: Self = Self(1);
@@ -42,7 +43,7 @@ impl Permission {
         (Self::ADMIN, "ADMIN"),
     ];
 
-    /// Whether everything that `other` permits is permitted.
+    /// Whether this includes all permissions of `other`.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -52,7 +53,7 @@ impl Permission {
 impl BitOr for Permission {
     type Output = Self;
 
-    /// What either of them permits.
+    /// The permissions in either.
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -61,7 +62,7 @@ impl BitOr for Permission {
 impl BitAnd for Permission {
     type Output = Self;
 
-    /// What both of them permit.
+    /// The permissions in both.
     fn bitand(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
@@ -91,10 +92,9 @@ impl fmt::Debug for Permission {
     }
 }
 
-/// Who may do something: an identity in one of the schemes that the servers know, such as `world`, `digest`, `ip`, `sasl`
-/// or `x509`.
+/// An identity in one of the servers' schemes, such as `world`, `digest`, `ip`, `sasl` or `x509`.
 ///
-/// [`digest_id`](crate::digest_id) makes one of a user name and a password. After ZooKeeper's `Id`.
+/// [`digest_id`](crate::digest_id) makes one from a user name and a password. After ZooKeeper's `Id`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AuthId {
     scheme: Cow<'static, str>,
@@ -102,20 +102,20 @@ pub struct AuthId {
 }
 
 impl AuthId {
-    /// The identity `id` in the scheme `scheme`. A server that does not know the scheme, or finds the identity malformed,
-    /// refuses a node with it by `InvalidAcl`.
+    /// The identity `id` in the scheme `scheme`. A server that does not support the scheme, or cannot parse the
+    /// identity, refuses a node with it by `InvalidAcl`.
     #[must_use]
     pub fn new(scheme: &str, id: &str) -> Self {
         Self { scheme: Cow::Owned(scheme.to_owned()), id: Cow::Owned(id.to_owned()) }
     }
 
-    /// Anyone, also clients without credentials (`world:anyone`).
+    /// Any client, also without credentials (`world:anyone`).
     #[must_use]
     pub const fn anyone() -> Self {
         Self { scheme: Cow::Borrowed("world"), id: Cow::Borrowed("anyone") }
     }
 
-    /// Whoever the client is that creates the node, or sets its ACL: the server replaces this entry by one for each of the
+    /// The client that creates the node, or sets its ACL: the server replaces this entry by one for each of the
     /// client's identities (`auth`).
     #[must_use]
     pub const fn authed() -> Self {
@@ -150,19 +150,19 @@ pub struct Acl {
 }
 
 impl Acl {
-    /// Permits `permission` to `auth_id`.
+    /// Grants `permission` to `auth_id`.
     #[must_use]
     pub const fn new(permission: Permission, auth_id: AuthId) -> Self {
         Self { permission, auth_id }
     }
 
-    /// What is permitted.
+    /// The permissions granted.
     #[must_use]
     pub const fn permission(&self) -> Permission {
         self.permission
     }
 
-    /// Who is permitted it.
+    /// The identity to which they are granted.
     #[must_use]
     pub const fn auth_id(&self) -> &AuthId {
         &self.auth_id

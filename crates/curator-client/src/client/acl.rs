@@ -1,4 +1,4 @@
-//! Reading and changing who may do what with a node.
+//! Reading and changing the ACLs of nodes.
 
 use futures_util::TryFutureExt as _;
 
@@ -25,16 +25,17 @@ impl CuratorClient {
         self.retry(|session| session.get_acl(&path)).await
     }
 
-    /// Sets a node's ACL; if a version is given, only if its ACL has that version, which is `aversion` in the stat. Curator's
+    /// Sets a node's ACL; if a version is given, only if its ACL has that version (`aversion` in the stat). Curator's
     /// `setACL`.
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`], [`Error::BadVersion`], [`Error::NoAuth`], [`Error::InvalidAcl`] when the server does not accept the
-    /// ACL, [`Error::RequestTooLarge`], and those of the connection. With a version, an unknown outcome is
-    /// [`Error::Ambiguous`] and is not retried: a second attempt could not tell our own change from another client's. Without
-    /// one it is retried, and so can overwrite what another client has set since the first attempt. If the new ACL does not
-    /// let this client set another, a retry after a lost answer ends with [`Error::NoAuth`] although the ACL is set.
+    /// [`Error::NoNode`], [`Error::BadVersion`], [`Error::NoAuth`], [`Error::InvalidAcl`] when the server does not
+    /// accept the ACL, [`Error::RequestTooLarge`], and those of the connection. With a version, an unknown outcome is
+    /// [`Error::Ambiguous`] and is not retried: a second attempt could not distinguish this client's change from
+    /// another client's. Without a version the call is retried, and so can overwrite what another client has set since
+    /// the first attempt. If the new ACL denies `ADMIN` to this client, a retry after a lost answer ends with
+    /// [`Error::NoAuth`] although the ACL is set.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! Configuration, checked when the client starts.
+//! The client's configuration, checked when the client starts.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::tls::TlsOptions;
 /// Configures and starts a [`CuratorClient`](crate::CuratorClient): [`connect`](Self::connect) waits for its first session,
 /// [`start`](Self::start) does not.
 ///
-/// With the feature `serde`, it can be read from a configuration file. The fields have the names of the methods; all but
-/// `connect_string` are optional, durations are text with a unit, and `retry_policy` is a `ConfiguredRetryPolicy`. Authorization, SASL,
-/// TLS, ACLs and the default lock data are not in the file: call the methods for these.
+/// With the feature `serde`, it can be read from a configuration file. The fields have the names of the methods; all
+/// but `connect_string` are optional, durations are text with a unit, and `retry_policy` is a `ConfiguredRetryPolicy`.
+/// The file does not contain authorization, SASL, TLS, ACLs and the default lock data: call the methods for these.
 ///
 #[cfg_attr(feature = "serde", doc = "```no_run")]
 #[cfg_attr(not(feature = "serde"), doc = "```text")]
@@ -67,7 +67,7 @@ pub struct CuratorClientBuilder {
 
 /// The accepted timeouts.
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60 * 60 * 24);
-/// The accepted session timeouts: under 100 ms, the lease would be shorter than an ordinary pause of a process.
+/// The accepted session timeouts. Under 100 ms, the lease would be shorter than an ordinary pause of a process.
 const SESSION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60 * 60 * 24);
 /// ZooKeeper's default `jute.maxbuffer`.
 const JUTE_MAXBUFFER: usize = 0xf_ffff;
@@ -96,15 +96,15 @@ impl CuratorClientBuilder {
         }
     }
 
-    /// Sets the client's name, which is the field `client` of all that it logs. From 1 to 100 characters. Defaults to
+    /// Sets the client's name: the field `client` of all its log events. From 1 to 100 characters. Defaults to
     /// `client-1`, `client-2` and so on: unique in the process.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Sets how long a server waits for a sign of life before it expires the session. From 100 ms to a day. Defaults to
-    /// 60 s.
+    /// Sets the session timeout: the server expires the session when it hears nothing from the client for this long.
+    /// From 100 ms to a day. Defaults to 60 s.
     ///
     /// The server may grant another timeout (usually between 2 and 20 of its ticks).
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
@@ -112,40 +112,40 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets how long an attempt of an operation waits for a connection when there is none; before the next attempt, the
-    /// retry policy is asked. [`connect`](Self::connect) waits in the same way. From 1 ms to a day. Defaults to 15 s.
+    /// Sets how long an attempt of an operation waits for a connection when there is none. Before the next attempt, the
+    /// retry policy decides. [`connect`](Self::connect) waits in the same way. From 1 ms to a day. Defaults to 15 s.
     ///
-    /// An attempt to open a session takes no longer either; each server gets an equal share of it. A connection counts
-    /// as broken when nothing arrives for a server's share or for 2/5 of the [session timeout](Self::session_timeout)
-    /// that was set, whichever is shorter. If the server grants so short a session that this is more than 3/5 of it,
-    /// 2/5 of the granted timeout is used instead.
+    /// This also limits an attempt to open a session; each server gets an equal share of it. A connection counts as
+    /// broken when nothing arrives for a server's share or for 2/5 of the configured [session
+    /// timeout](Self::session_timeout), whichever is shorter. If the granted session timeout is so short that this
+    /// exceeds 3/5 of it, 2/5 of the granted timeout is used instead.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self
     }
 
-    /// Sets how long [`CuratorClient::close`](crate::CuratorClient::close) waits for pending deletes, and then for the server.
-    /// From 1 ms to a day. Defaults to 5 s.
+    /// Limits how long [`CuratorClient::close`](crate::CuratorClient::close) waits for pending deletes, and then for
+    /// the server. From 1 ms to a day. Defaults to 5 s.
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;
         self
     }
 
-    /// Sets how long one request waits for its answer. From 1 ms to a day. Defaults to the session timeout: the one set here
-    /// or the one that the server grants, whichever is shorter.
+    /// Sets how long one request waits for its answer. From 1 ms to a day. Defaults to the session timeout, configured
+    /// or granted, whichever is shorter.
     pub fn operation_timeout(mut self, timeout: Duration) -> Self {
         self.operation_timeout = Some(timeout);
         self
     }
 
-    /// Sets the size of the largest request in bytes: the server's `jute.maxbuffer`. A larger request would make the
-    /// server drop the connection, so it is refused here. Defaults to 1 MiB, as in ZooKeeper.
+    /// Sets the size of the largest request in bytes: the server's `jute.maxbuffer`. The client refuses larger
+    /// requests, because the server would close the connection. Defaults to 1 MiB, as in ZooKeeper.
     pub fn max_request_size(mut self, bytes: usize) -> Self {
         self.max_request_size = bytes;
         self
     }
 
-    /// Sets how many requests may wait for their answers at once. Defaults to 10,000.
+    /// Limits how many requests may be in flight at once. Defaults to 10,000.
     pub fn max_requests_in_flight(mut self, requests: usize) -> Self {
         self.max_requests_in_flight = requests;
         self
@@ -158,21 +158,21 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets a namespace, which is prepended to every path and created on first use: `orders` makes `/locks` mean
-    /// `/orders/locks` on the server. It is itself below the connect string's chroot, if there is one.
+    /// Sets a namespace, which is prepended to every path and created on first use: with `orders`, `/locks` is
+    /// `/orders/locks` on the server. The namespace is below the connect string's chroot, if there is one.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Sets the ACL of nodes for which none is given. By default, anyone may do anything.
+    /// Sets the ACL of nodes for which none is given. By default, every client has all permissions.
     pub fn default_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Self {
         (self.default_acl, self.acl_provider) = (Some(acl.into()), None);
         self
     }
 
-    /// Sets the ACLs of nodes for which none is given, by their paths. Replaces [`default_acl`](Self::default_acl), and is
-    /// replaced by it.
+    /// Sets the ACLs of nodes for which none is given, by path. This and [`default_acl`](Self::default_acl) replace
+    /// each other.
     pub fn acl_provider(mut self, provider: impl AclProvider) -> Self {
         self.default_acl = None;
         self.acl_provider = Some(Arc::new(provider));
@@ -186,12 +186,13 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Speaks TLS to every server of the connect string, and nothing else: as `zookeeper.client.secure=true` in Java. The
+    /// Connects to every server of the connect string over TLS only, like `zookeeper.client.secure=true` in Java. The
     /// ports in the connect string are then the servers' `secureClientPort`s. By default, connections are plain.
     ///
-    /// Needs the feature `tls`. If TLS fails with all servers, [`connect`](Self::connect) says why by [`Error::TlsFailed`];
-    /// a client that was [started](Self::start) keeps trying, and its [health](crate::CuratorClient::health) and log say why.
-    /// If it fails with some of them, the others are used.
+    /// Needs the feature `tls`. If TLS fails with all servers, [`connect`](Self::connect) returns [`Error::TlsFailed`]
+    /// with the reasons; a client that was [started](Self::start) keeps trying, and its
+    /// [health](crate::CuratorClient::health) and log contain the reasons. If it fails with some of them, the others
+    /// are used.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: TlsOptions) -> Self {
         self.tls = Some(options);
@@ -200,7 +201,7 @@ impl CuratorClientBuilder {
 
     /// Authenticates every connection of this client by SASL. Needs the feature `sasl-digest-md5` or `sasl-gssapi`.
     ///
-    /// If a server refuses, or lets the client in without an identity, [`connect`](Self::connect) says so by
+    /// If a server refuses the credentials, or accepts the client as anonymous, [`connect`](Self::connect) returns
     /// [`Error::ConnectRefused`].
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     pub fn sasl(mut self, options: SaslOptions) -> Self {
@@ -208,8 +209,8 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets the data of lock nodes for which none is given. Defaults to this machine's address, as in Curator; here
-    /// it is the address towards the server of the first session.
+    /// Sets the data of lock nodes for which none is given. Defaults to this machine's address, as in Curator; here it
+    /// is the local address of the connection to the server of the first session.
     pub fn default_lock_data(mut self, data: impl Into<Arc<[u8]>>) -> Self {
         self.lock_data = Some(data.into());
         self
@@ -284,7 +285,7 @@ impl CuratorClientBuilder {
     }
 }
 
-/// What a client is made of.
+/// The checked options of a client.
 pub(super) struct ValidOptions {
     pub(super) options: Arc<SessionOptions>,
     pub(super) retry_policy: Arc<dyn RetryPolicy>,
@@ -294,13 +295,13 @@ pub(super) struct ValidOptions {
     pub(super) lock_data: Option<Arc<[u8]>>,
 }
 
-/// A name that no other client of this process has been given here.
+/// Generates a default name that is unique in this process.
 fn next_name() -> String {
     static CLIENTS: AtomicU64 = AtomicU64::new(1);
     format!("client-{}", CLIENTS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A certificate must be able to name the servers.
+/// Checks that a certificate can name the servers.
 #[cfg(feature = "tls")]
 fn check_names(servers: &ConnectString) -> Result<()> {
     match servers.hosts().iter().find(|server| !TlsOptions::can_name(server.host())) {
@@ -372,7 +373,7 @@ mod tests {
         let builder = CuratorClient::builder("h").authorization("digest", "user:secret");
         let printed = format!("{builder:?}");
         assert!(printed.contains("digest"), "{printed}");
-        // Neither as text nor as a list of bytes.
+        // Neither text nor a list of bytes.
         assert!(!printed.contains("secret") && !printed.contains("115, 101, 99"), "{printed}");
     }
 }

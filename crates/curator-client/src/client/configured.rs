@@ -1,4 +1,4 @@
-//! Clients in configuration files.
+//! Reads a client's options from configuration files (`serde`).
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use super::CuratorClientBuilder;
 use crate::retry_policy::ConfiguredRetryPolicy;
 use crate::text::DurationText as Text;
 
-/// What the file contains: the options that are numbers, durations, names, or the retry policy.
+/// The options that a file can contain: numbers, durations, names, and the retry policy.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the options of a client: a table with the field `connect_string`")]
 pub(super) struct Written {
@@ -92,7 +92,7 @@ mod tests {
         }
         let builder: CuratorClientBuilder =
             toml::from_str("connect_string = 'zk1:2181'\nsession_timeout = '1ms'").unwrap();
-        // As from the method: checked when the client starts.
+        // As with the method: checked when the client starts.
         assert!(matches!(builder.start(), Err(Error::InvalidOption { option: "session timeout", .. })));
     }
 }

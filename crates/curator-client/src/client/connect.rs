@@ -1,4 +1,4 @@
-//! How a client comes to its first session.
+//! Starts a client, and waits for its first session.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,13 +24,14 @@ use crate::timer::Timer;
 use crate::zk::reactor;
 
 impl CuratorClientBuilder {
-    /// Creates a client that connects in the background, for as long as it lives: a service can start before its ensemble
-    /// does. The client lives on the runtime on which this is called.
+    /// Creates a client that connects in the background, and keeps trying until it is closed: a service can start
+    /// before its ensemble does. The client runs on the runtime on which this is called.
     ///
-    /// Until it has its first session, its state is [`Connecting`](ConnectionState::Connecting), and its operations wait
-    /// for a session as they do during an outage: each attempt no longer than the connection timeout, with the retry policy
-    /// between attempts. [`CuratorClient::wait_connected`] waits for the first session, and
-    /// [`connect`](Self::connect) does both. Even if the servers refuse its credentials, or TLS fails with all of them, the client keeps trying.
+    /// Until the first session, the client's state is [`Connecting`](ConnectionState::Connecting), and its operations
+    /// wait for a session as they do during an outage: each attempt no longer than the connection timeout, with the
+    /// retry policy between attempts. [`CuratorClient::wait_connected`] waits for the first session, and
+    /// [`connect`](Self::connect) does both. The client keeps trying even if the servers refuse its credentials, or TLS
+    /// fails with all of them.
     ///
     /// After Curator's `CuratorFramework.start()`.
     ///
@@ -51,7 +52,7 @@ impl CuratorClientBuilder {
     /// # Errors
     ///
     /// [`Error::InvalidConnectString`], [`Error::InvalidPath`] (for the namespace) and [`Error::InvalidOption`];
-    /// [`Error::Forked`] in a process that was forked from one with a client. Nothing has been sent then.
+    /// [`Error::Forked`] in a process that was forked from one with a client. Nothing has been sent in these cases.
     ///
     /// # Panics
     ///
@@ -62,24 +63,22 @@ impl CuratorClientBuilder {
             return Err(Error::Forked);
         }
         let runtime = Handle::current();
-        // Panics here, and not in a task, if the runtime has no timers.
+        // Panics here, instead of in a task, if the runtime has no timers.
         drop(tokio::time::sleep(Duration::ZERO));
         Ok(start(client, &runtime))
     }
 
-    /// Creates a client and waits for its first session. The client lives on the runtime on which this is called.
+    /// Creates a client and waits for its first session. The client runs on the runtime on which this is called.
     ///
-    /// It waits as any operation does: each attempt no longer than the connection timeout, with the client's retry policy
-    /// between attempts. So with [`RetryForever`](crate::RetryForever) this waits for as long as it takes. With the default
-    /// policy and connection timeout it gives up after about a minute. To have the client at once, use
-    /// [`start`](Self::start).
+    /// It waits like any operation: each attempt no longer than the connection timeout, with the client's retry policy
+    /// between attempts. With [`RetryForever`](crate::RetryForever) the wait is unlimited. With the default policy and
+    /// connection timeout it ends after about a minute. To get the client without waiting, use [`start`](Self::start).
     ///
     /// # Errors
     ///
     /// Those of [`start`](Self::start) at once; [`Error::ConnectRefused`] as soon as a server refuses the credentials;
-    /// [`Error::TlsFailed`] as soon as all servers have been tried, and TLS is why each of them failed, by a problem that no waiting
-    /// mends;
-    /// [`Error::ConnectFailed`] when the policy gives up, with each server and what was wrong with it.
+    /// [`Error::TlsFailed`] as soon as all servers have been tried and TLS has failed with each of them, by a problem
+    /// that retries cannot solve; [`Error::ConnectFailed`] when the policy gives up, with the failure of each server.
     ///
     /// # Cancel safety
     ///
@@ -138,14 +137,14 @@ pub(super) fn start(client: ValidOptions, runtime: &Handle) -> CuratorClient {
 }
 
 impl CuratorClient {
-    /// Waits until there is a session with a connection, but no longer than `timeout`. For a client that has just been
-    /// [started](CuratorClientBuilder::start), and after an outage.
+    /// Waits until there is a session with a connection, but no longer than `timeout`. Useful after
+    /// [`start`](CuratorClientBuilder::start), and after an outage.
     ///
     /// After Curator's `CuratorFramework.blockUntilConnected`.
     ///
     /// # Errors
     ///
-    /// [`Error::NotConnected`] with the cause: each server, and what was wrong with it. [`Error::Closed`].
+    /// [`Error::NotConnected`], with the failure of each server as its cause. [`Error::Closed`].
     ///
     /// # Cancel safety
     ///
@@ -162,7 +161,7 @@ impl CuratorClient {
             biased;
             connected = connected => match connected {
                 Err(Error::NotConnected { cause, .. }) => {
-                    // Nobody wants to know it to the nanosecond.
+                    // Milliseconds are enough for the message.
                     let after = ClockInstant::now().saturating_duration_since(started).as_millis();
                     let after = Duration::from_millis(u64::try_from(after).unwrap_or(u64::MAX));
                     Error::ConnectFailed { connect_string: connect_string(), after, cause }

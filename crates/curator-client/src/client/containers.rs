@@ -1,4 +1,4 @@
-//! Creating containers, alone or with the node that needs them.
+//! Creates containers, alone or together with the node below them.
 
 use super::CuratorClient;
 use crate::error::{Error, Result};
@@ -7,7 +7,8 @@ use crate::operation::{Created, NodeSpec, TransactionOperation, TransactionResul
 use crate::path::ZPath;
 use crate::session::Session;
 
-/// How often a node that exists, and then does not, is created or set again; and one whose parents come and go, created.
+/// Limits the rounds when a node is created and deleted by other clients between create and set, and when its parents
+/// are.
 pub(super) const CREATE_ROUNDS: u32 = 16;
 
 impl CuratorClient {
@@ -19,16 +20,17 @@ impl CuratorClient {
     ///
     /// # Cancel safety
     ///
-    /// Some of the containers may already exist. The server removes empty containers only after they have had a child; so to
-    /// create a node with its parents, use [`CreateBuilder::creating_parent_containers`](super::CreateBuilder::creating_parent_containers).
+    /// Some of the containers may already exist. The server removes empty containers only after they have had a child;
+    /// so to create a node with its parents, use
+    /// [`CreateBuilder::creating_parent_containers`](super::CreateBuilder::creating_parent_containers).
     pub async fn ensure_containers(&self, session: &Session, dir: &ZPath) -> Result<()> {
         ensure_containers(session, dir, &self.inner.acls).await
     }
 }
 
-/// Creates the node; if a parent is missing that may be created, all of that in one transaction.
+/// Creates the node. If parents are missing and may be created, creates all of them in one transaction.
 ///
-/// `explain` is for errors of the creates; looking for parents does no harm.
+/// `explain` maps errors of the creates; errors of the reads of parents are returned unchanged.
 pub(super) async fn create_with_parents(
     client: &CuratorClient,
     session: &Session,
@@ -50,7 +52,7 @@ pub(super) async fn create_with_parents(
         let create = vec![TransactionOperation::Create(spec.clone())];
         created = match transact_with_containers(session, &missing, create, &client.inner.acls).await {
             Ok(Some(results)) => created_by(results, &spec.path),
-            // The parents come and go.
+            // Other clients create and delete the parents meanwhile.
             Ok(None) => continue,
             Err(Error::TransactionFailed { cause, .. }) => Err(*cause),
             Err(error) => Err(error),

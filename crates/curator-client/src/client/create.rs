@@ -1,4 +1,4 @@
-//! Creating nodes, with parents and with protection.
+//! Creates nodes, optionally with their parents, and with protection.
 
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ impl CreateBuilder {
         self
     }
 
-    /// Sets who may do what with the node. Defaults to what the client's [`AclProvider`](crate::AclProvider) says of its path,
-    /// or else to the client's default ACL; those are also for the parents that are created with it.
+    /// Sets the node's ACL. Defaults to the ACL that the client's [`AclProvider`](crate::AclProvider) returns for its
+    /// path, or else to the client's default ACL. Parents that are created with the node always get that default.
     pub fn with_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Self {
         self.acl = Some(acl.into());
         self
@@ -67,18 +67,20 @@ impl CreateBuilder {
 
     /// If the node already exists, sets its data instead, whatever its version. Curator's `orSetData`.
     ///
-    /// One request if the node is new, and two if it exists. A node that exists keeps its kind, its owner and its ACL: it may
-    /// be an ephemeral node of another session, and go with that.
+    /// Sends one request if the node is new, and two if it exists. An existing node keeps its kind, its owner and its
+    /// ACL: it may be an ephemeral node of another session, and be deleted with that session.
     ///
-    /// Afterwards the node has the data, or another client has written since. That is also true when answers are lost: an
-    /// unknown outcome is retried, because the same call again at worst writes the same data a second time, over what another
-    /// client has written in between. This has no effect on nodes whose names are always new: sequential and protected ones.
+    /// Afterwards the node has the data, or another client has written since. That also holds when answers are lost: an
+    /// unknown outcome is retried, because a repeated call at worst writes the same data again, over what another
+    /// client has written in between. This has no effect on nodes whose names are always new: sequential and protected
+    /// ones.
     pub fn or_set_data(mut self) -> Self {
         self.or_set_data = true;
         self
     }
 
-    /// Creates the node with the given data. Returns its path, with the number that the server appends to a sequential one.
+    /// Creates the node with the given data. Returns its path, including the number that the server appends to a
+    /// sequential node.
     ///
     /// # Errors
     ///
@@ -109,7 +111,7 @@ impl CreateBuilder {
 async fn create_plain(client: &CuratorClient, spec: &NodeSpec, parents: bool) -> Result<Created> {
     client
         .retry(|session| async move {
-            // The same call again would find the first call's node, or make a second one.
+            // A repeated call would find the first call's node, or create a second one.
             let ambiguous = |error: Error| match error.outcome() {
                 Outcome::Unknown => Error::Ambiguous { path: spec.path.clone(), cause: Box::new(error) },
                 Outcome::NotApplied => error,
@@ -130,7 +132,7 @@ async fn create_or_set(client: &CuratorClient, spec: &NodeSpec, parents: bool) -
                 }
                 rounds += 1;
                 match session.set_data(&spec.path, &spec.data, None).await {
-                    // Deleted since then.
+                    // Another client has deleted the node since then.
                     Err(Error::NoNode { .. }) if rounds < CREATE_ROUNDS => {}
                     result => return result.map(drop),
                 }
@@ -153,8 +155,8 @@ async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool)
                 continue;
             }
         };
-        // A new session gets a new id: the old node, if there is one, belongs to the dead session. Adopting it is the
-        // fault of CURATOR issue 1121.
+        // A new session gets a new id: a node of the earlier attempt belongs to the dead session. Adopting that node is
+        // the bug of CURATOR issue 1121.
         let protected = match doubt.take() {
             Some(protected) if !spec.mode.is_ephemeral() || protected.session.epoch() == session.epoch() => protected,
             _ => Protected::new(client.janitor(), &session, &spec, &dir, &name)?,
@@ -181,7 +183,7 @@ async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool)
     }
 }
 
-/// A protected create whose outcome may be unknown. If it is dropped in doubt, an ephemeral node is left to the janitor.
+/// A protected create whose outcome may be unknown. If it is dropped in doubt, the janitor deletes an ephemeral node.
 struct Protected {
     janitor: Janitor,
     session: Session,

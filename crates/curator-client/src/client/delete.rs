@@ -1,4 +1,4 @@
-//! Deleting nodes.
+//! Deletes nodes, optionally with their children.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,21 +30,21 @@ impl DeleteBuilder {
 
     /// Also deletes everything below the node. Curator's `deletingChildrenIfNeeded`.
     ///
-    /// Not in one step: children go before their parents, and the node itself goes last. Nodes that others delete meanwhile
-    /// are no obstacle, and nodes that others create meanwhile are deleted too. Only if that goes on and on, the delete ends
-    /// with [`Error::NotEmpty`]. A node without children takes one request. The paths of all nodes below it are kept in memory.
+    /// The deletes are separate requests: children go before their parents, and the node itself goes last. Nodes that
+    /// other clients delete meanwhile are skipped, and nodes that other clients create meanwhile are deleted too. If
+    /// clients keep creating nodes, the delete ends with [`Error::NotEmpty`]. A node without children takes one
+    /// request. The paths of all nodes below it are kept in memory.
     ///
-    /// With a version, only the node itself must have it, which the server checks before anything is deleted; if the node
-    /// changes afterwards, it stays, without its children.
+    /// With a version, only the node itself must have it. The server checks the version before anything is deleted; if
+    /// the node changes afterwards, it stays, without its children.
     pub fn deleting_children_if_needed(mut self) -> Self {
         self.children = true;
         self
     }
 
-    /// Keeps trying in the background until the node is gone, if the connection fails.
+    /// If the connection fails, keeps trying in the background until the node is gone.
     ///
-    /// See [`CuratorClient::janitor`] for what is still pending. With a version, there are no attempts in the
-    /// background.
+    /// [`CuratorClient::janitor`] lists the pending deletes. With a version, there are no attempts in the background.
     pub fn guaranteed(mut self) -> Self {
         self.guaranteed = true;
         self
@@ -54,14 +54,14 @@ impl DeleteBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`], [`Error::NotEmpty`], [`Error::BadVersion`], [`Error::NoAuth`], and those of the connection. If
-    /// the node is gone after an attempt whose answer was lost, that counts as success. An error about a node below it names
-    /// that node; others may be gone already.
+    /// [`Error::NoNode`], [`Error::NotEmpty`], [`Error::BadVersion`], [`Error::NoAuth`], and those of the connection. A
+    /// node that is gone after an attempt whose answer was lost counts as deleted. An error about a node below it names
+    /// that node; others may already be deleted.
     ///
     /// # Cancel safety
     ///
-    /// A dropped delete may still be applied; a guaranteed one will be. One with children stops midway, unless it is
-    /// guaranteed: the node is still there then.
+    /// A dropped delete may still be applied; a guaranteed one will be. A delete with children stops midway, unless it
+    /// is guaranteed: the node itself then still exists.
     pub async fn for_path(self, path: impl NodePath) -> Result<()> {
         let path = self.client.resolve(path)?;
         let (version, children) = (self.version, self.children);
@@ -73,7 +73,7 @@ impl DeleteBuilder {
             .client
             .retry(|session| async move {
                 let deleted = match children {
-                    // Boxed, so that the user's future that contains it stays small.
+                    // Boxed, so that the caller's future that contains this one stays small.
                     true => Box::pin(delete_tree(&session, path, version)).await,
                     false => session.delete(path, version).await,
                 };
@@ -84,7 +84,7 @@ impl DeleteBuilder {
                 })
             })
             .await;
-        // If the promise is dropped, because of a connection error or with this future, the janitor does the delete.
+        // Dropping the promise, on a connection error or with this future, hands the delete to the janitor.
         let is_left_open = matches!(&result, Err(error) if error.is_retryable() || matches!(error, Error::Closed));
         if let Some(promise) = promise.filter(|_| !is_left_open) {
             promise.settled();

@@ -1,4 +1,4 @@
-//! How a client is doing, for health checks.
+//! The state of a client, for health checks: [`ClientHealth`].
 
 use std::fmt;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use super::CuratorClient;
 use crate::clock::ClockInstant;
 use crate::state::ConnectionState;
 
-/// How a client is doing at one moment. `Display` writes it on one line.
+/// The state of a client at one moment. `Display` writes it on one line.
 ///
 /// # Readiness and liveness
 ///
-/// - *Readiness* (should this process be given work?): [`is_ready`](Self::is_ready), if all work needs ZooKeeper. It is
+/// - *Readiness* (should this process get work?): [`is_ready`](Self::is_ready), if all work needs ZooKeeper. It is
 ///   `false` before the first session, in an outage, and after a loss until there is a new session.
-/// - *Liveness* (should this process be restarted?): do not use it for that. A client comes back by itself from any outage;
-///   to restart all services because the ensemble is down makes the outage worse.
+/// - *Liveness* (should this process be restarted?): do not use the client's health for it. A client recovers from any
+///   outage without a restart, and restarting all services because the ensemble is down makes the outage worse.
 ///
 /// ```
 /// # fn example(client: &curator_client::CuratorClient) -> (u16, String) {
@@ -30,37 +30,38 @@ pub struct ClientHealth {
     pub client: String,
     /// The state of the connection.
     pub state: ConnectionState,
-    /// For how long it has been in this state.
+    /// How long it has been in this state.
     pub state_for: Duration,
     /// The id of the current session, if there is one; its connection may be down.
     pub session_id: Option<i64>,
-    /// What is left of the session's lease: how long the session is certainly alive if no server answers from now on. Zero
-    /// without a session. Undisturbed, it stays above 0.4 of the session timeout.
+    /// What is left of the session's lease: how long the session is certainly alive if no server answers from now on.
+    /// Zero without a session. In normal operation, it stays above 0.4 of the session timeout.
     pub lease_remaining: Duration,
-    /// How often a session has gone on over another connection, with its nodes and locks.
+    /// The number of times that a session has continued over another connection, with its nodes and locks.
     pub connections_resumed: u64,
-    /// How many sessions were opened in place of a lost one, whose nodes and locks are gone.
+    /// The number of sessions that were opened in place of a lost one, whose nodes and locks are gone.
     pub sessions_replaced: u64,
-    /// How many deletes the client's [`Janitor`](crate::Janitor) still has to carry out.
+    /// The number of pending deletes of the client's [`Janitor`](crate::Janitor).
     pub pending_deletes: usize,
-    /// How many [`Watch`](crate::Watch)es there are on the current connection whose event nobody has seen yet.
+    /// The number of [`Watch`](crate::Watch)es on the current connection whose event has not been read.
     pub watches: usize,
-    /// What went wrong last with the connection, or with an attempt to connect; `None` if nothing has.
+    /// The last failure of the connection, or of an attempt to connect; `None` if there was none.
     pub last_failure: Option<ConnectionFailure>,
 }
 
-/// What went wrong with the connection to the ensemble.
+/// A failure of the connection to the ensemble.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectionFailure {
-    /// What went wrong; if it was an attempt to connect, each server, and what was wrong with it.
+    /// What failed; for an attempt to connect, each server and its failure.
     pub cause: String,
     /// How long ago that was.
     pub ago: Duration,
 }
 
 impl ClientHealth {
-    /// Whether requests can be expected to be answered now: the connection is confirmed, and the session has a lease.
+    /// Whether requests can be expected to be answered now: the connection is confirmed, and the session's lease is
+    /// valid.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         let is_connected = matches!(self.state, ConnectionState::Connected | ConnectionState::Reconnected);
@@ -86,7 +87,7 @@ impl fmt::Display for ClientHealth {
 }
 
 impl CuratorClient {
-    /// How the client is doing now. Sends nothing and does not wait, so it can be called as often as you like.
+    /// Returns the client's current state. Sends nothing and does not wait, so it can be called at any rate.
     #[must_use]
     pub fn health(&self) -> ClientHealth {
         let (_, since) = self.inner.states.current_since();

@@ -1,4 +1,4 @@
-//! Reading nodes, setting their data, and watching them.
+//! Reads nodes, sets their data, and watches them.
 
 use futures_util::TryFutureExt as _;
 
@@ -100,9 +100,9 @@ impl CuratorClient {
     /// # Errors
     ///
     /// [`Error::NoNode`], [`Error::BadVersion`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and those of the
-    /// connection. With a version, an unknown outcome is [`Error::Ambiguous`] and is not retried: a second attempt could
-    /// not tell our own change from another client's. Without one it is retried, and so can overwrite what another
-    /// client has written since the first attempt.
+    /// connection. With a version, an unknown outcome is [`Error::Ambiguous`] and is not retried: a second attempt
+    /// could not distinguish this client's change from another client's. Without a version the call is retried, and so
+    /// can overwrite what another client has written since the first attempt.
     ///
     /// # Cancel safety
     ///
@@ -120,7 +120,8 @@ impl CuratorClient {
         .await
     }
 
-    /// Makes the connected server catch up with the leader, so that the next read is no older than this call.
+    /// Makes the connected server catch up with the leader: the next read returns no older state than that of this
+    /// call.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What recipes are built with, besides what every user of a client needs.
+//! The functions of a client that only recipes need: [`RecipeSupport`].
 
 use std::any::Any;
 use std::future::Future;
@@ -20,52 +20,53 @@ use crate::session::Session;
 use crate::state::ConnectionState;
 use crate::timer::Deadline;
 
-/// What recipes need of a [`CuratorClient`] besides its own methods: pauses by its retry policy, timers that run wherever a
-/// future is polled, ACLs, and nodes with their parents in one request.
+/// The functions of a [`CuratorClient`] for recipes: pauses by its retry policy, timers that work outside the runtime,
+/// ACLs, and creates of nodes with their parents in one request.
 ///
 /// Only `CuratorClient` implements it.
 #[expect(private_bounds, reason = "only `CuratorClient` implements it, so methods can be added")]
 pub trait RecipeSupport: Sealed {
-    /// A [`Retrier`] with this client's policy, for an operation that is not simply "the same call again".
+    /// A [`Retrier`] with this client's policy, for an operation whose retry is not a repetition of the same call.
     #[must_use]
     fn retrier(&self) -> Retrier;
 
-    /// A [`Retrier`] with this policy, for failures that are not those of the connection.
+    /// A [`Retrier`] with `policy`, for failures other than those of the connection.
     #[must_use]
     fn retrier_with(&self, policy: Arc<dyn RetryPolicy>) -> Retrier;
 
-    /// A [`Retrier`] that does not give up until the client closes, for duties that must be carried out. It pauses for
-    /// 50 ms to 1 s.
+    /// A [`Retrier`] that does not give up until the client closes, for work that must be done. It pauses for 50 ms to
+    /// 1 s.
     #[must_use]
     fn persistent_retrier(&self) -> Retrier;
 
-    /// Sleeps on this client's runtime, no matter where the future is polled; for timeouts that also work on plain
+    /// Sleeps on this client's runtime, on whichever thread the future is polled; for timeouts that also work on plain
     /// threads.
     ///
-    /// It also completes when the client has closed or that runtime has ended. Poll [`closing`](CuratorClient::closing) first to
-    /// distinguish these.
+    /// It also completes when the client has closed or that runtime has ended. Poll [`closing`](CuratorClient::closing)
+    /// first to distinguish these cases.
     fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<Self>;
 
     /// Whether there is a connection over which the session was confirmed recently: the state is `Connected` or `Reconnected`.
     ///
     /// # Errors
     ///
-    /// [`NotConnected`](crate::Error::NotConnected), or that the client closes.
+    /// [`NotConnected`](crate::Error::NotConnected), or the error of a client that is closed or has ended.
     fn check_connected(&self) -> Result<()>;
 
-    /// The time that closing may take; see [`CuratorClientBuilder::close_timeout`](crate::CuratorClientBuilder::close_timeout).
+    /// How long closing may take; see
+    /// [`CuratorClientBuilder::close_timeout`](crate::CuratorClientBuilder::close_timeout).
     #[must_use]
     fn close_timeout(&self) -> Duration;
 
-    /// The `T` that belongs to this client, created by the first call: a crate built on top of this one keeps its state
-    /// for each client here. It lives as long as the client.
+    /// The `T` of this client, created by the first call. A crate built on top of this one keeps its state for each
+    /// client here. It lives as long as the client.
     #[must_use]
     fn extension<T: Any + Send + Sync + Default>(&self) -> Arc<T>;
 
-    /// The ACL of a node that is about to be created at `path`, if none is given: that of the
+    /// The ACL of a node that is about to be created at `path`, if the caller gives none: that of the
     /// [`AclProvider`](crate::AclProvider), or else the default one.
     ///
-    /// A [mark](crate::ProtectionId) in its name is left out.
+    /// The provider gets the path without a [protection mark](crate::ProtectionId) in the name.
     #[must_use]
     fn acl_for(&self, path: &ZPath) -> Arc<[Acl]>;
 
@@ -73,11 +74,11 @@ pub trait RecipeSupport: Sealed {
     ///
     /// # Errors
     ///
-    /// [`Closed`](crate::Error::Closed), or how the client has ended otherwise.
+    /// [`Closed`](crate::Error::Closed), or the error with which the client has ended otherwise.
     fn watching_client(&self) -> Result<WatchingClient>;
 
-    /// Creates a node in `session`, with its missing parents as containers: in one transaction, if any are missing. Retries
-    /// nothing.
+    /// Creates a node in `session`, with its missing parents as containers; in one transaction, if any are missing.
+    /// Does not retry.
     ///
     /// # Errors
     ///
@@ -92,15 +93,17 @@ pub trait RecipeSupport: Sealed {
         node: &NodeSpec,
     ) -> impl Future<Output = Result<Created>> + Send;
 
-    /// Sends `operations` as one transaction in `session` that first creates the nodes of `missing` as containers, from the top
-    /// down. Sent by the call; retries nothing.
+    /// Sends `operations` as one transaction in `session` that first creates the nodes of `missing` as containers, from
+    /// the top down. Sent by the call; not retried.
     ///
-    /// They should be the [`missing_parents`](Self::missing_parents) of the nodes that the operations create. If they turn out
-    /// to be others, because one of them exists or another one does not, nothing is applied, and the result is `None`.
+    /// `missing` should be the [`missing_parents`](Self::missing_parents) of the nodes that the operations create. If
+    /// it is outdated, because a parent in it exists or one not in it does not, nothing is applied, and the result is
+    /// `None`.
     ///
     /// # Errors
     ///
-    /// Those of [`Session::transact`]; about a container, the error alone, since its place is none of the operations'.
+    /// Those of [`Session::transact`]. A failure of a container is returned without its position, as it is none of
+    /// `operations`.
     ///
     /// # Cancel safety
     ///
@@ -112,7 +115,7 @@ pub trait RecipeSupport: Sealed {
         operations: Vec<TransactionOperation>,
     ) -> impl Future<Output = Result<Option<Vec<TransactionResult>>>> + Send + use<Self>;
 
-    /// The parents of these nodes that do not exist now, and theirs, from the top down.
+    /// The missing parents of these nodes, including parents of parents, from the top down.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Retrying operations.
+//! The retry loop of the client's operations.
 
 use std::future::Future;
 
@@ -15,7 +15,7 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// The last error of `operation`, or the error that there is no connection.
+    /// The last error of `operation`, or [`Error::NotConnected`](crate::Error::NotConnected).
     ///
     /// # Cancel safety
     ///
@@ -35,10 +35,10 @@ impl CuratorClient {
         }
     }
 
-    /// As [`retry`](Self::retry), but on `session` and no other: when the session ends, so do the retries, even in the
-    /// middle of a pause.
+    /// Like [`retry`](Self::retry), but only in `session`: when the session ends, so do the retries, even during a
+    /// pause.
     ///
-    /// `ended` makes the error for that. It must hold for an operation that has failed in a way that can be retried.
+    /// `ended` makes the error for that case, for an operation whose last failure could have been retried.
     pub(super) async fn retry_in<T, F: Future<Output = Result<T>>>(
         &self,
         session: &Session,

@@ -1,4 +1,4 @@
-//! Transactions: several operations, all of which are applied, or none.
+//! Transactions: several operations, applied all or not at all.
 
 use futures_util::TryFutureExt as _;
 
@@ -18,7 +18,7 @@ pub struct Transaction {
     operations: Vec<TransactionOperation>,
 }
 
-/// Names the operations and their paths, and leaves out the data.
+/// Prints the operations and their paths, without the data.
 impl std::fmt::Debug for Transaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let operation = |operation: &TransactionOperation| format!("{} {}", operation.name(), operation.path());
@@ -42,7 +42,8 @@ impl Transaction {
         Ok(self.operation(TransactionOperation::Check { path, version }))
     }
 
-    /// Creates a node with the ACL that the client's [`AclProvider`](crate::AclProvider) says, or else its default ACL.
+    /// Creates a node with the ACL that the client's [`AclProvider`](crate::AclProvider) returns, or else its default
+    /// ACL.
     ///
     /// # Errors
     ///
@@ -88,11 +89,12 @@ impl Transaction {
     ///
     /// # Caveats
     ///
-    /// Servers before 3.7.2, and 3.8 before 3.8.2, return the stats of new nodes only for containers and for nodes with
-    /// a time to live. Unless such a node, or data that the transaction sets, shows that it was applied, this method
-    /// looks at a new node before it returns: at an ephemeral one, or else at all of them. If the node is gone by then,
-    /// because another client or the transaction itself has deleted it, the outcome is unknown. If the only new node is
-    /// persistent, and is deleted and created again before the look, the second one is taken for the first.
+    /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, return the stats of new nodes only for containers and for nodes
+    /// with a time to live. Unless such a node, or data that the transaction sets, shows when the transaction was
+    /// applied, this method reads the stat of a new node before it returns: of an ephemeral one, or else of all of
+    /// them. If the node is gone by then, because another client or the transaction itself has deleted it, the outcome
+    /// is unknown. If the only new node is persistent, and is deleted and created again before the read, the second
+    /// node is taken for the first.
     ///
     /// # Cancel safety
     ///
@@ -102,11 +104,11 @@ impl Transaction {
         self.client.retry(|session| self.attempt(session, path)).await
     }
 
-    /// As [`commit`](Self::commit), but in this session and no other: for operations that are correct only as long as it
+    /// Like [`commit`](Self::commit), but only in this session: for operations that are correct only while the session
     /// lasts.
     ///
-    /// Each attempt waits for a connection of the session, no longer than the connection timeout. The client's policy is
-    /// asked only about an attempt that was certainly not applied.
+    /// Each attempt waits for a connection of the session, no longer than the connection timeout. Only attempts that
+    /// were certainly not applied are retried, by the client's policy.
     ///
     /// # Errors
     ///

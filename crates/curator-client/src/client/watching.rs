@@ -10,17 +10,19 @@ use crate::options::SessionOptions;
 use crate::session::WatchingSession;
 use crate::state::{ConnectionState, ConnectionStates};
 
-/// The second session of a client, which has the recursive watches of all caches; made by
+/// The second session of a client, which holds the recursive watches of all caches; made by
 /// [`RecipeSupport::watching_client`](crate::RecipeSupport::watching_client). Clones are handles to it.
 ///
-/// It is opened when it is first asked for, and closed with the client. It creates no nodes, so nothing depends on its end.
+/// It is opened when it is first requested, and closed with the client. It creates no nodes, so nothing depends on its
+/// end.
 #[derive(Debug, Clone)]
 pub struct WatchingClient {
     client: CuratorClient,
 }
 
 impl WatchingClient {
-    /// The current session, once it has a connection; waits for that no longer than the connection timeout.
+    /// Returns the current session, once it has a connection; waits for the connection no longer than the connection
+    /// timeout.
     ///
     /// # Errors
     ///

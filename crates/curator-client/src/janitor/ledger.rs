@@ -1,4 +1,4 @@
-//! The ledger of deletes that are not done yet, which can be read by everyone.
+//! The ledger of deletes that are not done yet, for the janitor and its callers.
 
 mod refused;
 
@@ -23,30 +23,30 @@ pub struct PendingDelete {
     pub path: String,
     /// Why the last attempt failed. `None` during the first attempt.
     pub last_error: Option<Error>,
-    /// Whether the server refuses the delete, so that retrying is pointless: the node stays; if it is ephemeral, until its
-    /// session is over.
+    /// Whether the server refuses the delete, so that retrying is pointless: the node stays, or, if it is ephemeral,
+    /// stays until its session is over.
     pub given_up: bool,
 }
 
-/// How many of the deletes that are left at the end are logged.
+/// The maximum number of remaining deletes that are logged when the client ends.
 const MOST_LOGGED: usize = 10;
 
-/// The deletes that are pending or were given up: an entry for each, by its id.
+/// The deletes that are pending or were given up, by id.
 #[derive(Debug)]
 pub(super) struct Ledger {
     /// The client's name, for the log.
     client: Arc<str>,
     entries: Mutex<Entries>,
-    /// How many are pending.
+    /// The number of pending deletes.
     count: watch::Sender<usize>,
-    /// Changes whenever a delete is given up.
+    /// Notified whenever a delete is given up.
     refusals: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 struct Entries {
     next: u64,
-    /// The deletes that are being worked on.
+    /// The deletes that the janitor is working on.
     pending: BTreeMap<u64, Entry>,
     refused: Refused,
 }
@@ -54,7 +54,7 @@ struct Entries {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) delete: PendingDelete,
-    /// The session with whose end the node goes anyway.
+    /// The session with which the node ends anyway.
     pub(super) session: Option<Session>,
     begun: Begun,
 }
@@ -69,12 +69,12 @@ impl Ledger {
         Arc::clone(&self.client)
     }
 
-    /// How many deletes are still being worked on.
+    /// The number of deletes that the janitor is working on.
     pub(super) fn pending(&self) -> usize {
         *self.count.borrow()
     }
 
-    /// All deletes, oldest first. One that was given up is left out once its session is over.
+    /// All deletes, oldest first, except those given up whose session is over.
     pub(super) fn deletes(&self) -> Vec<PendingDelete> {
         let mut entries = self.lock();
         entries.refused.prune();
@@ -103,7 +103,8 @@ impl Ledger {
         let mut ids: Vec<u64> = self.lock().pending.iter().filter_map(pending).collect();
         loop {
             count.mark_unchanged();
-            // A predicate of `wait_for` could not do this: it is called with the count locked, which is changed under this lock.
+            // Not in a predicate of `wait_for`, which is called with the count locked: the count is changed under this
+            // lock.
             {
                 let entries = self.lock();
                 ids.retain(|id| entries.pending.contains_key(id));
@@ -142,7 +143,7 @@ impl Ledger {
         let (delete, is_owned) = (entry.delete.clone(), entry.session.is_some());
         entries.refused.add(id, entry);
         self.count(&entries);
-        // Whoever reads the log may ask for this ledger.
+        // Unlocked before logging: a log subscriber may read this ledger.
         drop(entries);
         let PendingDelete { path, last_error, .. } = &delete;
         let (path, error) = (Truncated(path), last_error.as_ref().map(Truncated).map(tracing::field::display));
@@ -155,12 +156,12 @@ impl Ledger {
         self.refusals.send_replace(());
     }
 
-    /// No one will work on the remaining deletes.
+    /// Ends the remaining deletes, and logs them: the janitor has ended.
     pub(super) fn clear(&self) {
         let mut entries = self.lock();
         let Entries { pending, refused, .. } = std::mem::take(&mut *entries);
         self.count(&entries);
-        // As above.
+        // Unlocked before logging, as in `give_up`.
         drop(entries);
         let pending = pending.values().map(|entry| &entry.delete);
         let mut left = pending.chain(refused.iter().map(|(_, delete)| delete));

@@ -1,4 +1,4 @@
-//! The janitor's task: carries out the deletes that were handed over.
+//! The janitor's task, which carries out the deletes of its queue.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,11 +20,11 @@ use crate::session::{Request, Session};
 use crate::sessions::Sessions;
 use crate::timer::Timer;
 
-/// A piece of work, with the ledger entries that it is for.
+/// A job, with the ids of its ledger entries.
 pub(super) enum Job {
     One(u64, Delete),
-    /// Nodes of one session, in one transaction that is already in flight. `_keep_alive` is dropped when everything is
-    /// done.
+    /// Nodes of one session, in one transaction that is already in flight. `_keep_alive` is dropped when all of them
+    /// are done.
     Together {
         session: Session,
         nodes: Vec<(u64, Delete)>,
@@ -33,28 +33,29 @@ pub(super) enum Job {
     },
 }
 
-/// The delete that one ledger entry is about.
+/// The delete of one ledger entry.
 pub(super) enum Delete {
     /// A node of any session, until it is gone.
     Path(ZPath),
     /// A node of any session and everything below it, until it is gone.
     Tree(ZPath),
-    /// A node of this session. The first request may already be in flight; `_keep_alive` is dropped when everything is
+    /// A node of this session. The first request may already be in flight; `_keep_alive` is dropped when the delete is
     /// done.
     Owned { session: Session, path: ZPath, sent: Option<Request<()>>, _keep_alive: KeepAlive },
-    /// A node of this session whose sequence number is not known: its create may or may not have been applied.
+    /// A node of this session with an unknown sequence number: its create may or may not have been applied.
     Find { session: Session, finder: NodeFinder },
-    /// This node, and no other at its path. `done` gets the result; `_keep_alive` is dropped when everything is done.
+    /// This node, but not another one at its path. `done` gets the result; `_keep_alive` is dropped when the delete is
+    /// done.
     Created { node: CreatedNode, done: Option<oneshot::Sender<Result<()>>>, _keep_alive: KeepAlive },
 }
 
-/// A node that is known by the change that created it.
+/// A node, identified by the change that created it.
 pub(super) struct CreatedNode {
-    /// The session with which it goes; `None` if it goes with none.
+    /// The session with which the node ends, if it is ephemeral.
     pub(super) session: Option<Session>,
     pub(super) path: ZPath,
     pub(super) czxid: i64,
-    /// Its version, if that is known now.
+    /// Its version, if known.
     pub(super) version: Option<i32>,
 }
 
@@ -79,7 +80,7 @@ impl Delete {
         }
     }
 
-    /// Reports the result to the caller that waits for it, if there is one.
+    /// Reports the result to the waiting caller, if there is one.
     fn report(&mut self, result: Result<()>) {
         if let Self::Created { done, .. } = self
             && let Some(done) = done.take()
@@ -90,13 +91,13 @@ impl Delete {
     }
 }
 
-/// The janitor's end of the hand-over.
+/// The janitor's end of the queue.
 pub(crate) struct JanitorQueue {
     pub(super) jobs: mpsc::UnboundedReceiver<Job>,
     pub(super) ledger: Arc<Ledger>,
 }
 
-/// How many deletes are in progress at once. The others wait in the queue.
+/// The maximum number of deletes in progress. The others wait in the queue.
 const AT_ONCE: usize = 64;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -122,13 +123,13 @@ impl JanitorQueue {
 
 impl Drop for JanitorQueue {
     fn drop(&mut self) {
-        // What belongs to the session ends with it. Later callers find the channel closed.
+        // Sessions end their nodes. Later callers find the channel closed.
         self.jobs.close();
         self.ledger.clear();
     }
 }
 
-/// What the deletes need.
+/// The state that all deletes share.
 struct Worker {
     sessions: Arc<Sessions>,
     timer: Timer,
@@ -154,7 +155,7 @@ impl Worker {
         }
     }
 
-    /// What is left of several deletes that failed together, once it is time to try them one by one.
+    /// Waits after the failure of several deletes in one request, and returns those to try one by one.
     async fn after_failure(
         &self,
         session: &Session,
@@ -170,14 +171,14 @@ impl Worker {
         }
         nodes.iter().for_each(|(id, _)| self.ledger.note(*id, &error));
         if session.end().is_none() {
-            // If the error cannot be retried, the pause is over at once: the refusal of one node says nothing about the
+            // If the error cannot be retried, the pause ends at once: the refusal of one node does not affect the
             // others.
             let _ = self.retrier().pause(error).await;
         }
         nodes
     }
 
-    /// Tries until the node is gone, the session is over, or the server refuses for good.
+    /// Tries until the node is gone, the session is over, or the server refuses the delete.
     async fn finish_one(&self, id: u64, mut delete: Delete) {
         let mut retrier = self.retrier();
         loop {
@@ -214,13 +215,13 @@ impl Worker {
             Delete::Created { node, .. } => self.delete_created(node).await,
         };
         match deleted {
-            // A delete wants the node not to exist, so this is success.
+            // The node is gone, which is success.
             Err(Error::NoNode { .. }) => Ok(()),
             deleted => deleted,
         }
     }
 
-    /// Deletes the nodes that are found. A node whose deletion the server refuses is given up by its own name.
+    /// Deletes the nodes that are found. Gives up a node whose deletion the server refuses under the node's path.
     async fn delete_found(&self, session: &Session, finder: &NodeFinder) -> Result<()> {
         wait_for_connection(session).await;
         let found = finder.find(session).await?;
@@ -242,7 +243,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Deletes the node if it is there. Another node at its path stays.
+    /// Deletes the node if it exists. Another node at its path stays.
     async fn delete_created(&self, node: &mut CreatedNode) -> Result<()> {
         let session = match &node.session {
             Some(session) => {
@@ -263,20 +264,20 @@ impl Worker {
                 },
             };
             match session.delete(&node.path, Some(version)).await {
-                // It was written since, or is another node.
+                // The node was written since, or is another one.
                 Err(Error::BadVersion { .. }) => {}
                 deleted => return deleted,
             }
         }
     }
 
-    /// Continues while the client closes, because a closing client waits for the deletes.
+    /// A retrier that continues while the client closes, because a closing client waits for the deletes.
     fn retrier(&self) -> Retrier {
         Retrier::new(Arc::new(Unlimited), &self.timer, &self.client)
     }
 }
 
-/// If the session ends first, the requests report it.
+/// Returns too if the session ends first: the requests then report that.
 async fn wait_for_connection(session: &Session) {
     let _ = session.connected().await;
 }

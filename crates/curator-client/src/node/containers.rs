@@ -1,7 +1,7 @@
-//! Creating missing parents as containers: with the nodes that need them, or alone.
+//! Creates missing parents as containers: together with their nodes, or alone.
 //!
-//! The server removes a container when its last child is gone, but never one that has had no child. So the containers of
-//! a node are created in its transaction: whatever is dropped or lost, either both are there or neither is.
+//! The server removes a container when its last child is gone, but never one that has had no child. So the containers
+//! of a node are created in the node's transaction: after a drop or a lost answer, either all of them exist or none.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -39,7 +39,7 @@ pub(crate) fn transact_with_containers(
         let is_misjudged = match (&*cause, all.get(index)) {
             (Error::NoNode { .. }, Some(TransactionOperation::Create(_))) => true,
             (Error::NodeExists { .. }, _) => is_container,
-            // A parent that we may not extend is no obstacle if the container exists.
+            // If this client may not create children in a parent, the container may exist nevertheless.
             (Error::NoAuth { .. }, Some(operation)) if is_container => {
                 matches!(session.exists(operation.path()).await, Ok(Some(_)))
             }
@@ -53,12 +53,12 @@ pub(crate) fn transact_with_containers(
     }
 }
 
-/// How many requests are in flight at once: as many as every client permits.
+/// The number of requests in flight at once: the minimum that every client permits.
 const AT_ONCE: usize = 16;
 
-/// The parents of these nodes, and theirs, that do not exist: from the top down.
+/// The missing parents of these nodes, including parents of parents, from the top down.
 pub(crate) async fn missing_parents(session: &Session, nodes: impl IntoIterator<Item = &ZPath>) -> Result<Vec<ZPath>> {
-    // A path comes before those that it is the beginning of.
+    // Sorted: a path precedes the paths below it.
     let parents: BTreeSet<_> = nodes.into_iter().flat_map(ZPath::ancestors).collect();
     let parents: Vec<_> = parents.into_iter().collect();
     let mut missing = Vec::new();
@@ -80,7 +80,7 @@ fn is_unimplemented<T>(result: &Result<T>) -> bool {
     }
 }
 
-/// As good as a container where the server is too old for those.
+/// Persistent parents replace containers where the server is too old for containers.
 fn make_persistent(operation: &mut TransactionOperation) {
     if let TransactionOperation::Create(NodeSpec { mode: mode @ CreateMode::Container, .. }) = operation {
         *mode = CreateMode::Persistent;
@@ -93,7 +93,7 @@ fn container(path: &ZPath, acls: &Acls) -> NodeSpec {
 
 /// Creates the missing nodes of `dir`, from the top down, as containers.
 ///
-/// Usually only the last one is missing, which takes one request, so this starts at the bottom.
+/// Starts with the last node: usually only that one is missing, which then takes one request.
 pub(crate) async fn ensure_containers(session: &Session, dir: &ZPath, acls: &Acls) -> Result<()> {
     match create_container(session, dir, acls).await {
         Err(Error::NoNode { .. }) => {}
@@ -119,7 +119,7 @@ async fn create_container(session: &Session, path: &ZPath, acls: &Acls) -> Resul
     };
     match result {
         Ok(_) | Err(Error::NodeExists { .. }) => Ok(()),
-        // An ancestor that we may read but not extend is no obstacle if it exists.
+        // If this client may read an ancestor but not create children in it, the container may exist nevertheless.
         Err(error @ Error::NoAuth { .. }) => match session.exists(path).await {
             Ok(Some(_)) => Ok(()),
             _ => Err(error),

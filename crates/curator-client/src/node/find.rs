@@ -1,14 +1,14 @@
-//! Finding a node of ours when the answer to its create was lost.
+//! Finds a node of this client when the answer to its create was lost.
 
 use crate::error::{Error, Result};
 use crate::operation::Stat;
 use crate::path::ZPath;
 use crate::session::Session;
 
-/// Describes nodes that this client may have created: where they are, and how their names begin.
+/// Describes nodes that this client may have created: their directory, and the beginning of their names.
 ///
 /// Curator finds its protected nodes by name alone, and so can adopt the node of a dying session (CURATOR issue 1121).
-/// This also checks the owner: only a node of the same session counts.
+/// This also checks the owner: only a node of the same session matches.
 #[derive(Debug, Clone)]
 pub struct NodeFinder {
     dir: ZPath,
@@ -47,11 +47,11 @@ impl NodeFinder {
     }
 
     pub(crate) async fn find_of_any_session(&self, session: &Session) -> Result<Vec<FoundNode>> {
-        // Pipelined. The `sync` makes a server to which we have just moved catch up with the leader, which by then has
-        // applied the create or never will.
+        // Pipelined. The `sync` makes a server to which the session has just moved catch up with the leader, which by
+        // then has applied the create or never will.
         let (synced, listed) = (session.sync(&self.dir), session.get_children(&self.dir));
         let (synced, listed) = (synced.await, listed.await);
-        // Checked first: a list from a server that may lag behind proves nothing, not even that there is no directory.
+        // Checked first: a list from a server that may lag behind is no evidence, not even of a missing directory.
         synced?;
         let children = match listed {
             Err(Error::NoNode { .. }) => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Names by which a client can recognise its node when the answer to the create was lost.
+//! Protected names, by which a client recognises its node when the answer to the create was lost.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ const ID_LENGTH: usize = uuid::fmt::Hyphenated::LENGTH;
 
 /// The mark of one protected create: a random UUID, written into the node's name as `_c_<uuid>-<name>`.
 ///
-/// A sequential node gets its number from the server, so after a lost answer a client does not know its node's name, nor
-/// whether the node exists. The mark lets it find out. The names are those of Curator's `withProtection()`
-/// (`ProtectedUtils`): 36 characters of UUID in lower case. The 32 hex digits of go-zookeeper are not such a mark, and
-/// neither is a UUID in upper case; Curator accepts the latter too, but no client writes it.
+/// A sequential node gets its number from the server, so after a lost answer a client knows neither its node's name nor
+/// whether the node exists. The client can find the node by its mark. The names are those of Curator's
+/// `withProtection()` (`ProtectedUtils`): 36 characters of UUID in lower case. Not accepted: the 32 hex digits of
+/// go-zookeeper, and a UUID in upper case, which Curator accepts but no client writes.
 ///
 /// ```
 /// use curator_client::ProtectionId;
@@ -57,7 +57,7 @@ impl ProtectionId {
         let rest = name.strip_prefix(START)?;
         let (id, rest) = rest.split_at_checked(ID_LENGTH)?;
         let rest = rest.strip_prefix(END).filter(|rest| !rest.is_empty())?;
-        // The parser also accepts other forms and upper case.
+        // `Uuid::try_parse` also accepts other forms and upper case.
         let uuid = Uuid::try_parse(id).ok().filter(|uuid| uuid.hyphenated().to_string() == id)?;
         Some((Self { uuid }, rest))
     }

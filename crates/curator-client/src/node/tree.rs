@@ -1,26 +1,26 @@
-//! Deleting a node with everything below it.
+//! Deletes a node with everything below it.
 
 use crate::error::{Error, Result};
 use crate::path::ZPath;
 use crate::session::Session;
 
-/// How many requests are in flight at once: as many as every client permits.
+/// The number of requests in flight at once: the minimum that every client permits.
 const AT_ONCE: usize = 16;
 
-/// How often the nodes below are listed and deleted. Others may create new ones meanwhile, but hardly so often.
+/// The maximum number of passes over the nodes below. Other clients may create new nodes meanwhile.
 const PASSES: u32 = 16;
 
-/// Deletes the node, if it has this version; and first the nodes below it, if there are any. Retries nothing.
+/// Deletes the node, if it has this version, after the nodes below it, if there are any. Does not retry.
 ///
-/// Nodes that others delete meanwhile are no obstacle, and nodes that others create are deleted too. A single request if there
-/// are no children.
+/// Nodes that other clients delete meanwhile are skipped, and nodes that other clients create are deleted too. Sends a
+/// single request if there are no children.
 pub(crate) async fn delete_tree(session: &Session, path: &ZPath, version: Option<i32>) -> Result<()> {
     let mut passes = 0;
     loop {
-        // The first time, this also finds out whether the version is right.
+        // The first delete also checks the version.
         match session.delete(path, version).await {
             Err(Error::NotEmpty { .. }) if passes < PASSES => passes += 1,
-            // Someone else has deleted what we had emptied.
+            // Another client has deleted the node after this one had deleted its children.
             Err(Error::NoNode { .. }) if passes > 0 => return Ok(()),
             result => return result,
         }
@@ -28,7 +28,7 @@ pub(crate) async fn delete_tree(session: &Session, path: &ZPath, version: Option
     }
 }
 
-/// Deletes what is below the node now.
+/// Deletes the nodes that are below the node now.
 async fn delete_below(session: &Session, top: &ZPath) -> Result<()> {
     let mut found = list(session, std::slice::from_ref(top)).await?;
     let mut listed = 0;
@@ -44,7 +44,7 @@ async fn delete_below(session: &Session, top: &ZPath) -> Result<()> {
         let requests: Vec<_> = some.iter().map(|path| session.delete(path, None)).collect();
         for request in requests {
             match request.await {
-                // What was created below it since then is for the next pass.
+                // The next pass deletes the nodes created below it since then.
                 Ok(()) | Err(Error::NoNode { .. } | Error::NotEmpty { .. }) => {}
                 Err(error) => return Err(error),
             }

@@ -1,7 +1,7 @@
 //! The curves of the `backoff` crate as retry policies. The only file that names that crate.
 //!
-//! The crate is complete but no longer maintained (RUSTSEC-2025-0012), so it is behind the feature `backoff`. Only its curves are
-//! used here, neither its clock nor its retry loop.
+//! The crate is complete but no longer maintained (RUSTSEC-2025-0012), so it is behind the feature `backoff`. Only its
+//! curves are used, not its clock or its retry loop.
 
 use std::any::{Any, type_name};
 use std::fmt;
@@ -14,16 +14,16 @@ use super::{LONGEST_SLEEP, RetryPolicy};
 
 /// Turns a [`Backoff`] of the `backoff` crate into a [`RetryPolicy`].
 ///
-/// A `Backoff` remembers its progress, but a policy is asked by many operations at once. So the policy keeps the backoff
-/// as a prototype, and answers each question with a fresh copy, which it steps to the retry in question. What the copies
-/// draw at random is not kept, so a wait is random within the range of that step, whatever the operation waited before.
+/// A `Backoff` keeps its progress, but many operations share one policy. So the policy keeps the backoff as a
+/// prototype, and for each call steps a fresh copy to the requested retry. Random values of a copy are not kept, so a
+/// wait is random within the range of its step, independently of the operation's earlier waits.
 ///
-/// - After 1,024 steps the curve counts as flat: later retries get the same as retry 1,023. So a question is cheap
-///   however many retries there were. A `Backoff` that gives up by counting has to do so within these steps.
+/// - After 1,024 steps the curve counts as flat: later retries get the wait of retry 1,023. This bounds the cost of a
+///   call. A `Backoff` that gives up after a number of steps must do so within these.
 /// - Once the `Backoff` returns `None`, so does the policy from then on.
-/// - A copy is made and asked within microseconds, so what a `Backoff` measures on its own clock is always about zero.
-///   For [`backoff::ExponentialBackoff`], the policy itself applies the `max_elapsed_time` to the time since the first
-///   failure: no attempt begins later than that. For other backoffs, set a limit with
+/// - A copy lives for microseconds, so the time that a `Backoff` measures on its own clock is always about zero. For
+///   [`backoff::ExponentialBackoff`], the policy itself applies the `max_elapsed_time` to the time since the first
+///   failure: no attempt begins later. For other backoffs, set a limit with
 ///   [`with_max_elapsed`](Self::with_max_elapsed).
 /// - No wait is longer than 24 hours.
 ///
@@ -50,14 +50,14 @@ pub struct BackoffRetry<B> {
     max_elapsed: Option<Duration>,
 }
 
-/// Enough steps for any curve to become flat, and few enough to walk for every question.
+/// The maximum number of steps: enough for any curve to become flat, and few enough to take for each call.
 const MOST_STEPS: u32 = 1_024;
 
 impl<B: Backoff + Clone + Send + Sync + 'static> BackoffRetry<B> {
     /// Makes a policy with the curve of `prototype`, from its beginning.
     #[must_use]
     pub fn new(mut prototype: B) -> Self {
-        // Its own clock would never reach the limit, so the policy applies it.
+        // The copies never reach the limit on their own clock, so the policy applies it.
         let max_elapsed = (&mut prototype as &mut dyn Any)
             .downcast_mut::<ExponentialBackoff>()
             .and_then(|exponential| exponential.max_elapsed_time.take());
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// Returns its numbers and then nothing more, and remembers its position.
+    /// Returns its delays, then `None`, and keeps its position.
     #[derive(Clone)]
     struct Script {
         delays: Vec<Duration>,
@@ -141,7 +141,7 @@ mod tests {
                 assert_eq!(policy.next_delay(retries, Duration::ZERO), Some(seconds * SECOND));
             }
         }
-        // Millions of retries are no work.
+        // Millions of retries are cheap.
         assert_eq!(policy.next_delay(u32::MAX, Duration::MAX), Some(8 * SECOND));
     }
 

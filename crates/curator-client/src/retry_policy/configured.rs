@@ -1,4 +1,4 @@
-//! Retry policies in configuration files.
+//! Reads retry policies from configuration files (`serde`).
 
 use std::time::Duration;
 
@@ -10,11 +10,12 @@ use super::{
 };
 use crate::text::DurationText as Text;
 
-/// A retry policy as a configuration file says it: any of this crate's own. Needs the feature `serde`.
+/// A retry policy in a configuration file: any policy of this crate. Needs the feature `serde`.
 ///
-/// The field `type` names the policy, and the others are the parameters of its constructor, by their names there. Durations
-/// are text with a unit: `"100ms"`, `"1m 30s"`. What the constructor refuses, reading refuses with the same error. A field that is
-/// missing or unknown, and a value of the wrong kind, are refused too; of the latter, the error has the value and what was expected.
+/// The field `type` names the policy; the other fields are the parameters of its constructor. Durations are text with a
+/// unit: `"100ms"`, `"1m 30s"`. Values that the constructor refuses cause the same error when they are read. Missing
+/// and unknown fields, and values of the wrong type, are refused too; the error for a wrong type contains the value and
+/// the expected type.
 ///
 /// | `type` | fields |
 /// |---|---|
@@ -69,7 +70,7 @@ impl RetryPolicy for ConfiguredRetryPolicy {
     }
 }
 
-/// What the file contains. On the way in, the values do not have to make sense yet.
+/// The content of the file, not validated yet.
 #[derive(Serialize, Deserialize)]
 #[serde(
     tag = "type",

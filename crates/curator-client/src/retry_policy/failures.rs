@@ -1,10 +1,10 @@
-//! Consecutive failures.
+//! Counts consecutive failures.
 
 use std::time::{Duration, Instant};
 
 use super::RetryPolicy;
 
-/// What a policy needs to know about consecutive failures.
+/// What a policy gets about consecutive failures: their number, and the time of the first.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     count: u32,
@@ -13,7 +13,7 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// How many there were.
+    /// The number of failures.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }

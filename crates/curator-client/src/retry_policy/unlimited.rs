@@ -1,4 +1,4 @@
-//! The policy of work that is retried until it is done.
+//! The retry policy of the client's background work.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use super::{RetryPolicy, exponential_delay};
 
 /// Retries forever, with random waits between 50 ms and a bound that doubles up to 1 s.
 ///
-/// For the client's own duties: a connection after an outage, a new session after a loss, and the janitor's deletes.
-/// They end with the session or the client, not after a number of attempts.
+/// For the client's background work: a connection after an outage, a new session after a loss, and the janitor's
+/// deletes. They end with the session or the client, not after a number of attempts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unlimited;
 
@@ -31,7 +31,7 @@ mod tests {
             assert!((FIRST..=FIRST * 2).contains(&delay(0).unwrap()));
             assert!((FIRST..=LONGEST).contains(&delay(u32::MAX).unwrap()));
         }
-        // Clients that were cut off together must not come back together.
+        // Clients that were cut off together must not reconnect together.
         assert!((0..100).any(|_| delay(10) != delay(10)));
         assert!((0..100).any(|_| delay(10).unwrap() > LONGEST / 2));
     }

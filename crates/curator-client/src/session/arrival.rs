@@ -1,9 +1,9 @@
-//! Ends what a request holds as soon as its answer has arrived, whether or not its future is polled then.
+//! Releases what a request holds as soon as its answer has arrived, even if its future is not polled then.
 //!
-//! One task may have thousands of futures, and poll none of them while it works on the result of another. What they hold while
-//! they wait for answers (their permits among the requests in flight, their turns) must not depend on the next poll. The
-//! answer wakes the future's waker on the thread that reads the connection; so the future is polled with a waker that ends
-//! this first, and then wakes the task.
+//! One task may have thousands of futures, and poll none of them while it works on the result of another. What they
+//! hold until the answers arrive (their permits among the requests in flight, their turns) must not depend on the next
+//! poll. The answer wakes the future's waker on the thread that reads the connection; so the future is polled with a
+//! waker that first releases what the request holds, and then wakes the task.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,7 +25,7 @@ struct Woken<H> {
 }
 
 impl<F: Future + Unpin, H: Send + 'static> HoldUntilWoken<F, H> {
-    /// `future` must not be ready without being woken, except at its first poll.
+    /// `future` must not become ready without a wake, except at its first poll.
     pub(super) fn new(future: F, held: H) -> Self {
         let woken = Arc::new(Woken { held: Mutex::new(Some(held)), task: AtomicWaker::new() });
         let waker = Waker::from(Arc::clone(&woken));
@@ -49,7 +49,7 @@ impl<F: Future + Unpin, H: Send + 'static> Future for HoldUntilWoken<F, H> {
 
 impl<F, H: Send + 'static> Drop for HoldUntilWoken<F, H> {
     fn drop(&mut self) {
-        // Its waker may live on.
+        // The waker may outlive the future.
         self.woken.release();
     }
 }
@@ -57,7 +57,7 @@ impl<F, H: Send + 'static> Drop for HoldUntilWoken<F, H> {
 impl<H> Woken<H> {
     fn release(&self) {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Dropped after the lock: this may wake others.
+        // Dropped after the lock is released: the drop may wake other tasks.
         drop(held);
     }
 }

@@ -1,9 +1,9 @@
-//! The nodes that a session's holders rely on, which are looked at after each reconnect.
+//! The nodes that the session's holders rely on. They are checked after each reconnect.
 //!
-//! A session can go on in an ensemble that has lost its latest writes: data was restored from a backup, or a server with an
-//! empty disk took part in an election. The session is as old as the data, and so goes on; but nodes that it has created since
-//! are gone, and no watch reports that. So the first probe of each new connection is followed by a look at these nodes, and
-//! the session counts as connected only when both are answered.
+//! A session can continue in an ensemble that has lost its latest writes: data was restored from a backup, or a server
+//! with an empty disk took part in an election. If the session is in the restored data, it continues, but nodes that it
+//! has created since are gone, and no watch reports that. So the first probe of each new connection is followed by a
+//! check of these nodes, and the session counts as connected only when both are answered.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,10 +17,10 @@ use crate::operation::{MULTI_READ, ReadOperation};
 use crate::path::ZPath;
 use crate::zk::link::Link;
 
-/// How many nodes are looked at in one request.
+/// The number of nodes that are checked in one request.
 const AT_ONCE: usize = 500;
 
-/// A node that is looked at after each reconnect of its session, until this is dropped. See
+/// A node that is checked after each reconnect of its session. Dropping this ends the checks. See
 /// [`Session::hold_node`](super::Session::hold_node).
 #[must_use = "the node is no longer looked at once this is dropped"]
 pub struct HeldNode {
@@ -37,7 +37,7 @@ impl fmt::Debug for HeldNode {
 impl Drop for HeldNode {
     fn drop(&mut self) {
         let removed = self.nodes.lock().nodes.remove(&self.id);
-        // Outside the lock, as it drops what the caller has put into its callback.
+        // Outside the lock, because it drops the caller's callback.
         drop(removed);
     }
 }
@@ -52,7 +52,7 @@ pub(super) struct HeldNodes {
 struct Registry {
     next: u64,
     nodes: BTreeMap<u64, (ZPath, OnMissing)>,
-    /// Whether a server has refused `multiRead`, as those before 3.6 do. They also close the connection.
+    /// Whether a server has refused `multiRead`, as servers before 3.6 do. They also close the connection.
     no_multi_read: bool,
 }
 
@@ -81,7 +81,8 @@ impl HeldNodes {
         !self.lock().no_multi_read
     }
 
-    /// A request for several nodes has failed. The next connection lists each of them, if it was refused.
+    /// Records that a batch has failed. If the server refused `multiRead`, the next connection lists each node
+    /// separately.
     fn note(&self, error: &Error) {
         self.lock().no_multi_read |= matches!(error, Error::Unimplemented { .. });
     }
@@ -92,7 +93,8 @@ impl HeldNodes {
 }
 
 impl Session {
-    /// Sends requests for all held nodes over a new connection. The result calls the callbacks of the nodes that are missing.
+    /// Sends requests for all held nodes over a new connection. The returned future calls the callbacks of the missing
+    /// nodes.
     pub(super) fn look_at_held_nodes(&self, link: &Link) -> impl Future<Output = Result<()>> + Send + use<> {
         let (held, multi_read) = (self.inner.held_nodes.all(), self.inner.held_nodes.multi_read());
         let batches: Vec<_> = self
@@ -111,7 +113,7 @@ impl Session {
                 for ((_, on_missing), found) in batch.iter().zip(found) {
                     match found {
                         Err(Error::NoNode { .. }) => on_missing(),
-                        // It exists, whether or not this client may list it.
+                        // The node exists, even if this client may not list it.
                         Ok(()) | Err(Error::NoAuth { .. }) => {}
                         Err(error) => return Err(error),
                     }
@@ -121,7 +123,7 @@ impl Session {
         }
     }
 
-    /// Splits them so that each part fits into one request.
+    /// Splits the nodes into batches that each fit into one request.
     fn batches(&self, held: Vec<(ZPath, OnMissing)>) -> Vec<Vec<(ZPath, OnMissing)>> {
         let (limit, mut size) = (self.inner.options.max_request_size, 0);
         let mut batches: Vec<Vec<_>> = Vec::new();
@@ -154,7 +156,7 @@ impl Session {
 
 type Found = BoxFuture<'static, Result<Vec<Result<()>>>>;
 
-/// The smallest answer that shows whether an ephemeral node exists, as it has no children.
+/// The cheapest request that shows whether an ephemeral node exists: it has no children, so the answer is small.
 fn list(path: &ZPath) -> ReadOperation {
     ReadOperation::Children(path.clone())
 }

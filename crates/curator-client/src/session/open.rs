@@ -1,4 +1,4 @@
-//! Opening a session.
+//! Opens a session, and proves with a first probe that it can be relied on.
 
 use std::fmt::Display;
 use std::io;
@@ -19,11 +19,11 @@ use crate::zk::reactor;
 /// Why a session was not opened, or not resumed.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenFailure {
-    /// Each server, and what was wrong with it.
+    /// Each server and its failure.
     pub(crate) cause: String,
     /// Whether a server refuses this client.
     pub(crate) is_refusal: bool,
-    /// What is wrong with each server, if TLS is the reason with all of them.
+    /// The TLS failure of each server, if TLS has failed with all of them.
     pub(crate) tls: Vec<TlsFailure>,
 }
 
@@ -44,17 +44,17 @@ impl OpenFailure {
         Self::here(format!("{server}: connected, but {problem}"))
     }
 
-    /// No server is to blame, or has refused the client.
+    /// A failure without a server at fault and without a refusal.
     fn here(cause: String) -> Self {
         Self { cause, is_refusal: false, tls: Vec::new() }
     }
 
-    /// The process cannot have the descriptors that all its connections need.
+    /// The process cannot open the descriptors that the event loop of its connections needs.
     fn no_descriptors(error: io::Error) -> Self {
         Self::here(format!("this process has too few file descriptors left to connect: {error}"))
     }
 
-    /// The server has accepted the session of a client that wants to be known, and does not know it.
+    /// The server has accepted a client that authenticates as anonymous.
     pub(crate) fn nobody(server: &impl Display) -> Self {
         let cause = format!(
             "{server}: connected, but the server does not know who this client is (SASL is not set up there, or it lets in \
@@ -63,22 +63,22 @@ impl OpenFailure {
         Self { cause, is_refusal: true, tls: Vec::new() }
     }
 
-    /// The server has accepted the session, and has not answered the first request within `limit`.
+    /// The server has accepted the session, but has not answered the first request within `limit`.
     pub(crate) fn unanswered(server: &HostPort, limit: Duration) -> Self {
         Self::new(server, format_args!("no answer to the first request within {limit:?}"))
     }
 
-    /// The server has answered the first request, and has left a later one without an answer for `limit`.
+    /// The server has answered the first request, but not a later one, within `limit`.
     pub(crate) fn silent(server: &HostPort, limit: Duration) -> Self {
         Self::new(server, format_args!("no answer to a request within {limit:?}"))
     }
 }
 
 impl Session {
-    /// Makes one attempt to open a session, no longer than the connection timeout. It must be [proved](Self::prove) before
-    /// anyone relies on it.
+    /// Makes one attempt to open a session, no longer than the connection timeout. Callers must [prove](Self::prove)
+    /// the session before they rely on it.
     ///
-    /// Nothing is awaited once there is a session, so none is lost without the caller's knowledge.
+    /// Nothing is awaited after the session is opened, so a dropped future loses no session.
     pub(crate) async fn open(
         epoch: u64,
         options: &Arc<SessionOptions>,
@@ -91,7 +91,7 @@ impl Session {
         Ok((Self::new(epoch, link, connect_sent, options, timer), server))
     }
 
-    /// Makes sure by `deadline` that a session which was just opened on `server` can be relied on.
+    /// Proves by `deadline` that a session which was just opened on `server` can be relied on.
     pub(crate) async fn prove(
         &self,
         server: &HostPort,
@@ -106,7 +106,7 @@ impl Session {
             probed = self.probe() => probed,
             () = timer.sleep_until(deadline) => {
                 let waited = ClockInstant::now().saturating_duration_since(asked);
-                // Nobody wants to read nanoseconds.
+                // Milliseconds are enough for the message.
                 return Err(OpenFailure::unanswered(server, Duration::from_millis(waited.as_millis() as u64)));
             }
         };
@@ -115,8 +115,8 @@ impl Session {
             error => OpenFailure::new(server, error),
         })?;
         self.lease().probe_answered(sent);
-        // The answers were slow. The next two probes have to be answered within what is left of the lease, so it is
-        // better to start over.
+        // The answers were slow. The next two probes must be answered within the rest of the lease, so a new session is
+        // safer.
         if self.lease().remaining() < self.timeout() / 2 {
             return Err(OpenFailure::new(server, "the handshake took too long for the session to be reliable"));
         }

@@ -29,8 +29,8 @@ use crate::zk::watch::Watch;
 ///
 /// # Cancel safety
 ///
-/// Dropping it does not cancel the request: only its answer is lost. A `Request` that is kept, and neither awaited nor
-/// dropped, keeps its session open on the server, even when the client is closed.
+/// Dropping it does not cancel the request: only its answer is lost. A `Request` that is neither awaited nor dropped
+/// keeps its session open on the server, even when the client is closed.
 #[must_use = "the request is sent, but only its answer tells whether it succeeded"]
 pub struct Request<T> {
     answer: Pin<Box<dyn Future<Output = Result<T>> + Send>>,
@@ -90,7 +90,7 @@ impl Session {
 
     /// Reads a node's data and stat, and sets a watch for its deletion or the next change of its data.
     ///
-    /// No watch is set on a node that does not exist: `NoNode` leaves nothing behind on the server.
+    /// No watch is set on a node that does not exist: `NoNode` leaves no watch on the server.
     pub fn watch_data(&self, path: &ZPath) -> Request<(Vec<u8>, Stat, Watch)> {
         self.send("watch data of", path, |link| link.watch_data(path))
     }
@@ -150,9 +150,10 @@ impl Session {
     ///
     /// # Caveats
     ///
-    /// Servers before 3.7.2, and 3.8 before 3.8.2, do not return the stats of new nodes. If they do not follow from the
-    /// rest of the answer either, this method looks at a new node before it returns the answer, in one more round trip:
-    /// at an ephemeral one, or else at all of them. See [`Transaction::commit`](crate::Transaction::commit).
+    /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, do not return the stats of new nodes. If the rest of the answer
+    /// does not contain them either, this method reads the stat of a new node before it returns the answer, in one more
+    /// round trip: of an ephemeral one, or else of all of them. See
+    /// [`Transaction::commit`](crate::Transaction::commit).
     pub fn transact(&self, operations: Vec<TransactionOperation>) -> Request<Vec<TransactionResult>> {
         let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
         let size = operations.iter().map(TransactionOperation::size).sum();
@@ -177,7 +178,7 @@ impl Session {
     ///
     /// # Caveats
     ///
-    /// ZooKeeper does not promise that all of the reads see the same moment.
+    /// ZooKeeper does not guarantee that all reads see the same state.
     pub fn read_all(&self, operations: Vec<ReadOperation>) -> Request<Vec<Result<ReadResult>>> {
         let Some(first) = operations.first() else { return Request::answered(Vec::new()) };
         let path = first.path().clone();
@@ -185,14 +186,14 @@ impl Session {
         self.send_sized(MULTI_READ, &path, size, |link| link.read_all(operations)).map(std::convert::identity)
     }
 
-    /// Probes the lease with a request that only the leader can answer. It does not count as a request in flight, so
-    /// that a busy client cannot lose its session, and the operation timeout does not apply to it. It is what finds out
-    /// whether there is a connection, so it is sent without waiting for one.
+    /// Probes the lease with a request that only the leader can answer. A probe does not count as a request in flight,
+    /// so that a busy client cannot lose its session, and the operation timeout does not apply to it. It is sent
+    /// without waiting for the connection to be confirmed, because probes confirm it.
     ///
-    /// Over a new connection, the [held nodes](Self::hold_node) are looked at in the same pipeline, and the probe is answered
-    /// when they are.
+    /// Over a new connection, the [held nodes](Self::hold_node) are checked in the same pipeline, and the probe
+    /// completes when they are.
     ///
-    /// [`Error::InvalidAcl`] means that the server does not know this client, which wants to be known.
+    /// [`Error::InvalidAcl`] means that the server has accepted an authenticating client as anonymous.
     pub(crate) fn probe(&self) -> impl Future<Output = (ClockInstant, Result<()>)> + Send + 'static {
         const NAME: &str = "probe";
         let root = ZPath::root();
@@ -200,7 +201,8 @@ impl Session {
         let is_new = !*self.inner.connected.borrow();
         let (answer, look) = match self.link() {
             Some(link) => {
-                // Whoever probes it wants it. After the end of the lease, nobody here can use it; but answers may be late.
+                // A probe extends the keep-alive. After the end of the lease, the session is not used any more; but
+                // answers may be late.
                 link.task().keep(self.inner.lease.remaining().max(2 * self.probe_interval()));
                 link.task().together(|| {
                     let answer = self.answer_to(NAME, &root, link.probe(), self.inner.timeout, ());
@@ -210,7 +212,8 @@ impl Session {
             None => (self.refused(NAME, &root), None),
         };
         async move {
-            // The look is polled even if the probe fails: it learns that a server has refused `multiRead` and hung up.
+            // The check is polled even if the probe fails: it notices a server that has refused `multiRead` and closed
+            // the connection.
             let (answer, look) = join(answer, OptionFuture::from(look)).await;
             (sent, answer.and(look.unwrap_or(Ok(()))))
         }
@@ -253,13 +256,13 @@ impl Session {
         self.answer_to(operation, path, answer, after, permit)
     }
 
-    /// The request fails because the session is over.
+    /// Fails a request because the session is over.
     fn refused<T: Send + 'static>(&self, operation: &'static str, path: &ZPath) -> Request<T> {
         let end = self.end().unwrap_or(SessionEnd::Closed);
         Request::failed(Error::SessionEnded { operation, path: path.clone(), end, outcome: Outcome::NotApplied })
     }
 
-    /// Waits for the answer to a request that has been sent. Holds `permit` until it arrives.
+    /// Waits for the answer to a request that has been sent. Holds `permit` until the answer arrives.
     pub(super) fn answer_to<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -272,7 +275,7 @@ impl Session {
         let overdue = self.inner.timer.sleep(after);
         let mut ends = self.inner.end.subscribe();
         let mut answer = HoldUntilWoken::new(answer, permit);
-        // Polled now, because the caller may not poll it before the answer has arrived.
+        // Polled now, because the caller may not poll the future before the answer arrives.
         if let Some(answer) = (&mut answer).now_or_never() {
             return Request { answer: Box::pin(ready(answer.map_err(|error| translate(operation, &path, error)))) };
         }

@@ -1,15 +1,16 @@
 //! Limits how many pipelines of one session are in flight at once.
 //!
-//! A pipeline is in flight from its [`Turn`] to the arrival of its last answer, whether or not its future is polled then. A
-//! caller that finds [`AT_ONCE`] pipelines in flight waits; each turn that ends grants one to the next waiter, first come, first
-//! served. A granted turn is good even if callers that came later have filled its place: a task that asks again in the moment in
-//! which its answer arrives must not keep all waiters out. So up to twice as many pipelines can be in flight.
+//! A pipeline is in flight from its [`Turn`] to the arrival of its last answer, even if its future is not polled then.
+//! A caller that finds [`AT_ONCE`] pipelines in flight waits; each turn that ends grants a turn to the next waiter,
+//! first come, first served. A granted turn stays valid even if later callers have filled its place: otherwise, a task
+//! that asks again at the moment at which its answer arrives would keep all waiters out. So up to twice [`AT_ONCE`]
+//! pipelines can be in flight.
 //!
-//! A waiter may be one of many futures in one task, and not be polled. So a grant that is not used by the time that [`AT_ONCE`]
-//! further turns have ended is void. Until then it does not count as in flight: a caller that asks while fewer than [`AT_ONCE`]
-//! pipelines are in flight takes a turn at once. If waiters that are not polled have all the grants, each turn that ends wakes
-//! another waiter without one, which then asks in the same way. When no pipeline is in flight, no turn will end, so all waiters
-//! are woken.
+//! A waiter may be one of many futures in one task, and not be polled. So a grant expires when it is not used before
+//! [`AT_ONCE`] further turns have ended. Until then it does not count as in flight: a caller that asks while fewer than
+//! [`AT_ONCE`] pipelines are in flight takes a turn at once. If waiters that are not polled have all the grants, each
+//! turn that ends wakes another waiter without a grant, which then asks in the same way. When no pipeline is in flight,
+//! no turn will end, so all waiters are woken.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -20,8 +21,8 @@ use std::task::{Context, Poll, Waker};
 
 use super::arrival::HoldUntilWoken;
 
-/// How many pipelines may be in flight before callers wait: enough to keep a server busy, and few enough that a probe is
-/// answered soon.
+/// The number of pipelines in flight at which callers start to wait: enough to keep a server busy, and few enough that
+/// a probe is answered soon.
 const AT_ONCE: usize = 128;
 
 /// Permission to send one pipeline of requests, until it is dropped. See [`Session::turn`](super::Session::turn).
@@ -37,8 +38,8 @@ impl std::fmt::Debug for Turn {
 }
 
 impl Turn {
-    /// Waits for the answers to the pipeline. Ends the turn when the future is woken, that is when they arrive, even if it is
-    /// not polled then.
+    /// Waits for the answers to the pipeline. The turn ends when the future is woken, that is when the answers arrive,
+    /// even if the future is not polled then.
     ///
     /// # Cancel safety
     ///
@@ -57,11 +58,12 @@ pub(super) struct Turns {
 #[derive(Debug, Default)]
 struct State {
     in_flight: usize,
-    /// The waiters that have not been woken since their last poll, in the order of their arrival.
+    /// The waiters that have not been woken since their last poll, in order of arrival.
     waiting: BTreeMap<u64, Waker>,
-    /// The waiters that have a turn and have not used it, with the number of turns that had ended when it was granted.
+    /// The waiters with a turn that they have not used, each with the number of turns that had ended when it was
+    /// granted.
     granted: BTreeMap<u64, usize>,
-    /// How many turns have ended.
+    /// The number of turns that have ended.
     ended: usize,
     /// The id of the next waiter.
     next: u64,
@@ -79,7 +81,7 @@ impl Turns {
     }
 }
 
-/// Leaves the line when it is dropped.
+/// A place in the queue; leaves the queue when dropped.
 struct Waiter<'a> {
     turns: &'a Arc<Turns>,
     id: Option<u64>,
@@ -110,7 +112,7 @@ impl Drop for Waiter<'_> {
         let Some(id) = self.id else { return };
         let mut state = self.turns.lock();
         let unused = state.waiting.remove(&id);
-        // It has been woken, and leaves that to the next one.
+        // This waiter has been woken, and passes the wake on to the next one.
         let woken = if unused.is_none() {
             state.granted.remove(&id);
             state.next_waiter()
@@ -143,7 +145,7 @@ impl State {
         self.next - 1
     }
 
-    /// The next waiter, which is to be woken, if a turn can be had. Grants it, unless those before it have been granted all.
+    /// The next waiter to wake, if a turn is free. Also grants it the turn, unless earlier grants cover all free turns.
     fn next_waiter(&mut self) -> Option<Waker> {
         if self.in_flight >= AT_ONCE {
             return None;
@@ -165,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// A future that asks for a turn, and counts how often it is woken.
+    /// A future that asks for a turn, and counts its wakes.
     struct Asker {
         future: Pin<Box<dyn Future<Output = Turn>>>,
         wakes: Arc<Wakes>,
@@ -251,14 +253,14 @@ mod tests {
         in_flight.clear();
         assert_eq!(waiting.wakes(), 1);
         drop(waiting.poll().unwrap());
-        // Those who were passed still have their turns.
+        // The waiters that were passed still have their turns.
         assert_eq!(parked.iter().filter(|parked| parked.wakes() > 0).count(), parked.len());
         let passed: Vec<_> = parked[..AT_ONCE].iter_mut().map(|parked| parked.poll().unwrap()).collect();
         assert_eq!(turns.lock().in_flight, passed.len());
         assert!(parked.last_mut().unwrap().poll().is_none());
     }
 
-    /// Otherwise a task that asks again and again, at the moment at which its answer arrives, would keep all others waiting.
+    /// Otherwise a task that asks again at each moment at which its answer arrives would keep all others waiting.
     #[test]
     fn callers_that_pass_a_waiter_do_not_take_its_grant() {
         let turns = Arc::default();
@@ -268,14 +270,14 @@ mod tests {
             drop(in_flight.pop());
             in_flight.push(Asker::new(&turns).poll().unwrap());
             in_flight.push(waiter.poll().expect("its grant was taken"));
-            // One more than may be is in flight.
+            // One pipeline more than [`AT_ONCE`] is in flight.
             drop(in_flight.pop());
         }
         drop(in_flight);
         assert_eq!(turns.lock().in_flight, 0);
     }
 
-    /// Turns end all the time, and those who ask again take each place at once.
+    /// Turns end all the time, and the callers that ask again take each place at once.
     #[test]
     fn a_waiter_behind_unused_grants_has_its_turn_while_the_session_is_busy() {
         for busy in [2, AT_ONCE] {

@@ -1,4 +1,4 @@
-//! A session for recursive watches, in which no one-shot watches are set.
+//! A session that sets only recursive watches, and no one-shot watches.
 
 use super::Session;
 use crate::error::{Error, Result};
@@ -20,10 +20,10 @@ impl WatchingSession {
         Self { session }
     }
 
-    /// Sets a watch on a node and everything below it; the node need not exist. Waits until other watches of the session are set or
-    /// removed. Needs ZooKeeper 3.6 or newer.
+    /// Sets a watch on a node and everything below it; the node need not exist. Waits until other watches of the
+    /// session are set or removed. Needs ZooKeeper 3.6 or newer.
     ///
-    /// One request, and another one before it if a watch was removed since the last.
+    /// Sends one request, and one more before it if a watch was removed since the last confirmed request.
     ///
     /// # Errors
     ///
@@ -31,8 +31,8 @@ impl WatchingSession {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the watch may be set. It is removed by [`remove_dropped_watches`](Self::remove_dropped_watches), and
-    /// before the next watch is set.
+    /// If the future is dropped, the watch may be set. [`remove_dropped_watches`](Self::remove_dropped_watches) removes
+    /// it, and so does the next call that sets a watch, before it sets its own.
     pub async fn watch_recursive(&self, path: &ZPath) -> Result<RecursiveWatch> {
         let removals = &self.session.inner.removals;
         let permit = removals.set_permit().await;
@@ -44,8 +44,9 @@ impl WatchingSession {
         watch
     }
 
-    /// Waits until the watches that were dropped are removed from the server, or `given_up` completes. If they may then still be set,
-    /// because a request for one is not answered, the connection of that request ends, and its watch with it.
+    /// Waits until the dropped watches are removed from the server, or `given_up` completes. If a dropped watch may
+    /// then still be set, because its request is not answered, the connection of that request is closed, which removes
+    /// the watch.
     ///
     /// # Cancel safety
     ///
@@ -71,8 +72,9 @@ impl WatchingSession {
         self.session.sync(path)
     }
 
-    /// Waits until the server has applied what was confirmed before this call, in any session. One request: a transaction that checks
-    /// `/`, and changes nothing. A `sync` is not enough: a leader that was deposed answers it without a quorum.
+    /// Waits until the server has applied all changes that were confirmed before this call, in any session. Sends one
+    /// request: a transaction that checks `/`, and changes nothing. A `sync` is not enough: a deposed leader answers it
+    /// without a quorum.
     ///
     /// # Errors
     ///
@@ -84,7 +86,7 @@ impl WatchingSession {
     pub async fn catch_up(&self) -> Result<()> {
         let check = TransactionOperation::Check { path: ZPath::root(), version: None };
         match self.session.transact(vec![check]).await {
-            // A refusal is confirmed by a quorum, too.
+            // A failed check is also confirmed by a quorum.
             Ok(_) | Err(Error::TransactionFailed { .. }) => Ok(()),
             Err(error) => Err(error),
         }

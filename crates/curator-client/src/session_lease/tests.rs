@@ -1,4 +1,4 @@
-//! Tests of the arithmetic alone. The simulation shows that it is right.
+//! Tests of the arithmetic alone; the simulation tests its correctness.
 
 mod simulation;
 
@@ -39,7 +39,7 @@ fn a_session_that_moves_has_most_of_its_lease_again() {
     let mut moved = lease(0);
     moved.moved(at(T / 4 * 3), at(T / 4 * 3 + 100));
     assert_eq!(moved.valid_until(), at(T / 4 * 3 + T / 8 * 5));
-    // The connect is a probe, too.
+    // The connect counts as a probe, too.
     moved.probe_answered(at(T / 4 * 3 + 101 + T / 16 * 5), at(T / 4 * 3 + 200 + T / 16 * 5));
     assert_eq!(moved.valid_until(), at(T / 4 * 3 + T / 16 * 15));
     let expected = moved.valid_until();
@@ -105,7 +105,7 @@ fn strange_timeouts_are_harmless() {
     assert!(long.valid_until() > at(u64::MAX / 2));
 }
 
-/// The promise of `SessionLease::probe_interval`.
+/// The pace that `SessionLease::probe_interval` documents.
 #[test]
 fn at_its_pace_a_healthy_session_keeps_nearly_half_of_its_timeout() {
     for (round_trip, least) in [(T / 48 - 1, T / 16 * 7), (T / 16 * 3 - 1, T / 48 * 13)] {

@@ -1,4 +1,4 @@
-//! What the supervisor does beside the sessions.
+//! Tests of the supervisor without a session: panics, and its log in an outage.
 
 #[allow(dead_code, reason = "each test program uses its own part")]
 mod log;
@@ -11,8 +11,8 @@ use tokio::runtime::Handle;
 use self::log::{Line, all_lines_of, listen};
 use super::*;
 
-/// A supervisor of a client of that name and that server, which gives the server all the time in the world. In an outage it
-/// writes a line every `pace`.
+/// A supervisor of a client named `name` for `server`, with very long timeouts. In an outage it logs a line every
+/// `pace`.
 fn supervisor(name: &str, server: &str, pace: Duration) -> Supervisor {
     let options = Arc::new(SessionOptions::patient(name, server));
     let (timer, closing) = (Timer::new(Handle::current()), Closing::new());
@@ -32,7 +32,7 @@ fn supervisor(name: &str, server: &str, pace: Duration) -> Supervisor {
 #[tokio::test]
 async fn an_outage_in_which_no_attempt_ends_has_its_lines() {
     listen();
-    // The system accepts the connection; nobody reads from it.
+    // The system accepts the connection; no server reads from it.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let supervisor = supervisor("mute", &mute.local_addr().unwrap().to_string(), Duration::from_millis(5));
     let closing = supervisor.closing.clone();

@@ -1,4 +1,4 @@
-//! Certificates and keys as `rustls` needs them.
+//! Certificates and keys in the form that `rustls` needs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,9 +11,9 @@ use rustls::{ClientConfig, Error as RustlsError, InconsistentKeys, RootCertStore
 
 use super::invalid::{InvalidTlsOptions, TlsText};
 
-/// What a client trusts and presents: as text, for the client crate, and as read, for our own look at a server.
+/// What a client trusts and presents: as text, for the client crate, and parsed, for this crate's own handshake.
 ///
-/// Both are made of the same texts and with the same provider, and so come to the same results.
+/// Both are made from the same texts with the same provider, so both handshakes give the same result.
 #[derive(Clone)]
 pub(crate) struct Certificates {
     pub(crate) ca_pem: String,
@@ -43,7 +43,7 @@ impl Certificates {
         let verifier = verifier.with_crls(revoked).build();
         let verifier = verifier.map_err(|error| InvalidTlsOptions::RevocationList { reason: error.to_string() })?;
         let certificates = Self { ca_pem: ca_pem.to_owned(), identity: None, provider, verifier };
-        // Here, and not at a connection, where the client crate would panic.
+        // Checked here, because the client crate would panic at a connection.
         certificates.attempt()?;
         Ok(certificates)
     }
@@ -60,7 +60,7 @@ impl Certificates {
         Ok(Self { identity: Some(Identity { certificate_pem, key_pem, key }), ..self })
     }
 
-    /// What one handshake takes.
+    /// Makes the configuration of one handshake.
     pub(crate) fn attempt(&self) -> Result<Attempt, InvalidTlsOptions> {
         let key = self.identity.as_ref().map(|identity| Arc::clone(&identity.key));
         let presented = Arc::new(Presented { key, asked: Mutex::new(Asked::Not) });
@@ -73,22 +73,22 @@ impl Certificates {
     }
 }
 
-/// One handshake, which remembers what the server has asked for. It resumes no earlier one, in which the server would
-/// have no reason to ask.
+/// One handshake, which records whether the server asked for a certificate. It resumes no earlier handshake: in a
+/// resumed one the server would not ask.
 pub(crate) struct Attempt {
     pub(crate) config: Arc<ClientConfig>,
     presented: Arc<Presented>,
 }
 
-/// Whether the server has asked for a client certificate, and what it got.
+/// Whether the server has asked for a client certificate, and what the client has sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     Not,
-    /// There is no client certificate.
+    /// The client has no certificate.
     WithoutIdentity,
-    /// There is one, but its key makes none of the signatures that the server supports.
+    /// The client has a certificate, but its key supports no signature scheme of the server.
     WithoutSignature,
-    /// It got the certificate.
+    /// The client has sent the certificate.
     Presented,
 }
 
@@ -98,7 +98,7 @@ impl Attempt {
     }
 }
 
-/// The client certificate, if there is one, and whether the server has asked for it: `rustls` does not tell.
+/// The client certificate, if there is one, and whether the server has asked for it, which `rustls` does not report.
 struct Presented {
     key: Option<Arc<CertifiedKey>>,
     asked: Mutex<Asked>,
@@ -120,22 +120,22 @@ impl ResolvesClientCert for Presented {
     }
 }
 
-/// No key.
+/// Prints no key.
 impl std::fmt::Debug for Presented {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Presented").field("asked", &self.asked).finish_non_exhaustive()
     }
 }
 
-/// The process's own provider. If it has none, it gets the one that `rustls` takes by default.
+/// The process's provider. If there is none, installs the default one of `rustls`.
 ///
-/// The client crate asks for the process's provider as well. Where two are compiled in and none is installed, `rustls`
-/// cannot choose, and panics.
+/// The client crate uses the process's provider too. If two are compiled in and none is installed, `rustls` cannot
+/// choose, and panics.
 fn provider() -> Arc<CryptoProvider> {
     if let Some(installed) = CryptoProvider::get_default() {
         return Arc::clone(installed);
     }
-    // If another thread has installed one meanwhile, that one counts.
+    // If another thread has installed a provider meanwhile, that one is used.
     let _: Result<(), _> = aws_lc_rs::default_provider().install_default();
     CryptoProvider::get_default().map_or_else(|| Arc::new(aws_lc_rs::default_provider()), Arc::clone)
 }
@@ -147,7 +147,7 @@ fn certificates(pem: &str, text: TlsText) -> Result<Vec<CertificateDer<'static>>
 }
 
 fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, InvalidTlsOptions> {
-    // As PKCS #8 and as OpenSSL's older form have it.
+    // The forms of PKCS #8 and of OpenSSL's older format.
     if pem.contains("BEGIN ENCRYPTED PRIVATE KEY") || pem.contains("Proc-Type: 4,ENCRYPTED") {
         return Err(InvalidTlsOptions::EncryptedKey);
     }
@@ -157,8 +157,8 @@ fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, InvalidTlsOptions> {
     })
 }
 
-/// Not in the words of the parser, which quote the text. Any of the texts may have a key in it, in the wrong place or on one
-/// line with all the rest.
+/// Describes a broken text without the parser's messages, which quote the text: any text may contain a key, in the
+/// wrong place or all on one line.
 fn broken(text: TlsText, error: &PemError) -> InvalidTlsOptions {
     let reason = match error {
         PemError::MissingSectionEnd { .. } => {

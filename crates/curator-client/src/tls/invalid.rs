@@ -6,7 +6,7 @@
 pub enum TlsText {
     /// The certificates of the certificate authorities to trust, and their revocation lists.
     Ca,
-    /// This client's certificate, and those between it and the certificate authority.
+    /// This client's certificate, and the intermediate ones up to the certificate authority.
     Certificate,
     /// The private key of this client's certificate.
     Key,
@@ -22,8 +22,8 @@ impl std::fmt::Display for TlsText {
     }
 }
 
-/// Why [`TlsOptions`](crate::TlsOptions) cannot be made of these texts. `Display` says which text it is, and what was
-/// expected; it never shows a key.
+/// Why these texts are not valid [`TlsOptions`](crate::TlsOptions). `Display` names the text and what was expected; it
+/// never shows a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidTlsOptions {
@@ -41,7 +41,7 @@ pub enum InvalidTlsOptions {
         /// The text.
         text: TlsText,
     },
-    /// A certificate cannot be read, or not be trusted.
+    /// A certificate cannot be read, or cannot be trusted.
     #[error("certificate {number} of the {text} cannot be used: {reason}")]
     Certificate {
         /// The text.
@@ -78,7 +78,7 @@ pub enum InvalidTlsOptions {
     /// The private key is not that of the certificate.
     #[error("the client key does not belong to the client certificate (to the first one, if it has several)")]
     KeyMismatch,
-    /// The process's cryptography provider of `rustls` cannot be used for TLS.
+    /// The process's `rustls` cryptography provider does not support TLS.
     #[error("the cryptography provider that this process has installed for rustls cannot be used: {reason}")]
     Provider {
         /// What is wrong with it.

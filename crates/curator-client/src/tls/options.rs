@@ -1,4 +1,4 @@
-//! How a client speaks TLS.
+//! The TLS options of a client.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,17 +8,17 @@ use rustls::pki_types::ServerName;
 use super::certificates::Certificates;
 use super::invalid::InvalidTlsOptions;
 
-/// What a client trusts, and what it presents, when it speaks TLS: for
+/// What a client trusts and presents in TLS handshakes: for
 /// [`CuratorClientBuilder::tls`](crate::CuratorClientBuilder::tls).
 ///
-/// A server must present a certificate whose name matches the host in the connect string, issued by one of the certificate
-/// authorities that are trusted here. System roots are not used, and no check can be disabled.
-/// The handshake is that of [`rustls`](https://docs.rs/rustls), with TLS 1.3 or 1.2.
+/// A server must present a certificate whose name matches the host in the connect string, issued by one of the
+/// certificate authorities that are trusted here. System roots are not used, and no check can be disabled. The
+/// handshake is that of [`rustls`](https://docs.rs/rustls), with TLS 1.3 or 1.2.
 ///
 /// Clones share their certificates, and [`update`](Self::update) replaces them while clients are running.
 ///
-/// After the properties `zookeeper.ssl.trustStore` and `zookeeper.ssl.keyStore` of ZooKeeper's Java client, of which this
-/// takes the contents, as PEM, and not the locations.
+/// After the properties `zookeeper.ssl.trustStore` and `zookeeper.ssl.keyStore` of ZooKeeper's Java client; these
+/// options take the contents as PEM, not the locations.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,9 +34,9 @@ use super::invalid::InvalidTlsOptions;
 ///
 /// # Caveats
 ///
-/// `rustls` has one cryptography provider for a process. If none has been installed
-/// (`rustls::crypto::CryptoProvider::install_default`) when the first `TlsOptions` is made, that installs the one of
-/// `aws-lc-rs`. To use another one, install it before.
+/// `rustls` has one cryptography provider per process. If none is installed
+/// (`rustls::crypto::CryptoProvider::install_default`) when the first `TlsOptions` is made, that call installs the one
+/// of `aws-lc-rs`. To use another one, install it first.
 #[derive(Clone)]
 pub struct TlsOptions {
     certificates: Arc<RwLock<Arc<Certificates>>>,
@@ -55,8 +55,8 @@ impl TlsOptions {
         Ok(Self::of(Certificates::read(ca_pem.as_ref())?))
     }
 
-    /// The same, with a certificate to present to servers that ask for one, and its private key, both in PEM. Earlier
-    /// clones do not change.
+    /// Returns the same options with a certificate to present to servers that ask for one, and its private key, both in
+    /// PEM. Earlier clones do not change.
     ///
     /// Certificates between this one and its authority follow it in the same text. The key is a PKCS #8, PKCS #1 (RSA) or
     /// SEC 1 (EC) one, without a password. One text may have both the certificate and the key; pass it twice.
@@ -74,8 +74,8 @@ impl TlsOptions {
         Ok(Self::of(certificates.with_identity(certificate_pem.as_ref(), key_pem.as_ref())?))
     }
 
-    /// Replaces what these options and all their clones trust and present by what `newer` does, for certificates that are
-    /// renewed while the process runs.
+    /// Replaces what these options and all their clones trust and present by the content of `newer`, for certificates
+    /// that are renewed while the process runs.
     ///
     /// The next connection uses them. Connections that are open stay as they are, also when their certificate expires.
     ///
@@ -95,12 +95,12 @@ impl TlsOptions {
         *self.certificates.write().unwrap_or_else(PoisonError::into_inner) = newer;
     }
 
-    /// What the next connection uses.
+    /// The certificates for the next connection.
     pub(crate) fn current(&self) -> Arc<Certificates> {
         Arc::clone(&self.certificates.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether a certificate can be for a server with this name.
+    /// Whether a certificate can name this host.
     pub(crate) fn can_name(host: &str) -> bool {
         ServerName::try_from(host).is_ok()
     }
@@ -110,7 +110,7 @@ impl TlsOptions {
     }
 }
 
-/// Whether there is an identity. No certificates, and no key.
+/// Prints whether there is an identity, but no certificates or keys.
 impl fmt::Debug for TlsOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has_identity = self.current().identity.is_some();

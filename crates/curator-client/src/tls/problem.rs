@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::connect_string::HostPort;
 
-/// Why there is no TLS connection to one server. `Display` names the server and the problem.
+/// The TLS failure of one server. `Display` names the server and the problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsFailure {
@@ -33,14 +33,14 @@ impl std::error::Error for TlsFailure {
     }
 }
 
-/// What is wrong between a client and a server where TLS is concerned. In `Display`, "it" is the server.
+/// A TLS problem between a client and a server. In `Display`, "it" is the server.
 ///
 /// Alerts have the names of [RFC 8446](https://www.rfc-editor.org/rfc/rfc8446#section-6), as `rustls` spells them:
 /// `CertificateUnknown`. They are for people; do not rely on their spelling.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsProblem {
-    /// The server's certificate does not lead to any certificate that this client trusts.
+    /// The server's certificate was not issued by an authority that this client trusts.
     #[error("its certificate is not issued by a certificate authority that this client trusts")]
     UnknownIssuer,
     /// The server's certificate, or one that it depends on, has expired.
@@ -52,7 +52,7 @@ pub enum TlsProblem {
     /// The server's certificate, or one that it depends on, is not valid yet.
     #[error("its certificate becomes valid in {after:?} by the clock of this machine")]
     NotValidYet {
-        /// How long it takes until it is, in whole seconds, by the clock of this machine.
+        /// The time until it is valid, in whole seconds, by the clock of this machine.
         after: Duration,
     },
     /// The server's certificate is for other names than the one in the connect string.
@@ -72,26 +72,27 @@ pub enum TlsProblem {
         /// What is wrong with it.
         reason: String,
     },
-    /// The client speaks TLS, and the server does not on this port.
+    /// The client uses TLS, and the server does not on this port.
     #[error("it does not speak TLS on this port")]
     NotTls,
-    /// The client does not speak TLS, and the server speaks nothing else on this port.
+    /// The client does not use TLS, and the server requires it on this port.
     #[error("it speaks only TLS on this port, and this client is not set up for TLS")]
     TlsRequired,
-    /// The server asks for a client certificate, and ended the handshake as this client has none.
+    /// The server asks for a client certificate, and ended the handshake because this client has none.
     #[error("it asks for a client certificate, and this client has none (alert {alert})")]
     ClientCertificateRequired {
         /// The server's alert.
         alert: String,
     },
-    /// The server asked for a client certificate, and ended the handshake when it saw this client's. Its own log says why.
+    /// The server asked for a client certificate, and ended the handshake when it received this client's. The server's
+    /// log contains the reason.
     #[error("it refuses the certificate of this client (alert {alert})")]
     ClientCertificateRefused {
         /// The server's alert.
         alert: String,
     },
-    /// The server ended the handshake for a reason that is not a client certificate: usually, there is no protocol version
-    /// or cipher suite that both sides support.
+    /// The server ended the handshake for a reason other than a client certificate: usually, there is no protocol
+    /// version or cipher suite that both sides support.
     #[error("it ended the TLS handshake (alert {alert})")]
     Refused {
         /// The server's alert.
@@ -106,9 +107,9 @@ pub enum TlsProblem {
 }
 
 impl TlsProblem {
-    /// Whether it will be the same until somebody does something about it.
+    /// Whether the problem persists until the configuration is changed.
     pub(crate) fn is_lasting(&self) -> bool {
-        // A clock may be set soon after a machine has started, and a proxy may have nobody behind it yet.
+        // A clock may be set soon after a machine has started, and a proxy may have no server behind it yet.
         !matches!(self, Self::NotValidYet { .. } | Self::Refused { .. } | Self::Other { .. })
     }
 }

@@ -1,8 +1,8 @@
-//! The stats of nodes that a transaction has created, for servers that do not return them.
+//! Finds the stats of nodes that a transaction has created, for servers that do not return them.
 //!
-//! Servers before 3.7.2, and 3.8 before 3.8.2, answer `create2` in a transaction the way they answer `create`: with the
-//! path, and without a stat (ZOOKEEPER-4026). The client crate then gives a stat in which `czxid` is -1. Fencing tokens
-//! are made from that number, so it has to be the right one, or none at all.
+//! Servers older than 3.7.2, and 3.8.0 to 3.8.1, answer `create2` in a transaction like `create`: with the path, and
+//! without a stat (ZOOKEEPER-4026). The client crate then returns a stat in which `czxid` is -1. Fencing tokens are
+//! made from `czxid`, so this returns the correct number, or an error.
 
 use std::fmt;
 
@@ -17,22 +17,23 @@ use crate::path::ZPath;
 /// Why the creation of a node could not be determined.
 #[derive(Debug)]
 enum Unseen {
-    /// It is gone, perhaps deleted by the transaction itself.
+    /// The node is gone, perhaps deleted by the transaction itself.
     Gone,
-    /// It was replaced by another node, created later.
+    /// The node was replaced by another one, created later.
     Replaced,
-    /// The look at it failed.
+    /// Reading the node's stat failed.
     Failed(ZkError),
 }
 
-/// The number and the time of a transaction, which all the nodes that it creates have in their stats.
+/// The zxid and the time of a transaction, which all nodes that it creates have in their stats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Creation {
     czxid: i64,
     ctime: i64,
 }
 
-/// Fills in the missing stats. Sends nothing if no stat is missing, or if another result contains what is needed.
+/// Fills in the missing stats. Sends nothing if no stat is missing, or if another result contains the zxid and the
+/// time.
 pub(super) async fn with_stats(
     client: &Client,
     operations: &[TransactionOperation],
@@ -78,12 +79,13 @@ fn unseen<'a>(operations: &'a [TransactionOperation], results: &[TransactionResu
     operations.iter().zip(results).enumerate().filter_map(unseen).collect()
 }
 
-/// Whether the client crate has made up the stat.
+/// Whether the client crate has invented the stat.
 fn is_missing(stat: &Stat) -> bool {
     stat.czxid == -1
 }
 
-/// What a result says about its transaction. Containers and nodes with a time to live have stats on all servers.
+/// Returns what a result shows about its transaction. Containers and nodes with a time to live have stats on all
+/// servers.
 fn creation_of(result: &TransactionResult) -> Option<Creation> {
     match result {
         TransactionResult::DataSet(stat) => Some(Creation { czxid: stat.mzxid, ctime: stat.mtime }),
@@ -92,10 +94,10 @@ fn creation_of(result: &TransactionResult) -> Option<Creation> {
     }
 }
 
-/// Looks at one ephemeral node: its owner proves that this transaction created it. If there is none, looks at all the
-/// others, in one pipeline: if two of them agree, this transaction created them.
+/// Reads the stat of one ephemeral node: its owner proves that this transaction created it. If there is none, reads all
+/// the others in one pipeline: if two of them agree, this transaction created them.
 ///
-/// Reading a node's stat needs no permission on such servers.
+/// On such servers, reading a node's stat needs no permission.
 async fn look(client: &Client, operations: &[TransactionOperation], unseen: &[New<'_>]) -> Result<Creation> {
     let stays = |new: &&New<'_>| {
         let deletes = |later: &TransactionOperation| matches!(later, TransactionOperation::Delete { path, .. } if *path == new.path);
@@ -119,16 +121,16 @@ async fn look(client: &Client, operations: &[TransactionOperation], unseen: &[Ne
             return Err(failed(Unseen::Replaced));
         }
     }
-    // There was nothing left to look at.
+    // No node was left to read.
     creation.ok_or_else(|| stat_unknown(unseen[0].node, Unseen::Gone))
 }
 
-/// Everything was applied, but the server did not say when this node was created, and it could not be found out.
+/// The transaction was applied, but when it created this node is unknown.
 fn stat_unknown(node: &NodeSpec, cause: Unseen) -> Error {
     Error::StatUnknown { operation: TRANSACTION, path: node.path.clone(), cause: cause.to_string() }
 }
 
-/// The stat of a new node of one of the kinds for which the server returns none.
+/// The stat of a new node, for the kinds of nodes whose stat the server does not return.
 fn at_creation(node: &NodeSpec, Creation { czxid, ctime }: Creation, session_id: i64) -> Stat {
     Stat {
         czxid,

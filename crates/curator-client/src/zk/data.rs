@@ -1,6 +1,7 @@
-//! The client crate's data types, made of ours and made into ours.
+//! Converts between this crate's data types and those of the client crate.
 //!
-//! Ours are part of the public API, so that a new version of that crate is not a breaking change here.
+//! This crate has separate types because they are part of its public API: a new version of the client crate is then not
+//! a breaking change here.
 
 use zookeeper_client::{Acl as ZkAcl, AuthId as ZkAuthId, Permission as ZkPermission, Stat as ZkStat};
 
@@ -24,7 +25,7 @@ pub(super) fn to_acl(acl: &[Acl]) -> Vec<ZkAcl> {
     acl.iter().map(entry).collect()
 }
 
-/// Bits that ZooKeeper gives no meaning to are left out.
+/// Omits bits without a meaning in ZooKeeper.
 pub(super) fn from_acl(acl: &[ZkAcl]) -> Vec<Acl> {
     let entry = |acl: &ZkAcl| {
         let permitted = PERMISSIONS.iter().filter(|(_, theirs)| acl.permission().has(*theirs));
@@ -85,7 +86,7 @@ mod tests {
             data_length: 10,
             num_children: 11,
         };
-        // Both name their fields alike.
+        // Both types name their fields alike.
         assert_eq!(format!("{:?}", from_stat(theirs)), format!("{theirs:?}"));
     }
 }

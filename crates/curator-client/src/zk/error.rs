@@ -1,18 +1,18 @@
-//! Translates the client crate's errors into ours.
+//! Translates the client crate's errors into this crate's errors.
 
 use zookeeper_client::Error as ZkError;
 
 use crate::error::{Error, Outcome, SessionEnd};
 use crate::path::ZPath;
 
-/// A code that the crate does not know.
+/// An error code that the crate does not know.
 const EPHEMERAL_ON_LOCAL_SESSION: i32 = -120;
 
-/// Translates `error` into what it means for `operation` on `path`.
+/// Translates `error` into its meaning for `operation` on `path`.
 ///
-/// Everything that is not a clear answer of the server has an unknown outcome: the request may have been applied before
-/// the connection broke, or before decoding its answer failed. The crate reports `ConnectionLoss` only for an end of
-/// file; a reset and an idle timeout arrive as `Custom`.
+/// Every error that is not a definite answer of the server has an unknown outcome: the request may have been applied
+/// before the connection broke, or before decoding its answer failed. The crate reports `ConnectionLoss` only for an
+/// end of file; it reports a reset and an idle timeout as `Custom`.
 pub(crate) fn translate(operation: &'static str, path: &ZPath, error: ZkError) -> Error {
     let path = path.clone();
     match error {
@@ -41,7 +41,7 @@ pub(crate) fn translate(operation: &'static str, path: &ZPath, error: ZkError) -
     }
 }
 
-/// Describes what happened to the connection. The crate's own messages are meant for its authors.
+/// Describes the failure of a connection in plain words; the crate's own messages are for its developers.
 pub(crate) fn in_plain_words(error: &ZkError) -> String {
     match error {
         ZkError::ConnectionLoss => "the peer closed it".to_owned(),
@@ -56,7 +56,7 @@ pub(crate) fn in_plain_words(error: &ZkError) -> String {
     }
 }
 
-/// Whether a server has answered, if only with a refusal.
+/// Whether a server has answered, even with a refusal.
 pub(crate) fn is_server_reply(error: &ZkError) -> bool {
     translate("ask for", &ZPath::root(), error.clone()).outcome() == Outcome::NotApplied
 }

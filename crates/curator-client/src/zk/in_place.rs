@@ -6,40 +6,41 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 
-/// Runs a future without a task or thread of its own: waking it polls it, then and there, on the thread that wakes it.
+/// Runs a future without a separate task or thread: waking it polls it inline, on the thread that wakes it.
 ///
-/// For the client crate's side of a connection, whose work takes microseconds and is the same on any thread. Its requests
-/// are written by the thread that makes them, and its answers are read by the one that finds out that they have come. A
-/// task would be woken first, on another thread, and each of these hand-overs takes longer than the work itself.
+/// Used for the client crate's side of a connection, whose work takes microseconds and is the same on any thread. The
+/// thread that makes a request also writes it, and the thread that finds out that answers have arrived also reads them.
+/// A task would have to be woken on another thread first, and each of these hand-overs takes longer than the work
+/// itself.
 ///
-/// The future must not block, and must not panic. It is polled by one thread at a time: whoever wakes it in the meantime
-/// leaves the work to that thread.
+/// The future must not block, and must not panic. One thread polls it at a time: a thread that wakes it during a poll
+/// leaves the work to the polling thread.
 pub(super) struct InPlace {
     state: AtomicU8,
     /// `None` when the future has completed. Locked by the thread that has claimed the right to poll.
     future: Mutex<Option<Work>>,
 }
 
-/// A future that runs by itself.
+/// The work of a connection, without a result.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Nobody polls.
+/// No thread polls.
 const IDLE: u8 = 0;
 /// A thread polls, or is about to.
 const CLAIMED: u8 = 1;
-/// It has to poll once more: there was a wake since it began.
+/// The polling thread must poll once more: there was a wake since its poll began.
 const AGAIN: u8 = 2;
 const DONE: u8 = 3;
 
 impl InPlace {
-    /// Nothing is done before the first call of [`run`](Self::run).
+    /// Does not poll `work`; the first call of [`run`](Self::run) does.
     pub(super) fn new(work: Work) -> Arc<Self> {
         Arc::new(Self { state: AtomicU8::new(IDLE), future: Mutex::new(Some(work)) })
     }
 
-    /// Polls the future now, or, if another thread is polling it, leaves it to that thread.
+    /// Polls the future now, unless another thread is polling it: that thread then polls it again.
     pub(super) fn run(self: &Arc<Self>) {
-        // Written even where it does not change: only then does the thread that polls see what this wake is about.
+        // Written even if the value does not change: only then does the polling thread see the data behind this wake.
         let claim = |state| match state {
             IDLE => Some(CLAIMED),
             DONE => None,
@@ -51,22 +52,22 @@ impl InPlace {
         }
     }
 
-    /// Calls `wakes`, which may wake the future many times, and polls it once afterwards if it has.
+    /// Calls `wakes`, which may wake the future many times, and afterwards polls it once if it was woken.
     ///
-    /// If another thread polls at this moment, that one may poll several times.
+    /// If another thread is polling at this moment, that thread may poll several times.
     pub(super) fn together<T>(self: &Arc<Self>, wakes: impl FnOnce() -> T) -> T {
         let has_claimed = self.state.compare_exchange(IDLE, CLAIMED, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        // Even if `wakes` panics: nobody else polls as long as this thread has the right to.
+        // Released even if `wakes` panics: no other thread can poll while this thread holds the claim.
         let _claim = has_claimed.then(|| Claim(self));
         wakes()
     }
 
-    /// Polls as long as there are wakes. The right to do so has been claimed.
+    /// Polls until there was no further wake. The caller must have claimed the right to poll.
     fn poll(self: &Arc<Self>) {
         let waker = Waker::from(Arc::clone(self));
         let mut cx = Context::from_waker(&waker);
         loop {
-            // Not a store, which might come after the reads of the poll.
+            // Not a store, which could be reordered after the reads of the poll.
             self.state.swap(CLAIMED, Ordering::AcqRel);
             let mut future = self.lock();
             let is_done = future.as_mut().is_none_or(|future| future.as_mut().poll(&mut cx).is_ready());
@@ -74,7 +75,7 @@ impl InPlace {
                 let finished = future.take();
                 drop(future);
                 self.state.store(DONE, Ordering::Release);
-                // This wakes others.
+                // Dropping the future wakes other tasks.
                 return drop(finished);
             }
             drop(future);
@@ -84,7 +85,7 @@ impl InPlace {
         }
     }
 
-    /// Gives back the right to poll, unless there was a wake.
+    /// Releases the right to poll, unless there was a wake.
     fn give_back(&self) -> bool {
         self.state.compare_exchange(CLAIMED, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -104,7 +105,7 @@ impl Wake for InPlace {
     }
 }
 
-/// The right to poll.
+/// The claimed right to poll.
 struct Claim<'a>(&'a Arc<InPlace>);
 
 impl Drop for Claim<'_> {
@@ -124,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// Work that counts its polls, and completes once it has been told to.
+    /// Work that counts its polls, and completes on request.
     struct Counting {
         work: Arc<InPlace>,
         polls: Arc<AtomicUsize>,
@@ -183,7 +184,7 @@ mod tests {
             counting.polls()
         });
         assert_eq!((polls, counting.polls()), (0, 1));
-        // And none without a wake.
+        // No poll without a wake.
         counting.work.together(|| {});
         assert_eq!(counting.polls(), 1);
     }
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(counting.polls(), 1);
     }
 
-    /// Each thread adds to what is to be seen, and wakes; at the end everything must have been seen.
+    /// Each thread increments the work's counter, and wakes it; at the end, the work must have seen all increments.
     #[test]
     fn no_wake_is_lost_between_threads() {
         const WAKES: usize = 20_000;

@@ -36,7 +36,7 @@ use crate::path::ZPath;
 
 /// A connection of a session. Clones share it; dropping the last one closes the session, if the connection still works.
 ///
-/// It breaks once and for all: the session continues over another link.
+/// A broken link never reconnects: the session continues over another link.
 #[derive(Clone)]
 pub(crate) struct Link {
     pub(super) client: Client,
@@ -51,13 +51,13 @@ pub(crate) struct Link {
 /// What the first probe of a connection must also verify.
 #[derive(Debug, Clone, Copy)]
 struct Unverified {
-    /// Whether the server may be behind the servers that the session was connected to before.
+    /// Whether the server may have older state than the servers that the session was connected to before.
     freshness: bool,
     /// Whether the server may have accepted an authenticating client as anonymous.
     identity: bool,
 }
 
-/// Is called with the session timeout that a server has granted. Must not block.
+/// Called with the session timeout that a server has granted. Must not block.
 pub(crate) type Granted = Arc<dyn Fn(Duration) + Send + Sync>;
 
 /// The answer to a request that has been sent, with the client crate's error.
@@ -83,7 +83,7 @@ impl Link {
         self.client.session_timeout()
     }
 
-    /// The crate's task behind the connection. Holding it does not keep the session open.
+    /// The crate's side of the connection. Holding it does not keep the session open.
     pub(crate) fn task(&self) -> &SessionTask {
         &self.task
     }
@@ -93,7 +93,7 @@ impl Link {
         self.task.end()
     }
 
-    /// Ends the connection, and leaves the session open.
+    /// Ends the connection without closing the session.
     pub(crate) fn abandon(self) {
         self.task.abandon(self.client);
     }
@@ -152,7 +152,7 @@ impl Link {
         answer.boxed()
     }
 
-    /// Sends `request`, which sets a watch: at once as a rule.
+    /// Sends `request`, which sets a watch; usually at once, see `unfired.rs`.
     fn watch<T: Send + 'static>(
         &self,
         path: &ZPath,
@@ -210,7 +210,7 @@ impl std::fmt::Debug for Link {
     }
 }
 
-/// The ACL is that of the node, in the client crate's types.
+/// `acl` is the node's ACL, in the client crate's types.
 pub(super) fn create_options<'a>(node: &NodeSpec, acl: &'a [ZkAcl]) -> CreateOptions<'a> {
     let acls = Acls::new(acl);
     let (mode, ttl) = match node.mode {
@@ -224,7 +224,7 @@ pub(super) fn create_options<'a>(node: &NodeSpec, acl: &'a [ZkAcl]) -> CreateOpt
     };
     let options = mode.with_acls(acls);
     match ttl {
-        // The crate rounds down to milliseconds, and treats 0 ms as "no TTL", whereas it refuses a TTL of zero.
+        // The crate rounds down to milliseconds, and treats 0 ms as "no TTL", but refuses a TTL of zero.
         Some(ttl) if ttl < Duration::from_millis(1) => options.with_ttl(Duration::ZERO),
         Some(ttl) => options.with_ttl(ttl),
         None => options,

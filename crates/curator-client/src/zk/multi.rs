@@ -53,7 +53,7 @@ impl Link {
         })
     }
 
-    /// Returns one result for each operation. The inner error says that their number is wrong.
+    /// Returns one result for each operation. The middle error means that the number of results is wrong.
     pub(crate) fn read_all(&self, operations: Vec<ReadOperation>) -> Answer<Result<Vec<Result<ReadResult>>>> {
         let client = self.client.clone();
         start(async move {
@@ -80,7 +80,7 @@ fn failed(index: usize, operation: &TransactionOperation, error: ZkError) -> Err
     Error::TransactionFailed { index, cause: Box::new(translate(operation.name(), operation.path(), error)) }
 }
 
-/// Whether there is one result for each operation, of its kind. Anyone who reads the results relies on that.
+/// Whether there is one result for each operation, of its kind. Callers that read the results rely on that.
 fn fit(operations: &[TransactionOperation], results: &[MultiWriteResult]) -> bool {
     let fits = |(operation, result): (&TransactionOperation, &MultiWriteResult)| {
         matches!(
@@ -94,7 +94,7 @@ fn fit(operations: &[TransactionOperation], results: &[MultiWriteResult]) -> boo
     operations.len() == results.len() && operations.iter().zip(results).all(fits)
 }
 
-/// It is not known what the server has done.
+/// The answer does not fit the operations, so the outcome is unknown.
 fn unfit(operations: &[TransactionOperation], results: &[MultiWriteResult]) -> Error {
     let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
     let cause = format!("{} results that do not fit the {} operations", results.len(), operations.len());

@@ -1,9 +1,9 @@
 //! Recursive watches: each reports every change at a node and below it, until its connection ends.
 //!
-//! The client crate uses freed memory when a recursive watcher is dropped while events are on the way to it, and a watch is then set
-//! on one of their paths (`docs/upstream.md`). So in one session, watches are set and removed one after another, and between a
-//! removal and the next watch stands an answered request: when its answer is there, so are all events from before the removal
-//! ([ADR 0043](../../../../docs/adr/0043-a-separate-session-for-recursive-watches.md)).
+//! The client crate uses freed memory when a recursive watcher is dropped while events for it are on the way, and a
+//! watch is then set on one of their paths (`docs/upstream.md`). So in one session, watches are set and removed one
+//! after another, with an answered request between a removal and the next watch: its answer arrives after all events
+//! from before the removal ([ADR 0043](../../../../docs/adr/0043-a-separate-session-for-recursive-watches.md)).
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -28,17 +28,18 @@ pub enum TreeEvent {
     Deleted(ZPath),
     /// The data of this node changed.
     DataChanged(ZPath),
-    /// The watch is gone because its connection has ended, and anything may have happened since. Set a new one, then read all again.
+    /// The connection of the watch has ended, and the watch with it. Changes since then are not reported: set a new
+    /// watch, then read everything again.
     Interrupted,
 }
 
 /// A watch on a node and everything below it, whether or not the node exists.
 ///
-/// Events arrive in the order in which the server made the changes, and before the answer to any request that shows one of them.
-/// An event that was taken out may be older than what a later answer shows: read the node again.
+/// Events arrive in the order in which the server made the changes, and before the answer to any request that shows one
+/// of them. An event may be older than a later answer: read the node again.
 #[must_use = "a watch that is dropped is removed from the server"]
 pub struct RecursiveWatch {
-    /// `None` once its connection has ended. The crate panics if it is polled then.
+    /// `None` once its connection has ended. The crate panics if the watcher is polled then.
     watcher: Option<PersistentWatcher>,
     task: SessionTask,
     removals: Arc<Removals>,
@@ -60,10 +61,11 @@ impl RecursiveWatch {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// As [`next`](Self::next), for a hand-written future.
+    /// Like [`next`](Self::next), for a hand-written future.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<TreeEvent> {
         let Some(watcher) = &mut self.watcher else { return Poll::Ready(TreeEvent::Interrupted) };
-        // The crate panics if its task is gone. Without the task there is no event; and the end of the task wakes this one.
+        // The crate panics if its task is gone. Without the task there is no event, and the end of the task wakes this
+        // future.
         let event = match self.task.while_alive(|| pin!(watcher.changed()).poll(cx)) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(event)) => translate(event),
@@ -94,7 +96,8 @@ impl std::fmt::Debug for RecursiveWatch {
     }
 }
 
-/// Any session event ends the watch: the crate reports a lost connection so, and the links of a session never reconnect.
+/// Any session event ends the watch: it is how the crate reports a lost connection, and a session's links never
+/// reconnect.
 fn translate(event: WatchedEvent) -> TreeEvent {
     let Ok(path) = ZPath::on_server(&event.path) else { return TreeEvent::Interrupted };
     match event.event_type {
@@ -119,7 +122,7 @@ pub(crate) struct Removals {
 #[derive(Default)]
 struct Unwanted {
     watchers: Vec<(PersistentWatcher, SessionTask)>,
-    /// Requests that set watches, whose callers do not wait for the answers, and their connections.
+    /// Requests for watches whose callers do not wait for the answers, and their connections.
     requested: Vec<(Answer, SessionTask)>,
     /// The session is over: nothing is kept here any more.
     is_over: bool,
@@ -139,9 +142,9 @@ impl Removals {
         SetPermit { removals: self, guard: Some(self.setting.lock().await) }
     }
 
-    /// The session is over. Its connection may still have to close it, perhaps with a request in flight that sets a watch, so
-    /// nothing is removed any more: unwanted watchers last as long as the connection. Unanswered requests do not: each has a handle
-    /// to the client, and the last such handle closes the session.
+    /// The session is over. Its connection may still have to close it, perhaps with a watch request in flight, so no
+    /// watch is removed any more: unwanted watchers are dropped with the connection. Unanswered requests are dropped
+    /// now: each has a handle to the client, and dropping the last handle closes the session.
     pub(crate) fn session_ended(&self) {
         let mut unwanted = self.unwanted();
         let Unwanted { watchers, requested, .. } =
@@ -151,10 +154,12 @@ impl Removals {
         drop(requested);
     }
 
-    /// Ends the connections over which a watch was requested whose caller does not wait for the answer: its events would find the
-    /// request still in flight, where the client crate is not safe. The session goes on over another connection.
+    /// Ends the connections over which a watch was requested whose caller does not wait for the answer: events of the
+    /// watch would arrive with the request still in flight, where the client crate is not safe. The session continues
+    /// over another connection.
     pub(crate) fn abandon_requests(&self) {
-        // First the connections, which this wakes: a watch that is dropped meanwhile must not be removed over one of them.
+        // Abort first, which wakes the connections: a watch that is dropped meanwhile must not be removed over one of
+        // them.
         let tasks: Vec<_> = self.unwanted().requested.iter().map(|(_, task)| task.clone()).collect();
         tasks.iter().for_each(|task| task.abort(LinkEnd::Lost));
         let requested = std::mem::take(&mut self.unwanted().requested);
@@ -169,7 +174,7 @@ impl Removals {
         }
     }
 
-    /// Keeps what the session still has to deal with. Returns it if the session is over.
+    /// Keeps `what` for the session to handle. Returns it if the session is over.
     fn keep<T>(
         &self,
         what: T,
@@ -184,8 +189,8 @@ impl Removals {
         None
     }
 
-    /// Removes the unwanted watches, unless a watch is still being set: then they are removed after that. Those that join them
-    /// before the unlock are removed in the next turn.
+    /// Removes the unwanted watches. While a watch is being set, does nothing: the end of the permit calls this again.
+    /// The loop handles watches that are added before the unlock.
     fn remove(&self) {
         while !self.unwanted().watchers.is_empty() {
             let Ok(_permit) = self.setting.try_lock() else { return };
@@ -196,7 +201,7 @@ impl Removals {
         }
     }
 
-    /// Removes the unwanted watches. No watch may be being set.
+    /// Removes the unwanted watches. The caller must hold the lock for setting watches.
     fn remove_unwanted(&self) {
         let watchers = std::mem::take(&mut self.unwanted().watchers);
         if !watchers.is_empty() {
@@ -204,9 +209,9 @@ impl Removals {
         }
         for (watcher, task) in watchers {
             match task.end() {
-                // This writes to the connection.
+                // The drop writes to the connection.
                 None => drop(watcher),
-                // Another thread may still be polling it, with a request in flight.
+                // Another thread may still be polling the connection, with a request in flight.
                 Some(_) => task.drop_afterwards(watcher),
             }
         }
@@ -218,7 +223,7 @@ impl Removals {
 }
 
 impl SetPermit<'_> {
-    /// Removes the watches that are not wanted any more. `confirm` sends a request and waits for its answer.
+    /// Removes the unwanted watches. `confirm` sends a request and waits for its answer.
     pub(crate) async fn settle<E, F>(&self, confirm: impl Fn() -> F) -> Result<(), E>
     where
         F: Future<Output = Result<(), E>>,
@@ -228,9 +233,10 @@ impl SetPermit<'_> {
             let requested = std::mem::take(&mut self.removals.unwanted().requested);
             for (mut answer, task) in requested {
                 match (&mut answer).now_or_never() {
-                    // If the watch was set after all, it joins the unwanted ones.
+                    // If the watch was set, the drop adds it to the unwanted ones.
                     Some(answer) => drop(answer),
-                    // A server answers in order, so this answer is lost. The crate would wait for it for ever, and is not safe meanwhile.
+                    // A server answers in order, so this answer is lost. The crate would wait for it forever, and is
+                    // not safe meanwhile.
                     None => task.abandon(answer),
                 }
             }
@@ -251,7 +257,7 @@ impl Drop for SetPermit<'_> {
     }
 }
 
-/// An answer that the session keeps if nothing waits for it: the watch may be set all the same.
+/// An answer that the session keeps if its caller drops it: the watch may be set nevertheless.
 struct Requested {
     answer: Option<Answer>,
     task: SessionTask,
@@ -286,7 +292,7 @@ pub(super) fn requested(
     removals: &Arc<Removals>,
 ) -> Answer {
     let removals = Arc::downgrade(removals);
-    // What is kept has no handle to its keeper.
+    // A weak handle, because `removals` may keep the answer.
     let (for_watch, of_watch) = (Weak::clone(&removals), task.clone());
     let answer = async move {
         let watcher = watcher.await.map_err(refused)?;
@@ -296,7 +302,7 @@ pub(super) fn requested(
     Requested { answer: Some(answer.boxed()), task: task.clone(), removals }.boxed()
 }
 
-/// A server whose watch manager has no recursive watches says that it cannot read the request.
+/// A server without recursive watches in its watch manager answers that it cannot read the request.
 fn refused(error: ZkError) -> ZkError {
     match error {
         ZkError::MarshallingError => ZkError::Unimplemented,

@@ -1,10 +1,10 @@
-//! The socket of a connection, to which the client crate gives no access.
+//! Finds the socket of a connection, to which the client crate gives no access.
 //!
-//! It is found by its number. A new descriptor gets the lowest number that is free, so the number of a socket is noted before the
-//! client crate opens it, and is good once there is a socket that is connected to the server. If another thread has taken that
-//! number first, all descriptors of the process are looked at.
+//! The socket is found by its descriptor number. A new descriptor gets the lowest free number, so that number is noted
+//! before the client crate opens the socket, and is valid once it refers to a socket that is connected to the server.
+//! If another thread has taken the number first, all descriptors of the process are searched.
 //!
-//! That needs only calls that every program makes, so any sandbox in which a ZooKeeper client can run permits them.
+//! This uses only system calls that every program makes, so a sandbox in which a ZooKeeper client can run permits them.
 
 #[cfg(unix)]
 mod descriptor;
@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// What is done to a socket.
+/// What to do with a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     /// Set `TCP_NODELAY`, if it is not set.
@@ -25,21 +25,21 @@ pub(super) enum Action {
 
 /// The socket of one connection.
 pub(super) struct Socket {
-    /// The server is at one of these addresses.
+    /// The addresses of the server.
     peers: Vec<SocketAddr>,
     number: AtomicI32,
 }
 
-/// Not the number of a descriptor.
+/// Not a valid descriptor number.
 const UNKNOWN: i32 = -1;
 
 impl Socket {
-    /// For a connection to one of `peers`, which is not open yet.
+    /// The socket of a connection to one of `peers` that is not open yet.
     pub(super) fn to(peers: Vec<SocketAddr>) -> Arc<Self> {
         Arc::new(Self { peers, number: AtomicI32::new(UNKNOWN) })
     }
 
-    /// Polls `connect`, which opens the socket.
+    /// Polls `connect`, which opens the socket, and notes its number.
     pub(super) fn opened_by<F: Future>(
         self: &Arc<Self>,
         mut connect: Pin<Box<F>>,
@@ -56,10 +56,10 @@ impl Socket {
         })
     }
 
-    /// Sets `TCP_NODELAY`. The crate leaves Nagle's algorithm on, so two requests sent together often need two round trips: the
-    /// second waits for the acknowledgement of the first.
+    /// Sets `TCP_NODELAY`. The crate leaves Nagle's algorithm on, so two requests sent together often need two round
+    /// trips: the second waits for the acknowledgement of the first.
     ///
-    /// Where that fails, everything still works, with up to twice the round trips.
+    /// If this fails, the connection still works, with up to twice the round trips.
     pub(super) fn set_nodelay(&self) {
         match self.act(Action::SetNodelay) {
             Ok(sockets) => tracing::trace!(peers = ?self.peers, sockets, "TCP_NODELAY set"),
@@ -69,7 +69,8 @@ impl Socket {
         }
     }
 
-    /// Shuts the socket down. Returns how many sockets were: all that are connected to the server if it is not known which.
+    /// Shuts the socket down. Returns the number of sockets shut down: all that are connected to the server if the
+    /// socket is unknown.
     pub(super) fn shut_down(&self) -> std::io::Result<usize> {
         self.act(Action::ShutDown)
     }
@@ -80,8 +81,8 @@ impl Socket {
         self.act(Action::ShutDown)
     }
 
-    /// Two connections to one server that are opened at the same moment may have noted the same number. The one that comes
-    /// second finds nothing left to set there, and looks for another one, so each may have the other's.
+    /// Two connections to one server that are opened at the same moment may have noted the same number. The second
+    /// finds nothing left to set there, and searches for another one, so each may have the other's socket.
     #[cfg(unix)]
     fn act(&self, action: Action) -> std::io::Result<usize> {
         let act_on = |number| descriptor::act_if(number, |peer| self.is_peer(peer), action);
@@ -117,7 +118,7 @@ impl Socket {
 #[cfg(unix)]
 const DESCRIPTORS: &str = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
 
-/// The number that the next descriptor of this process gets, if no other thread is faster.
+/// The number of the next descriptor of this process, unless another thread takes it.
 #[cfg(unix)]
 fn lowest_free() -> i32 {
     use std::os::fd::AsRawFd as _;
@@ -155,7 +156,7 @@ mod tests {
         Ok((server, address))
     }
 
-    /// The socket of a connection that has been opened under the number of `stream`.
+    /// The socket of a connection, with the number of `stream` as the noted number.
     fn numbered(stream: &TcpStream, peer: SocketAddr) -> Arc<Socket> {
         let socket = Socket::to(vec![peer]);
         socket.number.store(stream.as_raw_fd(), Ordering::Relaxed);
@@ -190,7 +191,7 @@ mod tests {
         let [stream, beside] = [(); 2].map(|()| TcpStream::connect(address).unwrap());
         numbered(&stream, address).set_nodelay();
         assert!(stream.nodelay().unwrap() && !beside.nodelay().unwrap());
-        // The number is that of a connection to another server.
+        // The number of a connection to another server.
         numbered(&beside, elsewhere).set_nodelay();
         assert!(!beside.nodelay().unwrap());
     }
@@ -231,7 +232,7 @@ mod tests {
             all.lines().filter(ours).count()
         };
         assert_eq!(locks(), 1);
-        // Nothing is known of the socket, so all descriptors are looked at.
+        // The socket is unknown, so all descriptors are searched.
         assert_eq!(Socket::to(vec!["127.0.0.1:1".parse().unwrap()]).shut_down().unwrap(), 0);
         assert_eq!(locks(), 1, "the lock was released");
         std::fs::remove_file(&path).unwrap();

@@ -1,14 +1,15 @@
-//! The client crate's side of a connection, under our control.
+//! Runs the client crate's side of a connection.
 //!
 //! The crate spawns one task for each session. Left alone, that task reconnects at its own pace, keeps the requests and
-//! watches of the old connection, and does not report the timeout that the next server grants. So it is never left
-//! alone: it is ended in the very poll in which it finds its connection broken, before the next one can be established.
-//! What happens next is up to `connection.rs`.
+//! watches of the old connection, and does not report the timeout that the next server grants. So it is ended in the
+//! very poll in which it finds its connection broken, before the next one can be established. `connection.rs` then
+//! opens the next connection.
 //!
-//! Nor is it a task of the runtime: whoever wakes it polls it ([`InPlace`]). That is the thread of a caller who makes a
-//! request, or the thread of `async-io` when there is something to read.
+//! The task is not a task of the runtime, but polled inline by its waker ([`InPlace`]): on the thread of a caller that
+//! makes a request, or on the thread of `async-io` when there is something to read.
 //!
-//! The crate asks its thread's spawner to run the task, so while a connection is opened, the spawner is ours.
+//! The crate spawns the task through its thread's spawner, so while a connection is opened, [`catch_task`] replaces the
+//! spawner.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,13 +32,13 @@ use crate::process::{InProcess, Process};
 /// Why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkEnd {
-    /// It broke. The session may continue over another one.
+    /// The connection broke. The session may continue over another one.
     Lost,
     /// The server has ended the session.
     Expired,
     /// The server has refused the session's credentials, and ended the session.
     AuthFailed,
-    /// We closed the session.
+    /// The client closed the session.
     Closed,
 }
 
@@ -50,12 +51,12 @@ pub(crate) struct SessionTask {
 
 struct Shared {
     end: watch::Sender<Option<LinkEnd>>,
-    /// How many watches wait for their event.
+    /// The number of watches that have not fired.
     watches: AtomicUsize,
     unfired: Arc<UnfiredWatches>,
-    /// The end of the connection if nobody wants it for longer, in nanoseconds of the clock.
+    /// When the connection ends if [`keep`](SessionTask::keep) is not called again, in nanoseconds of the clock.
     kept_until: AtomicU64,
-    /// What is dropped after the work. `None` once it has been.
+    /// Dropped after the work. `None` once the work has ended.
     afterwards: Mutex<Option<Vec<Box<dyn Send>>>>,
     process: Process,
 }
@@ -63,8 +64,8 @@ struct Shared {
 impl SessionTask {
     /// Runs `work`, whose state `states` reports.
     ///
-    /// The connection owns it: it ends when the connection is closed or lost, through the handle, or when it has not been
-    /// [kept](Self::keep).
+    /// The connection ends when the session is closed or lost, through the handle, or at the first poll after the time
+    /// to which it was last [kept](Self::keep).
     pub(crate) fn start(work: Work, states: StateWatcher, keep: Duration) -> Self {
         let task = Self::new(work, move || states.peek_state());
         task.keep(keep);
@@ -87,41 +88,41 @@ impl SessionTask {
         Self { shared, running }
     }
 
-    /// Calls `send`, and writes all requests that it makes at once.
+    /// Calls `send`, and writes all requests that it makes in one batch.
     pub(crate) fn together<T>(&self, send: impl FnOnce() -> T) -> T {
         self.running.together(send)
     }
 
-    /// Keeps the connection for this long from now; a later call counts in place of this one. After that time the connection
-    /// ends, as soon as it is polled.
+    /// Keeps the connection for this long from now, and replaces the previous time. After that time the connection ends
+    /// as soon as it is polled.
     ///
-    /// The crate answers for a session on its own, for as long as the process lives. If its owner does nothing any more,
-    /// because the runtime is stuck for example, the session would live on, and others would wait for its nodes for ever.
+    /// The crate keeps a session alive for as long as the process lives. If the supervisor stops, for example because
+    /// the runtime is stuck, the session would live on, and other clients would wait for its nodes forever.
     pub(crate) fn keep(&self, time: Duration) {
         self.shared.kept_until.store((ClockInstant::now() + time).as_nanos(), Ordering::Relaxed);
     }
 
-    /// Ends the connection as it stands: it is dropped, and the session is not closed. If another thread is polling it at
-    /// this moment, that takes effect when the poll returns; until then, it may still send pending requests.
+    /// Drops the connection without closing the session. If another thread is polling the connection, the drop happens
+    /// when the poll returns; until then, pending requests may still be sent.
     pub(crate) fn abort(&self, end: LinkEnd) {
         self.shared.finish(end);
         self.running.run();
     }
 
-    /// Ends the connection as [`abort`](Self::abort) does, and drops `client`, the last handle to it, when it has ended. A
-    /// connection that is still being polled would take that for a request to close the session.
+    /// Ends the connection like [`abort`](Self::abort), and drops `client`, its last handle, after its end. A
+    /// connection that is still being polled would take the drop for a request to close the session.
     pub(crate) fn abandon(&self, client: impl Send + 'static) {
         self.drop_afterwards(client);
         self.abort(LinkEnd::Lost);
     }
 
-    /// Drops `what` after the work of the connection, so that the crate does not act on the drop.
+    /// Drops `what` after the work of the connection, so that the crate does not react to the drop.
     pub(super) fn drop_afterwards(&self, what: impl Send + 'static) {
         let mut afterwards = self.shared.afterwards();
         match &mut *afterwards {
             Some(kept) => kept.push(Box::new(what)),
             None => {
-                // It may call this.
+                // The drop may call this method.
                 drop(afterwards);
                 drop(what);
             }
@@ -141,7 +142,7 @@ impl SessionTask {
         end.unwrap_or(LinkEnd::Lost)
     }
 
-    /// How many watches wait for their event. None does once the connection is over.
+    /// The number of watches that have not fired; 0 once the connection is over.
     pub(crate) fn watches(&self) -> usize {
         if self.end().is_some() { 0 } else { self.shared.watches.load(Ordering::Relaxed) }
     }
@@ -158,8 +159,8 @@ impl SessionTask {
 
     /// Runs `look` while the connection cannot end.
     ///
-    /// For calls in which the crate would panic if its task were gone. `look` must be short, must not block, and must not
-    /// wake the connection: whoever polls that may have to end it, which waits for `look`.
+    /// For calls in which the crate would panic if its task were gone. `look` must be short, must not block, and must
+    /// not wake the connection: the wake polls it inline, and may have to end it, which waits for `look`.
     ///
     /// # Errors
     ///
@@ -168,7 +169,7 @@ impl SessionTask {
         if self.shared.process.has_forked() {
             return Err(LinkEnd::Closed);
         }
-        // Ending waits until this is released.
+        // The end of the connection waits until this is released.
         let end = self.shared.end.borrow();
         match *end {
             None => Ok(look()),
@@ -177,7 +178,7 @@ impl SessionTask {
     }
 }
 
-/// A watch that waits for its event.
+/// A watch that has not fired.
 pub(super) struct CountedWatch(Arc<Shared>);
 
 impl Drop for CountedWatch {
@@ -190,13 +191,13 @@ impl Drop for CountedWatch {
 struct Running<S> {
     shared: Arc<Shared>,
     work: InProcess<dyn Future<Output = ()> + Send>,
-    /// What the crate reports about its connection.
+    /// The session state that the crate reports.
     state: S,
-    /// Dropped last, as it stands last.
+    /// Dropped last, because it is declared last.
     _afterwards: Afterwards,
 }
 
-/// Drops what has to be dropped after the work.
+/// Drops its values after the work.
 struct Afterwards(Arc<Shared>);
 
 impl Drop for Afterwards {
@@ -215,7 +216,7 @@ impl<S: Fn() -> SessionState + Unpin> Future for Running<S> {
             None | Some(LinkEnd::Closed) => {}
             Some(_) => return Poll::Ready(()),
         }
-        // A panic would be that of a caller who happens to make a request.
+        // A panic would otherwise unwind into the caller whose request polls this.
         let polled = catch_unwind(AssertUnwindSafe(|| self.work.poll_unpin(cx)));
         let Ok(polled) = polled else {
             self.shared.finish(LinkEnd::Lost);
@@ -246,9 +247,9 @@ impl Shared {
         self.afterwards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first reason is kept.
+    /// Only the first reason is kept.
     fn finish(&self, end: LinkEnd) {
-        // Recorded before the work is dropped: anyone woken by that finds it here.
+        // Recorded before the work is dropped: tasks that the drop wakes find it here.
         self.end.send_if_modified(|current| {
             let first = current.is_none();
             current.get_or_insert(end);
@@ -285,7 +286,7 @@ mod tests {
 
     use super::*;
 
-    /// Work that counts what it is sent, and reports when it is dropped. It adopts the states that it is sent.
+    /// Work that counts the messages sent to it, and reports its drop. It adopts the states that it receives.
     struct Counting {
         task: SessionTask,
         sender: mpsc::UnboundedSender<SessionState>,
@@ -358,8 +359,8 @@ mod tests {
         counting.dropped.await.unwrap_err();
     }
 
-    /// A connection that another thread is polling, as for as long as a server sends faster than the crate reads. The poll
-    /// goes on when the second is called: then it does `work`, and never comes to an end.
+    /// A connection that another thread is polling, like one whose server sends faster than the crate reads. Calling
+    /// the returned function makes the poll continue: it does `work`, and never completes.
     fn being_polled(mut work: impl FnMut() + Send + 'static) -> (SessionTask, impl FnOnce()) {
         let (inside, entered) = std::sync::mpsc::channel();
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
@@ -407,7 +408,7 @@ mod tests {
         assert_eq!(task.end(), Some(LinkEnd::Lost));
     }
 
-    /// As the crate's, which then writes the request to close the session.
+    /// Like the crate's task, which then writes the request to close the session.
     #[test]
     fn a_connection_that_is_closed_is_polled_once_more() {
         let counting = Counting::start();

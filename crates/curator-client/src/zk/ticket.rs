@@ -1,7 +1,7 @@
-//! Looks for a Kerberos ticket before a server is asked for a connection.
+//! Looks for a Kerberos ticket before a connection is opened.
 //!
-//! The client crate does so too, when it is connected, and then says only that it has "no hosts"; and it asks the key
-//! distribution centre, if it has to, on the thread that polls it. When this has found the ticket, it is in the cache.
+//! The client crate does so too once it is connected, but reports a failure only as "no hosts", and contacts the key
+//! distribution centre, if necessary, on the thread that polls it. After this look-up, the ticket is in the cache.
 
 use libgssapi::context::{ClientCtx, CtxFlags};
 use libgssapi::credential::{Cred, CredUsage};
@@ -13,9 +13,9 @@ use crate::connect_string::HostPort;
 use crate::options::SessionOptions;
 use crate::sasl::Mechanism;
 
-/// Why a client that authenticates by Kerberos has no ticket for `server`.
+/// Returns why a client that authenticates by Kerberos has no ticket for `server`; `None` if it has one.
 ///
-/// The Kerberos library is asked on a thread for work that blocks, for which nobody waits when the process ends.
+/// The Kerberos library is called on a thread for blocking work, which does not delay the end of the process.
 pub(super) async fn missing(options: &SessionOptions, server: &HostPort) -> Option<String> {
     let Some(Mechanism::Gssapi { server: principal }) = options.sasl.as_ref().map(|sasl| &sasl.mechanism) else {
         return None;
@@ -27,7 +27,7 @@ pub(super) async fn missing(options: &SessionOptions, server: &HostPort) -> Opti
     begun.err().map(|error| format!("no Kerberos ticket for {name} ({error})"))
 }
 
-/// As the crate begins, with the same ticket for the same name.
+/// Begins like the crate, with the same ticket for the same name.
 fn begin(name: &str) -> Result<(), Error> {
     let server = Name::new(name.as_bytes(), Some(&GSS_NT_HOSTBASED_SERVICE))?;
     let mut kerberos = OidSet::new()?;

@@ -1,16 +1,17 @@
 //! Keeps one-shot watches from making the client crate use freed memory.
 //!
-//! It does so when two events of a node find no watcher while a request that sets a watch on that node is in flight (`docs/upstream.md`).
-//! One-shot watches can do that: one on the data or the existence of a node and one on its children, both dropped while their events are
-//! on the way. So the next watch on that path waits until no such event can come any more. And if a watch is in flight already when the
-//! second of the two is dropped, the connection ends.
+//! The fault occurs when two events of a node find no watcher while a request that sets a watch on that node is in
+//! flight (`docs/upstream.md`). One-shot watches can cause it: a watch on the data or the existence of a node and a
+//! watch on its children, both dropped while their events are on the way. So the next watch on that path waits until no
+//! such event can arrive any more. If a watch request is already in flight when the second of the two is dropped, the
+//! connection is closed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::path::ZPath;
 
-/// What a one-shot watch is about.
+/// What a one-shot watch observes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The data of a node, or whether it exists.
@@ -26,23 +27,25 @@ pub(super) struct UnfiredWatches {
 
 #[derive(Default)]
 struct State {
-    /// Only paths with watches on children, as there are fewer of them, or with a dropped request: its watch may be set later.
+    /// Only paths with watches on children, as these are fewer, or with a dropped request, whose watch may be set
+    /// later.
     paths: HashMap<ZPath, OnPath>,
     drops: Drops,
-    /// The drops before the last probe was sent.
+    /// The number of drops before the last probe was sent.
     probed: Drops,
 }
 
-/// How many watches were dropped.
+/// A number of dropped watches.
 type Drops = u64;
 
 #[derive(Default)]
 struct OnPath {
     /// Watches on children that are set or requested.
     children: usize,
-    /// Requests for watches of both kinds whose answers have not been seen.
+    /// Requests for watches of both kinds whose answers have not been read.
     requested: usize,
-    /// When a watch of each kind was last dropped, or such a request; `None` if no event or answer of it can come any more.
+    /// The drop count at the last drop of a watch of each kind, or of such a request; `None` if no event or answer of
+    /// it can arrive any more.
     dropped_data: Option<Drops>,
     dropped_children: Option<Drops>,
     dropped_request: Option<Drops>,
@@ -53,14 +56,14 @@ pub(super) struct Unfired {
     of: Option<Arc<UnfiredWatches>>,
     path: ZPath,
     kind: Kind,
-    /// Whether it is among the requests of its path.
+    /// Whether it counts in `requested` of its path.
     is_requested: bool,
     is_answered: bool,
 }
 
 impl UnfiredWatches {
-    /// Adds a watch that is about to be requested. If `Some` is returned, its request has to wait until all removals so far are
-    /// [confirmed](Self::confirmed).
+    /// Adds a watch that is about to be requested. If this returns `Some`, the request must wait until all removals so
+    /// far are [confirmed](Self::confirmed).
     pub(super) fn add(self: &Arc<Self>, path: &ZPath, kind: Kind) -> (Unfired, Option<Drops>) {
         let mut state = self.lock();
         if kind == Kind::Children {
@@ -76,8 +79,9 @@ impl UnfiredWatches {
         )
     }
 
-    /// No event can come any more of the watches on this path that were dropped before `drops`: two requests were sent since then,
-    /// the second after the answer to the first. A watch that is dropped before it is set is removed only after the first one.
+    /// Records that no event can arrive any more of the watches on this path that were dropped before `drops`: two
+    /// requests were sent since then, the second after the answer to the first. (A watch that is dropped before it is
+    /// set is removed only after the first one.)
     pub(super) fn confirmed(&self, path: &ZPath, drops: Drops) {
         let mut state = self.lock();
         if let Some(on_path) = state.paths.get_mut(path)
@@ -87,12 +91,13 @@ impl UnfiredWatches {
         }
     }
 
-    /// How many watches were dropped until now, before a probe is sent.
+    /// The number of watches dropped so far; read before a probe is sent.
     pub(super) fn drops(&self) -> Drops {
         self.lock().drops
     }
 
-    /// A probe was answered, before which so many watches had been dropped. With the one before it, it confirms removals.
+    /// Records the answer to a probe before which `drops` watches had been dropped. With the previous probe, it
+    /// confirms removals.
     pub(super) fn probed(&self, drops: Drops) {
         let mut state = self.lock();
         let confirmed = std::mem::replace(&mut state.probed, drops);
@@ -109,7 +114,7 @@ impl OnPath {
         self.dropped_data.is_some() && self.dropped_children.is_some()
     }
 
-    /// Whether events of dropped watches may find a request for a watch in flight.
+    /// Whether events of dropped watches may arrive while a request for a watch is in flight.
     fn is_in_danger(&self) -> bool {
         self.are_both_dropped() && (self.requested > 0 || self.dropped_request.is_some())
     }
@@ -151,7 +156,8 @@ impl Unfired {
     ///
     /// # Errors
     ///
-    /// `what`, when the connection must not go on, because events of dropped watches may find a request in flight.
+    /// `what`, when the connection must be closed, because events of dropped watches may arrive while a request is in
+    /// flight.
     pub(super) fn give_up<T>(&mut self, what: T) -> Result<(), T> {
         let Some(all) = self.of.take() else { return Ok(()) };
         let mut state = all.lock();
@@ -163,7 +169,7 @@ impl Unfired {
         Ok(())
     }
 
-    /// Returns whether the connection must not go on.
+    /// Removes this watch from its path. Returns whether the connection must be closed.
     fn leave(&mut self, state: &mut State, is_dropped: bool) -> bool {
         let State { paths, drops, .. } = state;
         let is_unanswered = is_dropped && !self.is_answered;
@@ -212,7 +218,7 @@ mod tests {
         unfired
     }
 
-    /// Returns whether the connection may go on.
+    /// Returns whether the connection may stay open.
     fn give_up(mut unfired: Unfired) -> bool {
         unfired.give_up(()).is_ok()
     }

@@ -1,4 +1,4 @@
-//! One-shot watches.
+//! One-shot watches: [`Watch`].
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,8 +23,8 @@ pub enum WatchEvent {
     DataChanged,
     /// A child of the node was created or deleted.
     ChildrenChanged,
-    /// The watch is gone because its connection is broken, and anything may have happened. The session may continue over
-    /// another connection; if so, look again, and set a new watch.
+    /// The watch is gone because its connection is broken, and changes may have been missed. The session may continue
+    /// over another connection; if so, read the node again, and set a new watch.
     Interrupted,
     /// The session is over, and the watch with it.
     SessionEnded,
@@ -32,7 +32,7 @@ pub enum WatchEvent {
 
 /// A one-shot watch on one node, and a future of its event.
 ///
-/// The server keeps it until the node changes, or until the connection breaks: then it fires with
+/// The server keeps the watch until the node changes. If the connection breaks first, the watch fires with
 /// [`WatchEvent::Interrupted`]. Dropping it removes it from the server.
 ///
 /// On one connection, events arrive in the order in which the server made the changes.
@@ -44,7 +44,7 @@ pub struct Watch {
     /// The task of the connection on which the watch was set.
     task: SessionTask,
     fired: Option<WatchEvent>,
-    /// Until it was seen to fire.
+    /// `None` once the event has been read.
     counted: Option<CountedWatch>,
 }
 
@@ -54,7 +54,7 @@ impl Watch {
         Self { unfired, event: Some(watcher.changed().boxed()), task, fired: None, counted }
     }
 
-    /// Waits for the event. Later calls return the same event at once. As `(&mut watch).await`.
+    /// Waits for the event. Later calls return the same event at once. Equivalent to `(&mut watch).await`.
     ///
     /// # Cancel safety
     ///
@@ -63,12 +63,13 @@ impl Watch {
         std::future::poll_fn(|cx| self.poll_fired(cx)).await
     }
 
-    /// As [`fired`](Self::fired), for a hand-written future.
+    /// Like [`fired`](Self::fired), for a hand-written future.
     pub fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
         let Some(event) = &mut self.event else {
             return Poll::Ready(self.fired.unwrap_or(WatchEvent::Interrupted));
         };
-        // The crate panics when its task is gone. Without the task there is no event; and the end of the task wakes us.
+        // The crate panics when its task is gone. Without the task there is no event, and the end of the task wakes
+        // this future.
         let event = match self.task.while_alive(|| event.poll_unpin(cx)) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(event)) => {
@@ -96,7 +97,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let Some(mut watcher) = self.event.take() else { return };
-        // It may have fired, and not been polled since.
+        // The watch may have fired without being polled since.
         if let Ok(Some(_)) = self.task.while_alive(|| (&mut watcher).now_or_never()) {
             self.unfired.end();
         } else {
@@ -122,7 +123,7 @@ impl std::fmt::Debug for Watch {
 
 /// A request that sets a watch.
 pub(super) struct Requested<T: 'static> {
-    /// `None` once it was seen.
+    /// `None` once it has been read.
     answer: Option<BoxFuture<'static, Result<(T, OneshotWatcher), ZkError>>>,
     unfired: Option<Unfired>,
     task: SessionTask,
@@ -169,7 +170,7 @@ impl<T: 'static> Drop for Requested<T> {
 
 /// Drops `what`, which holds the watch or the answer to its request.
 fn give_up(unfired: &mut Unfired, what: impl Send + 'static, task: &SessionTask) {
-    // The drop is a request to the crate. This thread sends it only after the lock in `give_up` is released.
+    // The drop is a request to the crate, which this thread sends only after the lock in `give_up` is released.
     let in_danger = task.together(|| if task.end().is_some() { Err(what) } else { unfired.give_up(what) });
     if let Err(what) = in_danger {
         task.drop_afterwards(what);

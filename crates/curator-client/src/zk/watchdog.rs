@@ -1,13 +1,13 @@
-//! Closes connections whose server keeps the client crate busy without an end.
+//! Closes connections whose server sends without a pause.
 //!
-//! The crate reads for as long as there is something to read, without a pause for others. So as long as a server sends faster
-//! than the crate can read, the crate does not return from one poll, and the thread that polls it does nothing else. With
-//! as many such servers as a runtime has threads, nothing happens on it any more: no timer, no lease, no close.
+//! The client crate reads until there is nothing left to read. So while a server sends faster than the crate reads, the
+//! crate does not return from one poll, which blocks the polling thread. As many such servers as the runtime has
+//! threads block the whole runtime: timers, leases and `close`.
 //!
-//! None of these threads can help: those of the runtime, and that of `async-io`, which polls whatever its events wake. So this
-//! is done by a thread of its own, one for the process, which looks at all connections twice a second. When it has seen the
-//! same poll twice, it has the sockets shut down; the crate reads what they have received by then, and finds its connection
-//! broken.
+//! The blocked threads cannot help: those of the runtime, and that of `async-io`, which polls the connections that its
+//! events wake. So a separate thread, one for the process, checks all connections twice a second. When it has seen the
+//! same poll twice, it has the sockets shut down; the crate reads what they have received by then, and finds its
+//! connection broken.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,11 +18,11 @@ use std::time::Duration;
 use super::sockets::Socket;
 use crate::connect_string::HostPort;
 
-/// How often the watchdog looks. A poll takes microseconds, and on a machine that is busy, milliseconds; one that takes this
-/// long is hung up on before it has taken twice as long.
+/// The interval of the checks. A poll takes microseconds, or milliseconds on a busy machine; a poll that takes this
+/// long is ended before it has taken twice as long.
 static PATROL: Patrol = Patrol::every(Duration::from_millis(500));
 
-/// Looks at everything that is watched over, on a thread that ends when nothing is.
+/// Checks all watched connections, on a thread that ends when there are none.
 struct Patrol {
     interval: Duration,
     rounds: Mutex<Rounds>,
@@ -33,17 +33,17 @@ struct Rounds {
     has_thread: bool,
 }
 
-/// Watches over the polls of one connection. Clones watch over the same connection, the last one until it is dropped.
+/// Watches the polls of one connection. Clones watch the same connection, until the last one is dropped.
 #[derive(Clone)]
 pub(super) struct Watchdog(Arc<Watched>);
 
-/// How many looks later the sockets of all connections to the server are shut down.
+/// The number of further checks until the sockets of all connections to the server are shut down.
 const PATIENCE: u64 = 4;
 
 struct Watched {
-    /// How many polls have begun and ended: an odd number during a poll.
+    /// The number of polls begun plus the number ended: odd during a poll.
     polls: AtomicU64,
-    /// The number at the last look.
+    /// The value of `polls` at the last check.
     seen: AtomicU64,
     hang_up: Box<dyn Fn() + Send + Sync>,
 }
@@ -53,8 +53,8 @@ impl Watchdog {
     pub(super) fn new(server: &HostPort, socket: &Arc<Socket>) -> Self {
         let (server, socket, tries) = (server.clone(), Arc::clone(socket), AtomicU64::new(0));
         Self::with(&PATROL, move || {
-            // What the socket has received by then has to be read first. If that does not end, it was the wrong socket: two that
-            // are opened at the same moment may be confused.
+            // The crate must first read what the socket has received. If that does not end, it was the wrong socket:
+            // the sockets of two connections that are opened at the same moment may be confused.
             let shut = match tries.fetch_add(1, Ordering::Relaxed) {
                 0 => socket.shut_down(),
                 PATIENCE => socket.shut_down_all(),
@@ -81,7 +81,7 @@ impl Watchdog {
         Self(watched)
     }
 
-    /// Watches over the polls of `future`, which belongs to the connection. One future of a connection at a time.
+    /// Watches the polls of `future`, which belongs to the connection. Only one future of a connection at a time.
     pub(super) fn watch<F: Future + ?Sized>(
         &self,
         mut future: Pin<Box<F>>,
@@ -103,7 +103,7 @@ impl Patrol {
         let mut rounds = self.lock();
         rounds.watched.push(Arc::downgrade(watched));
         if !rounds.has_thread {
-            // Where no thread can be started, the next connection tries again.
+            // If no thread can be started, the next connection tries again.
             let thread = thread::Builder::new().name("curator-watchdog".to_owned()).spawn(|| self.walk());
             rounds.has_thread = thread.is_ok();
         }
@@ -111,7 +111,8 @@ impl Patrol {
 
     fn walk(&self) {
         loop {
-            // Looks that were missed while the process stood still are not made up for: that would be two in one moment.
+            // Checks that were missed while the process stood still are not repeated: two at once would see the same
+            // poll twice.
             thread::sleep(self.interval);
             let mut rounds = self.lock();
             rounds.watched.retain(|watched| watched.strong_count() > 0);
@@ -130,7 +131,7 @@ impl Patrol {
     }
 }
 
-/// A poll, which may panic.
+/// Counts a poll, which may panic.
 struct Counted<'a>(&'a AtomicU64);
 
 impl<'a> Counted<'a> {
@@ -168,12 +169,12 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(30);
 
-    /// No look but those of the test.
+    /// Never checks by itself, only when the test does.
     static NEVER: Patrol = Patrol::every(Duration::from_secs(86_400));
 
     fn watchdog(patrol: &'static Patrol) -> (Watchdog, mpsc::Receiver<()>) {
         let (sender, hung_up) = mpsc::channel();
-        // A receiver that is gone has seen enough.
+        // The test may have dropped its receiver.
         let hang_up = move || {
             let _heard = sender.send(());
         };
@@ -202,11 +203,11 @@ mod tests {
             watched.look();
             heard()
         };
-        // Nothing is polled.
+        // No poll is in progress.
         assert_eq!([look(), look(), look()], [0, 0, 0]);
         let long = watchdog.watch(Box::pin(async { [look(), look()] }));
         assert_eq!(long.now_or_never(), Some([0, 1]));
-        // Another one each time.
+        // Another poll each time.
         for _ in 0..3 {
             let seen = watchdog.watch(Box::pin(async { look() })).now_or_never();
             assert_eq!(seen, Some(0));

@@ -1,4 +1,4 @@
-//! The client on servers as only the embedded one can be.
+//! The client on servers that only the embedded one can imitate.
 //!
 //! Only this suite finds wrong stats of nodes that a transaction has created on a server that does not return them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]

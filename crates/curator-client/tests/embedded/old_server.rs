@@ -1,4 +1,5 @@
-//! A server that does not tell the stats of nodes that a transaction creates (ZOOKEEPER-4026), as before 3.7.2 and 3.8.2.
+//! A server that does not return the stats of nodes that a transaction creates (ZOOKEEPER-4026), as those older than
+//! 3.7.2, and 3.8.0 to 3.8.1.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use curator_test::{EmbeddedServer, FaultProxy, OpCode};
 
 use crate::support::builder;
 
-/// Such a server, a client of it behind a proxy, and one that is not.
+/// Such a server, a client of it behind a proxy, and a direct client.
 async fn old() -> (EmbeddedServer, FaultProxy, CuratorClient, CuratorClient) {
     let server = EmbeddedServer::builder().stats_in_transactions(false).start().unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
@@ -25,7 +26,7 @@ fn create(transaction: Transaction, path: &str, mode: CreateMode) -> Transaction
     transaction.create(path, "data", mode).unwrap()
 }
 
-/// Commits, and lets something happen when the transaction has been applied and its answer is under way.
+/// Commits, and runs `meanwhile` after the transaction was applied and before its reply arrives.
 async fn commit_and_meanwhile<T>(
     proxy: &FaultProxy,
     transaction: Transaction,
@@ -41,7 +42,7 @@ async fn commit_and_meanwhile<T>(
     committed
 }
 
-/// Why it is not known when a node was created.
+/// The error if a node's stat could not be determined: the path and the cause.
 fn cause(committed: Result<Vec<TransactionResult>, Error>) -> (String, String) {
     let error = committed.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown);
@@ -71,7 +72,7 @@ async fn new_nodes_have_the_stats_of_their_creation_whatever_came_after_it() {
     assert_eq!(dir.stat.mtime, dir.stat.ctime);
 }
 
-/// What a transaction sends, and in how many round trips.
+/// The requests and round trips of a transaction.
 async fn cost(proxy: &FaultProxy, transaction: Transaction) -> (BTreeMap<OpCode, u64>, u64) {
     proxy.reset_counts();
     transaction.commit().await.unwrap();

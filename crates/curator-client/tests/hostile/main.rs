@@ -1,8 +1,9 @@
-//! A server that is broken, or not one at all.
+//! Servers that are broken, or do not speak the protocol.
 //!
 //! Only this suite finds a client that waits or listens for as long as such a server wants.
 //!
-//! In a process of its own: a server that sends without a pause holds up the thread that reads for all sessions of the process.
+//! In a separate process: a server that sends without a pause blocks the thread that reads for all sessions of the
+//! process.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 #[path = "../support/mod.rs"]
@@ -23,11 +24,10 @@ use crate::support::log::{all_lines_of, listen};
 use crate::support::{builder, soon};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a server talks if nobody hangs up on it.
+/// How long a server sends if the client does not disconnect.
 const LONG: Duration = Duration::from_secs(20);
 
-/// For the tests with a server that sends without a pause, which are alone in the process for their time; the others are
-/// together.
+/// Held exclusively by the tests whose server sends without a pause, and shared by the others.
 static ALONE: RwLock<()> = RwLock::const_new(());
 
 fn read_frame(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
@@ -66,7 +66,7 @@ fn open_session(stream: &mut TcpStream, timeout: i32) -> std::io::Result<()> {
     for _ in 0..2 {
         let request = read_frame(stream)?;
         let (xid, zxid, success) = (&request[..4], [0; 8], [0; 4]);
-        // A probe is answered with its path.
+        // The reply to a probe is its path.
         let path = [&1_i32.to_be_bytes()[..], b"/"].concat();
         let is_ping = request.len() == 8;
         write_frame(stream, &[xid, &zxid, &success, if is_ping { &[] } else { &path }])?;
@@ -74,12 +74,12 @@ fn open_session(stream: &mut TcpStream, timeout: i32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Opens a session, and then never comes to the end of an answer. How it is ended by the client.
+/// Opens a session, and then sends a reply that never ends. Returns the error with which the client ends it.
 fn talk_for_ever(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
     let mut talk = || -> std::io::Result<()> {
         open_session(stream, timeout)?;
         stream.write_all(&i32::MAX.to_be_bytes())?;
-        // For ten seconds, and never silent for so long that a client would notice.
+        // For ten seconds, without a silence that a client would notice.
         for _ in 0..2_000 {
             stream.write_all(&[0; 1024])?;
             thread::sleep(Duration::from_millis(5));
@@ -89,8 +89,8 @@ fn talk_for_ever(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
     talk().err().unwrap_or_else(|| std::io::ErrorKind::TimedOut.into())
 }
 
-/// Opens a session, and then sends events of no interest as fast as it can, once `begun` has been told. Whether the client has
-/// hung up before that ended.
+/// Opens a session, and then sends irrelevant events as fast as it can, after a signal on `begun`. Returns whether the
+/// client disconnected before the end.
 fn talk_without_a_pause(mut stream: TcpStream, begun: &mpsc::Sender<()>) -> std::io::Result<bool> {
     open_session(&mut stream, i32::try_from(TIMEOUT.as_millis()).unwrap())?;
     let (xid, zxid, success) = ((-1_i32).to_be_bytes(), [0; 8], [0; 4]);
@@ -101,13 +101,13 @@ fn talk_without_a_pause(mut stream: TcpStream, begun: &mpsc::Sender<()>) -> std:
     let mut listening = stream.try_clone()?;
     listening.set_read_timeout(Some(LONG))?;
     let talking = thread::spawn(move || while stream.write_all(&events).is_ok() {});
-    // Nobody may wait for it.
+    // The receiver may be gone.
     let _told = begun.send(());
     let begun = Instant::now();
-    // What the client has to say about the events.
+    // Consumes what the client sends about the events.
     while begun.elapsed() < LONG && !matches!(listening.read(&mut [0; 65_536]), Ok(0) | Err(_)) {}
     let has_hung_up = begun.elapsed() < LONG;
-    // Ends the talking.
+    // Ends the sending loop.
     drop(listening.shutdown(Shutdown::Both));
     talking.join().unwrap();
     Ok(has_hung_up)
@@ -126,18 +126,18 @@ async fn a_server_that_talks_for_ever_is_hung_up_on_when_the_session_is_over() {
     assert_ne!(hung_up.kind(), std::io::ErrorKind::TimedOut, "the client has listened to the end");
 }
 
-/// On one thread: nothing that runs there could do anything against it.
+/// On one thread: no task that runs there could prevent it.
 #[tokio::test]
 async fn a_server_that_sends_more_than_can_be_read_is_hung_up_on() {
     let _alone = ALONE.write().await;
     let (address, server) = serve(|stream| talk_without_a_pause(stream, &mpsc::channel().0));
     let client = builder(address.to_string()).session_timeout(TIMEOUT).start().unwrap();
     assert!(server.await.unwrap(), "the client has listened to the end");
-    // Whether there was a session by then, whose end nobody can confirm any more, is a matter of luck.
+    // A session may have existed by then, whose end cannot be confirmed any more.
     let _closed = soon(client.close()).await;
 }
 
-/// A runtime with threads of its own waits for them at its end, and takes no work any more by then.
+/// A multi-threaded runtime waits for its threads when it ends, and accepts no new work by then.
 #[tokio::test]
 async fn the_end_of_a_runtime_does_not_wait_for_a_server_that_sends_without_a_pause() {
     let _alone = ALONE.write().await;
@@ -163,7 +163,7 @@ async fn a_server_that_grants_more_time_than_was_asked_for_is_not_waited_for_tha
     let (address, server) = serve(|mut stream| {
         // 24 days.
         open_session(&mut stream, i32::MAX)?;
-        // The requests, and the end: nothing is answered any more.
+        // Reads the requests up to the end, and answers none.
         stream.read_to_end(&mut Vec::new())
     });
     let policy = RetryNTimes::new(1, Duration::from_millis(10)).unwrap();
@@ -187,7 +187,7 @@ async fn a_server_that_grants_more_time_than_was_asked_for_is_not_listened_to_th
     let session = client.session().await.unwrap();
     let hung_up = server.await;
     assert_ne!(hung_up.kind(), std::io::ErrorKind::TimedOut, "the client has listened to the end");
-    // The session is alive: the server has said so.
+    // The session is alive: the server has confirmed it.
     assert_eq!(session.end(), None);
     let cause = format!("{address}: connected, but no answer to a request within 1s");
     let lines = all_lines_of("patient");

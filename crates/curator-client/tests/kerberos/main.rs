@@ -1,9 +1,9 @@
-//! Clients with a Kerberos ticket, on a real ZooKeeper, with a key distribution centre of their own.
+//! Clients with a Kerberos ticket, on a real ZooKeeper, with a separate key distribution centre.
 //!
-//! Only this suite finds a client whose ticket is not used, or whose lack of one is reported wrongly.
+//! Only this suite finds a client whose ticket is not used, or whose missing ticket is reported wrongly.
 //!
-//! The Kerberos library reads the environment of its process. So each test is done in a process of its own, which is this
-//! program, run once more.
+//! The Kerberos library reads the environment of its process. So each test runs in a separate process, which is this
+//! program, started again.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod realm;
@@ -20,7 +20,7 @@ use self::realm::{LOGIN, REALM, Realm, SERVER};
 use crate::support::sasl_server::sasl_server;
 use crate::support::{builder, cause_of_failure, unique_path};
 
-/// How long a client without a ticket tries.
+/// How long a client without a ticket retries.
 const BRIEF: Duration = Duration::from_secs(2);
 
 #[test]

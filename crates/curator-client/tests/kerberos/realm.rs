@@ -11,17 +11,18 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// The login configuration of the server, in the processes that have clients.
+/// Names the login configuration of the server, in the processes with clients.
 pub(crate) const LOGIN: &str = "CURATOR_KERBEROS_LOGIN";
 
 pub(crate) const REALM: &str = "EXAMPLE.TEST";
 /// The principal of the ZooKeeper server.
 pub(crate) const SERVER: &str = "zookeeper/localhost";
 
-/// How long the key distribution centre may take until it serves.
+/// How long the key distribution centre may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A realm in which `alice` and the [server](SERVER) have keys. Its key distribution centre ends with it, and with the process.
+/// A realm in which `alice` and the [server](SERVER) have keys. Its key distribution centre ends with it, and with the
+/// process.
 pub(crate) struct Realm {
     directory: TempDir,
     centre: Child,
@@ -49,7 +50,7 @@ impl Realm {
                 "the key distribution centre does not serve within {PATIENCE:?}: {}",
                 realm.log()
             );
-            // Somebody else has taken its port in the meantime.
+            // Another process has taken its port in the meantime.
             if realm.centre.try_wait().unwrap().is_some() {
                 configure(realm.directory.path());
                 realm.centre = start_centre(realm.directory.path());
@@ -59,7 +60,7 @@ impl Realm {
         realm
     }
 
-    /// What the key distribution centre says. Whoever else listens on its port says nothing here.
+    /// The log of the key distribution centre. Another process on its port does not write here.
     fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("kdc.log")).unwrap_or_default()
     }
@@ -90,25 +91,25 @@ impl Realm {
 
 impl Drop for Realm {
     fn drop(&mut self) {
-        // The end of its input.
+        // Closes its input.
         drop(self.centre.stdin.take());
         drop(self.centre.wait());
     }
 }
 
-/// Starts a key distribution centre, which ends when its input does: with this process, however that ends. It also ends at once
-/// if its port is taken.
+/// Starts a key distribution centre, which ends when its input does: with this process, however that ends. It also ends
+/// at once if its port is taken.
 fn start_centre(place: &Path) -> Child {
     let script = "exec 3<&0; (cat <&3; kill $$) & exec krb5kdc -n 3<&-";
     command(place, "sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// A program that takes this realm for its own.
+/// A program that uses this realm.
 fn command(place: &Path, program: impl Into<OsString>) -> Command {
-    // Where systems have the programs of a key distribution centre.
+    // The directories in which systems install the programs of a key distribution centre.
     let path =
         env::join_paths(env::split_paths(&env::var_os("PATH").unwrap()).chain([PathBuf::from("/usr/sbin")])).unwrap();
-    // As `Command` looks for a program in the path of its parent.
+    // `env`, because `Command` searches the parent's `PATH`.
     let mut command = Command::new("env");
     command
         .env("PATH", path)
@@ -136,7 +137,7 @@ fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// For clients, those in Java too. Only TCP, and no questions to anybody's name servers.
+/// For clients, Java's included. Only TCP, and without DNS queries.
 fn krb5_conf(place: &Path, port: u16) -> String {
     format!(
         "[libdefaults]\n  default_realm = {REALM}\n  dns_lookup_kdc = false\n  dns_lookup_realm = false\n  \

@@ -1,4 +1,4 @@
-//! An ensemble whose members freeze: a session is lost or moved, and never both trusted and gone.
+//! An ensemble whose members freeze: a session is lost or moved, and never trusted after its end.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use curator_test::TestingCluster;
 
 use crate::support::{SHORT, builder, ephemeral, expect, soon, until, watch_over};
 
-/// Long enough for an ensemble to find another leader.
+/// Long enough for an ensemble to elect another leader.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Three members that are patient with each other for longer than a short session lives; the one that leads, and another one.
+/// Three members that tolerate each other's silence for longer than a short session lives; returns the leader and
+/// another member.
 async fn ensemble() -> (TestingCluster, usize, usize) {
     let cluster = TestingCluster::builder().sync_limit(30).start(3).await.unwrap();
     let leader = cluster.leader().await.unwrap();
@@ -60,11 +61,11 @@ async fn a_follower_that_freezes_takes_its_sessions_with_it_in_time() {
 async fn a_follower_that_answers_without_a_leader_does_not_keep_a_lease() {
     let (cluster, leader, follower) = ensemble().await;
     let (client, session, mut states) = connect(cluster.member(follower).connect_string(), SHORT).await;
-    // Its own probes are too far apart to meet the pause.
+    // Its own probes are too rare to coincide with the pause.
     let (_bystander, reader, _) = connect(cluster.member(follower).connect_string(), 2 * LONG).await;
     cluster.member(leader).pause().unwrap();
     let paused_at = ClockInstant::now();
-    // For syncLimit ticks the follower waits for its leader, and goes on answering reads.
+    // The follower waits for its leader for syncLimit ticks, and continues to answer reads.
     let reads = async {
         let mut last_answer = paused_at;
         while session.is_valid() && reader.get_data(&ZPath::root()).await.is_ok() {
@@ -75,11 +76,11 @@ async fn a_follower_that_answers_without_a_leader_does_not_keep_a_lease() {
     };
     let (promised, last_answer) = tokio::join!(watch_over(session.lease()), reads);
     assert!(last_answer > paused_at + session.timeout() / 2, "the follower does not answer reads");
-    // What the follower answers by itself proves nothing.
+    // The follower's own replies prove nothing.
     assert!(promised < paused_at + session.timeout(), "the lease was renewed without a leader");
     assert!(soon(states.wait_for(Lost)).await);
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
-    // The others elect a leader, and the client comes back.
+    // The others elect a leader, and the client reconnects.
     assert!(soon(states.wait_for(Reconnected)).await);
     assert_eq!(client.session().await.unwrap().epoch(), 2);
     cluster.member(leader).resume().unwrap();

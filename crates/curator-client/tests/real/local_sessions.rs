@@ -1,4 +1,4 @@
-//! Sessions that a server keeps to itself: `localSessionsEnabled`.
+//! Sessions that are local to one server: `localSessionsEnabled`.
 
 use curator_client::{CreateMode, Error, Outcome};
 use curator_test::TestingCluster;
@@ -22,7 +22,7 @@ async fn a_local_session_without_upgrading_is_refused_ephemeral_nodes_and_the_er
     assert!(matches!(together, Error::TransactionFailed { index: 0, .. }), "{together}");
     assert!(alone.to_string().contains("localSessionsUpgradingEnabled"), "{alone}");
     assert!(!alone.is_retryable());
-    // A follower refuses it in the same way, and the leader as one of a session that it does not know.
+    // A follower refuses it in the same way; the leader refuses it like an unknown session.
     for error in [alone, together] {
         assert_eq!(error.outcome(), Outcome::NotApplied);
     }

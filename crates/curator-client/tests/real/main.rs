@@ -1,7 +1,7 @@
-//! The client and what only a real ZooKeeper is: an ensemble, and a server that speaks TLS, or knows users by SASL.
+//! The client with features of a real ZooKeeper: an ensemble, TLS, and SASL users.
 //!
-//! Only this suite finds a lease that outlives a session of an ensemble, a TLS or SASL exchange that ZooKeeper ends in another
-//! way than the client expects, and a session that does not move to another member.
+//! Only this suite finds a lease that outlives a session of an ensemble, a TLS or SASL exchange that ZooKeeper ends
+//! differently than the client expects, and a session that does not move to another member.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod cluster;

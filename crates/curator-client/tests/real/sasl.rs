@@ -1,4 +1,4 @@
-//! Clients that prove who they are by SASL, and servers that ask for it.
+//! Clients that authenticate over SASL, and servers that require it.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::support::{builder, expect, reconnect, refusal, soon, unique_path, unt
 const ALICE: (&str, &str) = USERS[0];
 const WRONG: (&str, &str) = ("alice", "looking-glass");
 
-/// What a client says of a server that refuses it.
+/// The error of a client that the server refuses.
 const REFUSED: &str = "the server refuses the credentials, or asks for others";
-/// What a client says of a server that lets it in as nobody.
+/// The error of a client that the server has accepted as anonymous.
 const NOBODY: &str = "the server does not know who this client is";
 
 fn known(server: &TestingServer, (user, password): (&str, &str)) -> CuratorClientBuilder {
@@ -25,7 +25,7 @@ fn only_for(user: &str) -> [Acl; 1] {
     [Acl::new(Permission::ALL, AuthId::new("sasl", user))]
 }
 
-/// However patient the client is, it is told soon, and why.
+/// Checks that the client fails soon with this cause, whatever its retry policy.
 async fn is_refused(client: CuratorClientBuilder, why: &str) {
     let error = refusal(client).await;
     assert!(matches!(&error, Error::ConnectRefused { cause, .. } if cause.contains(why)), "{error}");
@@ -80,18 +80,18 @@ async fn a_session_that_is_resumed_is_authenticated_again() {
     reconnect(&proxy, &client).await;
     assert_eq!(client.session().await.unwrap().id(), id);
     client.get_data(&path).await.unwrap();
-    // The request and the answer to the challenge.
+    // The request and the reply to the challenge.
     assert!(proxy.requests()[&OpCode::Sasl] >= 2);
 }
 
-/// The session lives on the server; but whoever would resume it is refused, or would be nobody.
+/// The session lives on the server; but a client that resumed it would be refused, or anonymous.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_whose_user_is_not_known_any_more_is_given_up() {
     for (lets_in, why) in [(false, REFUSED), (true, NOBODY)] {
         let name = format!("users-{lets_in}.jaas");
         let login = write_login_configuration(&name, &[ALICE]);
         let server = sasl_server(&login).property("allowSaslFailedClients", lets_in.to_string()).start().await.unwrap();
-        // It outlives a restart.
+        // The session outlives a restart.
         let client = known(&server, ALICE).session_timeout(Duration::from_secs(60)).connect().await.unwrap();
         let (session, mut states) = (client.session().await.unwrap(), client.connection_states());
         expect(&mut states, Connected).await;
@@ -100,7 +100,7 @@ async fn a_session_whose_user_is_not_known_any_more_is_given_up() {
         assert!(soon(states.wait_for(Lost)).await, "{why}");
         assert_eq!(session.end(), Some(SessionEnd::AuthFailed), "{why}");
         until(async || client.health().last_failure.is_some_and(|failure| failure.cause.contains(why))).await;
-        // It tries again, and again.
+        // The client keeps retrying.
         write_login_configuration(&name, &[ALICE]);
         server.restart().await.unwrap();
         assert!(soon(states.wait_for(Reconnected)).await, "{why}");

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! The ACLs of created nodes.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use curator_client::{
 
 use crate::support::{behind_proxy_with, direct, direct_with, reconnect, unique_path};
 
-/// A client that is known as a user.
+/// A client that is authenticated as a user.
 async fn known(user: &str) -> CuratorClient {
     direct_with(|client| client.authorization("digest", format!("{user}:secret"))).await
 }
@@ -84,7 +84,7 @@ async fn an_acl_is_read_and_set_by_its_version() {
     assert!(matches!(owner.set_acl(&missing, own, None).await, Err(Error::NoNode { .. })));
 }
 
-/// Remembers what it is asked for; nodes called `read-only…` are.
+/// Records its queries; nodes called `read-only…` are read-only.
 #[derive(Debug, Clone, Default)]
 struct ByName {
     asked: Arc<Mutex<Vec<String>>>,
@@ -133,7 +133,7 @@ async fn every_new_node_gets_the_acl_of_its_path() {
     for path in [&open, &said, &client.resolve("/").unwrap()] {
         assert_eq!(client.get_acl(path).await.unwrap().0, only_for_anyone(), "{path}");
     }
-    // With the namespace, and without numbers and marks.
+    // With the namespace, and without numbers and protection ids.
     let mut asked = provider.asked.lock().unwrap().clone();
     asked.retain(|path| path != "/");
     asked.sort();

@@ -1,4 +1,4 @@
-//! How many requests may be under way.
+//! Limits of the requests in flight.
 
 use std::time::Duration;
 

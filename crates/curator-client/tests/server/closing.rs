@@ -1,4 +1,4 @@
-//! The end of a client.
+//! Closing a client.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ async fn a_closed_client_has_left_nothing_on_the_server() {
     let node = ephemeral(&client).await;
     let id = id_of(&client).await;
     assert!(has_session(id).await);
-    // So far away that it makes a difference whether the answer is waited for.
+    // A delay at which it matters whether the client waits for the reply.
     proxy.set_delay(Duration::from_millis(50));
     client.close().await.unwrap();
     assert_eq!(observer.check_exists(&node).await.unwrap(), None);
@@ -49,7 +49,7 @@ async fn a_closed_client_has_left_nothing_on_the_server() {
 async fn a_session_that_is_being_opened_is_closed_too() {
     let proxy = proxy().await;
     let (client, id) = being_opened(builder(proxy.connect_string()), &proxy).await;
-    // So far away that it makes a difference whether the answer is waited for.
+    // A delay at which it matters whether the client waits for the reply.
     proxy.set_delay(Duration::from_millis(50));
     let mut close = Box::pin(client.close());
     assert!(futures_util::FutureExt::now_or_never(&mut close).is_none());
@@ -119,13 +119,13 @@ async fn closing_with_deletes_that_cannot_be_done_is_bounded_and_leaves_nothing_
     let error = soon(client.close()).await.unwrap_err();
     let took = started.elapsed();
     assert!(took < 2 * CLOSE + SLACK, "{took:?}");
-    // The error names all of the time, not the close timeout alone.
+    // The error contains the total time, not only the close timeout.
     let Error::CloseUnconfirmed { after } = error else { panic!("{error}") };
     assert!((2 * CLOSE..=took).contains(&after), "{error}");
     // A second close reports the same.
     let again = client.close().await.unwrap_err();
     assert!(matches!(again, Error::CloseUnconfirmed { after: again } if again == after), "{again}");
-    // Nobody works on them any more.
+    // The deletes were abandoned.
     soon(client.janitor().idle()).await;
     assert_eq!(client.janitor().pending(), 0);
 }
@@ -138,7 +138,7 @@ async fn closing_after_a_loss_does_not_wait_for_a_new_session() {
     begin_outage(&proxy, &client).await;
     soon(session.ended()).await;
     let started = Instant::now();
-    // Whether the old session has ended on the server is not known; that it took no longer is what counts.
+    // Whether the old session has ended on the server is unknown; only the time counts.
     drop(soon(client.close()).await);
     assert!(started.elapsed() < CLOSE + SLACK, "{:?}", started.elapsed());
 }

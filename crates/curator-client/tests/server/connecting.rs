@@ -1,4 +1,4 @@
-//! Connecting: to somebody, to nobody, to a server that does not answer.
+//! Connecting to a server, to a dead address, and to a server that does not answer.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ const CONNECTION: Duration = Duration::from_millis(800);
 async fn a_connect_without_a_server_or_an_answer_ends_at_the_connection_timeout() {
     type Fault = fn(&FaultProxy);
     let silent = "connected, but no answer to the handshake";
-    // The last server answers the handshake, for which a busy machine needs its time.
+    // The last server answers the handshake, which takes time on a busy machine.
     let rows: [(Fault, u64, Duration, &str); 4] = [
         (|proxy| proxy.refuse(true).unwrap(), 60, CONNECTION, "connection refused"),
         (|proxy| proxy.black_hole(Direction::Both), 1, CONNECTION, silent),
@@ -51,7 +51,7 @@ async fn one_dead_server_among_others_does_not_matter() {
     let refusing = proxy().await;
     refusing.refuse(true).unwrap();
     let connect_string = [&dead, &alive, &refusing].map(FaultProxy::connect_string).join(",");
-    // A client begins with any of them, so sooner or later the dead one comes before the one that is alive.
+    // A client starts with any of them, so eventually the dead one comes before the live one.
     let mut clients = 0..64;
     while dead.handshakes() == 0 || clients.start < 6 {
         clients.next().unwrap();
@@ -87,7 +87,7 @@ async fn a_connect_that_failed_or_was_dropped_leaves_no_task_behind() {
     until(async || tasks() == before).await;
     tokio::time::timeout(Duration::from_millis(100), connect()).await.unwrap_err();
     until(async || tasks() == before).await;
-    // Nor does one that succeeded, when its client is dropped.
+    // The same for a connect that succeeded, when its client is dropped.
     proxy.refuse(false).unwrap();
     drop(connect().await.unwrap());
     until(async || tasks() == before).await;

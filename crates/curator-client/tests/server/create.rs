@@ -41,11 +41,11 @@ async fn missing_parents_become_containers() {
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = builder(proxy.connect_string()).connect().await.unwrap();
     client.create().creating_parent_containers().for_path("/top/a/b/c", "").await.unwrap();
-    // Parents that are there are left as they are.
+    // Existing parents are left unchanged.
     proxy.reset_counts();
     client.create().creating_parent_containers().for_path("/top/a/d", "").await.unwrap();
     assert_eq!(proxy.requests().get(&OpCode::Multi), None);
-    // The server removes containers that have had children, and no others.
+    // The server removes only containers that have had children.
     client.create().for_path("/persistent", "").await.unwrap();
     for path in ["/top/a/b/c", "/top/a/d"] {
         client.delete().for_path(path).await.unwrap();

@@ -16,7 +16,7 @@ async fn a_new_node_is_created_and_one_that_exists_is_set() {
     assert_eq!(client.get_data(&path).await.unwrap().1.version, 0);
     assert_eq!(create_or_set(&client).with_mode(CreateMode::Ephemeral).for_path(&path, "two").await.unwrap(), path);
     let (data, stat) = client.get_data(&path).await.unwrap();
-    // It is still what it was.
+    // The node is still the old one.
     assert_eq!((data.as_slice(), stat.version, stat.ephemeral_owner), (b"two".as_slice(), 1, 0));
     let below = format!("{path}/a/b");
     assert!(matches!(create_or_set(&client).for_path(&below, "").await, Err(Error::NoNode { .. })));
@@ -37,7 +37,7 @@ async fn nodes_whose_names_are_always_new_are_created() {
     assert_eq!(client.get_children(&dir).await.unwrap().len(), 4);
 }
 
-/// Without it, an unknown outcome of a create is not retried.
+/// Without this, a create with an unknown outcome is not retried.
 #[tokio::test]
 async fn lost_answers_are_made_up_for() {
     let faults: [fn(&FaultProxy, OpCode); 3] =

@@ -45,6 +45,6 @@ async fn a_node_with_children_is_not_deleted() {
         let error = delete.for_path(&path).await.unwrap_err();
         assert!(matches!(error, Error::NotEmpty { .. }), "{error}");
     }
-    // There is nothing to go on trying.
+    // Nothing is left to retry.
     assert_eq!(client.janitor().pending(), 0);
 }

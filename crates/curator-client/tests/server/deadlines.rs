@@ -1,4 +1,4 @@
-//! No operation waits for ever.
+//! Every operation ends in bounded time.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use crate::support::{SLACK, begin_outage, behind_proxy_with, once, soon, until};
 const OPERATION: Duration = Duration::from_millis(300);
 const CONNECTION: Duration = Duration::from_secs(1);
 
-/// A client that makes one try.
+/// A client that makes one attempt.
 async fn impatient() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|client| client.operation_timeout(OPERATION).retry_policy(once())).await
 }
 
-/// Runs an operation that must fail after `least`, and not much later.
+/// Checks that an operation fails after `least`, and not much later.
 async fn fails_after<T: std::fmt::Debug>(
     least: Duration,
     operation: impl Future<Output = curator_client::Result<T>>,
@@ -27,8 +27,8 @@ async fn fails_after<T: std::fmt::Debug>(
     error
 }
 
-/// The error has the cause. What waits in a queue meanwhile could be applied at any time later, even after its session was given up
-/// and the same thing was done in the next one.
+/// The error contains the cause. A request that stayed queued could be applied at any time later, even after its
+/// session was given up and the operation was repeated in the next one.
 #[tokio::test]
 async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_never_sent() {
     let (proxy, client) = behind_proxy_with(|client| client.connection_timeout(CONNECTION).retry_policy(once())).await;
@@ -69,7 +69,7 @@ async fn an_operation_whose_answer_never_comes_ends_at_the_operation_timeout() {
     proxy.swallow_next_reply(OpCode::GetData);
     let error = fails_after(OPERATION, client.get_data("/")).await;
     assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
-    // The connection is none the worse for it.
+    // The connection is unaffected.
     client.get_data("/").await.unwrap();
     assert_eq!(proxy.handshakes(), 1);
 }
@@ -99,7 +99,7 @@ async fn without_an_operation_timeout_the_session_timeout_counts() {
     assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
 }
 
-/// The session that is over is not offered again meanwhile.
+/// The client does not offer the ended session meanwhile.
 #[tokio::test]
 async fn an_operation_without_a_session_ends_at_the_connection_timeout() {
     let brief = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(1)).retry_policy(once());

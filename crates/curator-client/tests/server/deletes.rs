@@ -1,4 +1,4 @@
-//! Deletes whose answer was lost, and deletes that are not given up.
+//! Deletes whose reply was lost, and deletes that are retried.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn a_delete_whose_answer_was_lost_succeeds() {
 
 #[tokio::test]
 async fn a_guaranteed_delete_goes_on_in_the_next_session() {
-    // After this time, a try fails.
+    // After this time, an attempt fails.
     let timeout = Duration::from_secs(3);
     let (proxy, client) = behind_proxy_with(|client| client.connection_timeout(timeout).retry_policy(once())).await;
     let path = node(&client).await;
@@ -81,7 +81,7 @@ async fn a_guaranteed_delete_that_pauses_between_tries_is_done_before_the_client
     let pauses = RetryForever::new(Duration::from_secs(600)).unwrap();
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(pauses)).await;
     let path = client.create().for_path(unique_path("node"), "").await.unwrap();
-    // The first try breaks the connection, and the second is ten minutes away.
+    // The first attempt breaks the connection, and the second would follow after ten minutes.
     proxy.cut_before_request(OpCode::Delete);
     let mut states = client.connection_states();
     let deleting = tokio::spawn({

@@ -1,5 +1,5 @@
-//! Processes that have no descriptors or threads left for a while. Each test has its own process: what is used up is the
-//! process's.
+//! Processes that are temporarily out of descriptors or threads. Each test has a separate process, whose resources it
+//! exhausts.
 
 use std::fs::File;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use tokio::runtime::Builder;
 
 use crate::support::{DEFAULT_TIMEOUT, alone, builder, soon};
 
-/// How many descriptors a process may have here. Far more than one test needs, and soon used up.
+/// The process's limit of descriptors here: far more than one test needs, and quickly exhausted.
 const DESCRIPTORS: u64 = 256;
 
-/// Uses up all descriptors of this process but so many.
+/// Opens descriptors until only `free` of them are left.
 fn use_up_all_descriptors_but(free: usize) -> Vec<File> {
     let limit = Rlimit { current: Some(DESCRIPTORS), ..getrlimit(Resource::Nofile) };
     setrlimit(Resource::Nofile, limit).unwrap();
@@ -55,7 +55,7 @@ fn a_client_that_starts_with_two_free_descriptors_connects_when_there_are_more()
     });
 }
 
-/// That is where a container's limit of processes has been reached, for example.
+/// For example, when a container's limit of processes has been reached.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[test]
 fn a_client_that_starts_where_no_thread_can_be_started_connects_when_one_can() {
@@ -80,7 +80,7 @@ fn a_client_that_starts_where_no_thread_can_be_started_connects_when_one_can() {
     });
 }
 
-/// From now on the calling thread cannot start another: `clone` and `clone3` fail as they do beyond a limit.
+/// From now on the calling thread cannot start threads: `clone` and `clone3` fail as they do beyond a limit.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn forbid_threads() {
     const CALLS: [i64; 2] = if cfg!(target_arch = "x86_64") { [56, 435] } else { [220, 435] };

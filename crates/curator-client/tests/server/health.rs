@@ -1,4 +1,4 @@
-//! What a client says about its health.
+//! The health that a client reports.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn a_client_that_connects_is_not_ready_until_it_has_a_session() {
     assert_eq!((health.state, health.session_id), (Connected, Some(session.id())));
     assert!(health.lease_remaining > LONG / 2 && health.lease_remaining <= LONG);
     assert_eq!((health.connections_resumed, health.sessions_replaced), (0, 0));
-    // It tells what has been, too.
+    // It reports past failures, too.
     assert!(health.last_failure.is_some());
 }
 
@@ -72,7 +72,7 @@ async fn watches_and_deletes_that_are_left_are_counted() {
     let (_, _, _lost) = client.watch_data(&path).await.unwrap();
     assert_eq!(watches(), 1);
     reconnect(&proxy, &client).await;
-    // It was on the connection that broke.
+    // The watch was on the connection that broke.
     assert_eq!(watches(), 0);
     assert_eq!(client.health().pending_deletes, 0);
     proxy.hold_replies(OpCode::Delete);

@@ -1,4 +1,4 @@
-//! Several nodes of a session that go together.
+//! Deletes of several nodes of a session in one call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use curator_test::{FaultProxy, OpCode};
 
 use crate::support::{behind_proxy_with, direct, end_session, node, sent, soon, unique_path, until};
 
-/// Ephemeral nodes of the session of a client in a directory of their own, and what was sent for them is forgotten.
+/// Creates ephemeral nodes of the client's session in a separate directory, and resets the counts.
 async fn nodes(count: usize) -> (FaultProxy, CuratorClient, Session, Vec<ZPath>) {
     let (proxy, client) = behind_proxy_with(|client| client.max_request_size(1024)).await;
     let dir = node(&client).await;
@@ -41,7 +41,7 @@ async fn nodes_that_are_all_there_go_in_one_request() {
     let baggage = Arc::new(());
     proxy.hold_replies(OpCode::Multi);
     client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&baggage))));
-    // Sent by the call: nobody has polled anything yet.
+    // Sent by the call, before any poll.
     assert_eq!(client.janitor().pending(), 3);
     assert_eq!(pending(&client), names(&paths));
     proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
@@ -62,7 +62,7 @@ async fn the_others_go_when_one_is_gone_already() {
     proxy.set_delay(Duration::from_millis(5));
     proxy.hold_replies(OpCode::Delete);
     client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&baggage))));
-    // All of them at once, before the first is answered.
+    // All of them, before the first is answered.
     proxy.wait_for_reply(OpCode::Delete, 3).await.unwrap();
     assert_eq!(pending(&client), names(&[paths[0].clone(), paths[2].clone(), paths[3].clone()]));
     assert!(client.janitor().pending_deletes().iter().all(|delete| {
@@ -89,7 +89,7 @@ async fn one_is_deleted_as_ever_and_none_is_no_request() {
     assert!(left_of(&paths).await.is_empty());
 }
 
-/// The directory of the first of them lets nobody delete.
+/// The directory of the first denies deletes.
 #[tokio::test]
 async fn a_node_that_the_server_refuses_is_given_up_alone() {
     let (_proxy, client, session, paths) = nodes(2).await;
@@ -114,7 +114,7 @@ async fn a_joint_delete_goes_on_over_an_outage() {
     proxy.refuse(true).unwrap();
     client.janitor().delete_owned_together(&session, paths.clone(), None);
     assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
-    // And one that cannot be sent at all.
+    // Another joint delete, which cannot be sent during the outage.
     let more = vec![paths[0].clone(), paths[1].clone()];
     client.janitor().delete_owned_together(&session, more, None);
     assert_eq!(client.janitor().pending(), 5);
@@ -138,7 +138,7 @@ async fn a_delete_that_belongs_to_a_session_ends_with_it() {
         soon(client.janitor().idle()).await;
         assert!(session.end().is_some());
         assert!(pending(&client).is_empty());
-        // And one for a session that is over is no work at all.
+        // Deletes for an ended session are not counted as pending.
         client.janitor().delete_owned(&session, &paths[0]);
         client.janitor().delete_owned_together(&session, paths.clone(), None);
         assert_eq!(client.janitor().pending(), 0);

@@ -1,4 +1,4 @@
-//! The lease: it ends before anybody else can see the session gone.
+//! The lease ends before another client can see the session gone.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use futures_util::future::join_all;
 
 use crate::support::{SHORT, behind_proxy_with, builder, direct, direct_with, ephemeral, proxy, soon, watch_over};
 
-/// How many clients are cut off in each direction, each at another point between two of its probes.
+/// Clients that are cut off in each direction, each at another point between two of its probes.
 const ROUNDS: u32 = 5;
 
-/// Cut off in any direction, its lease is over before an observer sees that its node is gone.
+/// In any direction, the lease ends before an observer sees that the node is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_is_cut_off_knows_it_before_others_do() {
     let observer = direct().await;
@@ -26,7 +26,7 @@ async fn cut_off(direction: Direction, observer: &CuratorClient, round: u32) {
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
     let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
-    // Another phase in each round; nothing depends on it.
+    // Another phase in each round; the result does not depend on it.
     tokio::time::sleep(session.lease().probe_interval() * round / ROUNDS).await;
     proxy.black_hole(direction);
     let cut_at = ClockInstant::now();
@@ -78,11 +78,12 @@ async fn a_lease_goes_by_the_timeout_that_the_server_grants() {
     assert!(session.lease().remaining() > session.timeout() / 2);
 }
 
-/// Less than two probes would be left to it, so the client opens another one.
+/// It would have less than two probe intervals left, so the client opens another session.
 #[tokio::test]
 async fn a_session_is_not_used_if_opening_it_has_taken_half_of_its_lease() {
     let proxy = proxy().await;
-    // Together that is more than is left of the lease besides its half; neither is so much that the connection is given up.
+    // Together the delays exceed what is left beyond half of the lease; neither makes the client give the connection
+    // up.
     for answer in [OpCode::CreateSession, OpCode::Sync] {
         proxy.delay_nth_reply(answer, 1, SHORT / 4);
     }
@@ -92,7 +93,7 @@ async fn a_session_is_not_used_if_opening_it_has_taken_half_of_its_lease() {
 
 #[tokio::test]
 async fn a_session_that_outlives_its_lease_is_closed_with_its_nodes() {
-    // Long enough that a loaded machine does not lose the session by itself.
+    // Long enough that a loaded machine does not lose the session accidentally.
     const MIDDLING: Duration = Duration::from_secs(4);
     let ((proxy, client), observer) =
         (behind_proxy_with(|client| client.session_timeout(MIDDLING)).await, direct().await);
@@ -103,7 +104,7 @@ async fn a_session_that_outlives_its_lease_is_closed_with_its_nodes() {
     assert_eq!(soon(session.ended()).await, SessionEnd::LeaseOver);
     let lost_at = Instant::now();
     assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted);
-    // The server was sent requests all the time: on its own it would have waited for its timeout.
+    // Requests reached the server all the time: without the close, it would have kept the session for its timeout.
     assert!(lost_at.elapsed() < MIDDLING / 2, "the node went {:?} after the session", lost_at.elapsed());
 }
 
@@ -119,7 +120,7 @@ async fn a_runtime_that_is_stuck_does_not_make_a_lease_last() {
     watch_over(session.lease()).await;
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
     drop(release);
-    // The supervisor finds a lease that is over, and a session that may be alive.
+    // The supervisor finds an expired lease, and a session that may be alive.
     let mut states = client.connection_states();
     assert!(soon(states.wait_for(Reconnected)).await);
     assert!(!session.is_valid());
@@ -127,7 +128,7 @@ async fn a_runtime_that_is_stuck_does_not_make_a_lease_last() {
     runtime.shutdown_background();
 }
 
-/// The client crate alone would keep it for as long as the process lives.
+/// Without it, the client crate would keep the session for as long as the process lives.
 #[tokio::test]
 async fn the_servers_do_not_wait_for_the_session_of_a_runtime_that_is_stuck() {
     let (proxy, observer) = (proxy().await, direct().await);

@@ -1,4 +1,4 @@
-//! What is refused before it can harm the session.
+//! Requests that are refused locally because they would harm the session.
 
 use curator_client::{CreateMode, Error, Outcome, WatchEvent};
 
@@ -11,7 +11,7 @@ const LIMIT: usize = 0xf_ffff;
 async fn the_largest_request_that_is_allowed_is_served() {
     let (proxy, client) = behind_proxy().await;
     let path = client.create().for_path(unique_path("node"), "").await.unwrap();
-    // Found by trying: the limit minus the size that the error names for no data at all.
+    // Measured: the limit minus the size that the error reports for empty data.
     let Err(Error::RequestTooLarge { size, .. }) = client.set_data(&path, vec![0; LIMIT], None).await else {
         panic!("{LIMIT} bytes of data were not refused")
     };
@@ -29,8 +29,8 @@ async fn the_largest_request_that_is_allowed_is_served() {
     client.set_data(&path, "", None).await.unwrap();
 }
 
-/// The client crate names all watched paths in the requests that it reconnects with, and never comes back if they are too
-/// many.
+/// The client crate names all watched paths in the requests that it reconnects with, and never reconnects if there are
+/// too many.
 #[tokio::test]
 async fn a_session_comes_back_however_many_watches_it_had() {
     let (proxy, client) = behind_proxy().await;
@@ -56,7 +56,7 @@ async fn a_session_comes_back_however_many_watches_it_had() {
     assert_eq!(client.session().await.unwrap().id(), session.id());
 }
 
-/// The janitor tries again what it finds a connection lost by, so such a request would break the connection for ever.
+/// The janitor retries a delete after a lost connection, so such a request would break connections forever.
 #[tokio::test]
 async fn a_path_that_is_too_long_is_refused_by_every_request_without_side_effects() {
     let (proxy, client) = behind_proxy().await;

@@ -1,4 +1,4 @@
-//! What an operator reads.
+//! The client's log lines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::support::{
     begin_outage, behind_proxy_with, builder, proxy, reconnect, replace_session, soon, unique_path, until,
 };
 
-/// A client whose lines are kept.
+/// A client whose lines are captured.
 async fn client(name: &str) -> (FaultProxy, CuratorClient) {
     listen();
     behind_proxy_with(|client| client.name(name)).await
@@ -71,7 +71,7 @@ async fn the_life_of_sessions_has_a_line_for_each_thing_that_happens() {
     assert_eq!(field(7, "confirmed"), "true");
 }
 
-/// A subscriber may have its own idea of what to do with a line, such as asking how the client is.
+/// A subscriber may do anything with a line, such as querying the client's health.
 #[tokio::test]
 async fn a_log_subscriber_may_call_the_client() {
     let (proxy, client) = client("asked").await;
@@ -160,14 +160,14 @@ async fn no_secret_is_logged() {
     }
 }
 
-/// All that the lines say, in small letters and with single spaces.
+/// The text of all lines, in lower case and with single spaces.
 fn text_of(lines: &[Line]) -> String {
     let words = lines.iter().flat_map(|line| line.fields.values().chain([&line.message]));
     let words: Vec<_> = words.flat_map(|text| text.split_whitespace()).collect();
     words.join(" ").to_lowercase()
 }
 
-/// The password of a session as somebody may have printed it: as a list of numbers, in hex, as a text. Some bytes of it are
+/// The forms in which a session's password may have been printed: a list of numbers, hex, text. A part of its bytes is
 /// enough.
 fn printed(password: &[u8]) -> Vec<String> {
     let some = &password[4..12];

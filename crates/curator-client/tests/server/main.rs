@@ -1,10 +1,10 @@
 //! The client against a server, embedded or real, through a network that fails on demand.
 //!
-//! Only this suite finds what goes wrong between a whole client and a server: calls, watches, deletes and log lines when the
+//! Only this suite finds errors between a whole client and a server: calls, watches, deletes and log lines when the
 //! connection, the session, the client or the runtime ends at a chosen message.
 //!
-//! Each module is about one concept. Tests share one server and use different paths; a test that stops, pauses or
-//! counts has a server or a proxy of its own.
+//! Each module covers one concept. Tests share one server and use different paths; a test that stops, pauses or counts
+//! has a separate server or proxy.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod acl;

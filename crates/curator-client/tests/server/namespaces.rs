@@ -1,4 +1,4 @@
-//! Namespace and chroot: put before every path that is text.
+//! Namespace and chroot: the prefixes of every path that is given as text.
 
 use curator_client::{CreateMode, CuratorClient, Error, TransactionResult};
 use curator_test::TestingServer;
@@ -12,7 +12,7 @@ async fn in_namespace(namespace: &str) -> CuratorClient {
 #[tokio::test]
 async fn a_namespace_is_created_on_first_use_whatever_that_is() {
     let (observer, namespace) = (direct().await, unique_path("node"));
-    // As in Curator, without the slash.
+    // Without the leading slash, as in Curator.
     let client = in_namespace(&format!("{}/inner", &namespace[1..])).await;
     assert_eq!(observer.check_exists(&namespace).await.unwrap(), None);
     client.create().for_path("/node", "data").await.unwrap();
@@ -61,7 +61,7 @@ async fn a_view_has_another_namespace_and_the_same_session() {
     assert_eq!(path.as_str(), format!("{chroot}/other/node"));
     assert_eq!(none.get_data("/other/node").await.unwrap().0, b"data");
     assert!(client.check_exists("/node").await.unwrap().is_none());
-    // The node itself, whatever the namespace.
+    // The node itself, in any namespace.
     for view in [&client, &other, &none] {
         assert_eq!(view.get_data(&path).await.unwrap().0, b"data");
     }

@@ -1,4 +1,4 @@
-//! A test that pauses tokio's clock: the client's time is real time.
+//! If a test pauses tokio's clock, the client uses real time.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ async fn a_session_is_kept_alive_while_the_clock_jumps_and_while_it_stands_still
         client.get_data("/").await.unwrap();
     }
     assert!(session.is_valid(), "{:?}", session.end());
-    // Blocking work stops a paused clock altogether.
+    // Blocking work stops a paused clock entirely.
     tokio::task::spawn_blocking(move || std::thread::sleep(outlived)).await.unwrap();
     assert!(session.is_valid(), "{:?}", session.end());
     assert!(client.session().await.unwrap().is_same(&session));

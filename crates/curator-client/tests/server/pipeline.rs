@@ -1,4 +1,4 @@
-//! Requests are sent by the call: what is not waited for shares a round trip.
+//! Requests are sent by the call: those that are not awaited in between share a round trip.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use curator_test::{FaultProxy, OpCode};
 
 use crate::support::{behind_proxy, pipelines, reconnect, soon, unique_path};
 
-/// Long enough that nothing is answered before the second of two requests is sent.
+/// Long enough that no reply arrives before the second of two requests is sent.
 const ONE_WAY: Duration = Duration::from_millis(5);
 
-/// A client behind a slow network whose background work is not counted.
+/// A client behind a slow network whose background requests are not counted.
 async fn far_away() -> (FaultProxy, CuratorClient) {
     let (proxy, client) = behind_proxy().await;
     slow_down(&proxy);
     (proxy, client)
 }
 
-/// From now on the network is slow, and the probes do not count.
+/// Slows the network down, and excludes the probes from the counts.
 pub(crate) fn slow_down(proxy: &FaultProxy) {
     proxy.ignore(OpCode::Sync);
     proxy.set_delay(ONE_WAY);

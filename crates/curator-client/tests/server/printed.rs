@@ -1,4 +1,4 @@
-//! The `Debug` output of the client's values, which stands in logs: short, and without their insides.
+//! The `Debug` output of the client's values, which appears in logs: short, and without internals.
 
 use curator_client::RecipeSupport as _;
 use curator_client::{Janitor, SessionLease};

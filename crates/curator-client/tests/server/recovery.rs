@@ -1,4 +1,4 @@
-//! Creates whose answer, or whose request, was lost.
+//! Creates whose reply or request was lost.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn protected(
     client.create().with_protection().with_mode(mode).for_path(format!("{dir}/lock-"), "data")
 }
 
-/// The node that a create returned is the only one, and belongs to the client's session if it is ephemeral.
+/// Checks that the created node is the only one, and belongs to the client's session if it is ephemeral.
 async fn is_the_only_one(client: &CuratorClient, dir: &ZPath, path: &ZPath, mode: CreateMode) {
     assert_eq!(client.get_children(dir).await.unwrap(), [path.name()], "{mode:?}");
     let (data, stat) = client.get_data(path).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_protected_node_is_created_once_whatever_is_lost_of_its_request_and_it
 async fn missing_parents_do_not_matter_when_an_answer_is_lost() {
     let (proxy, client) = behind_proxy().await;
     let dir = format!("{}/a/b", unique_path("node"));
-    // The first create finds no parent. The answer to the second, which makes the parents too, is lost.
+    // The first create finds no parent. The reply to the second, which creates the parents too, is lost.
     proxy.cut_before_reply(OpCode::Multi);
     let create = client.create().with_protection().creating_parent_containers().with_mode(CreateMode::Ephemeral);
     let path = soon(create.for_path(format!("{dir}/node"), "data")).await.unwrap();
@@ -75,7 +75,7 @@ async fn after_a_lost_session_a_protected_create_starts_afresh() {
     let dir = directory(&client).await;
     let observer = direct().await;
     let old = client.session().await.unwrap();
-    // The node is created, its answer never comes, and the session ends.
+    // The node is created, its reply never arrives, and the session ends.
     proxy.swallow_next_reply(OpCode::Create2);
     proxy.reset_counts();
     let create = tokio::spawn(protected(&client, &dir, EphemeralSequential));
@@ -91,7 +91,7 @@ async fn after_a_lost_session_a_protected_create_starts_afresh() {
 
 #[tokio::test]
 async fn the_node_of_a_dying_session_is_not_adopted() {
-    // The session is lost for the client while the server still keeps it, with its node (CURATOR issue 1121).
+    // The client loses the session while the server still keeps it, with its node (CURATOR issue 1121).
     let (proxy, observer) = (proxy().await, direct().await);
     let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(3));
     let client = client.retry_policy(RetryForever::new(PAUSE).unwrap()).connect().await.unwrap();
@@ -132,7 +132,8 @@ async fn an_unprotected_create_is_not_tried_again_when_its_outcome_is_unknown() 
         assert!(matches!(**cause, Error::ConnectionLost { .. }), "{cause}");
         assert_eq!((error.outcome(), error.is_retryable()), (Outcome::Unknown, false));
         assert_eq!(proxy.requests()[&op], 1);
-        // The create may fail before the state is published, and the state of the round before is the same as the one to wait for.
+        // The create may fail before the state is published, and the previous round's state is the same as the expected
+        // one.
         assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
         assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     }

@@ -5,7 +5,7 @@ use curator_client::{Acl, AuthId, CreateMode, CuratorClient, Permission, ZPath};
 
 use crate::support::{direct, soon, unique_path};
 
-/// A directory that lets everybody in and nobody out.
+/// Creates a directory in which any client may create and none delete.
 async fn no_way_out(client: &CuratorClient) -> ZPath {
     let acl = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
     client.create().with_acl(acl).for_path(unique_path("node"), "").await.unwrap()
@@ -31,7 +31,7 @@ async fn a_refusal_is_reported_to_subscribers_of_its_session() {
     soon(refusals.changed()).await;
     assert_eq!(paths(refusals.current()), [path.as_str()]);
     assert_eq!(client.janitor().pending(), 0);
-    // A delete of no session is nobody's node.
+    // The refusal of a delete without a session is not listed.
     let other = client.create().for_path(dir.child("other").unwrap(), "").await.unwrap();
     client.janitor().delete(&other);
     soon(refusals.changed()).await;

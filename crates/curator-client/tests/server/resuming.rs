@@ -1,4 +1,4 @@
-//! A session whose connection breaks goes on over another one.
+//! A session whose connection breaks is resumed over another one.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::{
 /// So long that neither the servers nor the lease end a session within half of it.
 const OUTLASTING: Duration = Duration::from_secs(60);
 
-/// Between two tries there is at most a second; the rest is for a machine that is busy. The client crate's own pauses
+/// Between two attempts there is at most a second; the rest allows for a busy machine. The client crate's own pauses
 /// would be longer from the seventh on.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -38,7 +38,7 @@ async fn a_connection_whose_probes_are_answered_is_kept() {
     drop(client);
 }
 
-/// Cuts the connection, and leaves the next one without an answer until another one is tried.
+/// Cuts the connection, and lets the next one hang until another one is tried.
 async fn hang(proxy: &FaultProxy) {
     proxy.hold_replies(OpCode::CreateSession);
     proxy.cut();
@@ -69,7 +69,7 @@ async fn a_session_comes_back_soon_however_often_its_handshake_failed() {
 #[tokio::test]
 async fn a_connection_is_not_given_up_again_and_again_where_answers_are_slow() {
     let (proxy, client, session, mut states) = set_up().await;
-    // There and back, an answer takes longer than a connection is given at first.
+    // A round trip takes longer than the time a connection has at first.
     proxy.set_delay(Duration::from_millis(700));
     proxy.cut();
     expect(&mut states, Suspended).await;
@@ -85,7 +85,7 @@ async fn a_connection_that_was_given_up_never_acts_again() {
     hang(&proxy).await;
     proxy.release_held();
     within(PAUSE, states.wait_for(Reconnected)).await;
-    // It would have come back at once, and have cut the other one off. A probe comes every ten seconds.
+    // The old connection would have reconnected at once, and cut the new one off. A probe is due every ten seconds.
     let probes = proxy.requests()[&OpCode::Sync];
     soon(proxy.wait_for_reply(OpCode::Sync, probes + 1)).await.unwrap();
     assert_eq!((proxy.handshakes(), proxy.connections()), (2, 1));
@@ -98,7 +98,7 @@ async fn a_session_that_was_resumed_begins_with_a_write() {
     let (proxy, client, session, mut states) = set_up().await;
     hang(&proxy).await;
     assert_eq!(proxy.requests().get(&OpCode::Multi), None);
-    // A connection that ends before the answer is not enough, nor is the answer to the probe behind it.
+    // A connection that ends before the reply does not suffice, nor does the reply to the probe behind it.
     proxy.cut_before_reply(OpCode::Multi);
     proxy.swallow_nth_reply(OpCode::Multi, 2);
     proxy.release_held();
@@ -125,7 +125,7 @@ async fn a_session_that_ended_meanwhile_is_not_resumed() {
     let (proxy, client, session, mut states) = set_up().await;
     hang(&proxy).await;
     end_session(&proxy).await;
-    // Held since before the session ended, so it says that there is one; the next says that there is none.
+    // Held since before the session ended, so this reply confirms it; the next one reports its end.
     proxy.cut();
     proxy.release_held();
     assert_eq!(within(PAUSE, session.ended()).await, SessionEnd::Expired);
@@ -141,14 +141,14 @@ async fn a_client_that_closes_while_its_session_is_resumed_makes_its_deletes_fir
     client.janitor().delete(&path);
     let mut closing = std::pin::pin!(client.close());
     assert!((&mut closing).now_or_never().is_none());
-    // This try fails, and the next one is that of a client that closes.
+    // This attempt fails, and the next one is that of a closing client.
     proxy.cut();
     proxy.release_held();
     soon(closing).await.unwrap();
     assert_eq!(direct().await.check_exists(&path).await.unwrap(), None);
 }
 
-/// A server that grants less would end the session while its lease still holds.
+/// A server that grants less would end the session while its lease is still valid.
 #[tokio::test]
 async fn a_session_that_is_granted_a_shorter_timeout_is_over_at_once() {
     let server = EmbeddedServer::start().unwrap();
@@ -163,12 +163,12 @@ async fn a_session_that_is_granted_a_shorter_timeout_is_over_at_once() {
     assert!(soon(states.wait_for(Reconnected)).await);
     let next = client.session().await.unwrap();
     assert_eq!((next.epoch(), next.timeout()), (2, granted));
-    // The old one does not keep others waiting until its timeout is over.
+    // The old session does not delay others until its timeout.
     let gone = async || client.check_exists(&node).await.unwrap().is_none();
     until(gone).await;
 }
 
-/// On one thread: nothing that runs there can read the answer.
+/// On one thread: no task that runs there can read the reply.
 #[tokio::test]
 async fn a_shorter_timeout_that_is_granted_while_the_runtime_is_blocked_ends_the_session() {
     let (proxy, client, session, mut states) = set_up().await;
@@ -202,7 +202,7 @@ async fn a_session_that_is_granted_a_longer_timeout_goes_on() {
     assert!(session.is_valid());
 }
 
-/// What is left of a session that could not be confirmed in time is in everybody's way until its timeout is over.
+/// A session that could not be confirmed in time would block others until its timeout.
 #[tokio::test]
 async fn a_session_that_was_given_up_is_closed_as_soon_as_a_server_is_back() {
     let server = EmbeddedServer::start().unwrap();

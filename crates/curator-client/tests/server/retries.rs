@@ -1,4 +1,4 @@
-//! The retry policy is asked, and obeyed.
+//! The client follows its retry policy.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn a_policy_is_given_the_number_of_retries_and_the_elapsed_time() {
     let policy = Noted::new(3, PAUSE);
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(policy.clone())).await;
     let asked = || std::mem::take(&mut *policy.asked.lock().unwrap());
-    // It is not asked about a word of the server.
+    // The policy is not asked about a server's reply.
     let error = soon(client.get_data(unique_path("node"))).await.unwrap_err();
     assert!(matches!(error, Error::NoNode { .. }), "{error}");
     assert_eq!((asked(), proxy.requests()[&OpCode::GetData]), (vec![], 1));
@@ -27,7 +27,7 @@ async fn a_policy_is_given_the_number_of_retries_and_the_elapsed_time() {
         assert_eq!((succeeded, proxy.requests()[&OpCode::Exists]), (lost < 4, 4));
         let notes = asked();
         assert_eq!(notes.iter().map(|(retries, _)| *retries).collect::<Vec<_>>(), expected);
-        // The time of the first try is none of it.
+        // The time of the first attempt does not count.
         assert_eq!(notes[0].1, Duration::ZERO);
         for pair in notes.windows(2) {
             assert!(pair[1].1 >= pair[0].1 + PAUSE, "{notes:?}");

@@ -1,4 +1,4 @@
-//! The client on runtimes of every kind, on threads without one, and after the end of its own.
+//! The client on all kinds of runtimes, on threads without one, and after the end of its runtime.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn on(runtime: &Runtime) -> CuratorClient {
     runtime.spawn(connect).await.unwrap().unwrap()
 }
 
-/// Runs `work` on a thread without a runtime, and waits for it with a bound; a panic there is a panic here.
+/// Runs `work` on a thread without a runtime, and waits for it with a bound; propagates a panic.
 fn on_a_plain_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     let thread = std::thread::spawn(move || drop(sender.send(work())));
@@ -31,7 +31,7 @@ fn on_a_plain_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
     }
 }
 
-/// Ends the runtime and waits for that, on another thread because a runtime must not be waited for in one.
+/// Ends the runtime and waits for that, on another thread because a runtime must not be waited for within one.
 fn shut_down(runtime: Runtime) {
     on_a_plain_thread(move || runtime.shutdown_timeout(DEFAULT_TIMEOUT));
 }
@@ -139,7 +139,7 @@ async fn a_busy_thread_meets_the_end_of_the_runtime_without_a_panic() {
     }
 }
 
-/// A session is lost if anything of it waits for a thread.
+/// A session that depends on a blocking thread would be lost.
 #[tokio::test]
 async fn a_session_is_opened_while_all_blocking_threads_are_busy() {
     let runtime = Builder::new_multi_thread().worker_threads(1).max_blocking_threads(1).enable_all().build().unwrap();
@@ -156,7 +156,7 @@ async fn a_session_is_opened_while_all_blocking_threads_are_busy() {
     shut_down(runtime);
 }
 
-/// A server that grants sessions for longer than any test waits.
+/// A server that grants session timeouts longer than any test waits.
 async fn patient_server() -> TestingServer {
     TestingServer::builder().property("maxSessionTimeout", "600000").start().await.unwrap()
 }

@@ -1,8 +1,8 @@
-//! Where the system calls of debuggers are forbidden, a pipeline is one round trip too, and nobody dies.
+//! If a sandbox forbids the system calls of debuggers, a pipeline is still one round trip, and the process survives.
 //!
-//! systemd's `SystemCallFilter=@system-service` kills for what is not in its list, Docker's default profile (moby,
-//! `profiles/seccomp/default.json`) makes it fail. Neither allows what debuggers need. The filter here is the other way
-//! round: it forbids these calls and allows all others.
+//! systemd's `SystemCallFilter=@system-service` kills for calls that are not in its list, Docker's default profile
+//! (moby, `profiles/seccomp/default.json`) makes them fail. Neither allows the calls of debuggers. The filter here is
+//! the reverse: it forbids these calls and allows all others.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use tokio::runtime::Builder;
 use crate::pipeline::{slow_down, two_at_once};
 use crate::support::builder;
 
-/// `pidfd_getfd`, `ptrace`, `process_vm_readv`, `process_vm_writev`, `kcmp` and `perf_event_open`: of systemd's `@debug`, or
-/// allowed by Docker with `CAP_SYS_PTRACE` only.
+/// `pidfd_getfd`, `ptrace`, `process_vm_readv`, `process_vm_writev`, `kcmp` and `perf_event_open`: in systemd's
+/// `@debug`, or allowed by Docker only with `CAP_SYS_PTRACE`.
 #[cfg(target_arch = "x86_64")]
 const FORBIDDEN: [i64; 6] = [438, 101, 310, 311, 312, 298];
 /// The same.
 #[cfg(target_arch = "aarch64")]
 const FORBIDDEN: [i64; 6] = [438, 117, 270, 271, 272, 241];
 
-/// From now on, this is what becomes of such a call of this thread, or of those that it starts.
+/// Applies `action` to these calls of this thread, and of the threads that it starts.
 pub(crate) fn forbid(calls: &[i64], action: SeccompAction) {
     let rules: BTreeMap<_, _> = calls.iter().map(|call| (*call, Vec::new())).collect();
     let architecture = std::env::consts::ARCH.try_into().unwrap();

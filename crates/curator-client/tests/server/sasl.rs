@@ -1,4 +1,4 @@
-//! SASL where it is not set up. With servers that know users: the target `real`.
+//! SASL on servers where it is not set up. Servers with users: the target `real`.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn a_server_that_does_not_speak_sasl_is_an_error_at_once() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Who is somebody otherwise is not refused.
+/// A client authenticated in another way is accepted.
 #[tokio::test]
 async fn who_a_client_is_is_asked_once_for_each_connection_and_leaves_no_node() {
     let known = |client: CuratorClientBuilder| client.authorization("digest", "alice:wonderland").sasl(alice());

@@ -1,4 +1,4 @@
-//! Clients that start before their ensemble does.
+//! Clients that start before their ensemble.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::{DEFAULT_TIMEOUT, Noted, builder, expect, reading, soon, unt
 
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A server that is down, and a client of it that is impatient within an attempt.
+/// A server that is down, and a client of it with short timeouts per attempt.
 async fn nobody_there() -> (TestingServer, CuratorClientBuilder) {
     let server = TestingServer::start().await.unwrap();
     server.stop().await.unwrap();
@@ -27,7 +27,7 @@ async fn a_connect_waits_for_its_ensemble_as_long_as_the_policy_says() {
     until(async || patient.asked.lock().unwrap().len() >= 10).await;
     server.restart().await.unwrap();
     let client = soon(connecting).await.unwrap().unwrap();
-    // With so short a timeout, its connection may be in doubt again by now.
+    // With such a short timeout, its connection may be suspended again by now.
     assert_eq!(client.session().await.unwrap().epoch(), 1);
     client.get_data("/").await.unwrap();
 }
@@ -78,7 +78,7 @@ async fn an_operation_without_a_session_fails_with_what_is_wrong() {
 
 #[tokio::test]
 async fn each_server_is_named_with_what_is_wrong_with_it() {
-    // Nobody listens on port 1; and the system accepts connections from which nobody reads.
+    // Port 1 refuses connections; and the system accepts those of a listener that nothing reads from.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap();
     let connect_string = format!("127.0.0.1:1,no-such-host.invalid,{silent}/app");
@@ -88,7 +88,7 @@ async fn each_server_is_named_with_what_is_wrong_with_it() {
     until(async || {
         let Err(Error::NotConnected { cause: latest, .. }) = client.wait_connected(PAUSE).await else { panic!() };
         cause = latest;
-        // In random order. On a busy machine, an attempt may see less.
+        // In random order. On a busy machine, an attempt may report less.
         cause.contains("handshake within")
             && cause.contains("refused")
             && ![" yet", "tried"].iter().any(|w| cause.contains(w))
@@ -96,7 +96,7 @@ async fn each_server_is_named_with_what_is_wrong_with_it() {
     .await;
     let [refused, unknown, silent_problem] = &*cause.split("; ").collect::<Vec<_>>() else { panic!("{cause}") };
     assert_eq!(*refused, "127.0.0.1:1: connection refused");
-    // Where no name server answers, that is all there is to say.
+    // Without a reachable name server, the cause says no more.
     let is_unknown = ["cannot be resolved (", "no address found within 500ms"].map(|problem| unknown.contains(problem));
     assert!(unknown.starts_with("no-such-host.invalid:2181: ") && is_unknown != [false; 2], "{unknown}");
     assert_eq!(*silent_problem, format!("{silent}: connected, but no answer to the handshake within 500ms"));
@@ -150,7 +150,7 @@ async fn the_end_of_the_runtime_ends_a_client_that_has_never_been_connected() {
     let errors = [
         soon(read).await.unwrap().unwrap_err(),
         client.wait_connected(DEFAULT_TIMEOUT).await.unwrap_err(),
-        // No time is named: no server was asked.
+        // Without a time: no server was asked.
         client.close().await.unwrap_err(),
     ];
     for error in errors {

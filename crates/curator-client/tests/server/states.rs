@@ -1,4 +1,4 @@
-//! Connection states: what a subscriber is told, and what becomes of the session.
+//! Connection states: what a subscriber receives, and the state of the session.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::{
     DEFAULT_TIMEOUT, behind_proxy, behind_proxy_with, builder, end_session, ephemeral, expect, soon, watch_over, within,
 };
 
-/// What a loaded machine may need to run a task that is due.
+/// How long a loaded machine may take to run a task that is due.
 const SCHEDULING: Duration = Duration::from_millis(500);
 
 #[tokio::test]
@@ -18,7 +18,7 @@ async fn reconnected_means_that_a_request_was_answered() {
     let (proxy, client) = behind_proxy().await;
     let mut states = client.connection_states();
     expect(&mut states, Connected).await;
-    // The client crate says that it is connected as soon as it has sent its handshake.
+    // The client crate reports a connection as soon as it has sent its handshake.
     proxy.hold_replies(OpCode::Sync);
     proxy.reset_counts();
     proxy.cut();
@@ -65,11 +65,11 @@ async fn a_session_that_is_closed_on_the_server_is_lost_at_once() {
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
     end_session(&proxy).await;
-    // Long before the lease is over.
+    // Long before the end of the lease.
     let end = within(DEFAULT_TIMEOUT / 6, session.ended()).await;
     assert_eq!(end, SessionEnd::Expired);
     assert!(!session.is_valid());
-    // It sends nothing more.
+    // It sends no more requests.
     let error = session.get_children(&client.resolve("/").unwrap()).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Expired, .. }), "{error}");
     assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));

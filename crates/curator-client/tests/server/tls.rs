@@ -10,7 +10,7 @@ use curator_test::{TestingCa, TestingServer};
 
 use crate::support::{builder, cause_of_failure, proxy, tls_problem};
 
-/// How long a client tries.
+/// How long a client retries.
 const BRIEF: Duration = Duration::from_millis(800);
 
 fn tls() -> TlsOptions {
@@ -27,7 +27,7 @@ async fn a_plain_server_differs_from_an_absent_one() {
 async fn a_server_that_is_away_or_says_nothing_is_waited_for() {
     let proxy = proxy().await;
     proxy.refuse(true).unwrap();
-    // The system accepts the connection; nobody reads from it.
+    // The system accepts the connection; nothing reads from it.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     for (address, expected) in [
         (proxy.address(), "connection refused"),
@@ -38,11 +38,11 @@ async fn a_server_that_is_away_or_says_nothing_is_waited_for() {
     }
 }
 
-/// How long a server without a quorum takes to hang up: about a third of the time that it has.
+/// How long a server without a quorum takes to disconnect: about a third of the time that it has.
 const HESITATION: Duration = Duration::from_millis(250);
 
-/// A server without a quorum, which hangs up on every session, and speaks TLS on its port. If it `speaks_plainly` too, it says
-/// so to whoever asks it by a word. It ends with the runtime.
+/// A server without a quorum, which disconnects every session, and speaks TLS on its port. If it `speaks_plainly` too,
+/// it reports that in reply to a four-letter word. It ends with the runtime.
 async fn without_quorum(speaks_plainly: bool) -> String {
     let listener = async_net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -74,7 +74,7 @@ async fn a_plain_client_reports_a_port_that_speaks_only_tls() {
     assert_eq!(tls_problem(&connect_string, None).await, TlsProblem::TlsRequired);
 }
 
-/// As `client.portUnification=true` does.
+/// As with `client.portUnification=true`.
 #[tokio::test]
 async fn a_port_that_speaks_both_is_waited_for() {
     let connect_string = without_quorum(true).await;

@@ -1,4 +1,4 @@
-//! Several operations, all or none.
+//! Several operations, applied all or none.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn a_transaction_is_applied_as_a_whole() {
     assert_eq!(client.check_exists(&old).await.unwrap(), None);
 }
 
-/// Old servers do not tell them in the answer, so there the client looks; others are not asked.
+/// Old servers do not return them in the reply, so the client reads the nodes there; on other servers it does not.
 #[tokio::test]
 async fn new_nodes_of_every_kind_have_their_stats() {
     let ((proxy, client), direct) = (behind_proxy().await, direct().await);
@@ -101,14 +101,14 @@ async fn results_that_do_not_fit_the_operations_leave_the_outcome_open() {
     // The header of a result: its kind, whether it is the last one, and an error code.
     const RESULT: usize = 9;
     let lies: [fn(&mut Vec<u8>); 3] = [
-        // One is missing.
+        // One result is missing.
         |answer| drop(answer.drain(16..16 + RESULT)),
-        // There is one more.
+        // One result too many.
         |answer| {
             let result = answer[16..16 + RESULT].to_vec();
             drop(answer.splice(16..16, result));
         },
-        // A delete, in answer to a check.
+        // A delete result for a check.
         |answer| answer[16..20].copy_from_slice(&OpCode::Delete.number().to_be_bytes()),
     ];
     for lie in lies {

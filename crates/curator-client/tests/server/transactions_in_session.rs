@@ -1,4 +1,4 @@
-//! Transactions that belong to one session, and operations with paths as the server knows them.
+//! Transactions bound to one session, and operations with absolute paths as the server sees them.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn a_transaction_in_a_session_belongs_to_it() {
     let results = transaction.commit_in(&session).await.unwrap();
     let [TransactionResult::Created(created)] = &*results else { panic!("{results:?}") };
     assert_eq!(created.stat.ephemeral_owner, session.id());
-    // One that is empty is not sent.
+    // An empty transaction is not sent.
     assert_eq!(client.transaction().commit_in(&session).await.unwrap(), []);
     assert_eq!(client.transaction().commit().await.unwrap(), []);
     assert_eq!(multis(&proxy), 1);
@@ -41,7 +41,7 @@ async fn a_transaction_does_not_move_to_another_session() {
     let (proxy, client) = behind_proxy().await;
     let session = client.session().await.unwrap();
     replace_session(&proxy, &client).await;
-    // The session may have been resumed for a moment, which begins with a transaction.
+    // The session may have been resumed briefly, which begins with a transaction.
     proxy.reset_counts();
     let error = soon(create(&client, unique_path("node")).commit_in(&session)).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Expired, .. }), "{error}");
@@ -76,7 +76,7 @@ async fn a_transaction_waits_for_the_connection_of_its_session() {
     soon(commit).await.unwrap();
     assert!(session.is_valid());
     assert!(client.check_exists(&path).await.unwrap().is_some());
-    // The other one is what a resumed session begins with.
+    // The other one is the first request of a resumed session.
     assert_eq!(multis(&proxy), 2);
 }
 
@@ -91,7 +91,7 @@ async fn a_transaction_waits_no_longer_than_the_connection_timeout() {
     assert!(matches!(error, Error::NotConnected { .. }), "{error}");
 }
 
-/// A client with as many requests under way as it may have, until the proxy releases the answers.
+/// A client with the maximum number of requests in flight, until the proxy releases the replies.
 async fn busy(pause: Duration) -> (FaultProxy, CuratorClient, Session) {
     const FEWEST: usize = 16;
     let policy = RetryForever::new(pause).unwrap();
@@ -134,7 +134,7 @@ async fn a_session_that_ends_before_the_answer_leaves_it_open_what_happened() {
     let mut commit = Box::pin(create(&client, &path).commit_in(&session));
     assert!((&mut commit).now_or_never().is_none());
     proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
-    // The connection stays, so that it is the end of the session that ends the request.
+    // The connection stays, so that the end of the session fails the request.
     let (error, _) = soon(async { tokio::join!(commit, client.close()) }).await;
     let error = error.unwrap_err();
     let Error::Ambiguous { cause, .. } = &error else { panic!("{error}") };
@@ -182,7 +182,7 @@ async fn a_check_outside_of_the_namespace_does_not_create_the_namespace() {
     let missing = ZPath::on_server(&unique_path("node")).unwrap();
     let check = TransactionOperation::Check { path: missing.clone(), version: None };
     let transaction = create(&client, "/node").operation(check.clone());
-    // The server names what fails first.
+    // The server reports the first operation that fails.
     let first = client.transaction().operation(check).create("/node", "", CreateMode::Persistent).unwrap();
     let error = first.commit_in(&client.session().await.unwrap()).await.unwrap_err();
     let Error::TransactionFailed { index: 0, cause } = error else { panic!("{error}") };

@@ -1,4 +1,4 @@
-//! Deletes of nodes with everything below them.
+//! Deletes of nodes with all their descendants.
 
 use curator_client::{CuratorClient, DeleteBuilder, Error, ZPath};
 use curator_test::{FaultProxy, OpCode};
@@ -50,7 +50,7 @@ async fn a_node_without_children_takes_one_request() {
     assert_eq!(sent(&proxy), [(OpCode::Delete, 1)]);
 }
 
-/// Begins to delete a tree, and lets something happen while the list of the first level is on its way.
+/// Begins to delete a tree, and runs `meanwhile` while the reply to the first level's list is in flight.
 async fn delete_and_meanwhile(top: &ZPath, proxy: &FaultProxy, delete: DeleteBuilder, meanwhile: impl Future) {
     proxy.reset_counts();
     proxy.hold_replies(OpCode::GetChildren);
@@ -83,7 +83,7 @@ async fn what_others_create_and_delete_meanwhile_is_no_obstacle() {
 async fn a_node_whose_children_never_end_stays() {
     let (proxy, client) = behind_proxy().await;
     let top = tree(&client).await;
-    // As if all children that are listed were gone, and others there, each time.
+    // As if all listed children were deleted and others created, each time.
     for pass in 1..1_000 {
         proxy.alter_nth_reply(OpCode::GetChildren, pass, |reply| {
             reply.truncate(16);
@@ -120,7 +120,7 @@ async fn lost_answers_are_made_up_for() {
         |proxy| proxy.cut_before_nth_reply(OpCode::GetChildren, 9),
         |proxy| proxy.cut_before_nth_reply(OpCode::Delete, 20),
         |proxy| proxy.cut_before_nth_request(OpCode::Delete, 40),
-        // The node itself.
+        // The delete of the top node.
         |proxy| proxy.cut_before_nth_reply(OpCode::Delete, 68),
     ];
     for (number, fault) in faults.iter().enumerate() {
@@ -142,7 +142,7 @@ async fn a_guaranteed_one_goes_on_in_the_background() {
     assert!(error.is_retryable(), "{error}");
     soon(client.janitor().idle()).await;
     assert!(is_gone(&top).await);
-    // The same for one that is dropped.
+    // The same for a dropped delete.
     let top = tree(&client).await;
     proxy.reset_counts();
     proxy.hold_replies(OpCode::GetChildren);

@@ -1,4 +1,4 @@
-//! One-shot watches: what they see, once, and that they leave nothing behind.
+//! One-shot watches: what they report, that they fire once, and that they leave nothing behind.
 
 use curator_client::{CreateMode, WatchEvent};
 use curator_test::{OpCode, TestingServer};
@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 
 use crate::support::{begin_outage, behind_proxy, direct, ephemeral, node, soon, until};
 
-/// Whether the server keeps a watch on the data of `path`. It says nothing of watches for children.
+/// Whether the server keeps a data watch on `path`. It does not report child watches.
 async fn is_watched(path: &str) -> bool {
     TestingServer::shared().await.watches_by_path().await.unwrap().contains_key(path)
 }
@@ -61,7 +61,7 @@ async fn a_watch_fires_once() {
     let client = direct().await;
     let path = node(&client).await;
     let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
-    // It still fires after waits that were given up.
+    // It still fires after dropped waits.
     for _ in 0..3 {
         assert_eq!(watch.fired().now_or_never(), None);
     }
@@ -69,7 +69,7 @@ async fn a_watch_fires_once() {
     assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
     assert!(!is_watched(path.as_str()).await);
     client.delete().for_path(&path).await.unwrap();
-    // It goes on saying what it saw.
+    // It keeps returning its event.
     assert_eq!(watch.fired().now_or_never(), Some(WatchEvent::DataChanged));
 }
 
@@ -81,7 +81,7 @@ async fn a_dropped_watch_is_taken_off_the_server() {
     let (_, _, mut second) = client.watch_data(&path).await.unwrap();
     let (_, mut children) = client.watch_children(&path).await.unwrap();
     assert!(is_watched(path.as_str()).await);
-    // What others still wait for stays.
+    // A watch that others still wait for stays.
     drop(first);
     client.sync(&path).await.unwrap();
     assert!(is_watched(path.as_str()).await);
@@ -126,7 +126,7 @@ async fn a_watch_ends_with_its_connection_and_says_so() {
         assert_eq!(soon(watch.fired()).await, WatchEvent::Interrupted);
     }
     proxy.refuse(false).unwrap();
-    // A new one is as good as ever.
+    // A new watch works as usual.
     let (_, _, mut watch) = client.watch_data(&kept).await.unwrap();
     other.set_data(&kept, "", None).await.unwrap();
     assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
@@ -137,7 +137,7 @@ async fn a_watch_ends_with_its_client() {
     let client = direct().await;
     let (_, _, mut watch) = client.watch_data(ephemeral(&client).await).await.unwrap();
     client.close().await.unwrap();
-    // The node goes with the session, and the client may be told of that before it is told of the end.
+    // The node is deleted with the session, and the client may receive that event before the end of the session.
     let event = soon(watch.fired()).await;
     assert!(matches!(event, WatchEvent::SessionEnded | WatchEvent::Deleted), "{event:?}");
 }
@@ -146,7 +146,7 @@ async fn a_watch_ends_with_its_client() {
 async fn a_watch_waits_for_the_removals_of_watches_of_both_kinds_on_its_path() {
     let (proxy, client) = behind_proxy().await;
     let path = node(&client).await;
-    // Probes.
+    // Excludes the probes.
     proxy.pass_over("/");
     proxy.reset_counts();
     let syncs = || proxy.requests().get(&OpCode::Sync).copied().unwrap_or_default();
@@ -155,7 +155,7 @@ async fn a_watch_waits_for_the_removals_of_watches_of_both_kinds_on_its_path() {
     drop(data);
     let data = client.watch_data(&path).await.unwrap();
     assert_eq!(syncs(), 0);
-    // Both events are on the way.
+    // Both events are in flight.
     proxy.hold_replies(OpCode::Exists);
     drop(client.check_exists(&path).now_or_never());
     proxy.wait_for_reply(OpCode::Exists, 1).await.unwrap();
@@ -179,7 +179,7 @@ async fn a_watch_waits_for_the_removals_of_watches_of_both_kinds_on_its_path() {
     assert_eq!(syncs(), 2);
 }
 
-/// The client crate would use freed memory (`docs/upstream.md`).
+/// Otherwise the client crate would use freed memory (`docs/upstream.md`).
 #[tokio::test]
 async fn a_connection_ends_when_watches_of_both_kinds_are_dropped_while_another_is_set() {
     let (proxy, client) = behind_proxy().await;
@@ -189,7 +189,7 @@ async fn a_connection_ends_when_watches_of_both_kinds_are_dropped_while_another_
         let data = client.watch_data(&path).await.unwrap();
         let children = client.watch_children(&path).await.unwrap();
         proxy.reset_counts();
-        // Both events are on the way when the next watch is requested.
+        // Both events are in flight when the next watch is requested.
         proxy.hold_replies(OpCode::Exists);
         drop(client.check_exists(&path).now_or_never());
         proxy.wait_for_reply(OpCode::Exists, 1).await.unwrap();

@@ -1,7 +1,7 @@
-//! What the tests share.
+//! Clients, proxies and waits that the tests share.
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
-// A unit test uses it too, and is packed with the sources.
+// A unit test includes it too; it is packaged with the sources.
 #[path = "../../../curator-test/tests/support/alone.rs"]
 mod alone;
 #[path = "../../src/supervisor/tests/log.rs"]
@@ -21,31 +21,31 @@ use tokio::task::JoinHandle;
 pub(crate) use self::alone::alone;
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path, until, within};
 
-/// A session timeout that no test outlives by accident.
+/// A session timeout that no test exceeds accidentally.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 /// A session timeout that a test waits for.
 pub(crate) const SHORT: Duration = Duration::from_millis(1_500);
 
-/// What a loaded machine may need on top of a time that was said.
+/// What a loaded machine may need in addition to a timeout.
 pub(crate) const SLACK: Duration = Duration::from_millis(1_500);
 
-/// A client of a server or a proxy, with a session timeout that no test outlives by accident.
+/// A client of a server or a proxy, with a session timeout that no test exceeds accidentally.
 pub(crate) fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
     CuratorClient::builder(connect_string).session_timeout(LONG)
 }
 
-/// A policy that allows one try and no more.
+/// A policy that allows one attempt.
 pub(crate) fn once() -> RetryNTimes {
     RetryNTimes::new(0, Duration::from_millis(1)).unwrap()
 }
 
-/// A policy whose first pause no test outlives.
+/// A policy whose first pause is longer than any test.
 pub(crate) fn patient() -> RetryForever {
     RetryForever::new(Duration::from_secs(3_600)).unwrap()
 }
 
-/// A policy that allows so many retries, and notes what it is asked: how often, and since when.
+/// A policy that allows this many retries, and records its arguments: how often, and since when.
 #[derive(Debug, Clone)]
 pub(crate) struct Noted {
     retries: u32,
@@ -92,7 +92,7 @@ pub(crate) async fn behind_proxy_with(
 ) -> (FaultProxy, CuratorClient) {
     let proxy = proxy().await;
     let client = options(builder(proxy.connect_string())).start().unwrap();
-    // However brief its timeouts are, a busy server has the time that it needs.
+    // A busy server may need longer than the client's timeouts: retry until it is connected.
     soon(async {
         while let Err(error) = client.session().await {
             assert!(error.is_retryable(), "{error}");
@@ -102,7 +102,7 @@ pub(crate) async fn behind_proxy_with(
     (proxy, client)
 }
 
-/// Why a client that tries once has no session: the servers are away.
+/// The cause of failure for a client with one attempt: the servers are unreachable.
 pub(crate) async fn cause_of_failure(client: CuratorClientBuilder) -> String {
     match soon(client.retry_policy(once()).connect()).await {
         Err(Error::ConnectFailed { cause, .. }) => cause,
@@ -110,7 +110,7 @@ pub(crate) async fn cause_of_failure(client: CuratorClientBuilder) -> String {
     }
 }
 
-/// Why a client has no session that would wait for its servers as long as it takes: it is told at once.
+/// The error of a client that would wait for its servers forever: it is refused at once.
 pub(crate) async fn refusal(client: CuratorClientBuilder) -> Error {
     let started = Instant::now();
     let error = soon(client.retry_policy(patient()).connect()).await.unwrap_err();
@@ -120,7 +120,7 @@ pub(crate) async fn refusal(client: CuratorClientBuilder) -> Error {
     error
 }
 
-/// What is wrong by TLS with the one server of this connect string.
+/// The TLS problem with the single server of this connect string.
 pub(crate) async fn tls_problem(connect_string: &str, tls: Option<TlsOptions>) -> TlsProblem {
     let builder = builder(connect_string).connection_timeout(Duration::from_secs(3_600));
     let error = refusal(match tls {
@@ -136,7 +136,7 @@ pub(crate) async fn tls_problem(connect_string: &str, tls: Option<TlsOptions>) -
     failures[0].problem.clone()
 }
 
-/// How many round trips it takes to create a node and list its siblings, in one pipeline, so many times.
+/// The number of round trips for creating a node and listing its siblings in one pipeline, repeated `times` times.
 pub(crate) async fn pipelines(proxy: &FaultProxy, client: &CuratorClient, session: &Session, times: u64) -> u64 {
     let (dir, acl) = (node(client).await, client.default_acl().clone());
     let path = dir.child("n-").unwrap();
@@ -150,7 +150,7 @@ pub(crate) async fn pipelines(proxy: &FaultProxy, client: &CuratorClient, sessio
     proxy.round_trips()
 }
 
-/// What was sent, without the probes of the lease: one may have been due at any time.
+/// The requests sent, without lease probes: one may have been due at any time.
 pub(crate) fn sent(proxy: &FaultProxy) -> Vec<(OpCode, u64)> {
     proxy.requests().into_iter().filter(|(op, _)| *op != OpCode::Sync).collect()
 }
@@ -161,7 +161,7 @@ pub(crate) fn reading(client: &CuratorClient) -> JoinHandle<curator_client::Resu
     tokio::spawn(async move { client.get_data("/").await })
 }
 
-/// Cuts the connection of the client behind `proxy`, which resumes its session over another one.
+/// Cuts the connection of the client behind `proxy`, and waits until the session is resumed over another one.
 pub(crate) async fn reconnect(proxy: &FaultProxy, client: &CuratorClient) {
     let mut states = client.connection_states();
     proxy.cut();
@@ -177,13 +177,13 @@ pub(crate) async fn begin_outage(proxy: &FaultProxy, client: &CuratorClient) {
     assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
 }
 
-/// Ends the session of the client behind `proxy` on the shared server, without its client.
+/// Ends the session of the client behind `proxy` on the shared server, without the client.
 pub(crate) async fn end_session(proxy: &FaultProxy) {
     let server = TestingServer::shared().await.address();
     curator_test::close_session(server, proxy.sessions().last().unwrap()).await.unwrap();
 }
 
-/// The same while the client is away, which would otherwise resume its session now and then, and waits until it has another
+/// Ends the session while the client is cut off, which could otherwise resume it first, and waits until it has another
 /// one.
 pub(crate) async fn replace_session(proxy: &FaultProxy, client: &CuratorClient) {
     begin_outage(proxy, client).await;
@@ -204,15 +204,15 @@ pub(crate) async fn ephemeral(client: &CuratorClient) -> String {
     client.create().with_mode(CreateMode::Ephemeral).for_path(unique_path("node"), "").await.unwrap().to_string()
 }
 
-/// The next state must be this one.
+/// Checks that the next state is this one.
 #[track_caller]
 pub(crate) fn expect(states: &mut ConnectionStates, state: ConnectionState) -> impl Future<Output = ()> {
     let next = soon(states.next());
     async move { assert_eq!(next.await, Some(state)) }
 }
 
-/// Looks at a lease again and again until it is over, and checks at each look that it does not outlive its own word.
-/// Returns the last instant that it promised.
+/// Polls a lease until it is over, and checks at each poll that it does not outlive its own promise. Returns the last
+/// instant that it promised.
 pub(crate) async fn watch_over(lease: &SessionLease) -> ClockInstant {
     let end = Instant::now() + DEFAULT_TIMEOUT;
     let mut promised = lease.valid_until();

@@ -1,10 +1,10 @@
-//! Real servers that know users.
+//! Real servers with SASL users.
 
 use std::path::{Path, PathBuf};
 
 use curator_test::{ServerKind, TestingServer, TestingServerBuilder};
 
-/// The users that servers know by DIGEST-MD5, with their passwords.
+/// The users that servers know over DIGEST-MD5, with their passwords.
 pub(crate) const USERS: [(&str, &str); 4] = [
     ("alice", "wonderland"),
     ("bob", "bob's, \"quoted\" = \\ and ≥ 1"),

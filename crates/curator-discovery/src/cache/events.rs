@@ -1,4 +1,4 @@
-//! The instances that come, change and go, as a stream for each consumer.
+//! Changes of a service's instances, as a stream for each consumer.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,25 +14,25 @@ use super::view;
 use crate::found::{FoundInstance, Instances};
 use crate::payload::{Payload, RawJson};
 
-/// What has changed in a service.
+/// A change of a service.
 ///
-/// Curator's `ServiceCacheListener` does not say what has changed.
+/// Curator's `ServiceCacheListener` does not report what has changed.
 #[non_exhaustive]
 pub enum ServiceEvent<P = RawJson> {
-    /// The instance has come.
+    /// An instance was added.
     Inserted(FoundInstance<P>),
-    /// The contents of the instance were set.
+    /// The contents of an instance were set.
     Changed {
         /// The instance before.
         old: FoundInstance<P>,
         /// The instance now.
         new: FoundInstance<P>,
     },
-    /// The instance has gone, or cannot be read any more. This is how it was before.
+    /// The instance was removed, or cannot be parsed any more. These are its last known contents.
     Removed(FoundInstance<P>),
-    /// The instances are known: all are loaded, or the changes of an outage have been reported.
+    /// The instances are up to date: the first load is complete, or all changes of an outage were reported.
     Ready,
-    /// This consumer was too slow, and events were left out. These are the instances; later events follow them.
+    /// This consumer was too slow, and events were dropped. Contains the current instances; later events build on them.
     Resync(Instances<P>),
 }
 
@@ -50,17 +50,17 @@ impl<P> fmt::Debug for ServiceEvent<P> {
 
 /// The changes of a service, for one consumer; made by [`ServiceCache::events`](crate::ServiceCache::events).
 ///
-/// A [`Stream`], and [`next`](Self::next). It begins with an [`Inserted`](ServiceEvent::Inserted) for each instance that is known, and
-/// [`Ready`](ServiceEvent::Ready) if that is up to date. It ends with the cache.
+/// A [`Stream`], also with [`next`](Self::next). It starts with an [`Inserted`](ServiceEvent::Inserted) for each known
+/// instance, and [`Ready`](ServiceEvent::Ready) if they are up to date. It ends with the cache.
 ///
 /// # Guarantees
 ///
-/// Those of [`CacheEvents`]: replayed, the events give the instances. One that was registered anew between two reads is removed and
-/// inserted, even with the same contents. Nodes that cannot be read do not occur.
+/// Those of [`CacheEvents`]: applying all events gives the instances. An instance that was registered anew between two
+/// reads is removed and inserted, even with the same contents. Nodes that cannot be parsed are left out.
 ///
 /// # Cancel safety
 ///
-/// Nothing is lost when a future of the next item is dropped.
+/// Dropping the future of `next` loses no event.
 #[must_use = "nothing is yielded before the stream is polled"]
 pub struct ServiceEvents<P = RawJson> {
     service: ZPath,
@@ -73,16 +73,16 @@ impl<P: Payload> ServiceEvents<P> {
         Self { service: service.clone(), events, payload: PhantomData }
     }
 
-    /// Waits for the next event. Returns `None` once the cache has ended.
+    /// Waits for the next event. Returns `None` when the cache has ended.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped.
+    /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<ServiceEvent<P>> {
         StreamExt::next(self).await
     }
 
-    /// `None` for an event of the service's node, or of what cannot be read.
+    /// `None` for events of the service's node, and of nodes that cannot be parsed.
     fn translate(&self, event: CacheEvent) -> Option<ServiceEvent<P>> {
         let instance = |node: &CachedNode| if *node.path() == self.service { None } else { view::read(node).ok() };
         Some(match event {

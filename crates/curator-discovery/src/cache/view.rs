@@ -1,4 +1,4 @@
-//! The instances of a cache, read from its nodes.
+//! Parses the instances of a cache from its nodes.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use curator_recipes::{CachedNode, Snapshot};
 use crate::found::{FoundInstance, Instances, Read, UnreadableInstance};
 use crate::payload::Payload;
 
-/// The instances of a service. They are brought up to date when they are looked at, and not before: no task does that.
+/// The instances of a service, parsed when they are read. No task does this in advance.
 pub(super) struct View<P> {
     service: ZPath,
     nodes: BTreeMap<ZPath, Read<P>>,
-    /// Those that were shown last, and the number of their snapshot.
+    /// The last result, and its snapshot's number.
     shown: Option<(u64, Instances<P>)>,
 }
 
@@ -21,7 +21,7 @@ impl<P: Payload> View<P> {
         Self { service: service.clone(), nodes: BTreeMap::new(), shown: None }
     }
 
-    /// From a snapshot, and not from events: a node that is replaced in one transaction is there in each snapshot.
+    /// Uses snapshots, not events: a node that is replaced in one transaction is in every snapshot.
     pub(super) fn instances(&mut self, snapshot: &Snapshot) -> Instances<P> {
         let state = snapshot.state();
         if let Some((number, shown)) = &self.shown
@@ -51,7 +51,7 @@ impl<P: Payload> View<P> {
     }
 }
 
-/// Reads a node.
+/// Parses a node.
 pub(super) fn read<P: Payload>(node: &CachedNode) -> Read<P> {
     FoundInstance::read(node.path(), node.data(), *node.stat())
 }
@@ -64,7 +64,7 @@ fn logged<P>(read: Read<P>) -> Read<P> {
     read
 }
 
-/// Whether this was read from the node with this stat; it has none if it may not be read.
+/// Whether this result is of the node with this stat. A node without read permission has no stat.
 fn is_of<P>(read: &Read<P>, stat: Option<&Stat>) -> bool {
     let of = match read {
         Ok(instance) => Some(instance.stat()),

@@ -6,7 +6,7 @@ use super::*;
 
 const ID: &str = "6cbea0b1-1c0b-4b5c-9c3b-0123456789ab";
 
-/// As Curator 5.9 writes it.
+/// JSON as Curator 5.9 writes it.
 fn java(payload: &str) -> String {
     format!(
         "{{\"name\":\"orders\",\"id\":\"{ID}\",\"address\":\"10.0.0.7\",\"port\":8080,\"sslPort\":null,\"payload\":{payload},\
@@ -40,7 +40,7 @@ impl Payload for Details {
     const JAVA_CLASS: Option<&'static str> = Some("com.example.Details");
 }
 
-/// A payload with a class and no fields, or no object.
+/// A payload with a class that is an object without fields, or not an object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Odd {

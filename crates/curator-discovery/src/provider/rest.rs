@@ -1,4 +1,4 @@
-//! Which instances rest after errors.
+//! Counts the errors of instances, and rests an instance after too many.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use curator_recipes::client::ZPath;
 
 use crate::found::FoundInstance;
 
-/// A node, and not another one of the same name.
+/// One registration of an instance: a recreated node is another one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Node {
     path: ZPath,
@@ -20,7 +20,7 @@ impl Node {
     }
 }
 
-/// The errors of instances.
+/// The errors and the rests of instances.
 #[derive(Debug)]
 pub(super) struct Rests {
     errors: u32,
@@ -31,7 +31,7 @@ pub(super) struct Rests {
 #[derive(Debug, Clone, Copy)]
 struct Noted {
     errors: u32,
-    /// Of the first error, or of that with which the rest has begun.
+    /// When the first error occurred, or the error that began the rest.
     since: Instant,
 }
 
@@ -57,13 +57,13 @@ impl Rests {
 
     /// As of the last call of `forget`.
     pub(super) fn is_resting<P>(&self, instance: &FoundInstance<P>) -> bool {
-        // Most of the time, there are no errors.
+        // Fast path: usually there are no errors.
         !self.noted.is_empty()
             && self.errors > 0
             && self.noted.get(&Node::of(instance)).is_some_and(|noted| noted.errors >= self.errors)
     }
 
-    /// Ends rests whose time is up. So the errors of instances that are gone take no memory.
+    /// Ends rests, and drops errors, older than the period. So deleted instances take no memory.
     pub(super) fn forget(&mut self, now: Instant) {
         self.noted.retain(|_, noted| now.saturating_duration_since(noted.since) < self.period);
     }
@@ -96,10 +96,10 @@ mod tests {
             (rests.is_resting(&failing), rests.is_resting(&registered(2)), rests.noted.len())
         };
         assert_eq!(is_resting_at(0, true), (false, false, 1));
-        // The first one is forgotten.
+        // The first error is forgotten.
         assert_eq!(is_resting_at(30, true), (false, false, 1));
         assert_eq!(is_resting_at(59, true), (true, false, 1));
-        // A request that was under way does not make it longer.
+        // A late error does not extend the rest.
         assert_eq!(is_resting_at(70, true), (true, false, 1));
         assert_eq!(is_resting_at(88, false), (true, false, 1));
         assert_eq!(is_resting_at(89, false), (false, false, 0));

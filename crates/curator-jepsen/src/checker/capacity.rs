@@ -1,4 +1,4 @@
-//! Never more is claimed than there is.
+//! Checks that the claims on a resource never exceed its capacity.
 
 use std::collections::HashSet;
 
@@ -6,9 +6,9 @@ use super::claims::Span;
 use super::findings::{Kind, Violation};
 use super::seen::Run;
 
-/// Finds holds that certainly begin while too little is left of a resource: because others certainly hold it, or because it
-/// is still promised to them. Those that begin while others only go on after an operator's delete are found `apart`: no lock can
-/// prevent them.
+/// Finds holds that certainly begin while too little of a resource is left, because others certainly hold it, or
+/// because it is still promised to them. Holds that exceed the capacity only together with holders whose node an
+/// operator has deleted are reported in `apart`: no lock can prevent them.
 pub(crate) fn check(
     run: &Run,
     resource: &str,
@@ -16,7 +16,7 @@ pub(crate) fn check(
     found: &mut Vec<Violation>,
     apart: &mut Vec<Violation>,
 ) {
-    // There is one capacity. Where clients do not agree on it, none may have more than the least.
+    // A resource has one capacity. If clients disagree on it, the smallest counts.
     let capacity = spans.iter().map(|span| span.claim.capacity).min().unwrap_or(u32::MAX);
     let mut known = HashSet::new();
     for crowd in crowds(spans, capacity, |span| span.certain) {
@@ -35,14 +35,14 @@ pub(crate) fn check(
     }
 }
 
-/// A hold for which there is no room, and the others.
+/// A hold that exceeds the capacity, and the other holds at that time.
 struct Crowd {
     newcomer: usize,
     others: Vec<usize>,
     claimed: u64,
 }
 
-/// Sweeps over the spans, which are sorted by their begin: only when one begins can there be too many.
+/// Sweeps over the spans, which are sorted by their start: only a start can exceed the capacity.
 fn crowds(spans: &[Span<'_>], capacity: u32, end: impl Fn(&Span<'_>) -> u64) -> Vec<Crowd> {
     let mut crowds = Vec::new();
     let mut open: Vec<usize> = Vec::new();
@@ -52,7 +52,7 @@ fn crowds(spans: &[Span<'_>], capacity: u32, end: impl Fn(&Span<'_>) -> u64) -> 
             open.iter().partition(|&&other| spans[other].hold.has_owner_of(span.hold));
         let had = own.into_iter().map(|own: usize| spans[own].claim.weight).max().unwrap_or(0);
         let claimed = u64::from(span.claim.weight.max(had)) + claimed(spans, &others);
-        // Who enters again takes nothing from anybody.
+        // A re-entry claims nothing that the owner did not have.
         if claimed > u64::from(capacity) && span.claim.weight > had {
             crowds.push(Crowd { newcomer, others, claimed });
         }
@@ -61,7 +61,7 @@ fn crowds(spans: &[Span<'_>], capacity: u32, end: impl Fn(&Span<'_>) -> u64) -> 
     crowds
 }
 
-/// How much is claimed, of each owner the greatest.
+/// How much is claimed: the sum over owners of each owner's greatest claim.
 fn claimed(spans: &[Span<'_>], open: &[usize]) -> u64 {
     let counts = |place: usize, index: usize| {
         let (span, mut others) = (spans[index], open.iter().enumerate());

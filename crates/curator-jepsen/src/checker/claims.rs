@@ -1,26 +1,26 @@
-//! For how long each hold claims its resources.
+//! Computes for how long each hold claims its resources.
 
 use std::collections::BTreeMap;
 
 use super::findings::HoldKey;
 use super::seen::{Claim, Hold, Run};
 
-/// One claim of a hold, in time.
+/// One claim of a hold, with its times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span<'a> {
     pub(crate) hold: &'a Hold,
     pub(crate) claim: &'a Claim,
-    /// From when it is certain.
+    /// When the certain time begins.
     pub(crate) start: u64,
-    /// Until when it is certain; not before `start`.
+    /// When the certain time ends; not before `start`.
     pub(crate) certain: u64,
-    /// Until when it is promised; not before `certain`.
+    /// When the promise ends; not before `certain`.
     pub(crate) promised: u64,
-    /// Until when it certainly claims it, if an operator's delete of its node does not count; not before `certain`.
+    /// When the certain time would end if operators' deletes of its node did not count; not before `certain`.
     pub(crate) believed: u64,
 }
 
-/// The claims of each resource, in the order of their begin.
+/// The claims on each resource, in the order of their start.
 pub(crate) fn by_resource(run: &Run) -> BTreeMap<&str, Vec<Span<'_>>> {
     let begins = run.begins();
     let mut resources = BTreeMap::<_, Vec<_>>::new();
@@ -28,7 +28,8 @@ pub(crate) fn by_resource(run: &Run) -> BTreeMap<&str, Vec<Span<'_>>> {
         let Some(certain) = certain(run, hold) else { continue };
         let promised = certain.max(hold.until.min(given_up(run, hold)));
         let believed = certain.max(believed(hold).unwrap_or_default());
-        // The read node has taken the write node's place in one step, so the owner has held at least as a reader all along.
+        // The read node replaced the write node atomically, so the owner has held at least as a reader since the
+        // writer's start.
         let before = hold.continues.and_then(|continued| begins.get(&HoldKey { hold: continued, ..hold.key }));
         let start = before.map_or(hold.begin(), |before| hold.begin().min(*before));
         if certain >= start {
@@ -44,17 +45,17 @@ pub(crate) fn by_resource(run: &Run) -> BTreeMap<&str, Vec<Span<'_>>> {
     resources
 }
 
-/// Until when a hold is certain, from its begin on. `None` if it was never found valid.
+/// When the certain time of a hold ends. `None` if the hold was never found valid.
 pub(crate) fn certain(run: &Run, hold: &Hold) -> Option<u64> {
     Some(believed(hold)?.min(run.struck(hold.key)))
 }
 
-/// As [`certain`], but an operator's delete of the node is ignored.
+/// As [`certain`], but ignores an operator's delete of the node.
 fn believed(hold: &Hold) -> Option<u64> {
     Some(hold.valid?.min(hold.invalid.unwrap_or(u64::MAX)).min(hold.releasing.unwrap_or(u64::MAX)))
 }
 
-/// When its owner or an operator was about to end the hold.
+/// When the owner began to release the hold, or an operator began to delete its node, whichever is earlier.
 fn given_up(run: &Run, hold: &Hold) -> u64 {
     hold.releasing.unwrap_or(u64::MAX).min(run.struck(hold.key))
 }

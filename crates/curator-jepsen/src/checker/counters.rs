@@ -1,42 +1,43 @@
-//! Compares what clients have seen of their increments with the counters at the end.
+//! Compares the increments that clients have reported with the counters at the end.
 //!
 //! | [`Kind`] | What is found |
 //! |---|---|
 //! | `CountLost` | a counter, or the receipt of a client, is less than the number of acknowledged increments |
-//! | `CountedTwice` | a counter, or the receipt of a client, is greater than the number of increments that were acknowledged, or whose outcome is not known; or the counter is not the sum of the receipts |
-//! | `SameValue` | two acknowledged increments have the same value after them |
+//! | `CountedTwice` | a counter, or the receipt of a client, is greater than the number of acknowledged increments and those with an unknown outcome; or the counter is not the sum of the receipts |
+//! | `SameValue` | two acknowledged increments returned the same value |
 //!
-//! The outcome is not known if the client says so, or if its process was killed or told to finish before the answer.
+//! The outcome is unknown if the client reports that, or if its process was killed or asked to finish before the
+//! answer.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::findings::{CounterTally, Kind, Violation};
 use crate::history::{CounterSeen, Outcome, Receipts};
 
-/// What was seen of all counters.
+/// The events of all counters.
 #[derive(Debug, Default)]
 pub(super) struct Counters(BTreeMap<String, Counter>);
 
 #[derive(Debug, Default)]
 struct Counter {
     tally: CounterTally,
-    /// Increments that have begun, and were not answered: one at a time in each life of a process.
+    /// Unanswered increments: one at a time in each life of a process.
     begun: HashMap<(u32, u32), u64>,
-    /// The increments of each client that were acknowledged, and those whose outcome is not known.
+    /// For each client, the number of acknowledged increments, and of those with unknown outcome.
     by_client: BTreeMap<u32, (u64, u64)>,
     /// How often each value was reported.
     values: HashMap<i64, u64>,
-    /// When it was read, its value, and what the receipts say.
+    /// When the counter was read, its value, and the receipts.
     at_end: Option<(u64, i64, Option<Receipts>)>,
 }
 
 impl Counters {
-    /// Takes note of an event. Those of one process come in their order.
+    /// Records an event. Events of one process arrive in their order.
     pub(super) fn see(&mut self, at: u64, process: (u32, u32), part: &str, seen: &CounterSeen) {
         let counter = self.0.entry(part.to_owned()).or_default();
         match seen {
             CounterSeen::Counting { number } => {
-                // A future that was dropped has no answer.
+                // The future of the earlier increment was dropped, so it has no answer.
                 if counter.begun.insert(process, *number).is_some() {
                     counter.cut_off(process.0);
                 }
@@ -63,7 +64,7 @@ impl Counters {
         }
     }
 
-    /// Adds what is broken to `found`, and returns the numbers of each counter.
+    /// Appends violations to `found`, and returns the numbers of each counter.
     pub(super) fn finish(self, found: &mut Vec<Violation>) -> BTreeMap<String, CounterTally> {
         let finished = self.0.into_iter().map(|(part, counter)| {
             let tally = counter.finish(&part, found);
@@ -74,7 +75,7 @@ impl Counters {
 }
 
 impl Counter {
-    /// An increment of this client has begun, and was not answered.
+    /// Counts an increment of this client that has begun and was not answered.
     fn cut_off(&mut self, client: u32) {
         self.tally.cut_off += 1;
         self.by_client.entry(client).or_default().1 += 1;
@@ -86,7 +87,7 @@ impl Counter {
         }
         let tally = &mut self.tally;
         tally.same_value = self.values.values().map(|count| count - 1).sum();
-        // The run was cut short.
+        // The run was aborted before the counters were read.
         let Some((at, value, receipts)) = self.at_end else { return self.tally };
         tally.value = value;
         let least = i64::try_from(tally.acknowledged).unwrap_or(i64::MAX);

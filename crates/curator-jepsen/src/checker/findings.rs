@@ -1,4 +1,4 @@
-//! What was found in a run.
+//! The result of a check: violations, and numbers for the report.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,11 +12,11 @@ use crate::work::Variant;
 /// A hold of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HoldKey {
-    /// Of which process.
+    /// The process.
     pub worker: u32,
-    /// In which of its lives.
+    /// How often that process had been started before.
     pub life: u32,
-    /// Which one.
+    /// The hold within the process.
     pub hold: HoldId,
 }
 
@@ -26,33 +26,33 @@ impl fmt::Display for HoldKey {
     }
 }
 
-/// Which rule is broken. The table in [`checker`](super) says what each means.
+/// The broken rule. The table in [`checker`](super) defines each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// More is certainly claimed than there is.
+    /// More of a resource is certainly claimed than its capacity.
     Exclusivity,
-    /// Something is claimed that is still promised to others.
+    /// A hold claims what is still promised to others.
     Promise,
-    /// A later hold has no greater token.
+    /// A later hold has no greater token than an earlier one.
     Token,
-    /// A contender was overtaken.
+    /// A waiter was overtaken.
     Fifo,
-    /// An owner has re-entered what it did not hold, or has not re-entered what it held.
+    /// A re-entry without a hold, or a fresh acquire by an owner that held the lock.
     Reentry,
-    /// A lost lock was valid again.
+    /// A lost lock was reported as valid again.
     Revived,
     /// A guard was valid long after its node had been deleted.
     UnnoticedDelete,
-    /// An acknowledged element is gone.
+    /// An acknowledged element is not in the final set.
     LostUpdate,
-    /// A refused element is there.
+    /// A refused element is in the final set.
     RefusedWrite,
-    /// A set has changed under a reader.
+    /// A set changed under a reader's hold.
     ReadChanged,
-    /// An event of a cache does not fit those before it.
+    /// An event of a cache is inconsistent with the earlier ones.
     Replay,
-    /// A cache has reported an older state than before.
+    /// A cache reported an older state than before.
     Backwards,
     /// After quiet, a cache differs from the servers.
     Differs,
@@ -60,17 +60,17 @@ pub enum Kind {
     StreamDiffers,
     /// A cache is not current long after an outage.
     Stale,
-    /// A cache lacks what its client has written.
+    /// A cache lacks a write that was answered before `caught_up` was called.
     NotCaughtUp,
-    /// A counter has lost an acknowledged increment.
+    /// A counter lost an acknowledged increment.
     CountLost,
-    /// A counter is greater than it can be.
+    /// A counter is greater than the increments that can have been applied.
     CountedTwice,
-    /// Two increments have the same value after them.
+    /// Two increments returned the same value.
     SameValue,
-    /// An instance was seen to go, though its session lived on.
+    /// A cache reported an instance as gone while its session lived.
     Flicker,
-    /// An instance was seen long after its session had ended.
+    /// A cache contained an instance long after its session had ended.
     DeadInstance,
     /// The history contradicts itself.
     Malformed,
@@ -105,29 +105,29 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A rule that was broken once.
+/// One violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which rule.
+    /// The rule.
     pub kind: Kind,
-    /// In which part of the work; empty if that is not known.
+    /// The part of the work; empty if unknown.
     pub part: String,
     /// When, in nanoseconds on the clock of the history.
     pub at: u64,
-    /// Which holds have to do with it, the latest first.
+    /// The holds involved, the latest first.
     pub holds: Vec<HoldKey>,
-    /// What exactly, for humans.
+    /// The details, for the report.
     pub detail: String,
 }
 
 impl Violation {
-    /// Whether this follows if a client believes in its session for longer than the servers do, and in nothing else that is
-    /// wrong. Whatever a client believes, no transaction and no store that compares tokens lets it write.
+    /// Whether the violation can follow from a client that relies on its session for longer than the servers keep it,
+    /// without any other fault. A transaction and a store that compares tokens refuse the writes of such a client.
     #[must_use]
     pub fn follows_from_slow_clocks(&self) -> bool {
         match self.kind {
-            // Token and fifo: of two that hold at the same time, the one with the smaller token may enter again, after
-            // the other has ended.
+            // `Token` and `Fifo`: of two simultaneous holders, the one with the smaller token may re-enter after the
+            // other has ended.
             Kind::Exclusivity | Kind::Promise | Kind::Token | Kind::Fifo => true,
             Kind::LostUpdate | Kind::ReadChanged => parts::variant(&self.part) == Variant::Guarded,
             Kind::Reentry | Kind::Revived | Kind::UnnoticedDelete | Kind::RefusedWrite | Kind::Malformed => false,
@@ -141,43 +141,44 @@ impl Violation {
 /// The numbers of one part of the work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Acquires that have returned a guard, without re-entries and downgrades.
+    /// Acquires that returned a guard, without re-entries and downgrades.
     pub acquires: u64,
     /// Re-entries.
     pub reentries: u64,
-    /// Acquires that have returned no guard.
+    /// Acquires that returned no guard.
     pub not_acquired: u64,
-    /// Writes that the store has confirmed.
+    /// Writes that the store acknowledged.
     pub acknowledged: u64,
-    /// Confirmed writes that were gone in the end.
+    /// Acknowledged writes that are not in the final set.
     pub lost: u64,
-    /// Of these, those that a late write explains whose process the run had stopped. This and the next two are counted for
-    /// the guarded variant only.
+    /// Lost writes explained by a late write of a process that the run had stopped. This and the next two are counted
+    /// for the guarded variant only.
     pub stopped: u64,
-    /// Those that another late write explains: its process did not get to run in time, though nobody had stopped it.
+    /// Lost writes explained by another late write: its process was not scheduled in time, though the run had not
+    /// stopped it.
     pub late: u64,
-    /// Those that a write explains that came after an operator's delete of the lock's node.
+    /// Lost writes explained by a write after an operator's delete of the lock's node.
     pub deleted: u64,
-    /// Writes that the store, or the lock's transaction, has refused.
+    /// Writes that the store or the lock's transaction refused.
     pub refused: u64,
-    /// Writes that the client has not sent, because it had seen that its lock was lost.
+    /// Writes that the client did not send, because it had noticed that its lock was lost.
     pub not_sent: u64,
     /// Writes without an answer.
     pub unknown: u64,
-    /// Reads that were compared with an earlier one of the same set, under the same hold, certainly held.
+    /// Reads that were compared with an earlier read of the same set under the same hold, while that was certain.
     pub reread: u64,
-    /// Those that were different.
+    /// Such reads that differed from the earlier one.
     pub changed: u64,
-    /// Holds that were found lost before their promise was over, though nobody had deleted a node of theirs.
+    /// Holds that were found lost before their promise ended, although no operator had deleted their nodes.
     pub lost_early: u64,
-    /// How often a hold has begun while others certainly had, or had been promised, what it claims.
+    /// How often a hold began while what it claims was certainly held by, or promised to, others.
     pub held_twice: u64,
-    /// How often one has begun while others had not yet noticed that an operator had deleted their nodes.
+    /// How often a hold began while others had not yet noticed that an operator had deleted their nodes.
     pub held_without_node: u64,
 }
 
 impl Tally {
-    /// How much of what was acknowledged is lost, in percent. `None` if nothing was.
+    /// The lost part of the acknowledged writes, in percent. `None` if none was acknowledged.
     #[must_use]
     pub fn lost_percent(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "there are fewer writes than 2 to the 52nd")]
@@ -250,20 +251,20 @@ impl AddAssign for Tally {
     }
 }
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Findings {
     /// The time of the first event.
     pub began: u64,
     /// The numbers of each part, by its key.
     pub parts: BTreeMap<String, Tally>,
-    /// What was broken by our locks, or by the tester, in the order of time.
+    /// Violations by our locks or by the tester, in the order of time.
     pub violations: Vec<Violation>,
-    /// What was broken by the locks of peers.
+    /// Violations by the locks of peers.
     pub of_peers: Vec<Violation>,
-    /// What came of each strike for the leaders of each part.
+    /// The effect of each strike on the leaders of each part.
     pub leaders: Vec<Aftermath>,
-    /// What came of each strike for the caches.
+    /// The effect of each strike on the caches.
     pub caches: Vec<CacheAftermath>,
     /// The numbers of each counter, by its key.
     pub counters: BTreeMap<String, CounterTally>,
@@ -271,20 +272,20 @@ pub struct Findings {
     pub services: BTreeMap<String, ServiceTally>,
 }
 
-/// The numbers of one service, as all of our clients have seen it.
+/// The numbers of one service, as all of our clients have reported them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServiceTally {
-    /// Instances that have come, once for each client that has seen it.
+    /// Inserted instances, counted once for each client that reported them.
     pub inserted: u64,
-    /// Instances that have gone.
+    /// Removed instances.
     pub removed: u64,
-    /// Of these, those whose session lived on.
+    /// Removed instances whose session lived.
     pub flickers: u64,
-    /// How often a cache that was current was asked for its instances.
+    /// How often a current cache was asked for its instances.
     pub looks: u64,
-    /// How often it had one whose session had certainly ended too long ago.
+    /// How often it returned an instance whose session had ended more than the bound before.
     pub dead: u64,
-    /// For how long an instance was seen after the certain end of its session, in nanoseconds, at most.
+    /// The longest time, in nanoseconds, for which an instance was returned after the certain end of its session.
     pub longest: u64,
 }
 
@@ -293,29 +294,29 @@ pub struct ServiceTally {
 pub struct CounterTally {
     /// Increments that were acknowledged.
     pub acknowledged: u64,
-    /// Those that were certainly not applied, as the client says.
+    /// Increments that the client reported as not applied.
     pub refused: u64,
-    /// Those of which the client says that it does not know.
+    /// Increments whose outcome the client reported as unknown.
     pub unknown: u64,
-    /// Those without an answer: their process was killed, or told to finish.
+    /// Increments without an answer, because the process was killed or asked to finish.
     pub cut_off: u64,
-    /// The value at the end.
+    /// The counter's value at the end.
     pub value: i64,
-    /// By how much that is less than what was acknowledged.
+    /// By how much the value is less than the acknowledged increments.
     pub lost: u64,
-    /// By how much it is greater than the increments that can have been applied.
+    /// By how much the value is greater than the increments that can have been applied.
     pub twice: u64,
-    /// Acknowledged increments whose value another one has too.
+    /// Acknowledged increments that returned the same value as another one.
     pub same_value: u64,
 }
 
-/// What came of a strike for the caches of one kind, in all processes, from before it began until before the next one did, or the
-/// end. Before the first strike, the nemesis is `none`.
+/// The effect of a strike on the caches of one kind, in all processes, from before the strike until before the next one
+/// or the end. Before the first strike, the nemesis is `none`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheAftermath {
-    /// The name of the nemesis; of two at once, both.
+    /// The name of the nemesis; both names if two struck at once.
     pub nemesis: String,
-    /// Which caches, or which consumers of them.
+    /// Which caches, or which of their consumers.
     pub part: String,
     /// Events of their streams.
     pub events: usize,
@@ -325,30 +326,30 @@ pub struct CacheAftermath {
     pub looks: usize,
     /// How often the content of a cache differed from the servers.
     pub differing: usize,
-    /// In how many nodes.
+    /// The number of nodes that differed.
     pub nodes: usize,
     /// How often the replay of a stream differed from the content of its cache.
     pub streams: usize,
-    /// How often a cache has not answered, or was not current.
+    /// How often a cache did not answer, or was not current.
     pub silent: usize,
-    /// States that were older than one reported before.
+    /// States that were older than an earlier reported one.
     pub backwards: usize,
-    /// Events that did not fit those before them.
+    /// Events that were inconsistent with the earlier ones.
     pub misfits: usize,
 }
 
-/// What came of a strike for the leaders of one part, from before it began until before the next one did, or the end.
+/// The effect of a strike on the leaders of one part, from before the strike until before the next one or the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aftermath {
-    /// The name of the nemesis; of two at once, both.
+    /// The name of the nemesis; both names if two struck at once.
     pub nemesis: String,
     /// The key of the part.
     pub part: String,
     /// Terms that have begun.
     pub terms: u64,
-    /// Of these, those that have begun while another leader certainly led.
+    /// Terms that began while another leader certainly led.
     pub overlaps: u64,
-    /// Those that have begun while another leader had not yet noticed that an operator had deleted its node.
+    /// Terms that began while another leader had not yet noticed that an operator had deleted its node.
     pub without_node: u64,
     /// The longest interval without a certain leader.
     pub leaderless: Duration,

@@ -1,76 +1,79 @@
-//! Reads the histories of a run, and says what no correct lock could have done.
+//! Reads the histories of a run, and reports everything that no correct lock could have done.
 //!
-//! A workload and a checker as in Jepsen's tests of locks (`lock-set` of its test of etcd): what was acknowledged must
-//! never disappear. The checker also reads who believed that it held which lock, and compares that with what the locks
-//! promise.
+//! The workload and the checker are those of Jepsen's tests of locks (`lock-set` of its test of etcd): an acknowledged
+//! element must never disappear. The checker also reads which clients believed that they held which lock, and compares
+//! that with what the locks promise.
 //!
 //! # What a hold claims
 //!
-//! Each rule takes a hold to claim its lock for a *certain* time only:
+//! Each rule takes a hold to claim its lock only for a *certain* time:
 //!
-//! - It begins when the acquire has returned (`Acquired`, whose time is read after that), if `is_valid()` was true at least
-//!   once later. A session that is alive later has been alive all the time, and a node has one life, so the hold owned the
-//!   lock at every moment between.
-//! - It ends before the last true answer: at the `before` of the last [`Valid`](crate::history::What::Valid), a time read
-//!   before the question. It ends earlier where the owner was about to give the lock back (`Releasing`, read before that), or
-//!   where an operator was about to delete one of its nodes (`Deleted`).
+//! - It begins when the acquire has returned (`Acquired`, with a time read after that), if `is_valid()` was true at
+//!   least once later. A session that is alive later has been alive throughout, and a deleted node never reappears, so
+//!   the hold owned the lock at every moment between.
+//! - It ends before the last true answer: at the `before` of the last [`Valid`](crate::history::What::Valid), a time
+//!   read before the call. It ends earlier if the owner started to release the lock (`Releasing`, with a time read
+//!   before that), or if an operator started to delete one of its nodes (`Deleted`).
 //!
-//! A process may be stopped anywhere between reading a clock, asking, and writing the line: that makes the certain time
-//! shorter and never longer. A process that is killed claims what its last line says.
+//! A process may be stopped anywhere between reading a clock, calling `is_valid()`, and writing the line: that can
+//! shorten the certain time, but not extend it. A process that is killed claims what its last line records.
 //!
-//! Besides, each true answer comes with a *promise*: the guard's `valid_until()`. Until then no server ends the session, so a
-//! hold that is neither given back nor deleted by an operator owns the lock until the latest of them, whatever has become
-//! of its process. A client that has found its lock lost is not excused from it: the servers must have kept the session.
-//! (A client that ends its session itself gives its holds back first.)
+//! Besides, each true answer comes with a *promise*: the guard's `valid_until()`. Until then no server ends the
+//! session, so a hold that is neither released nor deleted by an operator owns the lock until the latest promise, even
+//! if its process has died. The promise stands even if the client has found its lock lost: the servers must have kept
+//! the session. (A client that closes its session releases its holds first.)
 //!
-//! All times are of one clock, which all processes of the machine share and which does not stand still while they are
-//! stopped.
+//! All times are of one clock, which all processes of the machine share and which keeps running while they are stopped.
 //!
 //! # The rules
 //!
 //! | [`Kind`] | What is found |
 //! |---|---|
-//! | `Exclusivity` | at one moment, more is certainly claimed of a resource than there is. Holds of one owner count once, by the greatest |
+//! | `Exclusivity` | at one moment, the certain claims on a resource exceed its capacity. Of an owner's holds, only the greatest counts |
 //! | `Promise` | a hold certainly claims what was still promised to others |
 //! | `Token` | of two holds, one certainly ended before the other began, one is exclusive, and the earlier has the greater token; or two acquires have the same token |
-//! | `Fifo` | the same with their places in the queue, where they are known. Of our locks the token *is* the place, so there this adds nothing; leases and downgraded holds have none |
-//! | `Reentry` | a re-entry of an owner that held nothing, or whose hold was known to be lost, or with another token; or an owner that certainly held the lock has acquired it anew. To hold the write lock is enough to enter the read lock |
+//! | `Fifo` | the same with their places in the queue, if known. In our locks the token *is* the place, so this rule adds nothing for them; leases and downgraded holds have no place |
+//! | `Reentry` | a re-entry by an owner without a hold, or whose hold was known to be lost, or with another token; or a fresh acquire by an owner that certainly held the lock. A holder of the write lock may enter the read lock |
 //! | `Revived` | `is_valid()` was true after it had been false |
-//! | `UnnoticedDelete` | `is_valid()` was true more than two session timeouts after an operator had deleted a node of the guard. Of the guarded variant only, which watches its nodes. Neither the time for which its process was stopped counts, nor that of any other nemesis |
-//! | `LostUpdate` | an acknowledged element is not in the final set. Of the plain variant they are only counted. Of the guarded one, those that a guard cannot prevent are counted apart |
-//! | `RefusedWrite` | a refused element, or one that was not sent, is in the final set |
-//! | `ReadChanged` | a reader has read two different sets under one hold, certainly held. Counted only for plain; for guarded excused as lost updates are |
-//! | `Malformed` | the history contradicts itself: the tester is wrong |
+//! | `UnnoticedDelete` | `is_valid()` was true more than two session timeouts after an operator had deleted a node of the guard. For the guarded variant only, which watches its nodes. Time in which its process was stopped, or another nemesis was active, does not count |
+//! | `LostUpdate` | an acknowledged element is not in the final set. In the plain variant they are only counted. In the guarded one, those that a guard cannot prevent are counted separately |
+//! | `RefusedWrite` | an element that was refused or not sent is in the final set |
+//! | `ReadChanged` | a reader has read two different sets under one certain hold. In the plain variant only counted; in the guarded one explained like lost updates |
+//! | `Malformed` | the history contradicts itself: a bug in the tester |
 //!
-//! A write is *late* if it was answered after the `valid_until()` that its last check has seen: its process was stopped
-//! between check and write, or did not get to run. A guard cannot prevent that, nor that an operator deletes the lock's node
-//! just before the write. A lost update of the guarded variant is explained by such a write, of the element itself or of
-//! another to the same set, if that can have erased it: it was answered after the check of the lost write, so it may have been
-//! applied later; and its hold had begun when the lost write was answered, so it may have read the set before. One hole
-//! remains: a process that writes late, or after an operator's delete, and is killed before it can say so, has an unannounced
-//! write, which explains nothing. A delete of one of the nodes of a multi-lock counts as one of them all.
+//! A write is *late* if it was answered after the `valid_until()` that its last check returned: its process was stopped
+//! between check and write, or was not scheduled. A guard cannot prevent that, nor an operator's delete of the lock's
+//! node just before the write. A lost update of the guarded variant is explained by such a write, of the same element
+//! or of another element of the set, if that write can have erased it: it was answered after the check of the lost
+//! write, so it may have been applied later; and its hold had begun when the lost write was answered, so it may have
+//! read the set before. One gap remains: a process that writes late, or after an operator's delete, and is killed
+//! before it records the write, leaves a write that is not in the history and explains nothing. A delete of one of the
+//! nodes of a multi-lock counts as a delete of all of them.
 //!
-//! When an operator deletes the node of a holder, the next one has the lock at once, and the old one may believe in it for a moment
-//! longer. That is no violation: the certain time ends before the delete. How often it has happened is counted apart.
+//! When an operator deletes the node of a holder, the next waiter has the lock at once, and the old holder may believe
+//! for a moment longer that it holds it. That is no violation: the certain time ends before the delete. Such overlaps
+//! are counted separately.
 //!
-//! A hold that is found lost before its promise is over, though nobody has deleted a node of it, is no violation: a guard may
-//! give up at any time. It is counted, as a lock that is always lost would break no rule. No nemesis is a reason for it but
-//! slow clocks, under which clients end their sessions themselves.
+//! A hold that is found lost before its promise ends, although no operator has deleted its nodes, is no violation: a
+//! guard may give up at any time. Such holds are counted, as a lock that is always lost would break no rule. Only slow
+//! clocks are expected to cause them: under these, clients end their sessions themselves.
 //!
-//! # Why nothing is found in the history of a correct lock
+//! # Why a correct lock has no violations
 //!
 //! `Exclusivity` and `Promise`: each claim lies within the time for which the hold's node existed and owned the lock.
-//! `Token` and `Fifo`: if the later hold's node were the older one, it would have been in the queue while the earlier hold
-//! owned the lock, and could not have been passed. `Reentry`: lost and given back are only taken as such from times before
-//! the acquire was asked for. `UnnoticedDelete`: see `notice.rs`. The rest follows from what the store and the guard promise.
+//! `Token` and `Fifo`: if the later hold's node were the older one, it would have been in the queue while the earlier
+//! hold owned the lock, and could not have been passed. `Reentry`: a loss or a release counts only if it was recorded
+//! before the acquire was called. `UnnoticedDelete`: see `notice.rs`. The rest follows from what the store and the
+//! guard promise.
 //!
-//! The converse is not true. What happens between two samples is not seen, nor are holds that were never found valid.
+//! The converse is not true: the checker sees nothing between two samples, and no hold that was never found valid.
 //!
 //! # Leaders
 //!
-//! The terms of leaders are holds. [`Aftermath`] also contains the longest interval without a certain leader after each strike; the
-//! conductor's events `Nemesis` and `Finishing` delimit it. A term that was never found valid does not count, and the last term
-//! before a loss ends when it was last found valid. So the interval is never too short, and too long by about the sampling interval.
+//! The terms of leaders are holds. [`Aftermath`] also contains the longest interval without a certain leader after each
+//! strike; the conductor's events `Nemesis` and `Finishing` delimit it. A term that was never found valid does not
+//! count, and the last term before a loss ends when it was last found valid. So the interval is never too short, and
+//! too long by about the sampling interval.
 //!
 //! # Caches
 //!
@@ -86,8 +89,8 @@
 //!
 //! # Cost
 //!
-//! Only the holds and writes are kept, not the samples; everything is sorted once and swept. Streams of caches are replayed as they
-//! are read.
+//! Only the holds and writes are kept in memory, not the samples; they are sorted once and swept. Streams of caches are
+//! replayed while they are read.
 
 mod caches;
 mod capacity;
@@ -118,25 +121,25 @@ use crate::history::Event;
 use seen::Seen;
 pub use sets::FinalSets;
 
-/// Takes the events of a run one by one, so that a long run need not be in memory.
+/// Takes the events of a run one by one, so that a long run does not have to fit in memory.
 #[derive(Debug, Default)]
 pub struct Checker {
     seen: Seen,
 }
 
 impl Checker {
-    /// Has seen nothing.
+    /// A checker without events.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes note of an event. The events of different processes may come in any order.
+    /// Records an event. The events of different processes may come in any order.
     pub fn see(&mut self, event: &Event) {
         self.seen.see(event);
     }
 
-    /// Checks everything that was seen against the sets at the end.
+    /// Checks all recorded events, and compares them with the sets at the end.
     #[must_use]
     pub fn finish(self, sets: &FinalSets) -> Findings {
         let mut run = self.seen.finish();

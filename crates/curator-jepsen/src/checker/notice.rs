@@ -1,4 +1,4 @@
-//! A guard notices that its node was deleted.
+//! Checks that a guard notices the delete of its node.
 
 use std::collections::HashMap;
 
@@ -7,21 +7,21 @@ use super::parts;
 use super::seen::{Run, Stop};
 use crate::work::Variant;
 
-/// How long a guard may take to notice it, in session timeouts, while nothing is in its way.
+/// How long a guard may take to notice it, in session timeouts, while nothing delays it.
 ///
-/// A guard that is valid has an answer from its server to a `sync` that was sent less than one session timeout before. If the
-/// node was deleted before that was sent, the server had carried out the delete before it answered, and had reported it before,
-/// over the same connection, if there was a watch. If there was none, because the connection is new, the guard sets one as soon
-/// as there is a connection; a try that fails takes less than a session timeout, and the pause after it a second at most. The
-/// second session timeout is for that.
+/// A guard that is valid has an answer from its server to a `sync` that was sent less than one session timeout ago. If
+/// the node was deleted before the `sync` was sent, the server applied the delete before it answered, and, if there was
+/// a watch, sent the notification before the answer over the same connection. If there was no watch, because the
+/// connection is new, the guard sets one as soon as it is connected; a failed try takes less than a session timeout,
+/// and the pause after it a second at most. The second session timeout covers that.
 const PATIENCE: u64 = 2;
 
-/// Finds guards that were valid long after an operator had certainly deleted a node of theirs. Only of the guarded variant: the
-/// others ignore their guards, so nothing has to watch their nodes.
+/// Finds guards that were valid long after an operator had certainly deleted one of their nodes. Only of the guarded
+/// variant: the other variants ignore their guards, so their nodes need not be watched.
 ///
-/// Time for which the process was stopped, or another nemesis was at work, does not count: neither can read or hear much.
+/// Time in which the process was stopped, or another nemesis was active, does not count: both delay notifications.
 pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
-    // Before its writes a guard was asked, too.
+    // A guard is also checked before its writes.
     let mut checks = HashMap::<HoldKey, u64>::new();
     for write in run.writes.values().flatten().filter(|write| run.deleted.contains_key(&write.key)) {
         let last = checks.entry(write.key).or_default();
@@ -44,7 +44,7 @@ pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
     }
 }
 
-/// How much of this time there was nothing in the way.
+/// How much of this time was free of disturbances.
 fn undisturbed<'a>(from: u64, to: u64, disturbances: impl Iterator<Item = &'a Stop>) -> u64 {
     let mut disturbances: Vec<_> = disturbances.collect();
     disturbances.sort_by_key(|disturbance| disturbance.from);

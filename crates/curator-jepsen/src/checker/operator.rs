@@ -1,14 +1,15 @@
-//! Which holds an operator has ended.
+//! Finds the holds that an operator has ended.
 
 use std::collections::HashMap;
 
 use super::seen::{Claim, Deletion, Hold, Run};
 
-/// Takes note of the holds that an operator has ended, and of those that have certainly lost a node.
+/// Records the holds that an operator may have ended, and those that have certainly lost a node.
 ///
-/// A hold's place is the number of its node in the queue; that of leases is their token. So it is known which node is meant.
-/// The read node of a downgraded writer, or beside a write node, has a number that nobody has written down, while its token is
-/// the writer's: it may be any that its session had at that time, below the path of the lock.
+/// A hold's place is the number of its node in the queue; for leases the token is used. So the deleted node identifies
+/// its hold. The read node of a downgraded writer, or beside a write node, has a number that the history does not
+/// contain, and the writer's token: such a hold matches any node that its session had below the path of the lock at
+/// that time.
 pub(crate) fn strike(run: &mut Run) {
     let entries = Entries::of(run);
     let (mut struck, mut deleted) = (HashMap::new(), HashMap::new());
@@ -29,12 +30,12 @@ pub(crate) fn strike(run: &mut Run) {
     (run.struck, run.deleted) = (struck, deleted);
 }
 
-/// Few sessions are struck, so few holds are looked at.
+/// Only the holds of the affected sessions are examined, which are few.
 fn struck_sessions(run: &Run) -> impl Iterator<Item = &Hold> {
     run.holds.iter().filter(|hold| run.deletions.contains_key(&hold.session))
 }
 
-/// Whether a node is that of a hold.
+/// Whether a deleted node belongs to a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Meant {
     No,
@@ -42,10 +43,10 @@ enum Meant {
     Yes,
 }
 
-/// What the holds of one owner with one token have in common: re-entries, and downgrades.
+/// The holds of one owner with one token: an acquire with its re-entries and downgrades.
 #[derive(Debug)]
 struct Entry {
-    /// When the first of them was asked for.
+    /// When the first of them was requested.
     asked: u64,
     is_downgraded: bool,
 }
@@ -74,7 +75,7 @@ impl<'a> Entries<'a> {
         let Entry { asked, is_downgraded } = self.0[&key(hold, claim)];
         match claim.place.or(claim.token.filter(|_| !is_downgraded)) {
             Some(number) if is_below && number == deletion.created => Meant::Yes,
-            // One that was asked for later has a later node.
+            // A hold that was requested later has a later node.
             None if is_below && asked <= deletion.at => Meant::Perhaps,
             _ => Meant::No,
         }

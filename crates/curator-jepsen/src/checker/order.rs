@@ -1,10 +1,10 @@
-//! Who holds later has come later: by the token, and by the place in the queue.
+//! Checks that later holds have greater tokens, and later places in the queue.
 
 use super::claims::Span;
 use super::findings::{Kind, Violation};
 use super::seen::Run;
 
-/// Finds holds that follow one with a greater token, or with a later place, of which one is exclusive.
+/// Finds holds that follow a hold with a greater token, or with a later place, where one of the two is exclusive.
 pub(crate) fn check(run: &Run, resource: &str, spans: &[Span<'_>], found: &mut Vec<Violation>) {
     let mut report = |kind, what: &str, number: fn(&Span<'_>) -> Option<i64>| {
         for (later, earlier) in inversions(spans, number) {
@@ -20,10 +20,11 @@ pub(crate) fn check(run: &Run, resource: &str, spans: &[Span<'_>], found: &mut V
     report(Kind::Fifo, "place", |span| span.claim.place);
 }
 
-/// Pairs of a hold and one that certainly ended before it, one of them exclusive, with a greater number.
+/// Pairs of a hold and an earlier one with a greater number that certainly ended before it, at least one of them
+/// exclusive.
 fn inversions<'a>(spans: &'a [Span<'a>], number: fn(&Span<'_>) -> Option<i64>) -> Vec<(&'a Span<'a>, &'a Span<'a>)> {
     let numbered = spans.iter().filter_map(|span| number(span).map(|number| (number, span)));
-    // Of the same moment, begins come first: those spans are not certainly one after the other.
+    // At equal times, starts are sorted before ends: such spans do not certainly follow each other.
     let mut moments: Vec<_> = numbered
         .flat_map(|(number, span)| [(span.start, false, number, span), (span.certain, true, number, span)])
         .collect();

@@ -1,4 +1,4 @@
-//! Which parts of the work are ours.
+//! Which parts of the work are ours, by their keys.
 
 use clap::ValueEnum;
 
@@ -6,18 +6,18 @@ use crate::history::{CACHE, CACHE_SLOW, CounterKind, SERVICE};
 use crate::peer::Peer;
 use crate::work::{LockKind, Part, Variant};
 
-/// The part with this key. None has the key of a peer's part: what breaks there is counted, and is no failure of ours.
+/// The part with this key; `None` for a peer's part, whose violations are counted, but do not fail the run.
 pub(crate) fn part(key: &str) -> Option<Part> {
     let (lock, variant) = key.rsplit_once('-')?;
     Some(Part { lock: LockKind::from_str(lock, false).ok()?, variant: Variant::from_str(variant, false).ok()? })
 }
 
-/// Whether what breaks in the part with this key is a failure of ours: in a lock, our cache, one of our counters or our service.
+/// Whether a violation in the part with this key fails the run: in our locks, our cache, our counters or our service.
 pub(crate) fn is_ours(key: &str) -> bool {
     part(key).is_some() || [CACHE, CACHE_SLOW, SERVICE].contains(&key) || CounterKind::of(key).is_some()
 }
 
-/// Which leaders a part is about, whatever its variant; `None` if it is about a lock.
+/// The kind of leaders of a part, without its variant; `None` if the part is about a lock.
 pub(crate) fn leaders(key: &str) -> Option<String> {
     match part(key) {
         Some(part) => part.lock.is_of_leaders().then(|| part.lock.to_string()),
@@ -25,7 +25,7 @@ pub(crate) fn leaders(key: &str) -> Option<String> {
     }
 }
 
-/// How the writes of a part are guarded. Those of peers are not.
+/// How the writes of a part are guarded. Those of peers are `Plain`.
 pub(crate) fn variant(key: &str) -> Variant {
     part(key).map_or(Variant::Plain, |part| part.variant)
 }

@@ -1,4 +1,4 @@
-//! Under a read lock, nothing changes.
+//! Checks that a set does not change under a read lock.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ use super::seen::{Hold, Reading, Run};
 use super::sets::Late;
 use crate::work::Variant;
 
-/// Compares what each reader has read under one hold, as long as that was certain.
+/// Compares the reads of each reader under one hold, as long as that was certain.
 pub(crate) fn check(run: &Run, parts: &mut BTreeMap<String, Tally>, found: &mut Vec<Violation>) {
     for hold in run.holds.iter().filter(|hold| hold.reads.len() > 1) {
         let mut first = HashMap::<&str, &Reading>::new();
@@ -48,7 +48,7 @@ pub(crate) fn check(run: &Run, parts: &mut BTreeMap<String, Tally>, found: &mut 
     }
 }
 
-/// Whether the hold was certain from before the question until after the answer.
+/// Whether the hold was certain from before the request until after the answer.
 fn is_certain(run: &Run, hold: &Hold, read: &Reading) -> bool {
     read.before >= hold.begin() && claims::certain(run, hold).is_some_and(|certain| read.at <= certain)
 }

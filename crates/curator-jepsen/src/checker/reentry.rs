@@ -1,4 +1,4 @@
-//! Who holds a lock enters it again; who does not, does not.
+//! Checks re-entry: an owner that holds a lock re-enters it, and any other owner acquires it anew.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use super::claims;
 use super::findings::{Kind, Violation};
 use super::seen::{Claim, Hold, Run};
 
-/// Finds re-entries of what was not held, and acquires anew of what was.
+/// Finds re-entries without a hold, and fresh acquires in spite of one.
 pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
     let mut owners = HashMap::<_, Vec<&Hold>>::new();
     for hold in &run.holds {
         owners.entry((hold.key.worker, hold.key.life, &*hold.owner, &*hold.part)).or_default().push(hold);
     }
     for holds in owners.values() {
-        // A hold stays open as long as a later acquire may have been asked for before it was given back.
+        // A hold stays open as long as a later acquire may have been requested before it was released.
         let mut asked: Vec<_> = holds.iter().map(|hold| hold.asked).collect();
         for place in (1..asked.len()).rev() {
             asked[place - 1] = asked[place - 1].min(asked[place]);
@@ -28,14 +28,14 @@ pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
     }
 }
 
-/// Of a multi-lock, other paths are another lock. Of a read-write lock, the owner of the write lock enters either side, and
-/// that of the read lock only the same.
+/// Whether the owner of `outer` re-enters when it acquires `inner`. A multi-lock of other paths is another lock. The
+/// owner of the write lock re-enters either side of a read-write lock, the owner of the read lock only the read side.
 fn lets_in(outer: &Hold, inner: &Hold) -> bool {
     let is_enough = |(outer, inner): (&Claim, &Claim)| outer.resource == inner.resource && outer.weight >= inner.weight;
     outer.claims.len() == inner.claims.len() && outer.claims.iter().zip(&inner.claims).all(is_enough)
 }
 
-/// A re-entry needs a hold that was neither given back nor known to be lost before it was asked for, and has its tokens.
+/// A re-entry needs a hold with the same tokens that was neither released nor known to be lost before the request.
 fn reentry<'a>(hold: &Hold, candidates: impl Iterator<Item = &'a &'a Hold>) -> Option<Violation> {
     let is_held = |outer: &&&Hold| {
         outer.releasing.is_none_or(|at| at >= hold.asked) && outer.invalid.is_none_or(|at| at >= hold.asked)
@@ -49,7 +49,7 @@ fn reentry<'a>(hold: &Hold, candidates: impl Iterator<Item = &'a &'a Hold>) -> O
     Some(violation(hold, Some(other), "is a re-entry, and has another token than"))
 }
 
-/// An owner that held the lock from before the call until after it cannot have acquired it anew.
+/// An owner that held the lock from before the call until after it cannot have made a fresh acquire.
 fn anew<'a>(run: &Run, hold: &Hold, mut candidates: impl Iterator<Item = &'a &'a Hold>) -> Option<Violation> {
     let is_held = |outer: &&Hold| {
         let certain = claims::certain(run, outer);

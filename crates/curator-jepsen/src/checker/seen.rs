@@ -1,4 +1,4 @@
-//! The events of a run, folded into holds and writes.
+//! Folds the events of a run into holds and writes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,29 +10,29 @@ use super::services::Services;
 use super::strikes::Strikes;
 use crate::history::{DELETE_NODES, Event, HoldId, Outcome, Phase, What};
 
-/// What is kept of the events, while they come.
+/// The state built from the events so far.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     began: Option<u64>,
-    /// Names are kept once: a run has many holds, and few names.
+    /// Interned names: a run has many holds, and few names.
     names: HashSet<Arc<str>>,
     holds: HashMap<HoldKey, Hold>,
-    /// The nemeses that are at work, and since when.
+    /// The active nemeses, with the time at which each began.
     at_work: HashMap<String, u64>,
     run: Run,
 }
 
-/// A whole run.
+/// The folded events of a whole run.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     /// The time of the first event.
     pub(crate) began: u64,
-    /// In the order of their begin.
+    /// In the order of their start.
     pub(crate) holds: Vec<Hold>,
     /// The writes to each set, in the order of their answers.
     pub(crate) writes: BTreeMap<Arc<str>, Vec<Write>>,
     pub(crate) stops: HashMap<(u32, u32), Vec<Stop>>,
-    /// For how long a nemesis was at work that may have kept news from the clients, in the order of their begin.
+    /// Times in which an active nemesis may have delayed notifications to the clients, in the order of their start.
     pub(crate) disturbances: Vec<Stop>,
     pub(crate) strikes: Strikes,
     pub(crate) caches: Caches,
@@ -40,21 +40,21 @@ pub(crate) struct Run {
     pub(crate) services: Services,
     /// The session timeouts that our clients were granted, in nanoseconds.
     pub(crate) timeouts: HashMap<i64, u64>,
-    /// What an operator has deleted, by the session that it belonged to.
+    /// The deletes by operators, by the session that the node belonged to.
     pub(crate) deletions: HashMap<i64, Vec<Deletion>>,
     pub(crate) tallies: BTreeMap<String, Tally>,
     pub(crate) malformed: Vec<Violation>,
-    /// The holds that an operator has ended, and the time before that.
+    /// The holds that an operator may have ended, each with a time before the delete.
     pub(crate) struck: HashMap<HoldKey, u64>,
-    /// Those of them that have certainly lost a node, and a time after that.
+    /// The holds that have certainly lost a node, each with a time after the delete.
     pub(crate) deleted: HashMap<HoldKey, u64>,
 }
 
-/// One guard, from its acquire to its end.
+/// One guard, from its acquire to its release.
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
     pub(crate) key: HoldKey,
-    /// `None` until its acquire is seen.
+    /// `None` until the event of its acquire.
     pub(crate) acquired: Option<u64>,
     pub(crate) part: Arc<str>,
     pub(crate) owner: Arc<str>,
@@ -63,19 +63,19 @@ pub(crate) struct Hold {
     pub(crate) claims: Vec<Claim>,
     pub(crate) reentry: bool,
     pub(crate) continues: Option<HoldId>,
-    /// Before the last true answer that follows no false one.
+    /// Before the last true answer without a false answer before it.
     pub(crate) valid: Option<u64>,
     /// The latest promise.
     pub(crate) until: u64,
     /// The first false answer.
     pub(crate) invalid: Option<u64>,
-    /// Before the last true answer of all.
+    /// Before the last true answer.
     pub(crate) last_valid: u64,
     pub(crate) releasing: Option<u64>,
     pub(crate) reads: Vec<Reading>,
 }
 
-/// As in the history.
+/// As [`history::Claim`](crate::history::Claim).
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     pub(crate) resource: Arc<str>,
@@ -108,7 +108,7 @@ pub(crate) struct Write {
     pub(crate) outcome: Outcome,
 }
 
-/// A time for which a process did not run, or a nemesis did.
+/// A time in which a process was stopped, or a nemesis was active.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stop {
     pub(crate) from: u64,
@@ -208,7 +208,7 @@ impl Seen {
             What::Wrote { hold, part, set, element, checked, until, answered, outcome } => {
                 let at = answered.map_or(at, |answered| answered.min(at));
                 let (key, part, set) = (key(hold), self.name(part), self.name(set));
-                // A write is part of a hold's story, even if nothing else of that is seen.
+                // A write belongs to a hold, even if no other event of that is known.
                 self.hold(key);
                 let (element, checked, until, outcome) = (element.clone(), *checked, *until, *outcome);
                 let write = Write { key, part, element, checked, until, at, outcome };
@@ -263,7 +263,7 @@ fn malformed(at: u64, key: HoldKey, part: &str, what: &str) -> Violation {
 }
 
 impl Run {
-    /// Before an operator may have deleted a node of this hold: never, in most cases.
+    /// A time before an operator may have deleted a node of this hold; `u64::MAX` if none has.
     pub(crate) fn struck(&self, key: HoldKey) -> u64 {
         self.struck.get(&key).copied().unwrap_or(u64::MAX)
     }
@@ -273,7 +273,7 @@ impl Run {
         self.holds.iter().map(|hold| (hold.key, hold.begin())).collect()
     }
 
-    /// A time of the history, as seconds of the run.
+    /// Formats a time of the history as seconds since the start of the run.
     pub(crate) fn time(&self, at: u64) -> String {
         crate::history::seconds(at.saturating_sub(self.began))
     }
@@ -285,7 +285,7 @@ impl Hold {
         self.acquired.unwrap_or(u64::MAX)
     }
 
-    /// Whether the other one belongs to the same owner.
+    /// Whether the other hold belongs to the same owner.
     pub(crate) fn has_owner_of(&self, other: &Self) -> bool {
         (self.key.worker, self.key.life, &self.owner) == (other.key.worker, other.key.life, &other.owner)
     }
@@ -297,7 +297,7 @@ impl Hold {
 }
 
 impl Claim {
-    /// Whether nobody else can have a part of the resource.
+    /// Whether the hold excludes all other owners.
     pub(crate) fn is_exclusive(&self) -> bool {
         self.weight >= self.capacity
     }

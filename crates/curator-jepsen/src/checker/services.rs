@@ -1,30 +1,31 @@
-//! Compares which instances clients have seen with the sessions that these belonged to.
+//! Compares the instances that clients have reported with the sessions of those instances.
 //!
 //! | [`Kind`] | What is found |
 //! |---|---|
-//! | `Flicker` | a cache has reported that an instance has gone, though its session lived on, and its process did not deregister it |
-//! | `DeadInstance` | a cache that says that it is current has an instance whose session certainly ended more than [`BOUND`] ago |
+//! | `Flicker` | a cache has reported the removal of an instance whose session was alive, and whose process did not deregister it |
+//! | `DeadInstance` | a cache that reports that it is current contains an instance whose session certainly ended more than [`BOUND`] ago |
 //!
-//! A session lived at each time before a server answered a request in it that was sent later. It has certainly ended a session timeout after
-//! its process has said that it has another one.
+//! A session was alive at any time before a request was sent that a server answered in it. It has certainly ended a
+//! session timeout after its process has reported another session.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::findings::{Kind, ServiceTally, Violation};
 use crate::history::ServiceSeen;
 
-/// How long a cache may have an instance after its session has ended: it has to notice that it is cut off, by then.
+/// How long a cache may contain an instance after its session has ended: the cache must notice by then that it is
+/// disconnected.
 const BOUND: u64 = 4_000_000_000;
-/// The session timeout of processes that do not say which one they have.
+/// The session timeout of processes that do not report theirs.
 const TIMEOUT: u64 = 4_000_000_000;
 
-/// What was seen of all services.
+/// The events of all services.
 #[derive(Debug, Default)]
 pub(super) struct Services {
     instances: HashMap<i64, Instance>,
     /// The latest session of each process.
     sessions: HashMap<u32, i64>,
-    /// In which session a process was registered last.
+    /// The session in which a process was registered last.
     registered: HashMap<(u32, u32), i64>,
     seen: BTreeMap<String, Vec<Seen>>,
 }
@@ -32,11 +33,11 @@ pub(super) struct Services {
 /// An instance, by the session of its node.
 #[derive(Debug, Default)]
 struct Instance {
-    /// Its session lived then.
+    /// The latest time at which its session was certainly alive.
     lived: u64,
-    /// Its process was about to deregister it.
+    /// When its process started to deregister it.
     leaving: Option<u64>,
-    /// Its session had certainly ended.
+    /// When its session had certainly ended.
     ended: Option<u64>,
 }
 
@@ -48,7 +49,7 @@ enum Seen {
 }
 
 impl Services {
-    /// A process has a session from now on. The one before will be over.
+    /// Records that a process has another session from now on. Its previous session ends.
     pub(super) fn session(&mut self, at: u64, worker: u32, session: i64, timeout_ms: Option<u64>) {
         let timeout = timeout_ms.map_or(TIMEOUT, |timeout| timeout.saturating_mul(1_000_000));
         if let Some(before) = self.sessions.insert(worker, session).filter(|before| *before != session) {
@@ -56,7 +57,7 @@ impl Services {
         }
     }
 
-    /// Takes note of an event. Those of one process come in their order.
+    /// Records an event. Events of one process arrive in their order.
     pub(super) fn see(&mut self, at: u64, by: (u32, u32), part: &str, seen: &ServiceSeen) {
         let known = self.seen.entry(part.to_owned()).or_default();
         match seen {
@@ -78,7 +79,7 @@ impl Services {
         }
     }
 
-    /// Adds what is broken to `found`, and returns the numbers of each service.
+    /// Appends violations to `found`, and returns the numbers of each service.
     pub(super) fn finish(self, found: &mut Vec<Violation>) -> BTreeMap<String, ServiceTally> {
         let Self { instances, seen, .. } = self;
         let mut tallies = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What was acknowledged is there; what was refused is not.
+//! Checks that acknowledged elements are in the final sets, and refused ones are not.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,11 +8,10 @@ use super::seen::{Run, Write};
 use crate::history::Outcome;
 use crate::work::Variant;
 
-/// The elements of each set at the end of a run, by the name that the set has in the histories. A set that is not there is
-/// empty.
+/// The elements of each set at the end of a run, by the name that the set has in the histories. A missing set is empty.
 pub type FinalSets = BTreeMap<String, Vec<String>>;
 
-/// Compares the writes with the sets at the end, and counts them.
+/// Compares the writes with the final sets, and counts them.
 pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Tally>, found: &mut Vec<Violation>) {
     let begins = run.begins();
     for (set, writes) in &run.writes {
@@ -39,7 +38,7 @@ pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Ta
             match write.outcome {
                 Outcome::Acknowledged if !is_there => {
                     tally.lost += 1;
-                    // The next write has most likely not seen it.
+                    // The next acknowledged write most likely did not contain it.
                     let next = writes[place + 1..].iter().find(|next| next.outcome == Outcome::Acknowledged);
                     let cause = late.explain(write, &begins);
                     match (parts::variant(&write.part), cause) {
@@ -62,12 +61,12 @@ pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Ta
     }
 }
 
-/// What a guard cannot prevent. The first one that fits is told.
+/// Why a guard could not prevent a lost update. If several apply, the first is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cause {
     /// A write of a process that the run had stopped between check and write.
     Stopped,
-    /// A write that was late all the same.
+    /// A late write of a process that the run had not stopped.
     Late,
     /// A write after an operator's delete of the lock's node, which the guard had not noticed yet.
     Deleted,
@@ -92,10 +91,10 @@ impl<'a> Late<'a> {
         Self { writes: writes.iter().flat_map(causes).collect() }
     }
 
-    /// Why this write may be gone: because of one that may have been applied after it, and whose holder may have read the set
-    /// before it.
+    /// Why this write may be lost: because of a write that may have been applied after it, and whose holder may have
+    /// read the set before it.
     fn explain(&self, lost: &Write, begins: &HashMap<HoldKey, u64>) -> Option<Cause> {
-        // A hold that was never acquired is found elsewhere.
+        // Holds that were never acquired are found elsewhere.
         let begin = |late: &Write| begins.get(&late.key).copied().unwrap_or_default();
         self.find(|late| late.at >= lost.checked && begin(late) <= lost.at)
     }

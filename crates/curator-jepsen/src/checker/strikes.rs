@@ -4,29 +4,29 @@ use std::collections::BTreeSet;
 
 use crate::history::{Phase, What};
 
-/// What the conductor says of them.
+/// The strikes, from the conductor's events.
 #[derive(Debug, Default)]
 pub(crate) struct Strikes {
-    /// The names of those that strike together, and the time before the first of them.
+    /// The names of the nemeses that strike together, and the time before the first of them.
     begun: Vec<(BTreeSet<String>, u64)>,
     at_work: BTreeSet<String>,
-    /// When the first clients were about to be told to finish.
+    /// The time before the conductor asked the first clients to finish.
     finishing: Option<u64>,
 }
 
-/// A strike and what comes after it.
+/// A strike, and the time until the next one.
 #[derive(Debug)]
 pub(crate) struct Strike {
-    /// As the report names it: of two at once, both.
+    /// The name in the report; both names if two struck at once.
     pub(crate) nemesis: String,
     /// Before it began.
     pub(crate) from: u64,
-    /// Before the next one began, or the end.
+    /// Before the next strike began, or the end.
     pub(crate) to: u64,
 }
 
 impl Strikes {
-    /// Takes note of what the conductor does. Its events come in their order.
+    /// Records an event of the conductor. They come in their order.
     pub(crate) fn see(&mut self, at: u64, what: &What) {
         match what {
             What::Nemesis { name, phase: Phase::Begin, .. } => {
@@ -42,7 +42,7 @@ impl Strikes {
         }
     }
 
-    /// All of them. The last one lasts until the clients were told to finish, or until `end` if they never were.
+    /// All strikes. The last one lasts until the clients were asked to finish, or until `end` if they never were.
     pub(crate) fn finish(&self, end: u64) -> impl Iterator<Item = Strike> {
         let ends = self.begun.iter().skip(1).map(|(_, from)| *from).chain([self.finishing.unwrap_or(end)]);
         self.begun.iter().zip(ends).map(|((names, from), to)| {

@@ -1,4 +1,4 @@
-//! What came of each strike for the leaders: terms, those that overlap, and the longest time without a leader.
+//! Computes the effect of each strike on the leaders: terms, overlaps, and the longest time without a leader.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::parts;
 use super::seen::Run;
 use super::strikes::Strike;
 
-/// For each strike and each part with leaders. The overlaps are those that were `found`, and those that were found `apart`.
+/// Returns one entry for each strike and each part with leaders. Overlaps are the violations in `found` and in `apart`.
 pub(crate) fn aftermaths<'a>(
     run: &Run,
     spans: impl Iterator<Item = Span<'a>>,
@@ -43,7 +43,7 @@ pub(crate) fn aftermaths<'a>(
     aftermaths
 }
 
-/// For each term, the latest end of it and of all terms before it.
+/// For each term, the latest end of it and of all earlier terms.
 fn reached(terms: &[Span<'_>]) -> Vec<u64> {
     let mut reached = 0;
     let latest = terms.iter().map(|term| {

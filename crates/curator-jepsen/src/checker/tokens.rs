@@ -1,11 +1,11 @@
-//! A token belongs to one acquire.
+//! Checks that each token belongs to one acquire.
 
 use std::collections::HashMap;
 
 use super::findings::{HoldKey, Kind, Violation};
 use super::seen::{Claim, Hold, Run};
 
-/// Finds tokens that two acquires have, and downgrades that change theirs.
+/// Finds tokens that two acquires have, and downgrades with another token than the writer's.
 pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
     let mut first = HashMap::<(&str, i64), HoldKey>::new();
     let holds: HashMap<_, _> =

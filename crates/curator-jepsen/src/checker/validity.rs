@@ -1,4 +1,4 @@
-//! What is lost stays lost, and is not lost without a reason.
+//! Checks that a lost hold stays lost, and counts early losses.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use super::findings::{Kind, Tally, Violation};
 use super::parts;
 use super::seen::Run;
 
-/// Finds holds that were valid after they had been invalid, and counts those that were lost while they were promised. Peers
-/// only know whether they are connected, which comes back, and promise nothing.
+/// Finds holds that were valid after they had been invalid, and counts those that were lost before their promise ended.
+/// Not for peers: their validity is whether they are connected, which may become true again, and they promise nothing.
 pub(crate) fn check(run: &Run, parts: &mut BTreeMap<String, Tally>, found: &mut Vec<Violation>) {
     for hold in run.holds.iter().filter(|hold| parts::part(&hold.part).is_some()) {
         if let Some(invalid) = hold.invalid.filter(|&invalid| invalid < hold.last_valid) {
@@ -15,7 +15,7 @@ pub(crate) fn check(run: &Run, parts: &mut BTreeMap<String, Tally>, found: &mut 
             let detail = format!("{key} was lost at {}, and valid after {}", run.time(invalid), run.time(at));
             found.push(Violation { kind: Kind::Revived, part, at, holds: vec![key], detail });
         }
-        // What was said after the owner was about to give it back says nothing.
+        // Answers after the owner started to release the hold do not count.
         let is_early = hold.invalid.is_some_and(|at| at < hold.until && hold.releasing.is_none_or(|end| at < end));
         if is_early && run.struck(hold.key) == u64::MAX {
             parts.entry(hold.part.to_string()).or_default().lost_early += 1;

@@ -1,14 +1,14 @@
-//! What a cache reports, and what clients write to the nodes that it copies.
+//! The events of caches, and of the clients' writes to the nodes that caches copy.
 
 use serde::{Deserialize, Serialize};
 
 /// The root of the subtree that the clients write to and all caches copy.
 pub const CACHED: &str = "/jepsen-cache";
 
-/// The key of our cache, in histories and reports: its events as they come.
+/// The key of our cache, in histories and reports, with the events of its fast consumer.
 pub const CACHE: &str = "cache";
 
-/// The same cache, as a consumer reads it that is too slow for it.
+/// The key of the same cache, with the events of a consumer that is too slow for it.
 pub const CACHE_SLOW: &str = "cache-slow";
 
 /// A node in one of its states.
@@ -20,7 +20,7 @@ pub struct Node {
     pub czxid: i64,
     /// The transaction that last set its data.
     pub mzxid: i64,
-    /// Its data, which no other write has.
+    /// Its data, which is unique to one write.
     pub data: String,
 }
 
@@ -35,7 +35,7 @@ pub enum CacheSeen {
     },
     /// Its stream: a node was changed.
     Changed {
-        /// The node before, for clients that report it.
+        /// The old state, if the client reports it.
         old: Option<Node>,
         /// The node now.
         node: Node,
@@ -45,9 +45,9 @@ pub enum CacheSeen {
         /// Its last state.
         node: Node,
     },
-    /// Its stream: all nodes were reported.
+    /// Its stream: all nodes have been reported.
     Ready,
-    /// Its stream: events were skipped, and the state is now this.
+    /// Its stream: events were skipped; this is the current state.
     Resync {
         /// All nodes.
         nodes: Vec<Node>,
@@ -57,13 +57,13 @@ pub enum CacheSeen {
         /// The new one, as the client names it.
         state: String,
     },
-    /// Its content. Everything that its stream has offered until then is in the history before.
+    /// Its content. All events that its stream had delivered by then precede this one in the history.
     Snapshot {
-        /// Read before it was asked for; of our cache, before `caught_up` was called.
+        /// Read before the content was requested; for our cache, before `caught_up` was called.
         asked: u64,
-        /// In answer to which of the conductor's questions, if to one.
+        /// The number of the conductor's question, if it answers one.
         look: Option<u32>,
-        /// Whether the cache says that it is current. Peers do not say.
+        /// Whether the cache reports that it is current. Peers do not report it.
         is_current: Option<bool>,
         /// All nodes.
         nodes: Vec<Node>,
@@ -84,23 +84,23 @@ pub enum CacheSeen {
     Wrote {
         /// Its number in the process.
         write: u64,
-        /// The nodes that it has created or set, and the number of the transaction, where that is known.
+        /// The nodes that it has created or set, and the number of the transaction, if known.
         set: Vec<(String, i64)>,
         /// The nodes that it has deleted, and not created again.
         deleted: Vec<String>,
-        /// Why it failed, if it did. It may have been applied all the same.
+        /// The error, if it failed. It may have been applied all the same.
         error: Option<String>,
     },
-    /// The process writes nothing until the conductor asks for it.
+    /// The process writes nothing until the conductor resumes it.
     Quiet {
-        /// For which of the conductor's questions.
+        /// The number of the conductor's question.
         look: u32,
     },
     /// By the conductor: the nodes on the servers, while all clients are quiet.
     Tree {
-        /// Which question it has asked.
+        /// The number of the conductor's question.
         look: u32,
-        /// Which processes it has asked for snapshots.
+        /// The processes that were asked for snapshots.
         asked: Vec<u32>,
         /// All nodes.
         nodes: Vec<Node>,

@@ -1,4 +1,4 @@
-//! What clients do to counters.
+//! Events of counters.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ pub const RECEIPTS: &str = "/jepsen-receipts";
 pub enum CounterKind {
     /// A change whose answer is lost is reported as unknown.
     Plain,
-    /// After a few tries, an increment is done under a mutex.
+    /// After a few optimistic tries, an increment takes a mutex.
     Promoted,
     /// Each process has a receipt, so that every change is applied exactly once.
     Receipt,
 }
 
 impl CounterKind {
-    /// Its key, in histories and reports.
+    /// The key of the kind, in histories and reports.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl CounterKind {
         }
     }
 
-    /// The kind with this key. `None` if the key is that of a peer, or of anything else.
+    /// The kind with this key; `None` for the key of a peer's counter, and for other keys.
     #[must_use]
     pub fn of(key: &str) -> Option<Self> {
         Self::value_variants().iter().copied().find(|kind| kind.key() == key)
@@ -48,7 +48,7 @@ impl CounterKind {
     }
 }
 
-/// How many increments each receipt says were applied, by the name of its node: `w` and the number of its client.
+/// The number of applied increments by receipt. A receipt's node is named `w` and the number of its client.
 pub type Receipts = BTreeMap<String, u64>;
 
 /// One event of a process that increments counters.
@@ -60,7 +60,7 @@ pub enum CounterSeen {
         /// Its number in this life of the process, for this counter.
         number: u64,
     },
-    /// It is over.
+    /// The increment has ended.
     Counted {
         /// Its number.
         number: u64,
@@ -69,11 +69,11 @@ pub enum CounterSeen {
         /// Whether it was applied.
         outcome: Outcome,
     },
-    /// By the conductor, when all clients have ended: what is in the counter's node.
+    /// By the conductor, after all clients have ended: the content of the counter's node.
     AtEnd {
         /// Its value; 0 if there is no node.
         value: i64,
-        /// If there are receipts.
+        /// The receipts, if the counter has any.
         receipts: Option<Receipts>,
     },
 }

@@ -1,4 +1,4 @@
-//! The files in which the processes of a run have written what they saw.
+//! Reads the history files of a run.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,11 +12,12 @@ use super::Event;
 
 /// Reads all histories of a run, merged by time: an iterator over their events.
 ///
-/// A process may have written two lines of about the same time in the wrong order. They come out as they stand.
+/// A process may have written two lines with about the same time in the wrong order. They are returned in the order of
+/// the file.
 #[derive(Debug)]
 pub struct Histories {
     files: Vec<Lines>,
-    /// The next event of each file that has one, and the number of the file.
+    /// The next event of each file, with the number of the file.
     next: BinaryHeap<Reverse<Next>>,
     failed: Option<HistoryError>,
 }
@@ -25,24 +26,24 @@ pub struct Histories {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HistoryError {
-    /// The operating system does not let us read it.
+    /// The file or the directory cannot be read.
     #[error("{} cannot be read: {source}", path.display())]
     Io {
         /// The file, or the directory.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A line is no event. The last line may be incomplete, as that of a process that was killed; no other may.
+    /// A line is not an event. The last line may be incomplete, as that of a killed process; no other line may.
     #[error("line {line} of {} is no event: {source}: {text:?}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// The number of the line, from 1.
         line: u64,
-        /// How it begins.
+        /// The start of the line.
         text: String,
-        /// What is wrong with it.
+        /// The parse error.
         source: serde_json::Error,
     },
     /// The directory has no file whose name ends in `.jsonl`.
@@ -58,8 +59,8 @@ impl Histories {
     ///
     /// # Errors
     ///
-    /// [`HistoryError::Io`] if a file cannot be read, [`HistoryError::Line`] if one begins with something else than an event,
-    /// [`HistoryError::None`] if there is none. Later errors come as items, and nothing comes after them.
+    /// [`HistoryError::Io`] if a file cannot be read, [`HistoryError::Line`] if the first line of a file is not an
+    /// event, [`HistoryError::None`] if there are no files. Later errors are returned as items, and end the iteration.
     pub fn open(directory: &Path) -> Result<Self, HistoryError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -107,7 +108,7 @@ impl Iterator for Histories {
     }
 }
 
-/// An event that is ordered by its time, and then by its file.
+/// An event, ordered by its time, and then by its file.
 #[derive(Debug)]
 struct Next {
     event: Event,
@@ -160,7 +161,7 @@ impl Lines {
         self.line += 1;
         match serde_json::from_slice(&self.buffer) {
             Ok(event) => Ok(Some(event)),
-            // Its process was killed while it wrote.
+            // The process was killed while it wrote the line.
             Err(_) if self.buffer.last() != Some(&b'\n') => Ok(None),
             Err(source) => {
                 let text = String::from_utf8_lossy(&self.buffer).trim_end().chars().take(200).collect();

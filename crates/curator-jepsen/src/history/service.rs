@@ -1,4 +1,4 @@
-//! What clients register, and which registrations they see.
+//! Events of service discovery: registrations, and the instances that clients watch.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,19 +8,19 @@ pub const SERVICES: &str = "/jepsen-services";
 /// The service that our clients register, and its key in histories and reports.
 pub const SERVICE: &str = "service";
 
-/// The services that our clients watch: also the one that clients with Curator register.
+/// The services that our clients watch: theirs, and the one that clients with Curator register.
 pub const ALL_SERVICES: [&str; 2] = [SERVICE, "curator-service"];
 
-/// One event of a process that registers an instance, or watches those of a service. Instances are named by the sessions that their
-/// nodes belong to.
+/// An event of a process that registers an instance, or watches the instances of a service. An instance is identified
+/// by the session that owns its node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "service", rename_all = "kebab-case")]
 pub enum ServiceSeen {
-    /// The process had an instance, in this session: a server has said so.
+    /// A server has confirmed that the process had an instance, in this session.
     Registered {
         /// The session.
         session: i64,
-        /// Read before the server was asked.
+        /// Read before the request was sent.
         before: u64,
     },
     /// The process is about to deregister its instance.
@@ -35,7 +35,7 @@ pub enum ServiceSeen {
         /// Its session.
         session: i64,
     },
-    /// The instances in a cache that says that it is current.
+    /// The instances in a cache that reports that it is current.
     Has {
         /// Read before the cache was asked.
         asked: u64,

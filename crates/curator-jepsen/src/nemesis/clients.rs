@@ -1,4 +1,4 @@
-//! Clients that are stopped or killed.
+//! Stops or kills clients.
 
 use super::{Strike, names};
 use crate::scene::RunError;

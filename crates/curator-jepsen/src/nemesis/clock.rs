@@ -1,4 +1,4 @@
-//! Clocks that run at different rates.
+//! Makes the clocks of clients run slower than those of the servers.
 
 use curator_test::{Direction, FaultProxy};
 
@@ -6,26 +6,29 @@ use super::network::proxies;
 use super::{Strike, names};
 use crate::scene::{Client, RunError, SESSION_TIMEOUT};
 
-/// How many of the servers' session timeouts make one of the clients'.
+/// The clients' session timeout, in session timeouts of the servers.
 const FACTOR: f64 = 3.0;
-/// In session timeouts: one for the clients to begin anew, and most of one by their own clocks.
+/// The length of the strike in session timeouts: one until the clients have new sessions, and most of one by their own
+/// clocks.
 pub(super) const LENGTH: f64 = 3.75;
-/// How many clients go on: it takes somebody to get what others still think they hold.
+/// How many clients stay unaffected: another client must acquire the locks that the affected ones still believe to
+/// hold.
 const SPARED: usize = 1;
 
 impl Strike<'_> {
-    /// A client that is told three times the session timeout does in all respects what a client does whose clock runs at a
-    /// third of the rate (see `FaultProxy::stretch_session_timeouts`): it believes in its locks for long after the servers have
-    /// given them to others. `LD_PRELOAD` could not slow the clock of the leases, which is read through the vDSO.
+    /// Reports three times the granted session timeout to the clients (see `FaultProxy::stretch_session_timeouts`).
+    /// Such a client behaves exactly like one whose clock runs at a third of the rate: it relies on its locks long
+    /// after the servers have given them to others. `LD_PRELOAD` could not slow the clock of the leases, which is read
+    /// through the vDSO.
     pub(super) async fn slow_clocks(&mut self) -> Result<(), RunError> {
         let scene = self.scene;
         let mut clients: Vec<&Client> = scene.ours().collect();
         self.random.shuffle(&mut clients);
         let victims = clients.get(SPARED.min(clients.len())..).unwrap_or_default();
         self.begin(&names(victims))?;
-        // A client counts with what it was told when its session began. So all begin anew.
+        // A client uses the timeout that it received when its session began, so all of them are restarted.
         clients.iter().try_for_each(|client| client.kill(&scene.journal))?;
-        // By such a clock it asks for three times as much, too. The servers grant no more than before.
+        // A client with such a clock also requests three times as much. The servers grant no more than before.
         clients.iter().for_each(|client| client.ask_for(SESSION_TIMEOUT.mul_f64(FACTOR)));
         proxies(&clients).for_each(|proxy| proxy.stretch_session_timeouts(FACTOR));
         clients.iter().try_for_each(|client| client.start(&scene.journal))?;
@@ -35,7 +38,7 @@ impl Strike<'_> {
         proxies(victims).for_each(FaultProxy::heal);
         proxies(&clients).for_each(|proxy| proxy.stretch_session_timeouts(1.0));
         clients.iter().for_each(|client| client.ask_for(SESSION_TIMEOUT));
-        // Whoever is told less than before ends its session.
+        // A client that receives a shorter timeout than before ends its session.
         proxies(&clients).for_each(FaultProxy::cut);
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! What makes things fail, and heals them again.
+//! The nemeses: each injects a fault, and heals it.
 //!
-//! Each nemesis does one kind of harm for one to two session timeouts, unless its description says otherwise. What it does, and
-//! to whom, follows from the seed. The name is Jepsen's.
+//! Each nemesis injects one kind of fault for one to two session timeouts, unless its description states otherwise. Its
+//! actions and its victims follow from the seed. The name is Jepsen's.
 
 mod clients;
 mod clock;
@@ -20,7 +20,7 @@ pub use self::network::REQUESTS;
 use crate::history::{Phase, What};
 use crate::scene::{Client, RunError, SESSION_TIMEOUT, Scene, now};
 
-/// The kinds of harm, by their names on the command line.
+/// The nemeses, by their names on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub enum Nemesis {
     /// Kills a follower (SIGKILL), and starts it again.
@@ -65,7 +65,7 @@ pub enum Nemesis {
     ClockRate,
 }
 
-/// What a nemesis harms. Two that harm the same would undo each other, so they are not mixed.
+/// What a nemesis affects. Two nemeses with a common target would undo each other's faults, so they are not mixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Servers,
@@ -75,19 +75,19 @@ enum Target {
 }
 
 impl Nemesis {
-    /// All that a run has to stand: all but [`ClockRate`](Self::ClockRate).
+    /// All nemeses that a run must survive: all but [`ClockRate`](Self::ClockRate).
     pub fn all() -> impl Iterator<Item = Self> {
         Self::value_variants().iter().copied().filter(|nemesis| *nemesis != Self::ClockRate)
     }
 
-    /// What it does, in a line.
+    /// What it does, in one line.
     #[must_use]
     pub fn description(self) -> String {
         let value = self.to_possible_value();
         value.and_then(|value| value.get_help().map(ToString::to_string)).unwrap_or_default()
     }
 
-    /// Whether both can be at work at the same time.
+    /// Whether both can be active at the same time.
     #[must_use]
     pub fn mixes_with(self, other: Self) -> bool {
         !self.targets().iter().any(|target| other.targets().contains(target))
@@ -108,17 +108,17 @@ impl Nemesis {
                 &[Target::Network]
             }
             Self::DeleteNodes => &[Target::Nodes],
-            // The clients get their clocks when they are started.
+            // The clients get their clocks when they start.
             Self::ClockRate => &[Target::Clients, Target::Network],
         }
     }
 
-    /// For how long it is at work.
+    /// For how long it is active.
     fn length(self, random: &mut Rng) -> Duration {
         let factor = match self {
             Self::PauseClient => 1.0 + random.f64() / 5.0,
             Self::PauseClientLong => 2.0 + random.f64() / 5.0,
-            // Sessions end of some of these, and outlive others.
+            // Some of these outlast a session, others do not.
             Self::CutClient | Self::LoseRequests | Self::LoseAnswers => 0.2 + 1.8 * random.f64(),
             Self::ClockRate => clock::LENGTH,
             _ => 1.0 + random.f64(),
@@ -129,39 +129,39 @@ impl Nemesis {
 
 impl fmt::Display for Nemesis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // No kind is skipped, so each has a name.
+        // No variant is skipped, so each has a name.
         self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
     }
 }
 
-/// A nemesis at work.
+/// An active nemesis.
 #[derive(Debug)]
 pub(crate) struct Strike<'a> {
     scene: &'a Scene,
     nemesis: Nemesis,
     length: Duration,
     random: Rng,
-    /// When the harm was undone, if that was before this had ended.
+    /// When the fault was healed, if that was before the strike ended.
     healed: Option<u64>,
 }
 
 impl<'a> Strike<'a> {
-    /// Everything that is left to chance follows from the seed.
+    /// All random choices follow from the seed.
     pub(crate) fn new(scene: &'a Scene, nemesis: Nemesis, seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
         Self { scene, nemesis, length: nemesis.length(&mut random), random, healed: None }
     }
 
-    /// Does the harm and undoes it. Returns when it was undone, on the clock of histories. For killed servers that is
-    /// when they are started, not when they are ready.
+    /// Injects the fault and heals it. Returns when it was healed, on the clock of histories. Killed servers count as
+    /// healed when they are started, not when they are ready.
     ///
     /// # Errors
     ///
-    /// When the harm cannot be done, or not be healed. The run is over then.
+    /// When the fault cannot be injected or healed. The run must end then.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped leaves the harm. The run is over then too.
+    /// A dropped future leaves the fault in place. The run must end then too.
     pub(crate) async fn run(mut self) -> Result<u64, RunError> {
         match self.nemesis {
             Nemesis::KillFollower => self.kill_follower().await?,
@@ -188,12 +188,12 @@ impl<'a> Strike<'a> {
         Ok(healed)
     }
 
-    /// One or two clients of ours, and one of each peer.
+    /// One or two of our clients, and one of each peer.
     fn victims(&mut self) -> Vec<&'a Client> {
         self.scene.some_of_each(&mut self.random)
     }
 
-    /// To be called once, before the harm.
+    /// Must be called once, before the fault is injected.
     fn begin(&self, whom: &str) -> Result<(), RunError> {
         let Self { scene, nemesis, length, .. } = self;
         scene.journal.say(&format!("{nemesis} begins, for {:.1} s: {whom}", length.as_secs_f64()));
@@ -204,18 +204,18 @@ impl<'a> Strike<'a> {
         self.scene.journal.write(What::Nemesis { name: self.nemesis.to_string(), phase, detail })
     }
 
-    /// Waits while the harm is done.
+    /// Waits while the fault is active.
     async fn pass(&self) -> Result<(), RunError> {
         self.scene.pass(self.length).await
     }
 
-    /// Some time between these, in milliseconds.
+    /// A random duration in this range, in milliseconds.
     fn between(&mut self, least: u64, most: u64) -> Duration {
         Duration::from_millis(self.random.u64(least..=most))
     }
 }
 
-/// As the report names them.
+/// The clients' names in reports.
 fn names(clients: &[&Client]) -> String {
     clients.iter().map(|client| format!("w{}", client.number())).collect::<Vec<_>>().join(", ")
 }
@@ -243,8 +243,8 @@ mod tests {
         assert!(KillClient.mixes_with(CutClient) && !KillClient.mixes_with(PauseClient));
     }
 
-    /// If the set were replaced first, a client that comes back would overwrite a set in which nobody else has written, and no
-    /// update could be lost.
+    /// If sets were replaced sooner, a client that was cut off would overwrite a set to which no other client has
+    /// written, and no update could be lost.
     #[test]
     fn a_set_is_used_for_longer_than_a_session_and_what_harms_it() {
         for nemesis in Nemesis::all() {

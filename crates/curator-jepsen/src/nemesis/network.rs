@@ -1,4 +1,4 @@
-//! A network between clients and servers that fails.
+//! Injects faults into the network between clients and servers.
 
 use curator_test::{Direction, FaultProxy, OpCode};
 use tokio::time::{Instant, sleep};
@@ -6,8 +6,7 @@ use tokio::time::{Instant, sleep};
 use super::{Strike, names};
 use crate::scene::{Client, RunError};
 
-/// Everything that our workers send while a connection lasts, and the handshake. `swallow-answers` picks from it at
-/// random.
+/// All requests that our workers send while connected, and the handshake. `swallow-answers` picks from them at random.
 pub const REQUESTS: [OpCode; 11] = [
     OpCode::CreateSession,
     OpCode::Create2,
@@ -65,19 +64,19 @@ impl Strike<'_> {
         let end = Instant::now() + self.length;
         while Instant::now() < end {
             let request = self.random.choice(REQUESTS).unwrap_or(OpCode::Create2);
-            // Each client is connected through one of its three.
+            // Each client is connected through one of its three proxies.
             proxies(&victims).for_each(|proxy| proxy.swallow_next_reply(request));
             sleep(self.between(50, 500)).await;
         }
         proxies(&victims).for_each(FaultProxy::disarm);
-        // TCP loses no single answer and goes on. The client crate may forget a watch that way, and the server would keep it for as
-        // long as the connection lasts (docs/upstream.md).
+        // TCP never loses a single answer while the connection lives. The client crate may forget a watch that way,
+        // which the server would keep for as long as the connection lasts (docs/upstream.md).
         proxies(&victims).for_each(FaultProxy::cut);
         self.scene.check()
     }
 }
 
-/// The proxies of a client that are to be silenced. One that is between two connections has no server of its own to lose.
+/// The proxies of a client that lose their traffic: all, or those with a connection. All if the client is disconnected.
 fn struck(network: &[FaultProxy], from_all: bool) -> Vec<&FaultProxy> {
     let connected: Vec<_> = network.iter().filter(|proxy| proxy.connections() > 0).collect();
     if from_all || connected.is_empty() { network.iter().collect() } else { connected }

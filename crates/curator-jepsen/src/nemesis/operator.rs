@@ -1,4 +1,4 @@
-//! An operator who deletes nodes of locks.
+//! Deletes nodes of locks, as an operator may.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,12 @@ impl Strike<'_> {
         self.begin("nodes of all locks")?;
         let (end, mut deleted) = (Instant::now() + self.length, BTreeMap::<String, u32>::new());
         while Instant::now() < end {
-            // Other nemeses may be at work: then there is nothing to see.
+            // The ensemble may not answer while other nemeses are active.
             let nodes = self.scene.nodes_of_one(&mut self.random);
             let Ok(Ok(nodes)) = timeout_at(end, nodes).await else { continue };
             let Some(node) = self.random.choice(&nodes) else { continue };
-            // Of the same queue, if there is one: to delete a holder's and a waiter's in one go is the worst.
+            // From the same queue, if possible: the worst case is to delete the nodes of a holder and a waiter
+            // together.
             let directory = |path: &str| path.rsplit_once('/').map(|(directory, _)| directory.to_owned());
             let queue = nodes.iter().filter(|other| directory(&other.path) == directory(&node.path));
             let count = self.random.usize(1..=2);

@@ -1,4 +1,4 @@
-//! Servers that do not reach each other, while clients reach them all.
+//! Partitions the servers, while clients still reach all of them.
 
 use super::{Strike, servers::server};
 use crate::scene::RunError;

@@ -1,4 +1,4 @@
-//! Servers that are killed or stopped.
+//! Kills or stops servers.
 
 use curator_test::TestingServer;
 use tokio::time::{Instant, sleep};
@@ -7,7 +7,7 @@ use super::Strike;
 use crate::scene::{MEMBERS, RunError, now};
 
 impl Strike<'_> {
-    /// A member that does not lead.
+    /// A random member that is not the leader.
     pub(super) async fn follower(&mut self) -> Result<usize, RunError> {
         let leader = self.scene.cluster.leader().await?;
         Ok((leader + self.random.usize(1..MEMBERS)) % MEMBERS)
@@ -28,7 +28,7 @@ impl Strike<'_> {
         let member = self.scene.cluster.member(member);
         member.kill()?;
         self.pass().await?;
-        // It takes part in the recovery that it has to be started first.
+        // The start of the server is part of the recovery time.
         self.healed = Some(now());
         Ok(member.restart().await?)
     }
@@ -39,7 +39,7 @@ impl Strike<'_> {
         members.iter().try_for_each(TestingServer::kill)?;
         self.pass().await?;
         self.healed = Some(now());
-        // None is ready before there is a quorum.
+        // Started together, as no member is ready without a quorum.
         let [first, second, third] = [0, 1, 2].map(|member| self.scene.cluster.member(member).restart());
         let (first, second, third) = tokio::join!(first, second, third);
         Ok(first.and(second).and(third)?)

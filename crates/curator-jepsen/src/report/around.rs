@@ -8,24 +8,24 @@ use crate::history::{Event, What};
 /// A violation, with the events that explain it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
-    /// What is broken.
+    /// The violation.
     pub violation: Violation,
-    /// What its holds have done, and what the conductor did about that time, in the order of time. Of the samples of a hold's
-    /// validity, the first and the last.
+    /// The events of its holds, and those of the conductor at about that time, in the order of time. Of the samples of
+    /// a hold's validity, only the first and the last.
     pub events: Vec<Event>,
 }
 
-/// How many of each kind are shown.
+/// How many violations of each kind are shown.
 const SHOWN: usize = 5;
 
-/// For how many nanoseconds before a violation it is shown what the conductor did; after it, for a tenth of that.
+/// For how many nanoseconds before a violation the conductor's events are shown; after it, for a tenth of that.
 const BEFORE: u64 = 10_000_000_000;
 
 /// Collects the events around the first violations of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct Around {
     shown: Vec<Shown>,
-    /// Which of the violations are about a hold.
+    /// The indices of the violations of each hold.
     of_hold: HashMap<HoldKey, Vec<usize>>,
     samples: BTreeMap<(usize, HoldKey), (Event, Option<Event>)>,
 }
@@ -47,7 +47,7 @@ impl Around {
         around
     }
 
-    /// Whether there is nothing to collect.
+    /// Whether there are no violations.
     pub(crate) fn is_empty(&self) -> bool {
         self.shown.is_empty()
     }

@@ -1,11 +1,11 @@
-//! What came of the strikes for the caches.
+//! The table of the effects of strikes on the caches.
 
 use std::collections::BTreeMap;
 
 use super::table::Table;
 use crate::checker::CacheAftermath;
 
-/// A row for each nemesis and kind of cache. `None` if there were no caches.
+/// One row for each nemesis and kind of cache. `None` without caches.
 pub(crate) fn table<'a>(all: impl IntoIterator<Item = (&'a str, &'a CacheAftermath)>) -> Option<Table> {
     let mut rows = BTreeMap::<(&str, &str), [usize; 9]>::new();
     for (nemesis, one) in all {

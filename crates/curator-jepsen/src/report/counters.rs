@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::table::Table;
 use crate::checker::CounterTally;
 
-/// A row for each counter. `None` if there were none.
+/// One row for each counter. `None` without counters.
 pub(crate) fn table(counters: &BTreeMap<String, CounterTally>) -> Option<Table> {
     let mut table = Table::new(&[
         "Counter",

@@ -1,4 +1,4 @@
-//! The directory of a run.
+//! The result of a run in its directory: reads and checks it.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -12,26 +12,26 @@ use super::recovery::{Left, Recovery};
 use crate::checker::{Checker, FinalSets};
 use crate::history::{Histories, HistoryError};
 
-/// What the conductor knows when a run is over: the file `final.json` of its directory.
+/// The conductor's results at the end of a run: the file `final.json` of its directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Final {
-    /// All sets, those of the store and those in nodes, as they are after the last client has ended.
+    /// All sets, in the store and in nodes, after the last client has ended.
     pub sets: FinalSets,
     /// Lines for the head of the report: date, versions, seed, nemeses.
     #[serde(default)]
     pub about: Vec<(String, String)>,
-    /// What our clients were to do: the keys of their parts.
+    /// The work of our clients: the keys of their parts.
     #[serde(default)]
     pub parts: Vec<String>,
-    /// How each nemesis was recovered from.
+    /// The recovery after each nemesis.
     #[serde(default)]
     pub recovery: Vec<Recovery>,
-    /// What was there though all clients had been told to finish.
+    /// What was left after all clients had been asked to finish.
     #[serde(default)]
     pub left: Option<Left>,
 }
 
-/// Its name in the directory of a run.
+/// The name of the file.
 const FINAL: &str = "final.json";
 
 /// Why a run cannot be checked.
@@ -41,20 +41,20 @@ pub enum CheckError {
     /// A history cannot be read.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// There is no `final.json`, as after a run that was cut short; or it cannot be read.
+    /// `final.json` is missing, as after an aborted run, or cannot be read.
     #[error("{} cannot be read: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file `final.json` does not say what the conductor says there.
+    /// `final.json` is malformed.
     #[error("{} is not as a conductor writes it: {source}", path.display())]
     Final {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The parse error.
         source: serde_json::Error,
     },
 }
@@ -78,13 +78,14 @@ impl Final {
     }
 }
 
-/// Checks a run by what it has left in its directory: the histories, all files named `*.jsonl`, and `final.json`.
+/// Checks a run from the files in its directory: the histories, which are all files named `*.jsonl`, and `final.json`.
 ///
-/// Reads the histories once, and once more if there is something to show.
+/// Reads the histories once, and a second time if there are violations to show.
 ///
 /// # Errors
 ///
-/// If a file is missing, cannot be read, or has a line that is no event. A run that cannot be checked is not clean.
+/// If a file is missing, cannot be read, or contains a line that is not an event. A run that cannot be checked is not
+/// clean.
 pub fn check_directory(directory: &Path) -> Result<Report, CheckError> {
     let Final { sets, about, parts, recovery, left } = Final::read(directory)?;
     let mut checker = Checker::new();

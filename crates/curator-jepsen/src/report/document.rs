@@ -1,4 +1,4 @@
-//! The report itself.
+//! The report of a run.
 
 use super::around::Shown;
 use super::recovery::{self, Left, Recovery};
@@ -10,30 +10,31 @@ use crate::history;
 /// The report of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// What the checker has found.
+    /// The result of the checker.
     pub findings: Findings,
-    /// Lines for the head: what was run, with which seed, on which versions.
+    /// Lines for the head: options, seed and versions of the run.
     pub about: Vec<(String, String)>,
-    /// Parts of the work of which no write of ours was acknowledged, caches that were never compared with the servers, and counters without an
-    /// acknowledged increment: about them, the run says nothing.
+    /// Parts without an acknowledged write by our clients, caches that were never compared with the servers, and
+    /// counters without an acknowledged increment: the run proves nothing about them.
     pub idle: Vec<String>,
-    /// How each nemesis was recovered from.
+    /// The recovery after each nemesis.
     pub recovery: Vec<Recovery>,
-    /// What all clients have left when they finished.
+    /// What was left after all clients had finished.
     pub left: Option<Left>,
     /// The first violations of each kind, with the events around them.
     pub shown: Vec<Shown>,
 }
 
 impl Report {
-    /// Whether nothing was broken by our locks, each part of the work had something to lose, and each of our clients came back
-    /// after each nemesis with nothing left behind.
+    /// Whether our locks broke no rule, no part was idle, and each of our clients recovered from each nemesis with
+    /// nothing left behind.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.violations() == 0 && self.idle.is_empty() && self.is_complete()
     }
 
-    /// Whether something was broken, and nothing but what clients with slow clocks break; and all else is as in a clean run. See [`Violation::follows_from_slow_clocks`].
+    /// Whether there are violations, all of them of the kinds that slow clocks cause, and the run is clean otherwise.
+    /// See [`Violation::follows_from_slow_clocks`].
     #[must_use]
     pub fn is_of_slow_clocks(&self) -> bool {
         let violations = &self.findings.violations;
@@ -43,13 +44,13 @@ impl Report {
             && self.is_complete()
     }
 
-    /// Whether each of our clients came back after each nemesis, and for sure nothing was left behind.
+    /// Whether each of our clients recovered from each nemesis, and certainly nothing was left behind.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.recovery.iter().all(Recovery::is_complete) && self.left.is_none_or(|left| left.is_nothing())
     }
 
-    /// How often our locks, or the tester, have broken a rule.
+    /// The number of violations by our locks or by the tester.
     #[must_use]
     pub fn violations(&self) -> usize {
         self.findings.violations.len()

@@ -1,4 +1,4 @@
-//! What came of the strikes for the leaders: overlapping terms, and the time without a leader.
+//! The tables of the effects of strikes on the leaders: overlapping terms, and the time without a leader.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::table::Table;
 use crate::checker::{Aftermath, leaders};
 
-/// What came of the strikes of one kind for the same leaders.
+/// The effects of the strikes of one kind on the same leaders.
 type Cells<'a> = BTreeMap<(&'a str, String), Vec<&'a Aftermath>>;
 
-/// The two tables, each with a row for each nemesis, and a column for the leaders of each kind, whatever their variant. `None` if
-/// there were no leaders.
+/// Both tables have a row for each nemesis, and a column for each kind of leaders, of any variant. `None` without
+/// leaders.
 pub(crate) fn tables<'a>(all: impl IntoIterator<Item = (&'a str, &'a Aftermath)>) -> Option<[Table; 2]> {
     let mut cells = Cells::new();
     for (nemesis, one) in all {
@@ -31,7 +31,7 @@ fn table(title: &str, cells: &Cells<'_>, text: fn(&[&Aftermath]) -> String) -> T
     table
 }
 
-/// How many of how many terms; and how many more because of an operator.
+/// The number of overlaps and of terms; and of further overlaps after an operator's delete.
 fn overlaps(cell: &[&Aftermath]) -> String {
     let sum = |count: fn(&Aftermath) -> u64| cell.iter().map(|one| count(one)).sum::<u64>();
     let (overlaps, terms, without_node) = (sum(|one| one.overlaps), sum(|one| one.terms), sum(|one| one.without_node));
@@ -39,7 +39,7 @@ fn overlaps(cell: &[&Aftermath]) -> String {
     format!("{overlaps} of {terms}{operator}")
 }
 
-/// The median of all strikes and parts, and the worst.
+/// The median and the maximum over all strikes and parts.
 fn leaderless(cell: &[&Aftermath]) -> String {
     let mut times: Vec<Duration> = cell.iter().map(|one| one.leaderless).collect();
     times.sort_unstable();

@@ -1,8 +1,8 @@
-//! An event in one line.
+//! Formats an event as one line.
 
 use crate::history::{CONDUCTOR, Claim, Event, Outcome, Phase, What, seconds};
 
-/// What happened, with times since `began`.
+/// The event, with times since `began`.
 pub(crate) fn line(began: u64, event: &Event) -> String {
     let time = |at: u64| seconds(at.saturating_sub(began));
     let who =
@@ -17,7 +17,7 @@ pub(crate) fn line(began: u64, event: &Event) -> String {
             let doubt = if *is_confirmed { "" } else { ", which nobody has confirmed" };
             format!("deletes {node} of session {session:#x}, created by {created}, after {}{doubt}", time(*before))
         }
-        // They are too many; what is found in them says which nodes it is about.
+        // Not in detail, as there are too many; the violation names the nodes.
         What::Cache { part, .. } => format!("has an event of {part}"),
         What::Service { part, .. } => format!("sees or registers an instance of {part}"),
         What::Counter { part, .. } => format!("increments {part}"),

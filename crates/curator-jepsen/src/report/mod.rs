@@ -1,4 +1,4 @@
-//! What a run has shown, for humans: tables of numbers, and what was broken with the events around it.
+//! The report of a run as text: tables of numbers, and the violations with the events around them.
 
 mod around;
 mod caches;

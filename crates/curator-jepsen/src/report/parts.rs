@@ -37,7 +37,7 @@ pub(crate) fn table(parts: &BTreeMap<String, Tally>) -> Table {
     table
 }
 
-/// How much of what was acknowledged is lost, in percent. What is lost is never 0.
+/// The lost part of the acknowledged writes, in percent. A loss below 0.01 is shown as `<0.01`, not as 0.
 pub(crate) fn percent(tally: &Tally) -> String {
     match tally.lost_percent() {
         None => "-".to_owned(),

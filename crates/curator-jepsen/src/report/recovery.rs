@@ -1,4 +1,4 @@
-//! How long it took until all was well again.
+//! The recovery after each nemesis, and what was left at the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,56 +7,56 @@ use serde::{Deserialize, Serialize};
 
 use super::table::Table;
 
-/// What was measured after one nemesis.
+/// The measurements after one nemesis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
-    /// Its name on the command line.
+    /// The nemesis by its name on the command line.
     pub nemesis: String,
-    /// From its end until the first acquire of any client of ours; `None` if there was none within a minute.
+    /// From its end until the first acquire of any of our clients; `None` if there was none within a minute.
     pub first_acquire: Option<Duration>,
-    /// From its end until every part of every client of ours had acquired its lock; `None` if one did not within a
+    /// From its end until every part of each of our clients had acquired its lock; `None` if a part did not within a
     /// minute.
     pub all_progress: Option<Duration>,
-    /// How many clients of ours had a part that did not.
+    /// The number of our clients with a part that did not.
     pub never: usize,
     /// Nodes of locks, a session timeout later, whose session belongs to no client.
     pub nodes_left: usize,
-    /// Watches of sessions that belong to no client, a session timeout later, except those on children; `None` if a
+    /// Watches of sessions that belong to no client, a session timeout later, without watches on children; `None` if a
     /// server did not answer.
     pub watches_left: Option<usize>,
 }
 
-/// What is there when all clients of ours have been told to rest, and then to finish: nothing, if all is well.
+/// What was left after all our clients had been asked to rest, and then to finish: nothing, in a clean run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
-    /// Clients of ours that did not come to rest or did not finish, or not with status 0.
+    /// Our clients that did not rest or finish in time, or did not exit with status 0.
     pub clients: usize,
-    /// Clients of ours whose close of the session was not confirmed. The session ends by itself, so this is no failure.
+    /// Our clients whose close of the session was not confirmed. The session expires, so this is no failure.
     pub unclosed: usize,
-    /// While our clients rest: they have given back all that they held, and their sessions go on.
+    /// While our clients rest: they have released all locks, and their sessions are open.
     pub at_rest: Counted,
-    /// When they have closed their sessions, and ended.
+    /// After they have closed their sessions, and ended.
     pub at_end: Counted,
 }
 
-/// What the servers keep: counted until it is nothing, or for a session timeout and a little longer.
+/// What the servers keep: counted until it is nothing, or for a little longer than a session timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Nodes of our locks, of all sessions.
     pub nodes: usize,
-    /// Watches on all servers, those on children too; `None` if a server did not answer.
+    /// Watches on all servers, including those on children; `None` if a server did not answer.
     pub watches: Option<u64>,
 }
 
 impl Left {
-    /// Whether all clients have finished, and there is nothing left, for sure.
+    /// Whether all clients have finished, and certainly nothing is left.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.clients == 0 && [self.at_rest, self.at_end].iter().all(|it| it.nodes == 0 && it.watches == Some(0))
     }
 }
 
-/// The counts in a line each.
+/// Formats the counts, one line each.
 pub(crate) fn lines(left: &Left) -> String {
     let Left { clients, unclosed, at_rest, at_end } = left;
     let counted = |Counted { nodes, watches }: &Counted| {
@@ -72,7 +72,7 @@ pub(crate) fn lines(left: &Left) -> String {
 }
 
 impl Recovery {
-    /// Whether every client came back, and for sure nothing was left behind.
+    /// Whether every client recovered, and certainly nothing was left behind.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.never == 0 && self.nodes_left == 0 && self.watches_left == Some(0)
@@ -116,7 +116,7 @@ pub(crate) fn table(recovery: &[Recovery]) -> Table {
     table
 }
 
-/// The median and the worst. One that never came is worse than any that did.
+/// The median and the worst time. A missing time counts as worse than any other.
 fn spread(times: &[&Recovery], time: fn(&Recovery) -> Option<Duration>) -> (String, String) {
     let mut times: Vec<_> = times.iter().map(|one| time(one)).collect();
     times.sort_by_key(|time| (time.is_none(), *time));

@@ -6,7 +6,7 @@ use super::table::Table;
 use crate::checker::ServiceTally;
 use crate::history::seconds;
 
-/// A row for each service. `None` if there were none.
+/// One row for each service. `None` without services.
 pub(crate) fn table(services: &BTreeMap<String, ServiceTally>) -> Option<Table> {
     let mut table = Table::new(&[
         "Service",

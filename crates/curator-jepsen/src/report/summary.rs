@@ -1,4 +1,4 @@
-//! Several runs in the same tables.
+//! The summary of several runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,8 @@ use super::{caches, counters, leaders, parts, services};
 use crate::checker::{CounterTally, ServiceTally, Tally, part};
 use crate::work::Variant;
 
-/// Tables of several runs, in Markdown: what is the same for all of them, what each has found, the sums of each part of the
-/// work, and the recoveries.
+/// Tables of several runs, in Markdown: the common lines of their heads, the findings of each run, the sums of each
+/// part of the work, and the recoveries.
 #[must_use]
 pub fn summary(reports: &[Report]) -> String {
     let (same, different) = about(reports);
@@ -44,12 +44,12 @@ pub fn summary(reports: &[Report]) -> String {
     tables.map(|table| table.markdown()).collect::<Vec<_>>().join("\n")
 }
 
-/// The name of a row: there are too many pairs of nemeses to have a row each.
+/// The name of a row. Pairs of nemeses share a row, as there are too many of them.
 fn row(nemesis: &str) -> &str {
     if nemesis.contains(" + ") { "two at once" } else { nemesis }
 }
 
-/// The lines of all heads that are the same, and the names of the others.
+/// The lines that all heads have in common, and the names of the others.
 fn about(reports: &[Report]) -> (Vec<(&str, &str)>, Vec<&str>) {
     let (mut same, mut different) = (Vec::new(), Vec::new());
     for line in reports.iter().flat_map(|report| &report.about) {
@@ -65,7 +65,7 @@ fn about(reports: &[Report]) -> (Vec<(&str, &str)>, Vec<&str>) {
     (same, different)
 }
 
-/// A row for each run.
+/// One row for each run.
 fn runs(reports: &[Report], different: &[&str]) -> Table {
     let variants = [Variant::Plain, Variant::Guarded, Variant::Transaction, Variant::Token];
     let keys = reports.iter().flat_map(|report| report.findings.parts.keys());
@@ -88,7 +88,7 @@ fn runs(reports: &[Report], different: &[&str]) -> Table {
     table
 }
 
-/// How many of the acknowledged writes of these parts are lost.
+/// The number of lost and of acknowledged writes in these parts.
 fn lost(report: &Report, is_asked_for: impl Fn(&str) -> bool) -> String {
     let mut sum = Tally::default();
     for (_, tally) in report.findings.parts.iter().filter(|(key, _)| is_asked_for(key)) {
@@ -101,7 +101,7 @@ fn lost(report: &Report, is_asked_for: impl Fn(&str) -> bool) -> String {
     }
 }
 
-/// How many nodes, watches and clients that did not finish a run has left; `?` if a server did not answer.
+/// The number of nodes and watches that were left, and of clients that did not finish; `?` if a server did not answer.
 fn left(report: &Report) -> String {
     let after = |recovery: &Recovery| Some(recovery.nodes_left + recovery.watches_left?);
     let at_end = |left: &Left| {

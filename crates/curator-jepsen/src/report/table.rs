@@ -1,6 +1,6 @@
 //! A table, as text or as Markdown.
 
-/// Rows of cells below a head. The first column is aligned to the left, the others, if they are numbers, to the right.
+/// Rows of cells below a head. The first column is aligned to the left, other columns to the right if they are numbers.
 #[derive(Debug)]
 pub struct Table {
     numbers: bool,
@@ -41,7 +41,7 @@ impl Table {
         text
     }
 
-    /// As in the pages of this project.
+    /// The table in Markdown, as in the pages of this project.
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut lines = self.rows.iter().map(|row| {

@@ -1,4 +1,4 @@
-//! What a report says, and the directory that it is made from.
+//! The text of a report, and its files.
 
 use std::fs;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn wrote(at: u64, part: &'static str, outcome: Outcome) -> Event {
     story.events[1].clone()
 }
 
-/// Two clients that hold a mutex at once, in the tenth second, and a peer's that writes.
+/// Two clients that hold a mutex at once, in the tenth second, and a write by a peer.
 fn events() -> Vec<Event> {
     let first = Story::of("mutex-plain").client(0).acquires(second(9), [mutex(7)]);
     let both = first.client(1).acquires(second(10) + SECOND / 2, [mutex(8)]);
@@ -62,7 +62,7 @@ fn directory(events: &[Event]) -> tempfile::TempDir {
     directory
 }
 
-/// What is found in the directory of such a run.
+/// The report of a directory with these events.
 fn checked(events: &[Event], end: &Final) -> Report {
     let directory = directory(events);
     end.write(directory.path()).unwrap();
@@ -107,7 +107,7 @@ At the end: 0 nodes of locks and 0 watches left; 0 clients that did not finish, 
     assert_eq!(text, expected, "{text}");
 }
 
-/// Changes how a run has ended.
+/// Changes the end of a run.
 type Spoil = fn(&mut Final);
 
 #[test]
@@ -119,7 +119,7 @@ fn a_run_is_clean_only_if_all_came_back_did_something_and_left_nothing() {
     clean.push(wrote(second(15), "mutex-plain", Outcome::Acknowledged));
     let mut end = finale();
     end.recovery[1].never = 0;
-    // A session that was not closed for sure ends by itself.
+    // A session whose close was not confirmed expires.
     end.left = Some(Left { unclosed: 1, ..NOTHING });
     let report = checked(&clean, &end);
     assert!(report.is_clean() && report.text().contains("\nNo violation.\n"), "{}", report.text());
@@ -143,7 +143,7 @@ fn a_run_is_clean_only_if_all_came_back_did_something_and_left_nothing() {
         let report = checked(&clean, &end);
         assert!(report.violations() == 0 && !report.is_clean(), "{why}");
     }
-    // Nor does a write that may not have been applied count as one.
+    // Nor does a write with an unknown outcome count as acknowledged.
     clean.pop();
     clean.push(wrote(second(15), "mutex-plain", Outcome::Unknown));
     assert_eq!(checked(&clean, &end).idle, ["mutex-plain"]);
@@ -162,7 +162,7 @@ fn a_defect_of_a_peers_lock_is_reported_and_does_not_fail_the_run() {
     assert!(report.text().ends_with("\nOf the peers, which fails no run: 1 exclusivity.\n"), "{}", report.text());
 }
 
-/// A hold of a guarded mutex whose write comes two seconds too late, and is gone.
+/// A hold of a guarded mutex whose write is two seconds late, and lost.
 fn late_write() -> Story {
     let held = Story::of("mutex-guarded").client(0).acquires(second(1), [mutex(7)]).valid(second(2));
     held.writes_until(second(5) - 1, second(3), second(5), "a", Outcome::Acknowledged)

@@ -1,11 +1,11 @@
-//! What was broken, in a line.
+//! The verdict of a report, in one line.
 
 use std::collections::BTreeMap;
 
 use crate::checker::{Findings, Kind, Violation};
 
-/// How many violations there are. Also says so if updates were lost to late writes of clients that the run had not stopped:
-/// the machine was too slow for them, or a guard calls everything late.
+/// The number of violations. Also the number of updates that were lost to late writes of clients that the run had not
+/// stopped: the machine was too slow for them, or a guard's `valid_until()` is too early.
 pub(crate) fn verdict(findings: &Findings) -> String {
     let violations = match findings.violations.len() {
         0 => "No violation.".to_owned(),
@@ -19,7 +19,7 @@ pub(crate) fn verdict(findings: &Findings) -> String {
     format!("{violations} Updates lost to late writes of clients that were not stopped: {late}.\n")
 }
 
-/// How many there are of each kind.
+/// The number of violations of each kind.
 pub(crate) fn kinds(violations: &[Violation]) -> String {
     let mut counts = BTreeMap::<Kind, usize>::new();
     for violation in violations {

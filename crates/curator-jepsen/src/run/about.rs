@@ -1,4 +1,4 @@
-//! What a reader of the report has to know of the run.
+//! The facts about a run that a reader of its report needs.
 
 use std::time::SystemTime;
 
@@ -6,7 +6,7 @@ use super::Options;
 use crate::peer::Peer;
 use crate::scene::{MEMBERS, SESSION_TIMEOUT, SET, Scene, THINK};
 
-/// The lines for the head of the report, with these versions among them.
+/// The lines for the head of the report, including these versions.
 pub(super) fn about(options: &Options, versions: Vec<(&str, String)>, scene: &Scene) -> Vec<(String, String)> {
     let list = |names: Vec<String>| names.join(", ");
     let version = scene.cluster.member(0).version().map_or("unknown".to_owned(), |version| version.to_string());
@@ -42,7 +42,7 @@ pub fn today() -> String {
     format!("{year}-{month:02}-{day:02}")
 }
 
-/// Year, month and day, so many days after 1970-01-01.
+/// The date that many days after 1970-01-01: year, month and day.
 fn date(mut days: u64) -> (u64, usize, u64) {
     let is_leap = |year: u64| (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
     let mut year = 1970;
@@ -52,7 +52,7 @@ fn date(mut days: u64) -> (u64, usize, u64) {
     }
     let mut lengths =
         [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31].into_iter().enumerate();
-    // The days that are left are fewer than those of the year, so there is such a month.
+    // Fewer days are left than the year has, so there is such a month.
     let month = lengths.find(|(_, length)| {
         let is_later = days >= *length;
         days -= if is_later { *length } else { 0 };

@@ -1,4 +1,4 @@
-//! Where a run leaves what it has seen.
+//! The directory of a run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use crate::scene::RunError;
 /// An empty directory.
 #[derive(Debug)]
 pub(super) enum Directory {
-    /// The user's.
+    /// The directory that the user has chosen.
     Given(PathBuf),
-    /// Removed with this value, unless it is kept.
+    /// Deleted with this value, unless it is kept.
     Temporary(TempDir),
 }
 
 impl Directory {
-    /// Makes it, if it is not there.
+    /// Creates the directory if it is missing.
     pub(super) fn prepare(given: Option<&Path>) -> Result<Self, RunError> {
         let Some(directory) = given else {
             let made = tempfile::Builder::new().prefix("curator-jepsen-").tempdir();
@@ -28,7 +28,7 @@ impl Directory {
         if fs::read_dir(directory).map_err(failed())?.next().is_some() {
             return Err(RunError::NotEmpty { directory: directory.to_owned() });
         }
-        // Processes get its name that may run elsewhere.
+        // An absolute path, as other processes may have another working directory.
         directory.canonicalize().map(Self::Given).map_err(failed())
     }
 
@@ -39,7 +39,7 @@ impl Directory {
         }
     }
 
-    /// Removes a temporary one after a clean run; otherwise says where it is.
+    /// Deletes a temporary directory after a clean run; otherwise prints its path.
     pub(super) fn close(self, is_clean: bool) -> Result<(), RunError> {
         match self {
             Self::Temporary(directory) if is_clean => {

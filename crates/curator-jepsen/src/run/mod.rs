@@ -1,5 +1,5 @@
-//! Conducts a run: starts everything, lets one nemesis strike after the other, measures how all recover, and has the checker
-//! judge what the clients have seen.
+//! Conducts a run: starts all processes, runs one nemesis after the other, measures the recovery, and checks the
+//! histories of the clients.
 
 mod about;
 mod directory;
@@ -27,44 +27,44 @@ pub use crate::scene::RunError;
 use crate::scene::{Cast, End, Remains, SESSION_TIMEOUT, Scene, now};
 use crate::work::{LockKind, Part, Variant};
 
-/// What is to be run.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The program `curator-jepsen`, to start clients with.
     pub program: PathBuf,
-    /// For how long nemeses strike. The run takes longer: everything starts first, and finishes afterwards.
+    /// For how long nemeses strike. The run takes longer, as it also starts and stops all processes.
     pub duration: Duration,
-    /// Which nemeses.
+    /// The nemeses.
     pub nemeses: Vec<Choice>,
-    /// Which locks.
+    /// The locks.
     pub locks: Vec<LockKind>,
-    /// In which variants. Each client does each of them with each lock, at the same time.
+    /// The variants. Each client works with each lock in each of them, at the same time.
     pub variants: Vec<Variant>,
-    /// Whether each client also keeps a cache of nodes that all of them write to.
+    /// Whether each client also keeps a cache of nodes that all clients write to.
     pub caches: bool,
-    /// Whether each client also increments counters that all of them share.
+    /// Whether each client also increments shared counters.
     pub counters: bool,
-    /// Whether each client also registers an instance of a service, and watches those of all.
+    /// Whether each client also registers an instance of a service, and watches those of all clients.
     pub services: bool,
-    /// How many clients of ours.
+    /// The number of our clients.
     pub clients: u32,
-    /// Which other clients of ZooKeeper do the same work beside them.
+    /// Other ZooKeeper clients that do the same work beside ours.
     pub peers: Vec<Peer>,
-    /// What the run does by chance follows from it. What the clients and servers make of that does not.
+    /// Determines the random choices of the run, but not the timing of clients and servers.
     pub seed: u64,
-    /// Where the histories go: an empty directory, or one that is not there yet. `None` means a temporary one, which is kept
-    /// unless the run was clean.
+    /// The directory for the histories: empty, or to be created. `None` means a temporary one, which is kept unless the
+    /// run was clean.
     pub directory: Option<PathBuf>,
 }
 
-/// Conducts a run. Says what it does on standard output.
+/// Conducts a run, and reports its progress on standard output.
 ///
-/// To be called on a thread that lives as long as the run, and on a runtime of that thread: the client processes are killed
-/// when the thread that has started them ends.
+/// Must be called on a thread that lives as long as the run, and on a runtime of that thread: the client processes are
+/// killed when the thread that has started them ends.
 ///
 /// # Errors
 ///
-/// When it cannot be conducted to its end. What it has found is no error: it is in the report.
+/// When the run cannot be completed. Violations are no errors: they are in the report.
 ///
 /// # Cancel safety
 ///
@@ -73,7 +73,7 @@ pub async fn run(options: &Options) -> Result<Report, RunError> {
     let directory = Directory::prepare(options.directory.as_deref())?;
     println!("seed {}, in {}", options.seed, directory.path().display());
     let conducted = conduct(options, directory.path()).await;
-    // What a run has seen that has failed may say why.
+    // A failed run is kept, as its histories may explain the failure.
     directory.close(conducted.as_ref().is_ok_and(Report::is_clean))?;
     conducted
 }
@@ -118,15 +118,15 @@ async fn conduct(options: &Options, directory: &Path) -> Result<Report, RunError
     Ok(report)
 }
 
-/// One nemesis after the other, while there is time.
+/// Runs one nemesis after the other, while there is time.
 async fn strike(scene: &Scene, options: &Options) -> Result<Vec<report::Recovery>, RunError> {
     let Some(mut schedule) = Schedule::new(&options.nemeses, options.seed) else { return Ok(Vec::new()) };
     let (end, mut recovery) = (Instant::now() + options.duration, Vec::new());
-    // There is one in the shortest run too.
+    // Even the shortest run has one strike.
     while recovery.is_empty() || Instant::now() + 2 * SESSION_TIMEOUT < end {
         let (nemeses, seed) = schedule.next();
         let mut seeds = Rng::with_seed(seed);
-        // In one order, whichever was drawn first.
+        // Sorted, whichever nemesis was drawn first.
         let names: BTreeSet<String> = nemeses.iter().map(ToString::to_string).collect();
         let name = names.into_iter().collect::<Vec<_>>().join(" + ");
         let mut strikes = nemeses.iter().map(|nemesis| Strike::new(scene, *nemesis, seeds.u64(..)).run());
@@ -136,7 +136,7 @@ async fn strike(scene: &Scene, options: &Options) -> Result<Vec<report::Recovery
                 one?.max(other?)
             }
             (Some(one), None) => Box::pin(one).await?,
-            // There is always one.
+            // There is always at least one.
             (None, _) => now(),
         };
         recovery.push(recovery::measure(scene, &name, healed).await?);

@@ -1,4 +1,4 @@
-//! Which nemesis strikes next. Decided by the seed alone.
+//! Selects the next nemesis, depending on the seed alone.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use fastrand::Rng;
 
 use crate::nemesis::Nemesis;
 
-/// What may be asked for on the command line.
+/// A choice of nemeses on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Choice {
     /// All nemeses but `clock-rate`, in a random order, and then again; now and then two at a time.
@@ -22,7 +22,7 @@ pub enum Choice {
     One(Nemesis),
 }
 
-/// How many strikes of `all` there are for one with two nemeses.
+/// How many strikes of `all` there are for each one with two nemeses.
 const MIXED_EVERY: u32 = 4;
 
 /// The strikes of a run.
@@ -30,7 +30,7 @@ const MIXED_EVERY: u32 = 4;
 pub(super) struct Schedule {
     all: Vec<Nemesis>,
     mixing: Mixing,
-    /// What is still to come before everything comes again.
+    /// The nemeses that are left before all of them are drawn again.
     bag: Vec<Nemesis>,
     count: u32,
     random: Rng,
@@ -44,7 +44,7 @@ enum Mixing {
 }
 
 impl Schedule {
-    /// `None` if nothing is to strike.
+    /// `None` without nemeses.
     pub(super) fn new(choices: &[Choice], seed: u64) -> Option<Self> {
         let mut all = BTreeSet::new();
         let mut mixing = Mixing::Never;
@@ -67,7 +67,7 @@ impl Schedule {
         (!all.is_empty()).then(|| Self { all, mixing, bag: Vec::new(), count: 0, random })
     }
 
-    /// One nemesis, or two that mix, and a seed for what they do.
+    /// One nemesis, or two that can be mixed, and a seed for their choices.
     pub(super) fn next(&mut self) -> (Vec<Nemesis>, u64) {
         self.count += 1;
         let first = self.draw();

@@ -1,4 +1,4 @@
-//! Which versions of everything take part in a run, for the head of its report.
+//! The versions of everything that takes part in a run, for the head of its report.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -7,14 +7,14 @@ use std::process::{Command, Stdio};
 
 use crate::peer::{self, Peer};
 
-/// What is said of a version that cannot be found out.
+/// Replaces a version that cannot be determined.
 const UNKNOWN: &str = "unknown";
 
-/// The workspace that this program was built in. It may be gone.
+/// The workspace in which this program was built. It may no longer exist.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The versions that have to be known before a run, as the workspace may be changed while it lasts: what each is of, and
-/// which it is. Blocks for some tenths of a second: programs are asked.
+/// The names and versions to determine before a run, as the workspace may change while it lasts. Blocks for some tenths
+/// of a second, as it runs other programs.
 #[must_use]
 pub fn versions(peers: &[Peer]) -> Vec<(&'static str, String)> {
     let mut versions = vec![("commit", commit(Path::new(WORKSPACE)))];
@@ -36,16 +36,16 @@ pub fn versions(peers: &[Peer]) -> Vec<(&'static str, String)> {
     versions
 }
 
-/// The version of a crate that cargo has chosen for this workspace.
+/// The version of a crate in this workspace's lock file.
 #[must_use]
 pub fn locked_version(name: &str) -> String {
     let lock_file = fs::read_to_string(Path::new(WORKSPACE).join("Cargo.lock")).unwrap_or_default();
     locked(&lock_file, name).unwrap_or(UNKNOWN).to_owned()
 }
 
-/// The commit of a work tree, with `+` if something in it is not committed.
+/// The commit of a work tree, with `+` if there are uncommitted changes.
 fn commit(tree: &Path) -> String {
-    // A hook of git's that starts this says where its own tree is.
+    // In a git hook, `GIT_DIR` would point to another repository.
     let git =
         |arguments: &[&str]| answer(Command::new("git").env_remove("GIT_DIR").arg("-C").arg(tree).args(arguments));
     match (git(&["rev-parse", "--short", "HEAD"]), git(&["status", "--porcelain"])) {
@@ -55,14 +55,14 @@ fn commit(tree: &Path) -> String {
     }
 }
 
-/// The version of a crate in a lock file of cargo's. There is only one of each that is asked for.
+/// The version of a crate in a cargo lock file, which must contain one version of it only.
 fn locked<'a>(lock_file: &'a str, name: &str) -> Option<&'a str> {
     let name = format!("name = \"{name}\"");
     let mut lines = lock_file.lines().skip_while(|line| *line != name);
     lines.nth(1)?.strip_prefix("version = \"")?.strip_suffix('"')
 }
 
-/// The version of Curator in a class path, by the names of the jars.
+/// The version of Curator in a class path, from the names of the jars.
 #[must_use]
 pub fn curator_version(classpath: &OsStr) -> Option<String> {
     let entries = std::env::split_paths(classpath);
@@ -78,7 +78,7 @@ pub fn curator_version(classpath: &OsStr) -> Option<String> {
     names.find_map(|name| Some(name.strip_prefix("curator-recipes-")?.strip_suffix(".jar")?.to_owned()))
 }
 
-/// The version of kazoo, and of the Python that it runs on. Asks that Python.
+/// The version of kazoo, and of the Python that it runs on. Runs that Python.
 #[must_use]
 pub fn kazoo_version(python: &OsStr) -> Option<String> {
     let question =
@@ -86,7 +86,8 @@ pub fn kazoo_version(python: &OsStr) -> Option<String> {
     answer(Command::new(python).args(["-c", question]))
 }
 
-/// The first line about a version that a program says, on whichever output, if it succeeds. Java may have more to say.
+/// The first line with `version` that a program prints to standard output or standard error, if it succeeds. Java
+/// prints more than one line.
 fn said(program: &mut Command) -> Option<String> {
     let output = program.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
     let text = [output.stdout, output.stderr].concat();
@@ -94,7 +95,7 @@ fn said(program: &mut Command) -> Option<String> {
     text.lines().find(|line| line.contains("version")).map(str::to_owned)
 }
 
-/// All that a program says on its standard output, if it succeeds.
+/// The standard output of a program, if it succeeds.
 fn answer(program: &mut Command) -> Option<String> {
     let output = program.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())

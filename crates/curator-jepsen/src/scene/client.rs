@@ -15,26 +15,26 @@ use crate::history::{CACHE, CounterKind, SERVICE, What};
 use crate::peer::Peer;
 use crate::work::{Part, Work};
 
-/// See the module. Dropping it kills its process.
+/// A client of the run. Dropping it kills its process.
 #[derive(Debug)]
 pub(crate) struct Client {
     peer: Option<Peer>,
     program: PathBuf,
-    /// One for each server.
+    /// One proxy for each server.
     network: Vec<FaultProxy>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Of the present life, or of the next one. `history` is the directory.
+    /// The work of the present or the next life. Its `history` is the directory.
     work: Work,
     process: Option<Process>,
     is_stopped: bool,
 }
 
 impl Client {
-    /// Starts its network, and nothing else.
+    /// Starts the proxies, but no process.
     pub(super) fn prepare(
         mut work: Work,
         peer: Option<Peer>,
@@ -48,12 +48,12 @@ impl Client {
         Ok(Self { peer, program: program.to_owned(), network, state })
     }
 
-    /// Begins a life, if the one before is over.
+    /// Starts a process, the next life of the client, after the previous one has ended.
     pub(crate) fn start(&self, journal: &Journal) -> Result<(), RunError> {
         let mut state = self.state();
         let (worker, life) = (state.work.worker, state.work.life);
         if state.process.is_some() {
-            // Both would write to the same history.
+            // Both processes would write to the same history.
             return Err(RunError::StartedTwice { client: worker, life });
         }
         let work = Work { history: state.work.history.join(format!("w{worker}.{life}.jsonl")), ..state.work.clone() };
@@ -70,7 +70,7 @@ impl Client {
         Ok(())
     }
 
-    /// Ends its life (SIGKILL). The next [`start`](Self::start) begins another one.
+    /// Kills its process (SIGKILL). [`start`](Self::start) starts the next one.
     pub(crate) fn kill(&self, journal: &Journal) -> Result<(), RunError> {
         let mut state = self.state();
         if let Some(mut process) = state.process.take() {
@@ -84,7 +84,7 @@ impl Client {
         Ok(())
     }
 
-    /// Its next lives ask for this session timeout.
+    /// Sets the session timeout that its next lives request.
     pub(crate) fn ask_for(&self, session_timeout: Duration) {
         self.state().work.session_timeout_ms = millis(session_timeout);
     }
@@ -97,7 +97,7 @@ impl Client {
         state.signal(Signal::STOP)
     }
 
-    /// Lets its process go on.
+    /// Resumes its process.
     pub(crate) fn resume(&self, journal: &Journal) -> Result<(), RunError> {
         let mut state = self.state();
         if std::mem::take(&mut state.is_stopped) {
@@ -107,7 +107,7 @@ impl Client {
         Ok(())
     }
 
-    /// Fails if it has ended by itself. A peer is started again.
+    /// Fails if its process has ended unexpectedly. A peer is restarted instead.
     pub(super) fn check(&self, journal: &Journal) -> Result<(), RunError> {
         let Some((how, output)) = self.state().ended() else { return Ok(()) };
         let client = self.number();
@@ -121,7 +121,7 @@ impl Client {
         }
     }
 
-    /// Writes a line to its process, one of those in `work.rs`.
+    /// Writes a line to the standard input of its process, one of those in `work.rs`.
     pub(super) fn tell(&self, line: &str) {
         if let Some(process) = &mut self.state().process {
             process.tell(line);
@@ -134,7 +134,7 @@ impl Client {
         }
     }
 
-    /// Kills it if it has not finished. Returns its number and what was wrong, if something was.
+    /// Kills the process if it has not finished. Returns the client's number and the problem, if there is one.
     pub(super) fn end(&self, journal: &Journal) -> Option<(u32, String)> {
         let wrong = match self.state().ended() {
             Some((how, _)) if how.success() => None,
@@ -145,12 +145,12 @@ impl Client {
         wrong.or_else(|| killed.err().map(|error| error.to_string())).map(|how| (self.number(), how))
     }
 
-    /// Whether it has a process that has not ended.
+    /// Whether it has a running process.
     pub(crate) fn is_alive(&self) -> bool {
         self.state().process.as_mut().is_some_and(|process| process.ended().is_none())
     }
 
-    /// Which other client of ZooKeeper it is, if it is not ours.
+    /// Its kind of peer; `None` for our clients.
     pub(crate) fn peer(&self) -> Option<Peer> {
         self.peer
     }
@@ -160,13 +160,13 @@ impl Client {
         self.state().work.worker
     }
 
-    /// The keys of what it does.
+    /// The keys of its parts.
     pub(crate) fn parts(&self) -> impl Iterator<Item = String> + use<> {
         let parts: Vec<_> = self.state().work.parts.iter().map(Part::key).collect();
         parts.into_iter().chain(self.peer.into_iter().flat_map(Peer::keys).map(ToString::to_string))
     }
 
-    /// The keys of all in which it must make progress after a nemesis.
+    /// The keys of everything that must make progress after a nemesis.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = String> + use<> {
         let [caches, counters, services] = {
             let state = self.state();
@@ -194,7 +194,7 @@ impl State {
         self.process.as_mut().map_or(Ok(()), |process| process.signal(signal))
     }
 
-    /// How its process ended, and what it said, if it has one that did.
+    /// The exit status and output of its process, if that has ended.
     fn ended(&mut self) -> Option<(ExitStatus, String)> {
         let process = self.process.as_mut()?;
         process.ended().map(|status| (status, process.output()))

@@ -1,4 +1,4 @@
-//! What is in the counters when all clients have ended.
+//! Reads the counters after all clients have ended.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{RunError, Scene};
 use crate::history::{COUNTERS, CounterKind, CounterSeen, RECEIPTS, Receipts, What};
 
 impl Scene {
-    /// Writes the value of each counter into the history, those of peers too, and those of ours also without a node.
+    /// Writes the value of each counter to the history: also those of peers, and ours even without a node.
     pub(crate) async fn count(&self) -> Result<(), RunError> {
         let mut keys: BTreeSet<String> =
             self.ask("the counters", async || children(&self.operator, COUNTERS).await).await?.into_iter().collect();
@@ -37,11 +37,11 @@ async fn children(client: &CuratorClient, path: &str) -> Result<Vec<String>, Err
     }
 }
 
-/// The value of a counter: kazoo's have four bytes, the others eight; 0 if there is no node.
+/// The value of a counter: kazoo's have four bytes, the others eight; 0 without a node.
 ///
 /// # Errors
 ///
-/// When it cannot be read, or is no number.
+/// When it cannot be read, or is not a number.
 pub async fn counter_value(client: &CuratorClient, path: &str) -> Result<i64, String> {
     let data = match client.get_data(path).await {
         Ok((data, _)) => data,
@@ -53,7 +53,7 @@ pub async fn counter_value(client: &CuratorClient, path: &str) -> Result<i64, St
     value.map_err(|_| format!("{path} is no number: {data:?}"))
 }
 
-/// How many increments of each client were applied. A receipt begins with the number of its last change.
+/// The number of applied increments of each client. A receipt begins with the number of its last change.
 async fn receipts(client: &CuratorClient) -> Result<Receipts, String> {
     let mut found = Receipts::new();
     for name in children(client, RECEIPTS).await.map_err(|error| error.to_string())? {

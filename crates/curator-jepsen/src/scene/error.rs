@@ -1,4 +1,4 @@
-//! Why a run cannot be conducted.
+//! The errors of a run.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,65 +6,64 @@ use std::path::PathBuf;
 use crate::peer::PeerMissing;
 use crate::report::CheckError;
 
-/// Why a run did not come to its end. It says nothing about locks, with one exception:
-/// [`ClientEnded`](Self::ClientEnded).
+/// Why a run was not completed. Only [`ClientEnded`](Self::ClientEnded) may point to a fault in our code.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A server, a proxy or the ensemble.
+    /// An error of a server, a proxy or the ensemble.
     #[error(transparent)]
     Kit(#[from] curator_test::Error),
-    /// The conductor's own client.
+    /// An error of the conductor's client.
     #[error(transparent)]
     Client(#[from] curator_recipes::client::Error),
-    /// A peer that was asked for is not there.
+    /// A requested peer is not prepared.
     #[error(transparent)]
     Peer(#[from] PeerMissing),
-    /// What the run has left cannot be checked.
+    /// The files of the run cannot be checked.
     #[error(transparent)]
     Check(#[from] CheckError),
-    /// The operating system refuses something.
+    /// An operation of the operating system failed.
     #[error("could not {what}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What it says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The directory for the run is not empty: what is there would be checked with it.
+    /// The directory for the run is not empty: its files would be checked with the run.
     #[error("{} is not empty", directory.display())]
     NotEmpty {
         /// The directory.
         directory: PathBuf,
     },
-    /// Some clients did not get their locks even before the first nemesis.
+    /// Some clients did not acquire their locks before the first nemesis.
     #[error("before the first nemesis, these had no lock for a minute: {idle}")]
     NoStart {
-        /// Clients and parts.
+        /// The clients and parts.
         idle: String,
     },
-    /// A client of ours has ended, and nobody had told it to.
+    /// One of our clients has ended unexpectedly.
     #[error("w{client} ended by itself, with {how}: {output}")]
     ClientEnded {
         /// Its number.
         client: u32,
         /// Its exit status.
         how: String,
-        /// What it said at the end.
+        /// The end of its output.
         output: String,
     },
-    /// A client was to begin a life while the one before went on: the tester is wrong.
+    /// A client was to be started while its previous process still ran: a bug in the tester.
     #[error("life {life} of w{client} was to begin, which has begun already")]
     StartedTwice {
         /// Its number.
         client: u32,
-        /// Which life of it.
+        /// The life.
         life: u32,
     },
-    /// The ensemble did not answer the conductor, while no nemesis was at work.
+    /// The ensemble did not answer the conductor while no nemesis was active.
     #[error("the ensemble did not tell {what} within a minute: {why}")]
     NoAnswer {
-        /// What was asked.
+        /// The request.
         what: String,
         /// The last error.
         why: String,
@@ -72,7 +71,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// For `map_err`: an error of the system, and what was being tried.
+    /// For `map_err`: wraps an error of the operating system with the failed operation.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }

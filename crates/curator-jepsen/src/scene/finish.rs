@@ -1,4 +1,4 @@
-//! The end of a run.
+//! Ends a run.
 
 use std::time::Duration;
 
@@ -8,32 +8,34 @@ use super::{Client, POLL, Remains, RunError, Scene};
 use crate::history::What;
 use crate::work::REST;
 
-/// How long the clients may take to rest, or to finish: they give back what they hold, and close their sessions.
+/// How long the clients may take to rest, or to finish: they release their locks, and close their sessions.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How the clients have ended.
+/// The result of ending the clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct End {
-    /// How many clients of ours have not come to rest or not ended when told to, or not with status 0.
+    /// The number of our clients that did not rest or finish when asked to, or did not exit with status 0.
     pub(crate) clients: usize,
-    /// How many of them could not close their session for sure.
+    /// The number of our clients whose close of the session was not confirmed.
     pub(crate) unclosed: usize,
-    /// What was there when ours rested, with all their sessions.
+    /// What was left while our clients rested, with their sessions open.
     pub(crate) at_rest: Remains,
-    /// What was there when all had ended.
+    /// What was left after all clients had ended.
     pub(crate) at_end: Remains,
 }
 
 impl Scene {
-    /// Lets the peers finish, and then ours, and counts what is left: while their sessions live, and afterwards.
+    /// Ends the peers and then our clients, and counts what is left: while our clients' sessions are open, and
+    /// afterwards.
     ///
-    /// Whatever belongs to a session is gone with it; so it is the first count that finds what a lock has forgotten.
+    /// A server deletes everything that belongs to a session with it, so only the first count finds what a lock has
+    /// left behind.
     pub(crate) async fn finish(&self) -> Result<End, RunError> {
         let (ours, peers): (Vec<&Client>, Vec<&Client>) =
             self.clients.iter().partition(|client| client.peer().is_none());
         self.look().await?;
         self.journal.write(What::Finishing)?;
-        // Theirs are the only watches but ours. That one of them does not finish is told, and no more.
+        // Only ours may have watches from here on. A peer that does not finish is logged, and fails nothing.
         if !peers.is_empty() {
             self.journal.say("the peers are told to finish");
             self.end(&peers).await;
@@ -53,9 +55,9 @@ impl Scene {
         Ok(End { clients: wrong.len(), unclosed, at_rest, at_end })
     }
 
-    /// Returns the numbers of those that did not come to rest.
+    /// Returns the numbers of the clients that did not come to rest.
     async fn rest(&self, clients: &[&Client]) -> Result<Vec<u32>, RunError> {
-        // What they do is to end, but not their sessions.
+        // Their work ends, but their sessions stay open.
         clients.iter().for_each(|client| client.tell(REST));
         let end = Instant::now() + PATIENCE;
         loop {
@@ -76,7 +78,7 @@ impl Scene {
         }
     }
 
-    /// Returns the numbers of those that did not finish, or not with status 0. They are killed.
+    /// Returns the numbers of the clients that did not finish, or did not exit with status 0. They are killed.
     async fn end(&self, clients: &[&Client]) -> Vec<u32> {
         clients.iter().for_each(|client| client.tell_to_finish());
         let end = Instant::now() + PATIENCE;
@@ -90,7 +92,7 @@ impl Scene {
         unfinished.into_iter().map(|(client, _)| client).collect()
     }
 
-    /// How many could not close their session for sure. All servers are there, so they should have.
+    /// The number of clients whose close of the session was not confirmed, although all servers are up.
     fn unclosed(&self, clients: &[&Client]) -> usize {
         let mut progress = self.journal.progress();
         progress.read();

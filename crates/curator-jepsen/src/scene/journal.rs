@@ -1,4 +1,4 @@
-//! What the conductor says: to its own history, and to whoever looks on.
+//! The conductor's messages: to its history, and to standard output.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{Progress, RunError};
 use crate::history::{self, CONDUCTOR, Event, What};
 
-/// The conductor's history, the time of the run, and what the clients' histories tell.
+/// The conductor's history, the start of the run, and the progress in the clients' histories.
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: Mutex<File>,
@@ -24,7 +24,7 @@ pub(crate) fn now() -> u64 {
     ClockInstant::now().as_nanos()
 }
 
-/// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, in nanoseconds. They are read one after the other, so it is a little too great.
+/// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, in nanoseconds. Slightly too great, as they are read one after the other.
 #[must_use]
 pub fn boottime_offset() -> i64 {
     let nanos = |clock| {
@@ -36,7 +36,7 @@ pub fn boottime_offset() -> i64 {
 }
 
 impl Journal {
-    /// The time of the run begins now.
+    /// Opens the history. The time of the run begins now.
     pub(super) fn start(directory: &Path) -> Result<Self, RunError> {
         let path = directory.join("conductor.jsonl");
         let file = OpenOptions::new().append(true).create(true).open(&path);
@@ -44,22 +44,22 @@ impl Journal {
         Ok(Self { file: Mutex::new(file), began: now(), progress: Mutex::default() })
     }
 
-    /// When the time began.
+    /// The start of the run.
     pub(crate) fn began(&self) -> u64 {
         self.began
     }
 
-    /// Says a line, with the time of the run.
+    /// Prints a line, with the time of the run.
     pub(crate) fn say(&self, line: &str) {
         println!("[{:>13}] {line}", history::seconds(now() - self.began));
     }
 
-    /// Writes down what has happened now.
+    /// Records an event with the current time.
     pub(crate) fn write(&self, what: What) -> Result<(), RunError> {
         self.write_at(now(), what)
     }
 
-    /// Writes down what has happened at a time.
+    /// Records an event with a given time.
     pub(crate) fn write_at(&self, at: u64, what: What) -> Result<(), RunError> {
         let event = Event { at, worker: CONDUCTOR, life: 0, what };
         let written = serde_json::to_vec(&event).map_err(io::Error::from).and_then(|mut line| {
@@ -69,7 +69,7 @@ impl Journal {
         written.map_err(RunError::io("write the conductor's history"))
     }
 
-    /// What the clients have said. Not to be held across an await.
+    /// The progress of the clients. The lock must not be held across an await point.
     pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }

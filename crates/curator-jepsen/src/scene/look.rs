@@ -1,4 +1,4 @@
-//! Compares the caches with the servers: the clients write nothing meanwhile.
+//! Compares the caches with the servers, while the clients pause their writes.
 
 use std::sync::atomic::Ordering;
 
@@ -11,10 +11,10 @@ use crate::work::{AGAIN, LOOK, QUIET};
 use crate::worker::cached_nodes;
 
 impl Scene {
-    /// To be called when all clients have come back from what was done to them. Has them pause, asks each process with a cache what
-    /// that contains, and reads the nodes from the servers. The checker compares them.
+    /// Makes the clients pause, requests the content of each cache, and reads the nodes from the servers. The checker
+    /// compares them. Must be called after all clients have recovered from the last fault.
     ///
-    /// Peers have no way to say that they have caught up: they get a session timeout, and a little more.
+    /// Peers cannot report that they have caught up: the conductor waits a little more than a session timeout for them.
     pub(crate) async fn look(&self) -> Result<(), RunError> {
         let Some(looks) = &self.looks else { return Ok(()) };
         let look = looks.fetch_add(1, Ordering::Relaxed);
@@ -37,7 +37,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Waits for these clients, no longer than a minute: the checker finds who is missing.
+    /// Waits for these clients, but for a minute at most. The checker finds missing answers.
     async fn wait_for(
         &self,
         clients: &[&Client],

@@ -1,4 +1,4 @@
-//! Everything that takes part in a run: the ensemble, the store, the clients and the network between them.
+//! The participants of a run: the ensemble, the store, the clients and the network between them.
 
 mod client;
 mod counters;
@@ -38,66 +38,66 @@ use crate::peer::Peer;
 use crate::store::Store;
 use crate::work::{Part, Work};
 
-/// The session timeout that all clients ask for: the longest that the ensemble grants.
+/// The session timeout that all clients request: the longest that the ensemble grants.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_millis(4000);
 
 /// A twentieth of the session timeout.
 const TICK: Duration = Duration::from_millis(200);
-/// After how many ticks of silence the members of the ensemble give each other up: a quarter of the session timeout.
+/// After how many ticks of silence the members of the ensemble drop each other: a quarter of the session timeout.
 const SYNC_LIMIT: u32 = 5;
-/// How many ticks a leader waits for followers, and they for it. An election that went wrong costs that much.
+/// How many ticks a leader waits for followers, and they for it. A failed election takes that long.
 const INIT_LIMIT: u32 = 25;
-/// What the servers may take longer than a session timeout to end a session: they count it anew after an election, and in whole
-/// ticks.
+/// How much longer than a session timeout the servers may take to end a session: they restart the timeout after an
+/// election, and count whole ticks.
 pub(crate) const SLACK: Duration = Duration::from_secs(2);
 /// The members of the ensemble.
 pub(crate) const MEMBERS: usize = 3;
-/// How many processes of each of the peers there are.
+/// The number of processes of each peer.
 const PEERS: u32 = 3;
-/// How many there are of those that only keep caches, each of which sees what all the others see.
+/// The number of processes that only keep a cache. Each of them sees all nodes.
 const CACHES: u32 = 2;
 
-/// A set is used for this long: so that reading and writing it stays cheap; but much longer than a client is away, or what it
-/// overwrites when it comes back would be sets that nobody else has written to.
+/// For how long a set is used: short, so that reading and writing it stays cheap; but much longer than a client is cut
+/// off, as it would otherwise overwrite sets to which no other client has written.
 pub(crate) const SET: Duration = Duration::from_secs(30);
 /// The longest wait between reading a set and writing it.
 pub(crate) const THINK: Duration = Duration::from_millis(400);
 
-/// How long the ensemble may leave a question of the conductor open, while no nemesis is at work.
+/// How long the ensemble may take to answer the conductor, while no nemesis is active.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often the conductor looks at what it waits for.
+/// How often the conductor polls what it waits for.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
-/// What a run is to consist of.
+/// The participants of a run.
 #[derive(Debug)]
 pub(crate) struct Cast<'a> {
     /// This program, to start clients with.
     pub(crate) program: &'a Path,
-    /// Where the histories go.
+    /// The directory for the histories.
     pub(crate) directory: &'a Path,
-    /// How many clients of ours.
+    /// The number of our clients.
     pub(crate) clients: u32,
     pub(crate) peers: &'a [Peer],
     pub(crate) parts: &'a [Part],
-    /// Whether clients of ours keep caches.
+    /// Whether our clients keep caches.
     pub(crate) caches: bool,
-    /// Whether clients of ours increment counters.
+    /// Whether our clients increment counters.
     pub(crate) counters: bool,
-    /// Whether clients of ours register instances of a service.
+    /// Whether our clients register instances of a service.
     pub(crate) services: bool,
     pub(crate) seed: u64,
 }
 
-/// See the module. Dropping it kills all processes.
+/// The running participants. Dropping it kills all processes.
 #[derive(Debug)]
 pub(crate) struct Scene {
     pub(crate) journal: Journal,
     pub(crate) cluster: TestingCluster,
     pub(crate) clients: Vec<Client>,
     pub(crate) store: Store,
-    /// A session that no nemesis touches but by way of the servers. It retries nothing.
+    /// The conductor's client. Nemeses affect it only through the servers. It does not retry.
     operator: CuratorClient,
-    /// How often the caches were asked for what they contain; `None` without caches.
+    /// How often the content of the caches was requested; `None` without caches.
     looks: Option<AtomicU32>,
 }
 
@@ -106,12 +106,13 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Scene {
-    /// Starts everything, and waits until each part of each client of ours has acquired its lock once, and each cache is there.
+    /// Starts everything, and waits until each part of each of our clients has acquired its lock once, and each cache
+    /// is ready.
     pub(crate) async fn start(cast: &Cast<'_>) -> Result<Self, RunError> {
         let journal = Journal::start(cast.directory)?;
         journal.say("starting the ensemble");
         let builder = TestingCluster::builder().partitionable().tick_time(TICK);
-        // The servers keep to it when a client whose clock is slow asks for more.
+        // The limit holds even if a client with a slow clock requests more.
         let builder = builder.property("maxSessionTimeout", millis(SESSION_TIMEOUT).to_string());
         let cluster = builder.sync_limit(SYNC_LIMIT).init_limit(INIT_LIMIT).start(MEMBERS).await?;
         let store = Store::start().await.map_err(RunError::io("start the store"))?;
@@ -167,12 +168,12 @@ impl Scene {
         }
     }
 
-    /// The clients of ours.
+    /// Our clients.
     pub(crate) fn ours(&self) -> impl Iterator<Item = &Client> {
         self.clients.iter().filter(|client| client.peer().is_none())
     }
 
-    /// One or two clients of ours, and one of each kind of peer, so that all meet the same.
+    /// One or two of our clients, and one of each kind of peer, so that all face the same faults.
     pub(crate) fn some_of_each(&self, random: &mut Rng) -> Vec<&Client> {
         let kinds: BTreeSet<Option<Peer>> = self.clients.iter().map(Client::peer).collect();
         let mut chosen = Vec::new();
@@ -185,7 +186,7 @@ impl Scene {
         chosen
     }
 
-    /// The parts of our clients without an acquire since the mark, by the client's number.
+    /// The parts of our clients without an acquire since the mark, with the client's number.
     pub(crate) fn idle(&self) -> Vec<(u32, String)> {
         let mut progress = self.journal.progress();
         progress.read();
@@ -193,12 +194,12 @@ impl Scene {
         parts.filter(|(number, part)| progress.since_mark(*number, part).is_none()).collect()
     }
 
-    /// Fails if a client of ours has ended by itself. A peer that has is started again.
+    /// Fails if one of our clients has ended unexpectedly. A peer that has is restarted.
     pub(crate) fn check(&self) -> Result<(), RunError> {
         self.clients.iter().try_for_each(|client| client.check(&self.journal))
     }
 
-    /// Waits, and looks after the clients meanwhile.
+    /// Waits, and checks the clients meanwhile.
     pub(crate) async fn pass(&self, time: Duration) -> Result<(), RunError> {
         let end = Instant::now() + time;
         while Instant::now() < end {
@@ -208,7 +209,7 @@ impl Scene {
         Ok(())
     }
 
-    /// The latest session of each client that lives, as far as it has said.
+    /// The last reported session of each running client.
     pub(crate) fn sessions(&self) -> BTreeSet<i64> {
         let mut progress = self.journal.progress();
         progress.read();
@@ -228,13 +229,13 @@ impl Scene {
         self.ask("the nodes of a lock", nodes).await
     }
 
-    /// As an operator does: deletes a node, and tells so in the history.
+    /// Deletes a node, as an operator may, and records it in the history.
     pub(crate) async fn delete(&self, node: &LockNode, limit: Duration) -> bool {
         nodes::delete(&self.operator, node, limit, &self.journal).await
     }
 
-    /// How many watches the servers keep for sessions other than these; `None` if one of them does not answer.
-    /// Without those of caches: they are in a second session of a client, whose number it does not publish.
+    /// The number of watches that the servers keep for sessions other than these; `None` if a server does not answer.
+    /// Without those of caches, which use a second session of the client that is not reported.
     pub(crate) async fn watches_of_others(&self, sessions: &BTreeSet<i64>) -> Option<usize> {
         let mut count = 0;
         for member in self.cluster.members() {
@@ -245,7 +246,7 @@ impl Scene {
         Some(count)
     }
 
-    /// The sets of the store, and those in nodes.
+    /// The sets in the store, and those in nodes.
     pub(crate) async fn sets(&self) -> Result<BTreeMap<String, Vec<String>>, RunError> {
         let nodes = async || crate::worker::node_sets(&self.operator).await.map_err(|error| error.to_string());
         let mut sets = self.ask("the sets in nodes", nodes).await?;
@@ -257,7 +258,7 @@ impl Scene {
         self.ours().take(1).flat_map(Client::parts)
     }
 
-    /// Repeats a question until it is answered. The operator's own session may have to come back first.
+    /// Repeats a request until it is answered. The conductor's session may have to be re-established first.
     async fn ask<T, E: ToString>(&self, what: &str, question: impl AsyncFn() -> Result<T, E>) -> Result<T, RunError> {
         let end = Instant::now() + PATIENCE;
         loop {

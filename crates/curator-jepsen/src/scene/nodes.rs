@@ -1,4 +1,4 @@
-//! The nodes of locks, as an operator sees them.
+//! Lists and deletes the nodes of locks, as an operator may.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::history::What;
 /// The directory of all locks.
 const ROOT: &str = "/jepsen";
 
-/// A node of a lock that belongs to a session: of a holder, or of one who waits.
+/// A node of a lock that belongs to a session: of a holder or a waiter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LockNode {
     pub(crate) path: String,
@@ -27,14 +27,14 @@ pub(super) async fn lock_nodes(client: &CuratorClient, parts: impl Iterator<Item
     while let Some(path) = paths.pop() {
         let children = match client.get_children(&path).await {
             Ok(children) => children,
-            // It has gone in between.
+            // Deleted in the meantime.
             Err(Error::NoNode { .. }) => continue,
             Err(error) => return Err(error),
         };
         for child in children {
             let path = format!("{path}/{child}");
             match client.check_exists(&path).await? {
-                // A directory.
+                // A directory of a lock.
                 Some(stat) if stat.ephemeral_owner == 0 => paths.push(path),
                 Some(stat) => found.push(LockNode { path, session: stat.ephemeral_owner, created: stat.czxid }),
                 None => {}
@@ -44,16 +44,17 @@ pub(super) async fn lock_nodes(client: &CuratorClient, parts: impl Iterator<Item
     Ok(found)
 }
 
-/// Deletes a node. Whether it is gone may remain unknown; only a refusal is certain. Returns whether it may be gone.
+/// Deletes a node. Returns whether it may be gone: only `NoNode` is certain, any other error leaves the outcome
+/// unknown.
 pub(super) async fn delete(client: &CuratorClient, node: &LockNode, limit: Duration, journal: &Journal) -> bool {
     let before = now();
-    // The client retries nothing, so the error is the answer to the only attempt.
+    // The client does not retry, so the error is the answer to the only attempt.
     let deleted = timeout(limit, client.delete().for_path(&node.path)).await;
     if matches!(deleted, Ok(Err(Error::NoNode { .. }))) {
         return false;
     }
     let is_confirmed = matches!(deleted, Ok(Ok(())));
     let LockNode { path, session, created } = node.clone();
-    // Should this fail, the next line fails as well, and that ends the run.
+    // If this fails, the next write to the history fails as well, which ends the run.
     journal.write(What::Deleted { node: path, session, created, before, is_confirmed }).is_ok()
 }

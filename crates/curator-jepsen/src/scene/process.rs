@@ -1,4 +1,4 @@
-//! One process of a client.
+//! The process of a client.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,24 +10,24 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::RunError;
 use crate::work::Work;
 
-/// How much of what a process has said an error repeats.
+/// How many bytes of a process's output an error contains.
 const OUTPUT: usize = 2000;
 
-/// A client's process, killed with this value and with this process.
+/// A client's process. Killed when this value is dropped, and when this process ends.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
-    /// Closed to tell the client to finish.
+    /// Closed to make the client finish.
     input: Option<ChildStdin>,
     output: PathBuf,
 }
 
 impl Process {
-    /// Starts a client by way of `program tied`, and tells it what to do.
+    /// Starts a client through `program tied`, and writes its work to its standard input.
     ///
     /// # Errors
     ///
-    /// When it cannot be started or told.
+    /// When it cannot be started, or its standard input cannot be written.
     pub fn start(program: &Path, client: &Command, work: &Work) -> Result<Self, RunError> {
         let failed = |what: &str| RunError::io(format!("{what} w{}.{}", work.worker, work.life));
         let output = work.history.with_extension("log");
@@ -53,23 +53,23 @@ impl Process {
         Ok(started)
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// The end of what it has said.
+    /// The end of its output.
     #[must_use]
     pub fn output(&self) -> String {
         let text = fs::read(&self.output).unwrap_or_default();
         String::from_utf8_lossy(&text[text.len().saturating_sub(OUTPUT)..]).trim().to_owned()
     }
 
-    /// Does nothing if it has ended: its id may belong to another process by then.
+    /// Sends a signal. Does nothing if the process has ended: its id may belong to another process by then.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Those of the operating system.
     pub fn signal(&mut self, signal: Signal) -> Result<(), RunError> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         match pid.filter(|_| self.ended().is_none()).map(|pid| kill_process(pid, signal)) {
@@ -78,25 +78,25 @@ impl Process {
         }
     }
 
-    /// Kills it, and waits until it is gone: a few milliseconds.
+    /// Kills it, and waits until it has ended: a few milliseconds.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Those of the operating system.
     pub fn kill(&mut self) -> Result<ExitStatus, RunError> {
         self.signal(Signal::KILL)?;
         self.child.wait().map_err(RunError::io("wait for the end of a client"))
     }
 
-    /// Writes a line to its standard input. One that has ended does not read it.
+    /// Writes a line to its standard input. Ignored if the process has ended.
     pub fn tell(&mut self, line: &str) {
         if let Some(input) = &mut self.input {
-            // Should this fail, it has ended, and that is found.
+            // This fails only if the process has ended, which is found elsewhere.
             drop(writeln!(input, "{line}"));
         }
     }
 
-    /// It finishes what it is doing, and ends.
+    /// Makes it finish its work and exit.
     pub fn tell_to_finish(&mut self) {
         self.input = None;
     }
@@ -104,7 +104,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It is also killed when this process ends, should this fail.
+        // If this fails, it is killed when this process ends.
         drop(self.kill());
     }
 }

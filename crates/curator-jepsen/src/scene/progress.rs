@@ -1,4 +1,4 @@
-//! What the clients have achieved, by their histories as they grow.
+//! The progress of the clients, read from their growing histories.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::history::{CacheSeen, CounterSeen, Event, Outcome, ServiceSeen, What};
 
-/// Follows the histories of all clients, each in its present life.
+/// Follows the history of each client's present life.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     followed: BTreeMap<u32, Followed>,
@@ -23,20 +23,21 @@ pub(crate) struct Progress {
 #[derive(Debug)]
 struct Followed {
     path: PathBuf,
-    /// How many bytes of it have been read: whole lines.
+    /// How many bytes of it have been read, in whole lines.
     read: u64,
-    /// The latest one of each of its clients: a process of a peer may have several.
+    /// The latest session of each of its ZooKeeper clients: a peer's process may have several.
     sessions: BTreeMap<Option<String>, i64>,
     rests: bool,
-    /// To which of the conductor's questions it has answered: that it is quiet, and what its caches contain.
+    /// The number of the last question of the conductor for which it is quiet, or has reported the content of its
+    /// caches.
     quiet: Option<u32>,
     looked: Option<u32>,
-    /// Why its client was not closed as it should be.
+    /// Why the close of its client was not confirmed.
     unclosed: Option<String>,
 }
 
 impl Progress {
-    /// From now on, follows another history of a client: that of its next life.
+    /// Follows the history of the client's next life from now on.
     pub(crate) fn follow(&mut self, client: u32, path: PathBuf) {
         let followed = Followed {
             path,
@@ -50,14 +51,14 @@ impl Progress {
         self.followed.insert(client, followed);
     }
 
-    /// Counts the progress from a time on, which must not be before the last [`read`](Self::read).
+    /// Counts the progress from this time on, which must not be before the last [`read`](Self::read).
     pub(crate) fn mark(&mut self, at: u64) {
         self.mark = at;
         self.since.clear();
     }
 
-    /// Reads what the clients have written meanwhile. What cannot be read now may be so next time; the checker does not
-    /// forgive it.
+    /// Reads the new events of the clients. Lines that cannot be read now may be readable next time; the checker
+    /// rejects them.
     pub(crate) fn read(&mut self) {
         let mut events = Vec::new();
         for (client, followed) in &mut self.followed {
@@ -70,7 +71,7 @@ impl Progress {
         for (client, Event { at, what, .. }) in events {
             let followed = self.followed.get_mut(&client);
             match what {
-                // A hold that goes on is no progress.
+                // Only a fresh acquire is progress.
                 What::Acquired { part, reentry: false, continues: None, .. } => {
                     self.acquired += 1;
                     if at > self.mark {
@@ -119,12 +120,12 @@ impl Progress {
         }
     }
 
-    /// When a part of a client has acquired its lock for the first time since the mark.
+    /// When a part of a client first acquired its lock since the mark.
     pub(crate) fn since_mark(&self, client: u32, part: &str) -> Option<u64> {
         self.since.get(&(client, part.to_owned())).copied()
     }
 
-    /// How many acquires and sessions there have been.
+    /// The number of acquires and of sessions so far.
     pub(crate) fn totals(&self) -> (u64, u64) {
         (self.acquired, self.sessions)
     }
@@ -134,32 +135,32 @@ impl Progress {
         self.followed.get(&client).into_iter().flat_map(|followed| followed.sessions.values().copied())
     }
 
-    /// Whether a client in its present life has nothing left to do.
+    /// Whether a client has nothing left to do in its present life.
     pub(crate) fn rests(&self, client: u32) -> bool {
         self.followed.get(&client).is_some_and(|followed| followed.rests)
     }
 
-    /// Whether a client in its present life is quiet for this question of the conductor.
+    /// Whether a client has paused its writes for this question of the conductor.
     pub(crate) fn is_quiet(&self, client: u32, look: u32) -> bool {
         self.followed.get(&client).is_some_and(|followed| followed.quiet == Some(look))
     }
 
-    /// Whether a client in its present life has answered what its cache contains.
+    /// Whether a client has reported the content of its cache for this question.
     pub(crate) fn has_looked(&self, client: u32, look: u32) -> bool {
         self.followed.get(&client).is_some_and(|followed| followed.looked == Some(look))
     }
 
-    /// Why a client could not close its session for sure, if it could not.
+    /// Why the close of a client's session was not confirmed.
     pub(crate) fn unclosed(&self, client: u32) -> Option<String> {
         self.followed.get(&client)?.unclosed.clone()
     }
 }
 
 impl Followed {
-    /// The lines that are complete and have not been read yet.
+    /// The complete lines that have not been read yet.
     fn lines(&mut self) -> String {
         let mut text = Vec::new();
-        // It comes when its process has begun.
+        // The file is created when its process has started.
         let read = File::open(&self.path).and_then(|mut file| {
             file.seek(SeekFrom::Start(self.read))?;
             file.read_to_end(&mut text)
@@ -174,7 +175,7 @@ impl Followed {
     }
 }
 
-/// Most lines are about something else: they need not be parsed.
+/// Filters the few relevant lines, so that the others need not be parsed.
 fn may_tell(line: &str) -> bool {
     [
         "\"acquired\"",
@@ -224,7 +225,7 @@ mod tests {
         progress.mark(20);
         progress.read();
         assert_eq!(progress.since_mark(0, "a"), None);
-        // Of holds that go on.
+        // Re-entries and downgrades.
         let again = acquired(21, "a").replace("\"reentry\":false", "\"reentry\":true");
         let downgraded = acquired(22, "a").replace("\"reentry\"", "\"continues\":1,\"reentry\"");
         writeln!(file, "{again}\n{downgraded}").unwrap();

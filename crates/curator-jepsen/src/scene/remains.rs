@@ -1,21 +1,21 @@
-//! What is there though nobody needs it any more.
+//! Counts the nodes and watches that are left at the end of a run.
 
 use tokio::time::{Instant, sleep};
 
 use super::{LockNode, POLL, RunError, SESSION_TIMEOUT, SLACK, Scene};
 
-/// Nodes and watches that should not be there.
+/// Nodes and watches that should not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remains {
-    /// The nodes of our locks that belong to a session. The conductor's own makes none.
+    /// The nodes of our locks that belong to a session. The conductor's session creates none.
     pub(crate) nodes: Vec<LockNode>,
-    /// The watches on all servers, of all sessions, those on children too; `None` if a server did not tell.
+    /// The watches on all servers, of all sessions, including those on children; `None` if a server did not answer.
     pub(crate) watches: Option<u64>,
 }
 
 impl Scene {
-    /// To be called when nobody uses a lock: counts until there is nothing, but no longer than it can take until the session of
-    /// a process that was killed is over.
+    /// Counts until nothing is left, or until the session of a killed process must have ended. Must be called while no
+    /// client uses a lock.
     pub(super) async fn remains(&self) -> Result<Remains, RunError> {
         let end = Instant::now() + SESSION_TIMEOUT + SLACK;
         loop {

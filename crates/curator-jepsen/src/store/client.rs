@@ -1,4 +1,4 @@
-//! A worker's side of the wire.
+//! The worker's side of the store protocol.
 
 use std::io;
 use std::time::Duration;
@@ -8,41 +8,42 @@ use tokio::net::TcpStream;
 
 use crate::store_protocol::{Answer, Request};
 
-/// Speaks to the store, one request at a time. It connects when it has something to ask.
+/// A client of the store, with one request at a time. It connects on demand.
 #[derive(Debug)]
 pub struct StoreClient {
     address: String,
     timeout: Duration,
-    /// Only while no request is under way: the answer to one that was given up must not be taken for the next one's.
+    /// `None` while a request is in flight: the answer to an abandoned request must not be taken for that to the next
+    /// one.
     connection: Option<BufReader<TcpStream>>,
 }
 
-/// Why there is no answer.
+/// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Nothing was sent.
+    /// No connection; nothing was sent.
     #[error("cannot connect to the store at {address}: {cause}")]
     NotConnected {
-        /// Where it should be.
+        /// The address of the store.
         address: String,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         cause: io::Error,
     },
-    /// It was sent, perhaps in part. A write may have been applied, or may yet be.
+    /// The request was sent, perhaps in part. A write may have been applied, or may be applied later.
     #[error("no answer from the store at {address}: {cause}")]
     NoAnswer {
-        /// Where it is.
+        /// The address of the store.
         address: String,
-        /// What the system says; that the time is up, or that the answer is none.
+        /// The error of the operating system, or that the request timed out, or that the answer is malformed.
         #[source]
         cause: io::Error,
     },
 }
 
 impl StoreClient {
-    /// For the store at this address, which gets `timeout` to answer a request, and as much to accept a connection.
+    /// A client for the store at this address. `timeout` limits each request, and each connect.
     #[must_use]
     pub fn new(address: impl Into<String>, timeout: Duration) -> Self {
         Self { address: address.into(), timeout, connection: None }
@@ -52,11 +53,12 @@ impl StoreClient {
     ///
     /// # Errors
     ///
-    /// [`StoreError`], which tells whether the request may have been applied. The next request uses a new connection.
+    /// [`StoreError`], whose variant shows whether the request may have been applied. The next request uses a new
+    /// connection.
     ///
     /// # Cancel safety
     ///
-    /// A request whose future is dropped may have been applied, or may yet be.
+    /// A request whose future is dropped may have been applied, or may be applied later.
     pub async fn ask(&mut self, request: &Request) -> Result<Answer, StoreError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
@@ -64,7 +66,7 @@ impl StoreClient {
                 let connecting = self.in_time(TcpStream::connect(&self.address)).await;
                 let stream =
                     connecting.map_err(|cause| StoreError::NotConnected { address: self.address.clone(), cause })?;
-                // Without it, small requests can be late by 40 ms.
+                // Otherwise small requests may be delayed by 40 ms.
                 drop(stream.set_nodelay(true));
                 BufReader::new(stream)
             }
@@ -123,11 +125,11 @@ mod tests {
     async fn an_abandoned_answer_is_not_taken_for_the_next_one() {
         let store = Store::start().await.unwrap();
         let mut client = client(&store);
-        // One answer, so that there is a connection to lose.
+        // A first answer, so that there is a connection to lose.
         client.ask(&write("x")).await.unwrap();
         let request = write("y");
         let mut asking = Box::pin(client.ask(&request));
-        // One poll sends it.
+        // One poll sends the request.
         let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(asking.as_mut().poll(cx).is_ready())).await;
         drop(asking);
         let read = Request::Read { set: "s".to_owned(), token: None };

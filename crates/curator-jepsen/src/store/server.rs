@@ -1,4 +1,4 @@
-//! The store's side of the wire.
+//! The server side of the store protocol.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,15 +13,16 @@ use tokio::task::JoinSet;
 use super::sets::Sets;
 use crate::store_protocol::Answer;
 
-/// How long to wait after a connection could not be accepted, for example because there are no more descriptors.
+/// The pause after a connection could not be accepted, for example because no descriptors are left.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A store on a port of its own. Its tasks end when it is dropped; a request that has arrived by then may still be applied.
+/// A store on a separate port. Its tasks end when it is dropped; a request that has arrived by then may still be
+/// applied.
 #[derive(Debug)]
 pub struct Store {
     address: SocketAddr,
     sets: Arc<Sets>,
-    /// The task that accepts, which owns those of the connections. Dropping it ends them all.
+    /// The task that accepts connections, which owns the tasks of the connections. Dropping it ends all of them.
     serving: JoinSet<()>,
 }
 
@@ -39,7 +40,7 @@ impl Store {
         Ok(Self { address, sets, serving })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -51,11 +52,11 @@ impl Store {
         self.sets.all()
     }
 
-    /// Ends all connections, and returns what the sets are for good.
+    /// Closes all connections, and returns the final sets.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the connections as well.
+    /// A dropped future closes the connections as well.
     pub async fn stop(mut self) -> BTreeMap<String, Vec<String>> {
         self.serving.shutdown().await;
         self.sets()
@@ -75,14 +76,14 @@ async fn serve(listener: TcpListener, sets: Arc<Sets>) {
     }
 }
 
-/// Answers one client until it goes. What is wrong with its connection is for the client to tell.
+/// Answers one client until it disconnects. The client reports errors of the connection.
 async fn converse(stream: TcpStream, sets: Arc<Sets>) {
-    // Without it, small answers can be late by 40 ms.
+    // Otherwise small answers may be delayed by 40 ms.
     drop(stream.set_nodelay(true));
     let (input, mut output) = stream.into_split();
     let mut lines = BufReader::new(input);
     let mut line = String::new();
-    // A line without its end was cut off with its connection: it is not what was meant.
+    // A line without a line end was cut off with its connection.
     while lines.read_line(&mut line).await.is_ok() && line.ends_with('\n') {
         let answer = match serde_json::from_str(&line) {
             Ok(request) => sets.apply(request),

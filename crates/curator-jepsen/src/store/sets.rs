@@ -1,4 +1,4 @@
-//! What the store knows, and what it does with a request.
+//! The state of the store, and how it applies requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::store_protocol::{Answer, Request};
 /// All sets, by name.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
-    /// One mutex for all, so that a check and the read or write that follows are one step.
+    /// One mutex for all sets, so that the token check and the following read or write are atomic.
     by_name: Mutex<BTreeMap<String, Set>>,
 }
 
@@ -22,7 +22,7 @@ struct Set {
 }
 
 impl Sets {
-    /// Does what is asked, if the token is not stale.
+    /// Applies the request, unless its token is stale.
     pub(super) fn apply(&self, request: Request) -> Answer {
         let (Request::Read { set, token } | Request::Write { set, token, .. }) = &request;
         let token = match token.map(FencingToken::try_from).transpose() {

@@ -1,4 +1,4 @@
-//! Keeps a cache, and writes down what it reports.
+//! Keeps a cache, and records its events and its content.
 
 use std::future::ready;
 use std::pin::pin;
@@ -15,16 +15,16 @@ use super::history_file::{HistoryFile, now};
 use crate::history::{CACHE, CACHE_SLOW, CacheSeen, Node, What};
 use crate::work::{CacheOrder, Work};
 
-/// How often the slow consumer takes an event: too seldom to keep up.
+/// The interval at which the slow consumer takes an event: too long to keep up.
 const SLOW: Duration = Duration::from_millis(150);
 
-/// How many events a consumer may be behind: few, so that the slow one is too far behind now and then.
+/// How many events a consumer may be behind: few, so that the slow one sometimes exceeds it.
 const EVENTS: usize = 64;
 
 /// The pause between two calls of `caught_up`.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How often every second process reads all nodes again.
+/// How often the caches of odd-numbered processes read all nodes again.
 const RESYNC: Duration = Duration::from_secs(3);
 
 /// A cache with two consumers.
@@ -52,7 +52,7 @@ impl CacheTask {
         Ok(Self { cache, history: Arc::clone(history), orders, fast, slow, state })
     }
 
-    /// Until the conductor asks for rest. Then the cache is closed.
+    /// Runs until the conductor asks for rest. Then closes the cache.
     pub(super) async fn run(mut self) {
         let mut ticks = interval(SLOW);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -80,15 +80,15 @@ impl CacheTask {
                     self.say(CACHE, caught_up(asked, snapshot, None));
                     catching_up.set(catch_up(&cache, PERIOD));
                 }
-                // The channel is closed: no further command can come.
+                // The channel is closed, so no further order can arrive.
                 else => break,
             }
         }
-        // Why it has ended is in the history.
+        // The cache's final state is in the history.
         drop(self.cache.close().await);
     }
 
-    /// Catches up, and writes down what the consumers are still offered, and what the cache contains.
+    /// Calls `caught_up`, and records the events that the consumers still have, and the content of the cache.
     async fn look(&mut self, look: u32) {
         let (cache, mut orders) = (self.cache.clone(), self.orders.clone());
         let (asked, snapshot) = tokio::select! {
@@ -110,7 +110,7 @@ impl CacheTask {
     }
 }
 
-/// After a pause: when it was called, and what it has returned.
+/// Calls `caught_up` after a pause. Returns the time of the call, and its result.
 async fn catch_up(cache: &CuratorCache, pause: Duration) -> (u64, Result<Snapshot, CacheError>) {
     sleep(pause).await;
     (now(), cache.caught_up().await)
@@ -118,7 +118,7 @@ async fn catch_up(cache: &CuratorCache, pause: Duration) -> (u64, Result<Snapsho
 
 /// The next event, if there is one already.
 async fn waiting(events: &mut CacheEvents) -> Option<CacheEvent> {
-    // The runtime would interrupt it after many events.
+    // Otherwise the runtime's cooperative budget would interrupt it after many events.
     unconstrained(async {
         tokio::select! {
             biased;
@@ -145,7 +145,7 @@ fn event_of(event: CacheEvent) -> CacheSeen {
         CacheEvent::Changed { old, new } => CacheSeen::Changed { old: Some(node_of(&old)), node: node_of(&new) },
         CacheEvent::Deleted(node) => CacheSeen::Deleted { node: node_of(&node) },
         CacheEvent::Resync(snapshot) => CacheSeen::Resync { nodes: snapshot.iter().map(node_of).collect() },
-        // There are no others.
+        // There are no other kinds of events.
         _ => CacheSeen::Ready,
     }
 }

@@ -12,13 +12,13 @@ use super::history_file::HistoryFile;
 use crate::history::{CACHE, CacheSeen, What};
 use crate::work::{CacheOrder, Work};
 
-/// The names of the children of each node, above the leaves.
+/// The names of the children of each inner node.
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// How many levels there are below the root.
+/// The number of levels below the root.
 const DEPTH: usize = 3;
 
-/// Writes at random, and pauses on command.
+/// Writes at random, and pauses on the conductor's order.
 #[derive(Debug)]
 pub(super) struct CacheWriter {
     client: CuratorClient,
@@ -30,8 +30,8 @@ pub(super) struct CacheWriter {
     writes: u64,
 }
 
-/// What a write has done: the nodes that it has created or set, with the number of the transaction where it is known, and those that
-/// it has deleted.
+/// The result of a write: the nodes that it has created or set, with the number of the transaction if known, and those
+/// that it has deleted.
 #[derive(Debug, Default)]
 struct Done {
     set: Vec<(String, i64)>,
@@ -61,7 +61,7 @@ impl CacheWriter {
         }
     }
 
-    /// Until the conductor asks for rest. A write that has begun then is dropped.
+    /// Runs until the conductor asks for rest. A write in progress is dropped then.
     pub(super) async fn run(mut self) {
         let mut orders = self.orders.clone();
         loop {
@@ -88,7 +88,7 @@ impl CacheWriter {
         }
     }
 
-    /// One write, or several in a row; and a pause.
+    /// Does one write, or several in a row, and pauses.
     async fn step(&mut self) {
         let burst = if self.random.u8(..20) == 0 { 10 } else { 1 };
         for _ in 0..burst {
@@ -106,7 +106,7 @@ impl CacheWriter {
         sleep(self.think.mul_f64(self.random.f64())).await;
     }
 
-    /// A node, which may not be there: most are leaves.
+    /// A random path, most often of a leaf. The node may not exist.
     fn path(&mut self) -> String {
         let depth = match self.random.u8(..50) {
             0 => 0,
@@ -133,7 +133,7 @@ impl CacheWriter {
         }
     }
 
-    /// Also its parents, if they are missing. The client does not say by which transaction.
+    /// Creates a node and its missing parents. The client does not return the transaction.
     async fn create(&mut self, path: &str) {
         let (client, data) = (self.client.clone(), self.history.next_element());
         let create = async {
@@ -153,7 +153,7 @@ impl CacheWriter {
             let results = client.transaction().create(path, data, CreateMode::Persistent)?.commit().await?;
             Ok(Done { set: written(&[path], &results), ..Done::default() })
         };
-        // If its parent is missing, another write creates that.
+        // A missing parent is created by another write.
         drop(self.write(&[], create).await);
     }
 
@@ -168,7 +168,7 @@ impl CacheWriter {
         drop(self.write(&[path], delete).await);
     }
 
-    /// By another node with the same version and `cversion`: the old one must have no children.
+    /// Replaces a node without children by another one with the same version and `cversion`.
     async fn replace(&mut self, path: &str) {
         let (client, data) = (self.client.clone(), self.history.next_element());
         let replace = async {
@@ -179,7 +179,8 @@ impl CacheWriter {
         drop(self.write(&[path], replace).await);
     }
 
-    /// By another node with as many children, of other names: its version is the same, and perhaps its `cversion`.
+    /// Replaces a node by another one with as many children, of other names: its version is the same, and perhaps its
+    /// `cversion`.
     async fn replace_with_children(&mut self, path: &str) {
         let (client, history) = (self.client.clone(), Arc::clone(&self.history));
         let replace = async {
@@ -206,7 +207,7 @@ impl CacheWriter {
         drop(self.write(&[path], replace).await);
     }
 
-    /// Both, or none.
+    /// Sets a node and its parent in one transaction.
     async fn set_with_parent(&mut self, path: &str) {
         let Some(parent) = self.parent(path) else { return };
         let (client, data) = (self.client.clone(), [self.history.next_element(), self.history.next_element()]);
@@ -223,7 +224,7 @@ impl CacheWriter {
         path.rsplit_once('/').filter(|_| path != self.root).map(|(parent, _)| parent.to_owned())
     }
 
-    /// Writes down that a write begins and what came of it.
+    /// Records that a write begins, and its result.
     async fn write(&mut self, deletes: &[&str], sent: impl Future<Output = Result<Done>>) -> Result<()> {
         let write = self.writes;
         self.writes += 1;

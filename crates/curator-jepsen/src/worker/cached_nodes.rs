@@ -4,7 +4,7 @@ use curator_recipes::client::{CuratorClient, Error, Result};
 
 use crate::history::{CACHED, Node};
 
-/// All nodes that caches copy, as the leader has them. To be asked while nothing is written.
+/// All nodes that caches copy, in the leader's state. Must be called while no client writes.
 ///
 /// # Errors
 ///
@@ -12,14 +12,14 @@ use crate::history::{CACHED, Node};
 ///
 /// # Cancel safety
 ///
-/// Only reads: nothing is lost when the future is dropped.
+/// Only reads: a dropped future has no effect.
 pub async fn cached_nodes(client: &CuratorClient) -> Result<Vec<Node>> {
     client.sync(CACHED).await?;
     let (mut nodes, mut paths) = (Vec::new(), vec![CACHED.to_owned()]);
     while let Some(path) = paths.pop() {
         let (data, stat) = match client.get_data(&path).await {
             Ok(read) => read,
-            // The root may be missing.
+            // The node may be missing, even the root.
             Err(Error::NoNode { .. }) => continue,
             Err(error) => return Err(error),
         };

@@ -1,4 +1,4 @@
-//! Increments a counter, and writes down what comes of it.
+//! Increments a counter, and records the results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) struct CounterTask {
     counter: DistributedAtomicLong,
     history: Arc<HistoryFile>,
     stopped: watch::Receiver<bool>,
-    /// The longest pause between two increments: short, so that clients are in each other's way.
+    /// The longest pause between two increments: short, so that the clients contend.
     pause: Duration,
 }
 
@@ -42,7 +42,7 @@ impl CounterTask {
         Ok(Self { kind, counter, history: Arc::clone(history), stopped, pause })
     }
 
-    /// Until the conductor asks for rest. An increment that has begun then is dropped.
+    /// Runs until the conductor asks for rest. An increment in progress is dropped then.
     pub(super) async fn run(mut self) {
         let mut stopped = self.stopped.clone();
         let counting = async {
@@ -51,7 +51,7 @@ impl CounterTask {
             }
         };
         tokio::select! {
-            // Also when the conductor is gone.
+            // Also returns when the sender is gone.
             _ = stopped.wait_for(|stopped| *stopped) => {}
             () = counting => {}
         }

@@ -1,4 +1,4 @@
-//! Work that ends when its lock is lost.
+//! Runs work under a guard, which ends it when the lock is lost.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use tokio::time::{sleep, timeout};
 use super::held::Held;
 use crate::work::{Part, Variant, Work};
 
-/// How long to ask whether a node is there.
+/// How long a check whether a node exists may take.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// For how many session timeouts a holder whose node is gone waits for its guard to say so. It is more than a guard may
-/// take, so that the checker sees one that never does.
+/// For how many session timeouts a holder whose node is gone waits for its guard to report that. More than a guard may
+/// take, so that the checker finds one that never does.
 const PATIENCE: u32 = 5;
 
-/// Runs what is done under a hold: the guarded variant under the guard, the others as if there were none.
+/// Runs the work under a hold: in the guarded variant under the guard, in the others without it.
 #[derive(Debug, Clone)]
 pub(super) struct Guarded {
     is_guarded: bool,
@@ -30,10 +30,10 @@ impl Guarded {
         Self { is_guarded: part.variant == Variant::Guarded, client: client.clone(), patience }
     }
 
-    /// Does some work. If a guard stands before it, drops the work when the lock is lost.
+    /// Runs some work. In the guarded variant, drops the work when the lock is lost.
     ///
-    /// A hold is short, and would be over before a guard that notices nothing could be told from one that does. So a hold whose
-    /// node is gone lasts until the guard has noticed. Nobody waits for such a hold.
+    /// A hold is short, and would usually end before the guard has to report a deleted node. So a hold whose node is
+    /// gone lasts until the guard reports that, or for several session timeouts. It does not block any waiter.
     pub(super) fn run<'a>(
         &'a self,
         held: &'a Held,

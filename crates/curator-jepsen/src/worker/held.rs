@@ -1,4 +1,4 @@
-//! What a worker holds, whatever the lock.
+//! A hold of any kind of lock.
 
 use std::pin::Pin;
 
@@ -7,11 +7,11 @@ use curator_recipes::{GuardedTransaction, LockGuard, Result, SemaphoreLease, Wri
 
 use super::leaders::Term;
 
-/// The guard of a lock, or several of a semaphore; or the term of a leader.
+/// The guard of a lock, the guards of several leases, or the term of a leader.
 #[derive(Debug)]
 pub(super) enum Held {
     Guard(LockGuard),
-    /// It can become a reader's guard.
+    /// Can be downgraded to a reader's guard.
     Writer(WriteGuard),
     Leases {
         first: SemaphoreLease,
@@ -21,7 +21,7 @@ pub(super) enum Held {
 }
 
 impl Held {
-    /// All guards; the first one can stand for them. A term has none.
+    /// All guards, of which the first can represent the others. A term has none.
     fn guards(&self) -> impl Iterator<Item = &LockGuard> {
         let (first, others) = match self {
             Self::Guard(guard) => (Some(guard), &[][..]),
@@ -36,7 +36,7 @@ impl Held {
         if let Self::Term(term) = self { Some(term) } else { None }
     }
 
-    /// Its owner within this process. Each term has a separate one: a term is not reentrant.
+    /// The owner within this process. Each term has a separate one: a term is not reentrant.
     pub(super) fn owner(&self) -> String {
         let of_term = self.term().map(|term| format!("term {}", term.leadership.fencing_token()));
         of_term.or_else(|| self.guards().next().map(|guard| guard.owner().to_string())).unwrap_or_default()
@@ -48,7 +48,7 @@ impl Held {
         of_term.or_else(|| self.guards().next().map(LockGuard::session_id)).unwrap_or_default()
     }
 
-    /// Whether its owner had it already.
+    /// Whether its owner held the lock already.
     pub(super) fn is_reentry(&self) -> bool {
         self.guards().next().is_some_and(LockGuard::is_reentry)
     }
@@ -58,10 +58,10 @@ impl Held {
         self.guards().all(LockGuard::is_valid) && self.term().is_none_or(|term| term.leadership.is_valid())
     }
 
-    /// Runs some work while all of it is held, and drops the work when a part is lost.
+    /// Runs some work while all of it is held; drops the work when a part is lost.
     pub(super) async fn run(&self, work: impl Future<Output = ()> + Send) {
         let mut work: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(work);
-        // Each guard watches its own node. The sampler records a loss.
+        // Each guard watches its node. The sampler records a loss.
         for guard in self.guards() {
             work = Box::pin(async move { drop(guard.run(work).await) });
         }
@@ -77,7 +77,7 @@ impl Held {
         of_term.or_else(|| self.guards().next().map(LockGuard::transaction))
     }
 
-    /// The nodes that it stands for.
+    /// The nodes of the guards.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &ZPath> {
         let of_term = self.term().map(|term| term.leadership.node());
         self.guards().flat_map(LockGuard::nodes).chain(of_term)
@@ -90,7 +90,7 @@ impl Held {
         until.map_or(0, ClockInstant::as_nanos)
     }
 
-    /// Gives all of it back.
+    /// Releases all of it.
     pub(super) async fn release(self) -> Result<()> {
         match self {
             Self::Guard(guard) => guard.release().await,

@@ -1,4 +1,4 @@
-//! Where a worker writes what it sees.
+//! Writes the history of a worker.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use curator_recipes::client::ClockInstant;
 
 use crate::history::{Event, HoldId, What};
 
-/// A history that is being written, by all tasks of a worker.
+/// An open history, shared by all tasks of a worker.
 #[derive(Debug)]
 pub(super) struct HistoryFile {
     worker: u32,
@@ -34,34 +34,34 @@ pub(super) fn now() -> u64 {
 }
 
 impl HistoryFile {
-    /// Appends to a file, which is made if it is not there.
+    /// Opens a file for appending, and creates it if it is missing.
     pub(super) fn append(path: &Path, worker: u32, life: u32) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).open(path)?;
         let written = Mutex::new(Written { file, session: None });
         Ok(Self { worker, life, written, holds: AtomicU64::new(0), elements: AtomicU64::new(0) })
     }
 
-    /// A number for the next hold.
+    /// The number of the next hold.
     pub(super) fn next_hold(&self) -> HoldId {
         self.holds.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// An element that no one else ever writes.
+    /// An element that no other write uses.
     pub(super) fn next_element(&self) -> String {
         format!("w{}.{}.{}", self.worker, self.life, self.elements.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The name that an owner of this process has in the whole run.
+    /// The name of an owner of this process, which is unique in the run.
     pub(super) fn owner(&self, owner: &impl ToString) -> String {
         format!("w{}.{} {}", self.worker, self.life, owner.to_string())
     }
 
-    /// Writes an event down, with the time.
+    /// Records an event with the current time.
     pub(super) fn write(&self, what: What) {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).write(self, what);
     }
 
-    /// Writes down which session there is, and its timeout, if it is another one than before.
+    /// Records the session and its timeout, if it is another session than before.
     pub(super) fn session(&self, session: i64, timeout: Duration) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.session.replace(session) != Some(session) {
@@ -72,8 +72,8 @@ impl HistoryFile {
 }
 
 impl Written {
-    /// One `write` of the whole line, so that a killed process leaves all that it has seen. The clock is read under the
-    /// mutex: the lines are in the order of their times.
+    /// Writes the whole line with one `write`, so that a killed process loses no recorded event. The clock is read
+    /// under the mutex, so the lines are in the order of their times.
     fn write(&mut self, history: &HistoryFile, what: What) {
         let event = Event { at: now(), worker: history.worker, life: history.life, what };
         let line = serde_json::to_vec(&event).map_err(io::Error::from).and_then(|mut line| {
@@ -81,7 +81,7 @@ impl Written {
             self.file.write_all(&line)
         });
         if let Err(error) = line {
-            // What happens from here on would be missing, and the rest be judged without it.
+            // Later events would be missing, and the checker would judge the others without them.
             eprintln!("curator-jepsen worker: cannot write the history: {error}");
             process::exit(1);
         }

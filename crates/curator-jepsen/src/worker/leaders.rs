@@ -1,4 +1,4 @@
-//! Participants in elections, asked for their terms as locks are asked for guards.
+//! Participates in elections, with an interface like that of locks: a term is acquired and ended.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -8,9 +8,9 @@ use curator_recipes::{LeaderLatch, LeaderSelector, LeaderSelectorError, Leadersh
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// A participant leaves the election after so many terms, and another one joins. The last term of a selector ends with its job, the
-/// others are interrupted: a job that ends by itself within 10 s is followed by a pause, which would soon be longer than a run has
-/// time for.
+/// After so many terms a participant leaves the election, and another one joins. The last term of a selector ends when
+/// its job returns, the others when they are interrupted: a job that returns within 10 s is followed by a pause, which
+/// would soon be too long for a run.
 const TERMS: u32 = 8;
 
 /// The participants of a part, one after the other.
@@ -36,23 +36,23 @@ enum Participant {
     Selector(RunningSelector),
 }
 
-/// A selector whose job hands its term over.
+/// A selector whose job sends the term to the part.
 struct RunningSelector {
     selector: LeaderSelector,
     jobs: mpsc::Receiver<Job>,
-    /// Dropped to end the run.
+    /// Dropped to stop the selector.
     shutdown: oneshot::Sender<Infallible>,
     run: JoinHandle<Result<(), LeaderSelectorError<Infallible>>>,
 }
 
-/// A job that goes on until it is told to return, or its future is dropped.
+/// A job that runs until it is asked to return, or its future is dropped.
 #[derive(Debug)]
 struct Job {
     leadership: Leadership,
     returns: oneshot::Sender<()>,
 }
 
-/// One term, and how it is ended.
+/// One term, and how to end it.
 #[derive(Debug)]
 pub(super) struct Term {
     pub(super) leadership: Leadership,
@@ -69,12 +69,12 @@ enum TermEnd {
 }
 
 impl Candidate {
-    /// Sends nothing.
+    /// Sends no request.
     pub(super) fn new(client: &CuratorClient, path: String, kind: Election) -> Self {
         Self { client: client.clone(), path, kind, current: None, terms: 0 }
     }
 
-    /// Takes part, if it does not yet, and waits for its next term. `None` if the term is over at once.
+    /// Joins the election if necessary, and waits for the next term. `None` if the term has already ended.
     pub(super) async fn lead(&mut self) -> Result<Option<Term>> {
         if self.terms >= TERMS {
             self.leave().await;
@@ -92,7 +92,7 @@ impl Candidate {
             }
             Participant::Selector(running) => {
                 let Some(Job { leadership, returns }) = running.jobs.recv().await else {
-                    // It has ended by itself: the next one says why, if that lasts.
+                    // The selector has ended unexpectedly. If the cause persists, the next one returns the error.
                     self.leave().await;
                     return Ok(None);
                 };
@@ -106,7 +106,7 @@ impl Candidate {
         }
     }
 
-    /// Leaves the election. Whatever fails is tried again by the client, until it is closed.
+    /// Leaves the election. The client retries failed deletes until it is closed.
     pub(super) async fn leave(&mut self) {
         self.terms = 0;
         match self.current.take() {
@@ -131,7 +131,7 @@ impl Participant {
             let to = to.clone();
             async move {
                 let (returns, returned) = oneshot::channel();
-                // If there is nobody any more who wants it, it returns at once.
+                // If the receiver is gone, the job returns at once.
                 drop(to.send(Job { leadership, returns }).await);
                 drop(returned.await);
                 Ok(())
@@ -144,23 +144,23 @@ impl Participant {
 
 impl Term {
     fn new(leadership: Leadership, client: &CuratorClient, end: TermEnd) -> Option<Self> {
-        // The session of a term that is valid afterwards has been the client's all along.
+        // If the term is valid after this read, its session has been the client's throughout.
         let session = client.current_session()?;
         leadership.is_valid().then_some(Self { leadership, session, end })
     }
 
-    /// Ends it. Its participant joins again at the end, unless it is to leave.
+    /// Ends the term. Its participant then rejoins, unless it is to leave.
     pub(super) async fn end(self) -> Result<()> {
         match self.end {
             TermEnd::Resign(latch) => latch.resign().await,
             TermEnd::Interrupt(selector, mut returns) => {
                 selector.interrupt_leadership();
-                // When the job has been dropped.
+                // Closed when the job's future is dropped.
                 returns.closed().await;
                 Ok(())
             }
             TermEnd::Return(returns) => {
-                // It has been dropped if the term is lost.
+                // The receiver is gone if the term is lost.
                 returns.send(()).unwrap_or_default();
                 Ok(())
             }

@@ -1,4 +1,4 @@
-//! The locks that parts work under: what to ask them for, and what a hold of them claims.
+//! The locks of the parts: how they are acquired, and what their holds claim.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::leaders::{Candidate, Election, Term};
 use crate::history::{Claim, READERS};
 use crate::work::{LockKind, Part};
 
-/// How many leases the semaphore has.
+/// The number of leases of the semaphore.
 const LEASES: u32 = 3;
 
 /// The directory of all locks of a run.
@@ -26,34 +26,34 @@ pub(super) enum Lock {
     Mutex(InterProcessMutex),
     ReadWrite(InterProcessReadWriteLock),
     Semaphore(InterProcessSemaphoreV2),
-    /// One for each choice of paths, with the names of those.
+    /// One lock for each combination of paths, with their names.
     Multi(Vec<(Vec<&'static str>, InterProcessMultiLock)>),
     Leaders(Candidate),
 }
 
-/// A hold, and what may be done under it.
+/// A hold, and what its owner may do.
 #[derive(Debug)]
 pub(super) struct Grant {
     pub(super) held: Held,
     pub(super) claims: Vec<Claim>,
     pub(super) may: May,
-    /// Whether its owner has the write side too.
+    /// Whether its owner holds the write side too.
     pub(super) is_beside: bool,
 }
 
-/// What the claims are good for.
+/// What the holder may do under its claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum May {
-    /// Nobody else is there: read a set for each claim, and write it back.
+    /// The claims exclude all others: read a set for each claim, and write it back.
     Write,
-    /// No writer is there: read.
+    /// The claims exclude writers: read.
     Read,
-    /// Others may be there.
+    /// The claims exclude no other holder.
     Hold,
 }
 
 impl Lock {
-    /// Makes the lock of a part. Sends nothing.
+    /// Makes the lock of a part. Sends no request.
     pub(super) fn new(client: &CuratorClient, part: Part) -> Result<Self> {
         let path = path(part);
         Ok(match part.lock {
@@ -73,8 +73,8 @@ impl Lock {
         })
     }
 
-    /// Acquires the lock, in a mode and a size that chance decides, within `timeout`; zero means without waiting. A leader waits
-    /// for its term however long that takes.
+    /// Acquires the lock, in a random mode and size, within `timeout`; zero means without waiting. Leaders ignore
+    /// `timeout`.
     pub(super) async fn acquire(&mut self, part: Part, timeout: Duration, random: &mut Rng) -> Result<Option<Grant>> {
         match self {
             Self::Mutex(mutex) => Ok(mutex.acquire_timeout(timeout).await?.map(|guard| Grant::exclusive(guard, part))),
@@ -88,9 +88,9 @@ impl Lock {
                 let leases = random.u32(1..=LEASES);
                 let acquired = semaphore.acquire_many_timeout(leases as usize, timeout).await?;
                 let mut others = acquired.unwrap_or_default();
-                // Whatever the order, it is the same transaction.
+                // The order does not matter, as all leases are in the same transaction.
                 let Some(first) = others.pop() else { return Ok(None) };
-                // It does not stand in the queue any more.
+                // Its node is no longer in the queue.
                 let claims = vec![Claim { place: None, ..claim(&first, &path(part), leases, LEASES) }];
                 let may = if leases == LEASES { May::Write } else { May::Hold };
                 Ok(Some(Grant { held: Held::Leases { first, others }, claims, may, is_beside: false }))
@@ -103,27 +103,28 @@ impl Lock {
         }
     }
 
-    /// Gives up what is neither held nor waited for any more: a place in an election.
+    /// Leaves the election. Does nothing for other locks.
     pub(super) async fn leave(&mut self) {
         if let Self::Leaders(candidate) = self {
             candidate.leave().await;
         }
     }
 
-    /// Whether a client that holds nothing takes part all the same. If it waited before it asked, it would lead and not know it.
+    /// Whether it is an election, whose participants may become leaders at any time. Its client must not pause before
+    /// it waits for a term, or it would lead without recording that.
     pub(super) fn is_of_leaders(&self) -> bool {
         matches!(self, Self::Leaders(_))
     }
 }
 
 impl Lock {
-    /// Whether its owner can enter it again.
+    /// Whether its owner can re-enter it.
     pub(super) fn is_reentrant(&self) -> bool {
         !matches!(self, Self::Semaphore(_) | Self::Leaders(_))
     }
 
-    /// Acquires once more what the owner holds: the same mutex, paths, or side; or beside the write side the read side. If the hold
-    /// has been lost meanwhile, it is not a re-entry.
+    /// Acquires what the owner holds once more: the same mutex, paths or side, or the read side beside the write side.
+    /// If the hold has been lost meanwhile, this is not a re-entry.
     pub(super) async fn enter_again(
         &self,
         part: Part,
@@ -159,7 +160,7 @@ impl Lock {
 }
 
 impl Grant {
-    /// That of a mutex.
+    /// The grant of a mutex.
     pub(super) fn exclusive(guard: LockGuard, part: Part) -> Self {
         let claims = vec![claim(&guard, &path(part), 1, 1)];
         Self { held: Held::Guard(guard), claims, may: May::Write, is_beside: false }
@@ -187,8 +188,8 @@ impl Grant {
         Self { held: Held::Term(term), claims, may: May::Write, is_beside: false }
     }
 
-    /// That of a writer which has become a reader, or is one too. Its node stands where the write node stands or stood, and has a
-    /// number of its own.
+    /// The grant of a writer that was downgraded, or that has acquired the read side too. The read node takes the place
+    /// of the write node, but has another number.
     pub(super) fn downgraded(guard: LockGuard, part: Part) -> Self {
         let reader = Self::reader(guard, part);
         let claims = reader.claims.into_iter().map(|claim| Claim { place: None, ..claim }).collect();
@@ -196,7 +197,7 @@ impl Grant {
     }
 }
 
-/// What a guard claims of one path. Its token is the number of the transaction that made its node, and so its place.
+/// A guard's claim on one path. Its token is the number of the transaction that created its node, and so its place.
 fn claim(guard: &LockGuard, path: &str, weight: u32, capacity: u32) -> Claim {
     let is_of_path = |node: &str| node.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
     let token = guard.fencing_tokens().find(|(node, _)| is_of_path(node.as_str())).map(|(_, token)| token.as_i64());
@@ -208,7 +209,7 @@ fn is_writer(claims: &[Claim]) -> bool {
     claims.iter().any(|claim| claim.weight == READERS)
 }
 
-/// The name of the sets of a claim.
+/// The name of the sets for a claim.
 pub(super) fn family(claim: &Claim) -> String {
     claim.resource.trim_start_matches(ROOT).trim_start_matches('/').replace('/', "-")
 }

@@ -1,4 +1,4 @@
-//! What is done under a lock: the workload `lock-set`, in its variants.
+//! The work under a lock: the workload `lock-set`, in its variants.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::store::{StoreClient, StoreError};
 use crate::store_protocol::{Answer, Request};
 use crate::work::{Part, Variant, Work};
 
-/// How long a set may take to be read or written. It takes longer only if this process is stopped or cut off.
+/// How long a read or a write of a set may take. It is exceeded only if this process is stopped or disconnected.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads and writes the sets of a part.
@@ -33,14 +33,14 @@ pub(super) struct LockSet {
     guarded: Guarded,
 }
 
-/// A set as it was read, and where it is written to.
+/// A set as it was read, and where it is stored.
 #[derive(Debug)]
 enum Before {
     Stored { elements: Vec<String>, token: Option<i64> },
     InNode(NodeSet),
 }
 
-/// An element on its way into a set.
+/// An element that is added to a set.
 #[derive(Debug)]
 struct Update {
     set: String,
@@ -64,12 +64,12 @@ impl LockSet {
         }
     }
 
-    /// A random time, no longer than a worker thinks.
+    /// A random wait, at most the longest one.
     pub(super) fn thinking(&self, random: &mut Rng) -> Duration {
         self.think.mul_f64(random.f64())
     }
 
-    /// Reads the set of each claim, waits, writes each back with a new element, and writes down what became of them.
+    /// Reads the set of each claim, waits, writes each back with a new element, and records the results.
     pub(super) async fn update(
         &mut self,
         history: &HistoryFile,
@@ -78,7 +78,7 @@ impl LockSet {
         claims: &[Claim],
         think: Duration,
     ) {
-        // It stays here, so that a future that is dropped leaves behind how far it has come.
+        // Outside the future of the work, so that the progress is recorded even if that is dropped.
         let mut updates = Vec::new();
         let (guarded, part) = (self.guarded.clone(), self.part.key());
         guarded.run(held, self.read_and_write(history, held, claims, think, &mut updates)).await;
@@ -98,7 +98,7 @@ impl LockSet {
         let mut read = Vec::new();
         for claim in claims {
             let set = self.set(claim);
-            // Without it there is nothing to write back.
+            // Without the set's elements, it cannot be written back.
             let Some(before) = self.read(&set, claim).await else { return };
             read.push(before);
             let element = history.next_element();
@@ -119,7 +119,7 @@ impl LockSet {
             }
         }
         if !nodes.is_empty() {
-            // All of them are checked and sent at the same time.
+            // All of them are checked and sent together.
             for update in updates.iter_mut() {
                 self.check(held, update);
             }
@@ -129,7 +129,7 @@ impl LockSet {
         }
     }
 
-    /// Whether to write now. From here on, the write counts as sent.
+    /// Whether to write now. If so, the outcome is unknown until the answer.
     fn check(&self, held: &Held, update: &mut Update) -> bool {
         let (checked, until) = (now(), held.valid_until());
         if self.part.variant == Variant::Guarded && !held.is_valid() {
@@ -139,7 +139,7 @@ impl LockSet {
         true
     }
 
-    /// Reads the set of the first claim twice, with a wait in between, and writes down what was read.
+    /// Reads the set of the first claim twice, with a wait in between, and records the results.
     pub(super) async fn read_twice(
         &mut self,
         history: &HistoryFile,
@@ -169,17 +169,17 @@ impl LockSet {
         }
     }
 
-    /// Only holds.
+    /// Holds the lock without using it.
     pub(super) async fn wait(&self, held: &Held, think: Duration) {
         self.guarded.run(held, sleep(think)).await;
     }
 
-    /// The name of the set that is used now.
+    /// The name of the current set.
     fn set(&self, claim: &Claim) -> String {
         format!("{}/{}", family(claim), now().saturating_sub(self.began) / self.set_time)
     }
 
-    /// `None` if a newer holder has come, or nothing is heard.
+    /// `None` if the token is stale, or the request fails.
     async fn read(&mut self, set: &str, claim: &Claim) -> Option<Before> {
         if self.part.variant == Variant::Transaction {
             return timeout(TIMEOUT, NodeSet::read(&self.client, set)).await.ok()?.ok().map(Before::InNode);

@@ -1,10 +1,10 @@
-//! One client process of a run: it does what its [`Work`] asks for until it is told to [`REST`], or its standard input ends.
+//! A client process of a run: does its [`Work`] until it reads [`REST`], or its standard input ends.
 //!
-//! Each part has a task of its own, which repeats one step: acquire a lock, do something under it, give it back, rest. What it
-//! does under it is `lock-set`, as in Jepsen's tests: read a set, wait, and write it back with an element of its own. The
-//! [kind of lock](crate::work::LockKind) decides which sets, and what the hold [claims](crate::history::Claim); the
-//! [variant](crate::work::Variant) decides where the sets are and what stands between a holder that is too late and the write.
-//! Everything that is seen goes into the history at once.
+//! Each part has a separate task, which repeats: acquire a lock, work under it, release it, rest. The work is
+//! `lock-set`, as in Jepsen's tests: read a set, wait, and write it back with a new element. The [kind of
+//! lock](crate::work::LockKind) determines the sets, and what a hold [claims](crate::history::Claim); the
+//! [variant](crate::work::Variant) determines where the sets are stored, and what prevents late writes. All events are
+//! recorded in the history at once.
 
 mod cache;
 mod cache_writer;
@@ -46,35 +46,35 @@ use self::service::ServiceTask;
 use crate::history::{CounterKind, What};
 use crate::work::{CacheOrder, REST, Work};
 
-/// Why a worker cannot begin.
+/// Why a worker cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerError {
-    /// The first line of the standard input does not say what to do.
+    /// The first line of the standard input is not a [`Work`].
     #[error("the first line of standard input is not a `Work` as JSON: {0}")]
     Work(#[source] serde_json::Error),
-    /// The standard input, the runtime, or the task of a part has failed.
+    /// An error of the standard input, the runtime, or the task of a part.
     #[error("the worker cannot go on: {0}")]
     Io(#[from] io::Error),
-    /// There is nowhere to write to.
+    /// The history cannot be written.
     #[error("cannot open the history {path}: {cause}", path = path.display())]
     History {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         cause: io::Error,
     },
-    /// The client or a lock refuses its options.
+    /// The client or a lock rejects its options.
     #[error(transparent)]
     Recipes(#[from] curator_recipes::Error),
-    /// The cache refuses its options.
+    /// The cache rejects its options.
     #[error(transparent)]
     Cache(#[from] curator_recipes::CacheError),
-    /// The counter refuses its options.
+    /// The counter rejects its options.
     #[error(transparent)]
     Counter(#[from] curator_recipes::AtomicValueError),
-    /// Service discovery refuses its options.
+    /// Service discovery rejects its options.
     #[error(transparent)]
     Service(#[from] curator_discovery::DiscoveryError),
 }
@@ -85,9 +85,9 @@ impl From<client::Error> for WorkerError {
     }
 }
 
-/// Runs the program `curator-jepsen worker`: reads a [`Work`] from the first line of standard input and does it until the
-/// input ends. Ends with status 0 if all went well, whatever became of the locks; otherwise says on standard error what was
-/// wrong. A worker that cannot write its history any more ends at once, with status 1.
+/// Runs the program `curator-jepsen worker`: reads a [`Work`] from the first line of standard input and does it until
+/// the input ends. The status is 0 on success, even if locks were lost; otherwise the error is printed to standard
+/// error. A worker that cannot write its history ends at once, with status 1.
 #[must_use]
 pub fn run() -> ExitCode {
     match work(&mut io::stdin().lock()) {
@@ -99,7 +99,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The threads of a worker. There are a dozen workers on a machine.
+/// The threads of a worker: few, as there are a dozen workers on a machine.
 const THREADS: usize = 2;
 
 fn work(input: &mut impl BufRead) -> Result<(), WorkerError> {
@@ -112,7 +112,7 @@ fn work(input: &mut impl BufRead) -> Result<(), WorkerError> {
     let (finish, finishing) = watch::channel(false);
     let working = runtime.block_on(Working::start(work, &resting, &ordered))?;
     let working = runtime.spawn(working.until_finished(finishing));
-    // This thread has nothing else to do.
+    // This thread has no other work.
     for line in input.lines() {
         let line = line?;
         if let Some(order) = CacheOrder::read(&line) {
@@ -128,7 +128,7 @@ fn work(input: &mut impl BufRead) -> Result<(), WorkerError> {
     runtime.block_on(working).map_err(io::Error::from)?
 }
 
-/// A worker that has begun.
+/// A running worker.
 struct Working {
     client: CuratorClient,
     history: Arc<HistoryFile>,
@@ -136,7 +136,8 @@ struct Working {
 }
 
 impl Working {
-    /// Starts the client and a task for each part, two for the cache, and one for each counter. The ensemble may be down.
+    /// Starts the client and a task for each part, two for the cache, one for each counter, and one for the service.
+    /// The ensemble may be down.
     async fn start(
         work: Work,
         stopped: &watch::Receiver<bool>,
@@ -148,7 +149,7 @@ impl Working {
         let name = format!("w{}.{}", work.worker, work.life);
         let client = CuratorClient::builder(&work.connect_string)
             .session_timeout(Duration::from_millis(work.session_timeout_ms))
-            // An acquire goes on through any outage.
+            // An acquire must survive any outage.
             .retry_policy(RetryForever::new(Duration::from_millis(100)).map_err(client::Error::from)?)
             .default_lock_data(name.clone().into_bytes())
             .name(name)
@@ -170,7 +171,8 @@ impl Working {
         Ok(Self { client, history, parts })
     }
 
-    /// Lets all parts end, says so when nothing is left to be done after them, and closes the client when it is to finish.
+    /// Waits until all parts have ended, records it when the client has no clean-up left, and closes the client when
+    /// asked to finish.
     async fn until_finished(self, mut finishing: watch::Receiver<bool>) -> Result<(), WorkerError> {
         let Self { client, history, mut parts } = self;
         let mut states = client.connection_states();
@@ -194,20 +196,20 @@ impl Working {
                 pending::<()>().await;
             };
             tokio::select! {
-                // It is the same if there is nobody any more who could say so.
+                // Also returns when the sender is gone.
                 _ = finish => Ok(()),
                 () = resting => Ok(()),
             }
         };
         let worked = tokio::select! {
             worked = working => worked,
-            // Only if the client has been closed, which it has not.
+            // Only when the client is closed, which happens later.
             closed = sessions => closed,
         };
         let closed = client.close().await;
         history.write(What::Closed { error: closed.as_ref().err().map(ToString::to_string) });
         match closed {
-            // It ends at the servers by itself; perhaps none of them is there.
+            // The session expires on the servers; perhaps none of them is up.
             Ok(()) | Err(client::Error::CloseUnconfirmed { .. }) => worked,
             Err(error) => worked.and(Err(error.into())),
         }

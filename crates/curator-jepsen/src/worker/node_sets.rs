@@ -1,4 +1,4 @@
-//! Sets in nodes of the ensemble itself, which only the holder of a lock can write.
+//! Sets in nodes of the ensemble, which only the holder of a lock can write.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use curator_recipes::{GuardedTransaction, Result};
 
 use crate::history::Outcome;
 
-/// The parent of all of them.
+/// The parent of all sets.
 const ROOT: &str = "/jepsen-sets";
 
 /// Why a set cannot be read from its node.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeSetError {
-    /// The client does not get it.
+    /// The client cannot read it.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// What is in the node is no set.
+    /// The node's data is not a set.
     #[error("{path} has no list of elements as JSON: {source}")]
     NoSet {
         /// The node.
         path: String,
-        /// What is wrong with it.
+        /// The parse error.
         source: serde_json::Error,
     },
 }
@@ -32,14 +32,14 @@ pub enum NodeSetError {
 pub(super) struct NodeSet {
     path: String,
     pub(super) elements: Vec<String>,
-    /// Whether the node was there.
+    /// Whether the node existed.
     exists: bool,
 }
 
 impl NodeSet {
     /// Reads a set, which is empty if it has no node yet.
     pub(super) async fn read(client: &CuratorClient, set: &str) -> Result<Self, NodeSetError> {
-        // A set's name has one slash: before its number.
+        // The only slash in a set's name precedes its number.
         let path = format!("{ROOT}/{}", set.replace('/', "-"));
         match client.get_data(&path).await {
             Ok((data, _)) => Ok(Self { elements: elements(&path, &data)?, path, exists: true }),
@@ -51,7 +51,7 @@ impl NodeSet {
         }
     }
 
-    /// The set with one element more.
+    /// The set with an additional element.
     pub(super) fn with(mut self, element: &str) -> Self {
         self.elements.push(element.to_owned());
         self
@@ -62,13 +62,13 @@ impl NodeSet {
         if self.exists {
             transaction.set_data(&self.path, data, None)
         } else {
-            // If someone else has made it since, that is a violation, and nothing is written.
+            // If another client has created it since, that is a violation, and nothing is written.
             transaction.create(&self.path, data, CreateMode::Persistent)
         }
     }
 }
 
-/// Writes all of these sets, if the lock is still held, or else none.
+/// Writes all of these sets in one transaction, if the lock is still held.
 pub(super) async fn write(transaction: Option<GuardedTransaction<'_>>, sets: Vec<NodeSet>) -> Outcome {
     // Every hold has one.
     let Some(transaction) = transaction else { return Outcome::NotSent };
@@ -94,27 +94,27 @@ async fn make_root(client: &CuratorClient) -> Result<(), ClientError> {
     }
 }
 
-/// Nobody else writes there, so what is no set shows that the tester is wrong.
+/// Parses the data of a node. Malformed data is a bug in the tester, as no other program writes these nodes.
 fn elements(path: &str, data: &[u8]) -> Result<Vec<String>, NodeSetError> {
     serde_json::from_slice(data).map_err(|source| NodeSetError::NoSet { path: path.to_owned(), source })
 }
 
-/// All sets of the variant `transaction` and their elements, by the names that histories have for them. To be asked when the
-/// workers have ended: a server may lag behind the leader, so this waits for it first.
+/// All sets of the variant `transaction` with their elements, by their names in the histories. Must be called after the
+/// workers have ended. As a server may lag behind the leader, this syncs first.
 ///
 /// # Errors
 ///
-/// Those of the client, when its retry policy gives up; and [`NodeSetError::NoSet`] if there is something else in a node.
+/// Those of the client, when its retry policy gives up; and [`NodeSetError::NoSet`] if a node's data is not a set.
 ///
 /// # Cancel safety
 ///
-/// Only reads: nothing is lost when the future is dropped.
+/// Only reads: a dropped future has no effect.
 pub async fn node_sets(client: &CuratorClient) -> Result<BTreeMap<String, Vec<String>>, NodeSetError> {
     let mut sets = BTreeMap::new();
     client.sync(ROOT).await?;
     let nodes = match client.get_children(ROOT).await {
         Ok(nodes) => nodes,
-        // No worker had such a part.
+        // No worker had a part of this variant.
         Err(ClientError::NoNode { .. }) => return Ok(sets),
         Err(error) => return Err(error.into()),
     };

@@ -1,4 +1,4 @@
-//! One part of the work, again and again.
+//! The task of one part of the work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use super::sampler::Sampler;
 use crate::history::{Claim, HoldId};
 use crate::work::{Part, Work};
 
-/// As long as it takes, nearly.
+/// Practically forever.
 const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest wait of an acquire with a timeout.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long to rest after a failure, which would often be repeated at once.
+/// The pause after a failure, which would often recur at once.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What the task of a part has.
+/// The task of a part.
 #[derive(Debug)]
 pub(super) struct PartTask {
     part: Part,
@@ -45,7 +45,7 @@ impl PartTask {
         stopped: watch::Receiver<bool>,
     ) -> Result<Self> {
         let (lock, set) = (Lock::new(client, part)?, LockSet::new(work, part, client));
-        // Parts, workers and lives are not to do the same at the same time.
+        // Parts, workers and lives must have different random sequences.
         let mut random = Rng::with_seed(work.seed);
         for number in [u64::from(work.worker), u64::from(work.life), part.lock as u64, part.variant as u64] {
             random = Rng::with_seed(random.u64(..) ^ number);
@@ -53,7 +53,7 @@ impl PartTask {
         Ok(Self { part, lock, set, history: PartHistory::new(part, history), stopped, random })
     }
 
-    /// Repeats the step until the worker is told to stop. A hold is brought to its end first, and given back.
+    /// Repeats the step until the worker is asked to stop. A hold is completed and released first.
     pub(super) async fn run(mut self) {
         self.steps().await;
         self.lock.leave().await;
@@ -66,7 +66,7 @@ impl PartTask {
             let ((timeout, abandon), asked) = (if is_of_leaders { (LONG, LONG) } else { self.patience() }, now());
             let acquired = tokio::select! {
                 biased;
-                // It is the same if there is nobody any more who could say so.
+                // Also returns when the sender is gone.
                 _ = stopped.wait_for(|stopped| *stopped) => return,
                 () = sleep(abandon) => Ok(None),
                 acquired = self.lock.acquire(self.part, timeout, &mut self.random) => acquired,
@@ -86,7 +86,8 @@ impl PartTask {
         }
     }
 
-    /// How long the next acquire may take: as it is told (zero means that it must not wait), and until its future is dropped.
+    /// The timeouts of the next acquire: the one passed to it (zero means not to wait), and the one after which its
+    /// future is dropped.
     fn patience(&mut self) -> (Duration, Duration) {
         let some = PATIENCE.mul_f64(self.random.f64());
         match self.random.u8(..20) {
@@ -97,14 +98,14 @@ impl PartTask {
         }
     }
 
-    /// Does what a hold is for, and gives it back.
+    /// Does the work under a hold, and releases it.
     async fn hold(&mut self, grant: Grant, asked: u64) {
         let Self { part, lock, set, history, random, .. } = self;
         let hold = history.begin(&grant, asked, None);
         let think = set.thinking(random);
         let (enters_again, downgrades) = (random.u8(..4) == 0, random.u8(..4) == 0);
         let Grant { held, claims, may, .. } = grant;
-        // Of a mutex and a multi-lock there is but one side.
+        // A mutex and a multi-lock ignore the side.
         let side = if may == May::Write && random.bool() { May::Read } else { may };
         let work = async {
             let again = if enters_again && lock.is_reentrant() {
@@ -129,7 +130,7 @@ impl PartTask {
         }
     }
 
-    /// Goes on as a reader.
+    /// Downgrades to a reader.
     async fn downgrade(&mut self, writing: HoldId, guard: WriteGuard) {
         let Self { part, set, history, random, .. } = self;
         let asked = now();
@@ -145,7 +146,7 @@ impl PartTask {
     }
 }
 
-/// Acquires once more what is held, on this side.
+/// Acquires the lock once more, on this side.
 async fn enter_again(
     lock: &Lock,
     part: Part,

@@ -1,4 +1,4 @@
-//! How the holds of one part go into the history.
+//! Records the holds of one part.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::lock::Grant;
 use crate::history::{HoldId, What};
 use crate::work::Part;
 
-/// The history, as one part writes it.
+/// The history, for events of one part.
 #[derive(Debug)]
 pub(super) struct PartHistory {
     part: Part,
@@ -26,7 +26,7 @@ impl PartHistory {
         &self.file
     }
 
-    /// A hold begins, which was asked for at `asked`.
+    /// Records that a hold begins, which was requested at `asked`.
     pub(super) fn begin(&self, grant: &Grant, asked: u64, continues: Option<HoldId>) -> HoldId {
         let (hold, held) = (self.file.next_hold(), &grant.held);
         self.file.write(What::Acquired {
@@ -42,13 +42,13 @@ impl PartHistory {
         hold
     }
 
-    /// An acquire has brought nothing.
+    /// Records that an acquire returned no guard.
     pub(super) fn not_acquired(&self, asked: u64, error: Option<Error>) {
         let error = error.map(|error| error.to_string());
         self.file.write(What::NotAcquired { part: self.part.key(), asked, error });
     }
 
-    /// A hold ends: gives it back.
+    /// Releases a hold, and records that.
     pub(super) async fn end(&self, hold: HoldId, held: Held) {
         self.releasing(hold);
         self.released(hold, held.release().await.err().as_ref());

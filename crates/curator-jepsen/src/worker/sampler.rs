@@ -1,4 +1,4 @@
-//! Asks a hold again and again whether it is valid.
+//! Samples the validity of a hold.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use super::held::Held;
 use super::history_file::{HistoryFile, now};
 use crate::history::{HoldId, What};
 
-/// How often a hold is asked.
+/// The interval between two samples.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// What can be asked whether it is valid.
+/// A hold whose validity can be sampled.
 pub(super) trait Validity {
     /// Whether it is held now.
     fn is_valid(&self) -> bool;
-    /// Until when it is promised, on the clock of histories.
+    /// The end of its promise, on the clock of histories.
     fn valid_until(&self) -> u64;
 }
 
@@ -30,7 +30,7 @@ impl Validity for Held {
     }
 }
 
-/// Writes down what a hold says of itself. It goes on when the hold has said that it is lost: it must never take that back.
+/// Records the validity of a hold. It goes on after a loss, as a lost hold must never be valid again.
 #[derive(Debug)]
 pub(super) struct Sampler<'a, H> {
     history: &'a HistoryFile,
@@ -44,7 +44,7 @@ impl<'a, H: Validity> Sampler<'a, H> {
         Self { history, hold, held, lost: false }
     }
 
-    /// Asks once. Every yes is written down, and the first no.
+    /// Takes one sample. Every valid one is recorded, and the first invalid one.
     pub(super) fn ask(&mut self) {
         let (hold, before) = (self.hold, now());
         let until = self.held.valid_until();
@@ -56,14 +56,14 @@ impl<'a, H: Validity> Sampler<'a, H> {
         }
     }
 
-    /// Asks before some work under the hold, all the time while it goes on, and after it. In the task of the work: no other
-    /// one has to be ended.
+    /// Samples before some work under the hold, periodically during it, and after it. Runs in the task of the work, so
+    /// that no other task has to be ended.
     pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
         self.ask();
         let mut work = pin!(work);
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first tick comes at once.
+        // Skips the first tick, which is immediate.
         ticks.reset();
         let done = loop {
             tokio::select! {
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::history::{Event, Histories};
 
-    /// Says no only the second and the third time.
+    /// Is invalid only at the second and the third sample.
     #[derive(Default)]
     struct Wavering {
         asked: Cell<u32>,
@@ -107,7 +107,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let history = HistoryFile::append(&directory.path().join("w0.0.jsonl"), 0, 0).unwrap();
         let held = Wavering::default();
-        // The ticks wake it.
+        // Polled again at each tick.
         let work = poll_fn(|_| if held.asked.get() == 5 { Poll::Ready(()) } else { Poll::Pending });
         Sampler::new(&history, 4, &held).during(work).await;
         let events: Result<Vec<Event>, _> = Histories::open(directory.path()).unwrap().collect();

@@ -15,10 +15,10 @@ use super::history_file::{HistoryFile, now};
 use crate::history::{ALL_SERVICES, SERVICE, SERVICES, ServiceSeen, What};
 use crate::work::Work;
 
-/// How often the registration and the caches are looked at.
+/// How often the registration and the caches are checked.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// An instance, and what is seen of all of them.
+/// The task of a registered instance and of the caches of all instances.
 #[derive(Debug)]
 pub(super) struct ServiceTask {
     client: CuratorClient,
@@ -36,7 +36,7 @@ impl ServiceTask {
         stopped: watch::Receiver<bool>,
     ) -> Result<Self, DiscoveryError> {
         let services = ServiceDiscovery::new(client, SERVICES)?;
-        // The same in each life, so that a process waits for the end of its last session.
+        // The same id in each life, so that a process waits for the end of its previous session.
         let registration = services.register(ServiceInstance::new(SERVICE).id(format!("w{}", work.worker)))?;
         let watched = |service: &str| {
             let cache: ServiceCache = services.start_cache(service)?;
@@ -48,7 +48,7 @@ impl ServiceTask {
         Ok(Self { client: client.clone(), history: Arc::clone(history), stopped, registration, caches })
     }
 
-    /// Until the conductor asks for rest. Then the instance is deregistered, and the caches are closed.
+    /// Runs until the conductor asks for rest. Then deregisters the instance, and closes the caches.
     pub(super) async fn run(self) {
         let Self { client, history, mut stopped, registration, caches: [mut ours, mut others] } = self;
         let mut ticks = interval(PERIOD);
@@ -88,14 +88,14 @@ impl ServiceTask {
             () = watching => {}
         }
         say(SERVICE, ServiceSeen::Leaving);
-        // What is left is counted.
+        // The conductor counts what is left.
         drop(registration.deregister().await);
         drop(ours.0.close().await);
         drop(others.0.close().await);
     }
 }
 
-/// The session of the instance's node, if a server says that it is there; and a time before it was asked.
+/// The session of the instance's node, if a server confirms that the node exists; and a time before the request.
 async fn lives(client: &CuratorClient, registration: &Registration<RawJson>) -> Option<(i64, u64)> {
     let PersistentNodeState::Present { path } = registration.state().borrow().clone() else { return None };
     let (session, before) = (client.try_session().ok()?, now());

@@ -1,4 +1,4 @@
-//! One worker, to which something happens.
+//! A single worker, with faults.
 
 use clap::ValueEnum;
 use curator_jepsen::checker::check;
@@ -34,12 +34,12 @@ async fn the_cache_of_a_worker_is_what_the_servers_have_also_in_the_next_session
     let mut worker = run.start_worker(&run.work_with_cache(0, proxy.connect_string(), &[PLAIN]));
     let ready = |history: &[Event]| history.iter().filter(|event| is_seen(event, &CacheSeen::Ready)).count();
     let has_node = |history: &[Event]| history.iter().any(is_created);
-    // The first writes may all find no parent.
+    // The first writes may all fail, as their parents are missing.
     worker.until(|history| ready(history) == 1 && has_node(history) && acknowledged(history, "mutex-plain") > 0).await;
     let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
     let mut workers = [worker];
     let first = look(&mut workers, &client, 0).await;
-    // That of the client, and that of its caches.
+    // The session of the client, and that of its caches.
     let sessions = proxy.sessions();
     assert_eq!(sessions.len(), 2);
     for session in sessions {
@@ -93,7 +93,8 @@ async fn a_worker_counts_on_in_its_next_session() {
     let findings = check(&history, &run.store.stop().await);
     assert_eq!(findings.violations, []);
     assert_eq!(findings.counters.len(), 3);
-    // Each was in doubt for at most one increment when the session was lost, and one when it was told to finish.
+    // Each counter had at most one unanswered increment when the session was lost, and one when the worker was asked to
+    // finish.
     let doubts = findings.counters.values().map(|tally| tally.unknown + tally.cut_off);
     assert!(doubts.max().unwrap() <= 2, "{findings:?}");
 }
@@ -111,7 +112,7 @@ async fn workers_see_each_other_and_the_next_session_of_one_of_them() {
         history.iter().filter(is_one).count()
     };
     second.until(|history| inserted(history) == 2).await;
-    // That of the client: its caches have another one.
+    // The session of the client: its caches use another one.
     first.until(|history| sessions(history).len() == 1).await;
     let session = sessions(&first.history())[0];
     let credentials = proxy.sessions().into_iter().find(|credentials| credentials.session_id == session).unwrap();
@@ -137,7 +138,7 @@ async fn what_a_killed_worker_has_seen_is_in_its_history() {
     worker.kill();
     let history = worker.history();
     assert!(acknowledged(&history, "mutex-plain") > 5);
-    // Its last write may have been applied, and nobody was told.
+    // Its last write may have been applied without an answer.
     let stored: usize = run.store.stop().await.values().map(Vec::len).sum();
     let acknowledged = acknowledged(&history, "mutex-plain");
     assert!((acknowledged..=acknowledged + 1).contains(&stored), "{stored} stored, {acknowledged} acknowledged");
@@ -145,7 +146,7 @@ async fn what_a_killed_worker_has_seen_is_in_its_history() {
 
 #[tokio::test]
 async fn a_worker_waits_for_its_ensemble_and_finishes_without_it() {
-    // Nothing listens there.
+    // No store listens there.
     let run = Run::start().await;
     let worker = run.worker(0, "127.0.0.1:1".to_owned(), &[PLAIN]);
     assert_eq!(sessions(&worker.finish().await), [0; 0]);
@@ -161,7 +162,7 @@ async fn a_worker_at_rest_has_neither_nodes_nor_watches_in_a_session_that_goes_o
     for worker in &mut workers {
         worker.until(|history| parts.iter().all(|part| acknowledged(history, &part.key()) > 3)).await;
     }
-    // A node of which nobody knows the name.
+    // The node exists, but the client does not know its name.
     proxy.swallow_next_reply(OpCode::Create2);
     proxy.wait_for_faults().await.unwrap();
     for worker in &mut workers {
@@ -174,7 +175,7 @@ async fn a_worker_at_rest_has_neither_nodes_nor_watches_in_a_session_that_goes_o
     let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
     assert_eq!(lock_nodes(&client).await, [""; 0]);
     let watches = async || server.total_watch_count().await.unwrap() == 0;
-    // They go with the nodes, and by requests to which nobody waits for an answer.
+    // The watches end with the nodes, and by requests for whose answers the client does not wait.
     until(watches).await;
     for worker in workers {
         let session = sessions(&worker.history()).pop().unwrap();

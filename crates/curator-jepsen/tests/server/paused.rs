@@ -1,4 +1,4 @@
-//! Workers that are stopped while they hold the lock, until it is somebody else's.
+//! Workers that are stopped while they hold the lock, until another worker holds it.
 
 use curator_jepsen::checker::check;
 use curator_jepsen::history::{Event, Outcome, What};
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::support::{Run, TICK, VARIANTS, acknowledged, check_holds, elements};
 
-/// After so many pauses, each of a holder that was between its read and its write in all likelihood, there is a defect.
+/// The test fails after that many pauses, in each of which the holder was most likely between its read and its write.
 const PAUSES: usize = 10;
 
 fn key(variant: Variant) -> String {
@@ -26,11 +26,12 @@ fn holds(history: &[Event], key: &str) -> bool {
     begun.is_some_and(|hold| !history.iter().any(|event| event.what == What::Releasing { hold }))
 }
 
-/// What has become of an update when its writer had come back: in the plain variant, one is lost; in others, it was kept out.
+/// Whether the expected effect has occurred after the writer was resumed: a lost update in the plain variant, a refused
+/// or unsent write in the others.
 fn has_shown(variant: Variant, run: &Run, history: &[Event]) -> bool {
     let of = |outcome| elements(history, &[outcome]).into_iter().filter(|(set, _)| set.starts_with(&key(variant)));
     match variant {
-        // Asked later, so the store has them all.
+        // Read after the history, so the store contains all of its writes.
         Variant::Plain => {
             let (acknowledged, sets) = (of(Outcome::Acknowledged).collect::<Vec<_>>(), run.store.sets());
             acknowledged.iter().any(|(set, element)| !sets[set].contains(element))
@@ -74,7 +75,7 @@ async fn who_ignores_the_guard_loses_updates_when_clients_are_paused_and_who_doe
     let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
     let mut sets = run.store.stop().await;
     sets.extend(node_sets(&client).await.unwrap());
-    // Among others: no update was lost where something stood between.
+    // This includes that no update was lost in the variants that prevent it.
     let findings = check(&histories.concat(), &sets);
     assert_eq!(findings.violations, []);
     assert!(findings.parts[&key(Variant::Plain)].lost > 0);

@@ -1,4 +1,4 @@
-//! Several workers, and nothing that goes wrong.
+//! Several workers without faults.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ fn has(history: &[Event], wanted: impl Fn(&What) -> bool) -> bool {
     history.iter().any(|event| wanted(&event.what))
 }
 
-/// Whether owners have entered each reentrant lock again, in some variant; a read-write lock on each side, and the read side
-/// beside the write side.
+/// Whether owners have re-entered each reentrant lock, in some variant; a read-write lock on each side, and the read
+/// side beside the write side.
 fn enters_again(history: &[Event]) -> bool {
     let has = |lock: LockKind, wanted: u32, is_beside: bool| {
         has(history, |what| {
@@ -33,7 +33,7 @@ fn enters_again(history: &[Event]) -> bool {
         && has(rw, 1, true)
 }
 
-/// What each kind of lock claims, whatever the variant: a path, its weight and its capacity.
+/// The claims of each kind of lock, in any variant: a path, its weight and its capacity.
 fn claims(history: &[Event]) -> BTreeSet<(String, u32, u32)> {
     let claims = history.iter().filter_map(|event| match &event.what {
         What::Acquired { claims, .. } => Some(claims),
@@ -49,7 +49,7 @@ fn check_tokens_and_places(history: &[Event]) {
         let What::Acquired { claims, continues, .. } = &event.what else { continue };
         for claim in claims {
             assert!(claim.token.is_some_and(|token| token > 0), "{claim:?}");
-            // Leases stand in no queue, and a writer that reads has no place of its own.
+            // Leases are in no queue, and the read node of a writer has no known place.
             let has_place = claim.capacity != 3 && continues.is_none();
             assert_eq!(claim.place, claim.token.filter(|_| has_place), "{claim:?}");
         }
@@ -83,7 +83,7 @@ async fn what_two_workers_write_under_each_lock_in_each_variant_is_there_at_the_
         sent.extend((proxy.handshakes() > 0).then_some(OpCode::CreateSession));
         sent
     };
-    // What `swallow-answers` swallows, and nothing else.
+    // Exactly the requests whose replies `swallow-answers` swallows.
     let swallowed = BTreeSet::from(REQUESTS);
     for worker in &mut workers {
         let (parts, expected, sent, swallowed) = (&parts, &expected, &sent, &swallowed);

@@ -1,4 +1,4 @@
-//! What the tests share: a run with nothing but workers.
+//! Shared by the tests: a run that consists of workers only.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +17,9 @@ use curator_test::{FaultProxy, TestingServer, close_session, until};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-/// Every server grants it.
+/// A session timeout that every server grants.
 pub(crate) const SESSION: Duration = Duration::from_secs(4);
-/// Of a server that grants shorter ones.
+/// The tick of a server that grants shorter ones.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 pub(crate) const LOCKS: [LockKind; 6] = [
@@ -39,7 +39,7 @@ pub(crate) struct Run {
     began: u64,
 }
 
-/// The work of a process. A drop kills it.
+/// A worker's process and its work. Dropping it kills the process.
 pub(crate) struct Worker {
     process: Process,
     history: PathBuf,
@@ -76,7 +76,7 @@ impl Run {
         Work { cached: Some(CACHED.to_owned()), ..self.work(worker, connect_string, parts) }
     }
 
-    /// Starts a worker of ours.
+    /// Starts one of our workers.
     pub(crate) fn worker(&self, worker: u32, connect_string: String, parts: &[Part]) -> Worker {
         self.start_worker(&self.work(worker, connect_string, parts))
     }
@@ -89,21 +89,21 @@ impl Run {
 }
 
 impl Worker {
-    /// Starts a program, and tells it what to do.
+    /// Starts a program, and passes its work to it.
     pub(crate) fn start(command: &Command, work: &Work) -> Self {
         let process = Process::start(env!("CARGO_BIN_EXE_curator-jepsen").as_ref(), command, work).unwrap();
         Self { process, history: work.history.clone() }
     }
 
-    /// All that it has written so far, each line of which must be an event.
+    /// All events that it has written so far. Fails if a complete line is not an event.
     pub(crate) fn history(&self) -> Vec<Event> {
         let text = std::fs::read_to_string(&self.history).unwrap_or_default();
-        // It may be writing the last line.
+        // The last line may be incomplete.
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
         complete.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"))).collect()
     }
 
-    /// Waits until its history is as wanted.
+    /// Waits until its history satisfies the condition.
     #[track_caller]
     pub(crate) fn until(&mut self, wanted: impl Fn(&[Event]) -> bool) -> impl Future<Output = ()> {
         until(async move || {
@@ -112,7 +112,7 @@ impl Worker {
         })
     }
 
-    /// Tells it to finish, and waits until it has, with nothing to complain of. Returns its history.
+    /// Asks it to finish, and waits until it has exited with status 0. Returns its history.
     pub(crate) async fn finish(mut self) -> Vec<Event> {
         self.process.tell_to_finish();
         until(async || self.process.ended().is_some()).await;
@@ -134,7 +134,7 @@ impl Worker {
     }
 }
 
-/// The elements of a history by what became of them.
+/// The elements of a history that were written with one of these outcomes.
 pub(crate) fn elements(history: &[Event], outcomes: &[Outcome]) -> BTreeSet<(String, String)> {
     let wrote = history.iter().filter_map(|event| match &event.what {
         What::Wrote { set, element, outcome, .. } if outcomes.contains(outcome) => Some((set.clone(), element.clone())),
@@ -143,21 +143,21 @@ pub(crate) fn elements(history: &[Event], outcomes: &[Outcome]) -> BTreeSet<(Str
     wrote.collect()
 }
 
-/// How many writes of a part were acknowledged.
+/// The number of acknowledged writes of a part.
 pub(crate) fn acknowledged(history: &[Event], key: &str) -> usize {
     let is_one =
         |event: &&Event| matches!(&event.what, What::Wrote { part, outcome: Outcome::Acknowledged, .. } if part == key);
     history.iter().filter(is_one).count()
 }
 
-/// How many increments were acknowledged.
+/// The number of acknowledged increments.
 pub(crate) fn counted(history: &[Event]) -> usize {
     let is_one = |seen: &CounterSeen| matches!(seen, CounterSeen::Counted { outcome: Outcome::Acknowledged, .. });
     history.iter().filter(|event| matches!(&event.what, What::Counter { seen, .. } if is_one(seen))).count()
 }
 
-/// Has the checker look for broken rules and lost updates, those of plain variants too. There must be none. Then compares the
-/// sets with the writes without the checker.
+/// Runs the checker, and fails on violations and lost updates, even in plain variants. Then compares the sets with the
+/// writes without the checker.
 #[track_caller]
 pub(crate) fn check_sets(histories: &[Vec<Event>], sets: &FinalSets) -> Findings {
     let all = histories.concat();
@@ -176,7 +176,7 @@ pub(crate) fn check_sets(histories: &[Vec<Event>], sets: &FinalSets) -> Findings
     findings
 }
 
-/// Checks that each hold begins, is asked, and ends, in this order.
+/// Checks that each hold begins, is sampled, and ends, in this order.
 #[track_caller]
 pub(crate) fn check_holds(history: &[Event]) {
     assert!(history.is_sorted_by_key(|event| event.at), "the times run back");
@@ -201,8 +201,8 @@ pub(crate) fn check_holds(history: &[Event]) {
     }
 }
 
-/// Has these workers, of which the first writes, pause and say what their caches contain. Returns what the conductor would write:
-/// which nodes there are.
+/// Makes these workers, of which the first writes, pause and report the content of their caches. Returns the event that
+/// the conductor would write, with the nodes on the server.
 pub(crate) async fn look(workers: &mut [Worker], client: &CuratorClient, look: u32) -> Event {
     let sees = |history: &[Event], wanted: &dyn Fn(&CacheSeen) -> bool| {
         history.iter().any(|event| matches!(&event.what, What::Cache { seen, .. } if wanted(seen)))
@@ -211,7 +211,7 @@ pub(crate) async fn look(workers: &mut [Worker], client: &CuratorClient, look: u
     workers[0].until(|history| sees(history, &|seen| *seen == CacheSeen::Quiet { look })).await;
     let nodes = cached_nodes(client).await.unwrap();
     for worker in &mut *workers {
-        // Peers cannot say that they have caught up. If no node is there yet, there is no event to wait for.
+        // Peers cannot report that they have caught up. Without nodes, there is no event to wait for.
         if let Some(last) = nodes.iter().max_by_key(|node| node.mzxid).cloned() {
             let is_last = |seen: &CacheSeen| match seen {
                 CacheSeen::Created { node } | CacheSeen::Changed { node, .. } => *node == last,
@@ -236,7 +236,7 @@ pub(crate) async fn lock_nodes(client: &CuratorClient) -> Vec<String> {
     let mut left = Vec::new();
     let mut paths = vec!["/jepsen".to_owned()];
     while let Some(path) = paths.pop() {
-        // A directory may be a container, which the server removes.
+        // The server may remove a directory that is a container.
         for child in client.get_children(&path).await.unwrap_or_default() {
             let child = format!("{path}/{child}");
             if client.check_exists(&child).await.unwrap().is_some_and(|stat| stat.ephemeral_owner != 0) {
@@ -256,8 +256,8 @@ pub(crate) fn sessions(history: &[Event]) -> Vec<i64> {
     sessions.collect()
 }
 
-/// Ends the session of a worker that was started with this run and connect string, and lets it go on in the next one until
-/// each of these parts has written. Returns its history.
+/// Ends the session of a worker that was started with this run and connect string, and waits until each of these parts
+/// has written in the next session. Returns its history.
 pub(crate) async fn lose_session(start: impl FnOnce(&Run, String) -> Worker, parts: &[String]) -> Vec<Event> {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
@@ -277,7 +277,7 @@ pub(crate) async fn lose_session(start: impl FnOnce(&Run, String) -> Worker, par
     check_holds(&history);
     let sessions = sessions(&history);
     assert!(sessions.len() == 2 && sessions[0] != sessions[1], "{sessions:?}");
-    // There was nobody else.
+    // There was no other worker.
     check_sets(std::slice::from_ref(&history), &run.store.stop().await);
     history
 }

@@ -1,9 +1,8 @@
 //! How the first in a semaphore's queue takes its leases.
 //!
-//! Only the first in the queue takes leases. So while it is the first, there can only be fewer leases than it has seen,
-//! and it need not look again after it has taken some, as Curator does. It takes all its leases and gives up its place
-//! in *one* transaction: either all of that is done or nothing, and if someone has deleted its place in the meantime,
-//! nothing.
+//! Only the first in the queue takes leases. So while a contender is first, the number of leases can only fall, and it
+//! need not list them again after the take, as Curator does. One transaction creates all its leases and deletes its
+//! place in the queue. If another client has deleted that place in the meantime, the transaction fails.
 
 use std::mem;
 
@@ -26,10 +25,10 @@ pub enum LeaseLimit {
     Shared,
 }
 
-/// The claim of one contender, in one session.
+/// One contender's claim, in one session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Claim {
-    /// The id that the leases have in their names.
+    /// The id in the names of the leases.
     id: Uuid,
     session_id: i64,
     quantity: usize,
@@ -38,15 +37,15 @@ pub(super) struct Claim {
     pub(super) waits: bool,
     state: State,
     place: OwnNode,
-    /// The latest version that was read.
+    /// The latest version of our place's data that was read.
     place_version: i32,
     /// Whether leases of ours may exist: a take was sent, and is not known to have failed.
     may_exist: bool,
-    /// As far as is known.
+    /// As last seen.
     is_directory_missing: bool,
-    /// Whether that has turned out to be wrong.
+    /// Whether a take has failed because `is_directory_missing` was wrong.
     has_directory_changed: bool,
-    /// Since it last waited, if it did.
+    /// Whether the limit was created since the claim last waited, or since it began.
     limit_was_created: bool,
     pending: Vec<(usize, Request)>,
     pace: Pace,
@@ -54,21 +53,21 @@ pub(super) struct Claim {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
-    /// Not the first in the queue yet. `Known` was read together with the last list.
+    /// Not first in the queue yet. `Known` was read together with the last list.
     Queued(Known),
     Looking(Known),
     CreatingLimit(Known),
     Waiting(Known),
     Taking(Limit),
     ReadingPlace(Limit),
-    /// It is not known whether the leases were taken.
+    /// The outcome of the take is unknown.
     Recovering(Limit),
-    /// These leases are ours; the transaction that created them still has to be read.
+    /// These leases are ours. Still to be read: the transaction that created them.
     Inspecting(Limit, Vec<String>),
     Taken(Vec<OwnNode>),
 }
 
-/// What has been read, and cannot have changed to our disadvantage without an event.
+/// What has been read. It can get worse for us only with an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Known {
     leases: Option<usize>,
@@ -97,18 +96,18 @@ impl Claim {
         }
     }
 
-    /// Whether its contender is the first in the queue.
+    /// Whether the contender is first in the queue.
     pub(super) fn has_begun(&self) -> bool {
         !matches!(self.state, State::Queued(_))
     }
 
-    /// The requests that are sent together with the first list of the queue.
+    /// The requests that are sent with the first list of the queue.
     pub(super) fn early_reads(&self) -> impl Iterator<Item = (usize, Request)> {
         let limit = (self.limit == LeaseLimit::Shared).then_some((LEASES, Request::Limit));
         [(LEASES, Request::List)].into_iter().chain(limit)
     }
 
-    /// Takes the answers that came together with a list of the queue; there are none if it was listed without them.
+    /// Takes the answers that came with a list of the queue; none, if the list was sent alone.
     pub(super) fn read_early(&mut self, answers: Vec<(Request, Answer)>) -> Outcome {
         let mut known = Known::default();
         self.note(&mut known, answers)?;
@@ -116,7 +115,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Starts the claim: our place is the first in the queue, by a list that may have come with early answers.
+    /// Starts the claim: our place is first in the queue, by a list that may have come with early answers.
     pub(super) fn begin(&mut self, place: OwnNode) -> Outcome {
         let State::Queued(known) = self.state else { return Ok(()) };
         self.place = place;
@@ -132,7 +131,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Takes the answers to the requests that it has sent.
+    /// Takes the answers to the requests sent.
     pub(super) fn answered(&mut self, mut answers: Vec<(Request, Answer)>) -> Outcome {
         let state = mem::replace(&mut self.state, State::Looking(Known::default()));
         if let State::Looking(known) = state {
@@ -174,7 +173,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Takes one event, while it waits.
+    /// Takes one event, while waiting.
     pub(super) fn observed(&mut self, event: &Event) -> Outcome {
         let State::Waiting(mut known) = self.state else {
             return Err(End::protocol("an event while not waiting"));
@@ -184,14 +183,14 @@ impl Claim {
             Event::LimitChanged => known.limit = None,
             Event::Interrupted => known = Known::default(),
             Event::OwnDeleted(_) => return Err(End::Restart),
-            // If someone has written to our place, the take will find out.
+            // If another client has written to our place, the take fails and reports it.
             Event::OwnChanged(_) | Event::AheadDeleted { .. } | Event::AheadChanged { .. } => return Ok(()),
         }
         self.look(known, Pace::Now);
         Ok(())
     }
 
-    /// Takes the requests that have to be sent now.
+    /// Takes the requests to send now.
     pub(super) fn take_pending(&mut self) -> (Vec<(usize, Request)>, Pace) {
         (mem::take(&mut self.pending), self.pace)
     }
@@ -208,8 +207,8 @@ impl Claim {
         self.may_exist
     }
 
-    /// Whether it waits in vain as long as these children of the leases' directory exist, whatever others give back.
-    /// A contender that wants more than the limit waits for another limit.
+    /// Whether the claim cannot be won while `stuck` of the leases exist, even if all others are returned. A claim for
+    /// more than the limit waits for a change of the limit, and is not blocked by them.
     pub(super) fn is_blocked_by(&self, stuck: usize) -> bool {
         let leases = match (&self.state, self.limit) {
             (State::Waiting(Known { limit: Some(limit), .. }), _) => limit.leases,
@@ -241,7 +240,7 @@ impl Claim {
         (self.state, self.pending, self.pace) = (state, requests.into_iter().collect(), pace);
     }
 
-    /// Requests whatever is not known yet.
+    /// Requests everything that is not known yet.
     fn look(&mut self, known: Known, pace: Pace) {
         let known = self.with_fixed_limit(known);
         let (limit, list) = match self.waits {
@@ -257,7 +256,7 @@ impl Claim {
         let no_limit = self.note(&mut known, answers)?;
         match (known.leases, known.limit) {
             _ if no_limit => {
-                // As for the directory: someone keeps deleting it.
+                // Another client keeps deleting it, as with the directory.
                 let pace = if self.limit_was_created { Pace::Retry } else { Pace::Now };
                 self.ask(State::CreatingLimit(known), [(LEASES, Request::CreateLimit)], pace);
             }
@@ -316,7 +315,8 @@ impl Claim {
             Answer::NoParent => {
                 self.is_directory_missing = !self.is_directory_missing;
                 if mem::replace(&mut self.has_directory_changed, true) {
-                    // Others keep creating and deleting it; or all that is above it has been deleted, and our place too.
+                    // Other clients keep creating and deleting the directory; or its parents are deleted, and our place
+                    // with them.
                     self.read_place(limit, Pace::Retry);
                 } else {
                     self.take(limit, Pace::Now);
@@ -328,7 +328,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Reads our place again. The leases have not changed, because we are still the first.
+    /// Reads our place again. The number of leases has not risen, because we are still first.
     fn read_place(&mut self, limit: Limit, pace: Pace) {
         let inspect = Request::Inspect { name: self.place.name.clone() };
         self.ask(State::ReadingPlace(limit), [(QUEUE, inspect)], pace);
@@ -353,7 +353,8 @@ impl Claim {
         names.retain(|name| name.starts_with(&prefix));
         names.sort_unstable();
         match names.first() {
-            // The leader has not applied the take, and after the sync it never will. But time has passed, so look again.
+            // The leader has not applied the take, and after the sync it cannot any more. Time has passed, so read
+            // everything again.
             None => {
                 self.may_exist = false;
                 self.look(Known::default(), Pace::Now);
@@ -362,7 +363,7 @@ impl Claim {
                 let inspect = Request::Inspect { name: first.clone() };
                 self.ask(State::Inspecting(limit, names), [(LEASES, inspect)], Pace::Now);
             }
-            // Someone has deleted some of them.
+            // Another client has deleted some of them.
             Some(_) => return Err(End::Restart),
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A contest in one queue: entering it, and finding our node again when the answer to its create was lost.
+//! A contest in one queue: enters the queue, and finds its node again when the answer to its create was lost.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -15,21 +15,21 @@ use crate::queue::Queue;
 pub(super) struct Entry {
     pub(super) id: Uuid,
     pub(super) session_id: i64,
-    /// Whether it may wait for other contenders.
+    /// Whether the contest may wait for other contenders.
     pub(super) waits: bool,
     pub(super) state: State,
     pub(super) own: Option<OwnNode>,
-    /// How many nodes were before ours in the latest list, without those of the plan that have gone since; 0 once
-    /// it owns the queue.
+    /// How many nodes were before ours in the latest list, less those of the plan that were deleted since; 0 once the
+    /// queue is owned.
     pub(super) place: usize,
-    /// Whether our node may exist: a create was sent, and the node is not known to be gone.
+    /// Whether our node may exist: a create was sent, and the node is not known to be deleted.
     pub(super) may_exist: bool,
-    /// Other nodes that are ours, apart from `own`.
+    /// Nodes of ours other than `own`.
     pub(super) surplus: Vec<String>,
     pub(super) watches: Watches,
-    /// How often in a row, up to two, the create has found no directory.
+    /// How many creates in a row, up to two, found the directory missing.
     without_directory: u8,
-    /// The requests that have to be sent.
+    /// The requests to send.
     pending: Vec<Request>,
     pace: Pace,
 }
@@ -37,27 +37,26 @@ pub(super) struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State {
     New,
-    /// Creating our node, with its directory or without, and listing.
+    /// Sent: the create of our node, with or without its directory, and a list.
     Joining,
-    /// The create's outcome is unknown: catching up with the leader, and listing.
+    /// The create's outcome is unknown. Sent: a sync with the leader, and a list.
     Recovering,
-    /// Nodes that may be ours were found in this queue: reading which session they belong to.
+    /// The list contains nodes that may be ours. Sent: a read of each, for its session.
     Identifying {
         queue: Queue,
     },
-    /// Placing the watches that the plan needs.
+    /// Sent: the watches of the plan.
     PlacingWatches {
         plan: Plan,
     },
-    /// Placing the watches that the next plan will probably need, and listing.
+    /// Sent: the watches of the plan that is probably next, and a list.
     Looking {
         expected: Option<Plan>,
     },
     Waiting {
         plan: Plan,
     },
-    /// `is_certain`, unless we asked whether the node still exists and got no answer: by now, someone else may own the
-    /// queue.
+    /// `is_certain` unless a read of the node was left unanswered: another contender may own the queue by now.
     Owned {
         is_certain: bool,
     },
@@ -90,7 +89,7 @@ impl Entry {
         }
     }
 
-    /// Takes the answers to the requests that it has sent.
+    /// Takes the answers to the requests sent.
     pub(super) fn answered(&mut self, driver: &dyn LockInternalsDriver, answers: Vec<(Request, Answer)>) -> Outcome {
         match mem::replace(&mut self.state, State::New) {
             State::Joining => self.joined(driver, answers),
@@ -103,7 +102,7 @@ impl Entry {
         }
     }
 
-    /// Takes one event, while it waits or owns.
+    /// Takes one event, while waiting or owning.
     pub(super) fn observed(&mut self, event: Event) -> Outcome {
         match mem::replace(&mut self.state, State::New) {
             State::Waiting { plan } => self.saw(plan, event),
@@ -112,12 +111,12 @@ impl Entry {
         }
     }
 
-    /// Its node, if it owns its queue.
+    /// Our node, if it owns the queue.
     pub(super) fn owned(&self) -> Option<OwnNode> {
         self.own.clone().filter(|_| self.state == State::Owned { is_certain: true })
     }
 
-    /// Takes the requests that have to be sent now.
+    /// Takes the requests to send now.
     pub(super) fn take_pending(&mut self) -> (Vec<Request>, Pace) {
         (mem::take(&mut self.pending), self.pace)
     }
@@ -141,8 +140,8 @@ impl Entry {
         self.ask(State::Joining, [Request::Create, Request::List], Pace::Now)
     }
 
-    /// Creates the directory together with our node. The second time, the runner has seen which directories are missing; if
-    /// they are others again, someone keeps creating and deleting them.
+    /// Creates the directory together with our node. At the second attempt, the runner has looked up which directories
+    /// are missing; if others are missing then, another client keeps creating and deleting them.
     fn join_with_parents(&mut self) -> Outcome {
         self.may_exist = true;
         let pace = if self.without_directory < 2 { Pace::Now } else { Pace::Retry };
@@ -162,7 +161,7 @@ impl Entry {
                 self.take_listing(driver, None, listed)
             }
             Answer::NoParent => self.join_with_parents(),
-            // The list may come over another connection than the create's, and from a server that lags behind.
+            // The list may have been answered on another connection than the create, by a server that lags behind.
             Answer::Unknown => self.recover(),
             other => Err(End::unfit(&Request::Create, &other)),
         }
@@ -193,7 +192,7 @@ impl Entry {
         let candidates = queue.iter().filter(|entry| entry.name.starts_with(&prefix));
         let requests: Vec<_> = candidates.map(|entry| Request::Inspect { name: entry.name.clone() }).collect();
         if requests.is_empty() {
-            // The leader has not applied the create, and after the sync it never will.
+            // The leader has not applied the create, and after the sync it cannot any more.
             return self.join();
         }
         self.ask(State::Identifying { queue }, requests, Pace::Now)
@@ -209,8 +208,8 @@ impl Entry {
         let mut something_unknown = false;
         for answer in answers {
             match answer {
-                // A node of another session is about to disappear, whatever its name: adopting it would make two
-                // holders.
+                // A node of another session will be deleted when that session expires. Adopting it would make two
+                // holders, whatever its name.
                 (Request::Inspect { name }, Answer::Node { ephemeral_owner, czxid, .. }) => {
                     if ephemeral_owner == self.session_id {
                         ours.push(OwnNode { name, czxid });
@@ -224,7 +223,7 @@ impl Entry {
         if something_unknown {
             return self.recover();
         }
-        // In the order of the queue, so the first one is the best.
+        // In the order of the queue: the first has the best place.
         let mut ours = ours.into_iter();
         self.own = ours.next();
         self.surplus.extend(ours.map(|node| node.name));

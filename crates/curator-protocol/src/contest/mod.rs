@@ -20,43 +20,41 @@ pub use self::step::{Answer, ContestError, Event, Limit, OwnNode, Pace, Request,
 use crate::driver::{LockInternalsDriver, Verdict};
 use crate::queue::Queue;
 
-/// One contender's way to a lock, from its create to ownership: of the first place in one queue, of the first places in
-/// several queues at once, or of the leases of a semaphore.
+/// One contender's acquire, from the create of its node to ownership: of one queue, of several queues at once, or of
+/// leases of a semaphore.
 ///
-/// A contest belongs to one session: it must be dropped when the session is lost, and its id must never be used again.
+/// A contest belongs to one session. Drop it when the session is lost, and never use its id again.
 ///
 /// # Several queues
 ///
-/// All the nodes are created in *one* transaction. So any two such contenders stand in the same order in every queue
-/// that they share, and cannot wait for each other in a circle, whatever order their queues were named in. That is why
-/// nothing here ever creates the node of one queue alone: if one node is lost while the contender waits, all of them are
-/// given up, and it starts over. When a queue is owned while the contender waits in another, the own node in the owned
-/// queue is watched.
+/// All nodes are created in *one* transaction. So any two such contenders have the same order in every queue that they
+/// share, and cannot deadlock, in whatever order they name their queues. For the same reason no node is created alone:
+/// if one is deleted while the contender waits, it gives up all of them and starts over. While a contender owns one
+/// queue and waits in another, it watches its node in the owned queue.
 ///
 /// # Requirements for the runner
 ///
-/// - The requests of a pipeline go out in order, on one session, and all answers come back in that order. For a request
-///   whose answer will not come, the answer is [`Answer::Unknown`]. Later requests of the session must not overtake it.
-/// - All the [`Request::Create`] and [`Request::CreateWithParents`] of a pipeline are one transaction. If it fails for lack
-///   of a directory, that is the answer to each of them.
+/// - The requests of a pipeline go out in order, on one session, and all answers are reported in that order. A request
+///   whose answer is lost has the answer [`Answer::Unknown`]. Later requests of the session must not overtake it.
+/// - All [`Request::Create`] and [`Request::CreateWithParents`] of a pipeline are one transaction. If it fails because
+///   a directory is missing, each of them has that answer.
 /// - Watches are kept by the name of their node, from an [`Answer::Node`] until their event. Several can be in force. A
-///   new watch on the leases, or on their limit, replaces the previous one, whatever that has seen.
-/// - All watches are on one connection, and when that breaks, none is left: [`Event::Interrupted`]. Events seen before the
-///   break may be reported first, in their order, or thrown away. Events of watches on the next connection are reported
-///   later, or thrown away with their watch; only those of an own node may come earlier. If the contest is won before it
-///   was told of the break, the owner has to look at its nodes again.
-/// - Events wait until the contest waits. Before you report an `AheadDeleted`, check once more whether an event of an
-///   own node has arrived in the meantime, and report that first: the server sent them in an order that two separate
-///   watchers do not preserve. Keep the other one for later. An event that was taken from its watch and not reported is
-///   a lost wake-up.
-/// - However the contest ends, delete the nodes of [`surplus`](Self::surplus); and unless it is won, also those of
+///   new watch on the leases, or on their limit, replaces the previous one and its event.
+/// - All watches are on one connection. When it breaks, all are gone, and the runner reports [`Event::Interrupted`].
+///   Events from before the break may be reported first, in their order, or dropped. Events of watches on the next
+///   connection are reported after it, or dropped with their watch; only those of an own node may be reported earlier.
+///   If the contest is won before the break was reported, the owner must read its nodes again.
+/// - Queue events until the contest waits. Before reporting an `AheadDeleted`, check once more for an event of an own
+///   node, and report that first: two separate watchers do not preserve the order in which the server sent them. Keep
+///   the `AheadDeleted` for later. An event that is taken from its watch and not reported is a lost wake-up.
+/// - However the contest ends, delete the nodes of [`surplus`](Self::surplus). Unless it is won, also delete those of
 ///   [`nodes`](Self::nodes), and any node with the contest's id in the directories of
 ///   [`unknown_nodes`](Self::unknown_nodes).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Contest {
-    /// One for each queue.
+    /// One per queue.
     entries: Vec<Entry>,
-    /// Takes over when the contender is the first in a semaphore's queue.
+    /// Takes over when the contender is first in the semaphore's queue.
     claim: Option<Claim>,
     stage: Stage,
 }
@@ -71,22 +69,22 @@ enum Stage {
 }
 
 impl Contest {
-    /// Makes a contest of the contender `id` in the session `session_id`, for `queues` queues: at least one, since a
-    /// contest for none would be won at once.
+    /// A contest of the contender `id` in the session `session_id`, for `queues` queues: at least one, because a
+    /// contest for none is won at once.
     #[must_use]
     pub fn new(id: Uuid, session_id: i64, queues: usize) -> Self {
         let entries = (0..queues).map(|_| Entry::new(id, session_id)).collect();
         Self { entries, claim: None, stage: Stage::New }
     }
 
-    /// Makes a contest for `quantity` leases of a semaphore. Directory 0 is that of its queue, directory 1 that of its
+    /// A contest for `quantity` leases of a semaphore. Directory 0 is that of its queue, directory 1 that of its
     /// leases.
     #[must_use]
     pub fn for_leases(id: Uuid, session_id: i64, quantity: usize, limit: LeaseLimit) -> Self {
         Self { claim: Some(Claim::new(id, session_id, quantity, limit)), ..Self::new(id, session_id, 1) }
     }
 
-    /// Makes this contest end with [`Step::Refused`] where it would have to wait for others.
+    /// The contest ends with [`Step::Refused`] instead of waiting for other contenders.
     #[must_use]
     pub fn without_waiting(mut self) -> Self {
         self.entries.iter_mut().for_each(|entry| entry.waits = false);
@@ -94,7 +92,7 @@ impl Contest {
         self
     }
 
-    /// Starts the contest. Call this once.
+    /// Starts the contest. To be called once.
     pub fn start(&mut self) -> Step {
         if self.stage != Stage::New {
             return self.misused("started twice");
@@ -103,7 +101,7 @@ impl Contest {
         self.advance(outcomes)
     }
 
-    /// Takes all the answers to the pipeline in flight, in the order of its requests.
+    /// Takes all answers to the pipeline in flight, in the order of its requests.
     pub fn answered(&mut self, driver: &dyn LockInternalsDriver, answers: Vec<Answer>) -> Step {
         let Stage::InFlight(requests) = mem::replace(&mut self.stage, Stage::Over) else {
             return self.misused("answers without requests");
@@ -156,7 +154,7 @@ impl Contest {
         self.advance([(queue, outcome)])
     }
 
-    /// Our nodes that are known, and not known to be gone, each with its queue.
+    /// Our nodes that are known and not known to be deleted, each with its queue.
     pub fn nodes(&self) -> impl Iterator<Item = (usize, &OwnNode)> {
         self.entries.iter().enumerate().filter_map(|(queue, entry)| Some((queue, entry.own.as_ref()?)))
     }
@@ -179,20 +177,21 @@ impl Contest {
         queues.chain(self.claim.as_ref().filter(|claim| claim.may_exist()).map(|_| LEASES))
     }
 
-    /// Other nodes of ours, apart from [`nodes`](Self::nodes), each with its queue. They are of no use.
+    /// Nodes of ours other than [`nodes`](Self::nodes), each with its queue. They serve no purpose and are to be
+    /// deleted.
     pub fn surplus(&self) -> impl Iterator<Item = (usize, &str)> {
         let entries = self.entries.iter().enumerate();
         entries.flat_map(|(queue, entry)| entry.surplus.iter().map(move |name| (queue, name.as_str())))
     }
 
-    /// Whether it stands in a queue, and has nothing left to do there but wait.
+    /// Whether the contest stands in a queue and only waits.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.nodes().next().is_some() && !self.claim.as_ref().is_some_and(Claim::has_begun)
     }
 
-    /// If the contest waits in vain as long as these nodes exist, or would if it was started now, each given with its
-    /// directory: the index of one that it waits for.
+    /// The index in `stuck` of a node that blocks the contest: while all of `stuck` exist, each given with its
+    /// directory, the contest cannot be won. A contest that was not started yet is judged as if it was started now.
     #[must_use]
     pub fn blocked_by(&self, driver: &dyn LockInternalsDriver, stuck: &[(usize, &str)]) -> Option<usize> {
         let is_new = self.stage == Stage::New;
@@ -206,7 +205,7 @@ impl Contest {
         }
         let blocks_us = |(directory, name): &(usize, &str)| match self.entries.get(*directory) {
             Some(Entry { own: Some(own), .. }) => blocks(driver, name, &own.name),
-            // Its place is after all others.
+            // A new node comes after all others.
             Some(Entry { id, .. }) if is_new => {
                 blocks(driver, name, &format!("{}{:010}", driver.node_prefix(id), i32::MAX - 1))
             }
@@ -263,24 +262,24 @@ impl Contest {
         step
     }
 
-    /// A call out of turn. It concerns no queue in particular; the first stands for all.
+    /// A call out of turn. It concerns no particular queue; the error names the first.
     fn misused(&mut self, detail: &str) -> Step {
         let detail = detail.to_owned();
         self.over(Step::Failed { queue: 0, error: ContestError::Protocol { detail } })
     }
 
-    /// The requests of all entries that have to be sent next, in one pipeline. `None` if one of several nodes is gone.
+    /// The next requests of all entries, as one pipeline. `None` if one of several nodes is deleted.
     fn pending_of_entries(&mut self) -> Option<(Vec<(usize, Request)>, Pace)> {
         let enters = |entry: &Entry| entry.state == State::Joining;
         let finds = |entry: &Entry| matches!(entry.state, State::Recovering | State::Identifying { .. });
         if self.entries.iter().any(enters) && self.entries.iter().any(|entry| entry.own.is_some()) {
-            // Creating it alone would give us different places in the queues.
+            // A node created alone would have a different place than the others.
             return None;
         }
         let is_finding = self.entries.iter().any(finds);
         let (mut requests, mut pace) = (Vec::new(), Pace::Now);
         for (queue, entry) in self.entries.iter_mut().enumerate() {
-            // Entries that are ready to enter wait for those that look for their node.
+            // Entries that are ready to create wait for those that look for their node.
             if !(is_finding && enters(entry)) {
                 let (pending, its_pace) = entry.take_pending();
                 if its_pace == Pace::Retry && !pending.is_empty() {
@@ -304,8 +303,8 @@ impl Contest {
 
 /// Whether `own` cannot own the lock as long as `other` exists.
 ///
-/// A queue of just these two is enough to tell, by the guarantees of every driver: if `own` does not own the lock there,
-/// it does not own it in any queue that contains both.
+/// A queue of these two decides it. The guarantees of every driver: if `own` does not own the lock there, it does not
+/// own it in any queue that contains both.
 fn blocks(driver: &dyn LockInternalsDriver, other: &str, own: &str) -> bool {
     if other == own {
         return false;

@@ -1,37 +1,37 @@
-//! What a contender waits for.
+//! Which nodes a waiting contender watches, and what it does when one is deleted.
 
 use super::step::End;
 use crate::driver::{LockInternalsDriver, Verdict};
 use crate::queue::Queue;
 
-/// What a contender in the queue waits for, and what it does when that has happened.
+/// Which nodes a waiting contender watches, and what it does when one is deleted.
 ///
-/// In ZooKeeper's recipe, every contender watches the one node before it, and lists the directory again when that node
-/// is deleted. Looking one or two places further ahead saves the list at the hand-over: it is done earlier, while
-/// someone else holds the lock. A contender that shares its blocker with many others does not look ahead
+/// In ZooKeeper's recipe, a contender watches the node before it, and lists the directory again when that node is
+/// deleted. Watching one or two nodes further ahead moves this list from the hand-over to an earlier time, while
+/// another contender holds the lock. A contender that shares its blocker with many others does not look ahead
 /// ([`looks_ahead`](LockInternalsDriver::looks_ahead)), and is woken once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Plan {
-    /// These one or two nodes are all that is before us: when the last of them is gone, the lock is ours.
+    /// Only these one or two nodes block us: when the last of them is deleted, the lock is ours.
     ///
-    /// A later contender can never get before us, so no second look is needed. But we must know that our own node
-    /// existed when they went away, so it is watched too.
+    /// A later contender cannot get before us, so no further list is needed. But our own node must have existed when
+    /// they were deleted, so it is watched too.
     Outlive { blockers: Vec<String> },
-    /// We are further back. When `far`, the second node before us, is gone, then `near`, the first, probably holds the
-    /// lock: time to get ready, although the lock is still out of reach.
+    /// More nodes block us. When `far`, the second before us, is deleted, `near`, the first, probably holds the lock:
+    /// the next plan is made then.
     StepForward { far: String, near: String },
-    /// When `near` is gone, nothing is certain except that it is time to look again.
+    /// When `near` is deleted, the directory has to be listed again.
     LookAgain { near: String },
 }
 
-/// What follows for a plan when a node is gone.
+/// What follows when a node of the plan is deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Next {
-    /// Keep waiting, by this plan.
+    /// Keep waiting, with this plan.
     Wait(Plan),
     /// The lock is ours, provided that our node existed at that time.
     Own,
-    /// List the directory, and place the watches for this plan along with it: it is probably the next one.
+    /// List the directory, and in the same pipeline place the watches of this plan, which is probably the next.
     Look(Option<Plan>),
 }
 
@@ -40,15 +40,16 @@ impl Plan {
     pub(super) fn of(driver: &dyn LockInternalsDriver, mut queue: Queue, own: usize) -> Result<Option<Self>, End> {
         let Some(near) = take_blocker(driver, &mut queue, own)? else { return Ok(None) };
         if !driver.predecessors_are_final() {
-            // Whichever node goes away, another may have come before us, so only a look can tell. There is nothing to
-            // gain from watching more than one node.
+            // Whichever node is deleted, another may have appeared before us, so only a list decides. Watching a second
+            // node saves nothing.
             return Ok(Some(Self::LookAgain { near }));
         }
         let Some(far) = take_blocker(driver, &mut queue, own - 1)? else {
             return Ok(Some(Self::Outlive { blockers: vec![near] }));
         };
         if !driver.looks_ahead() {
-            // If the others leave in turn, those before it leave first: one event, and one look, however many there are.
+            // Usually, nodes further ahead are deleted earlier. Then this takes one event and one list, however many
+            // there are.
             return Ok(Some(Self::LookAgain { near }));
         }
         Ok(Some(match take_blocker(driver, &mut queue, own - 2)? {

@@ -2,12 +2,12 @@
 
 use crate::queue::SequenceOverflow;
 
-/// What the runner does next.
+/// The next action of the runner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[must_use = "the contest does not go on by itself"]
 #[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
 pub enum Step {
-    /// Send one pipeline: all requests without waiting for answers; then report all the answers at once.
+    /// Send one pipeline: all requests without waiting for answers; then report all answers at once.
     Send {
         /// The requests, each with the index of its directory: that of a queue, or, for the leases, the one after the
         /// queues. All creates come first and are one transaction; all plain reads come last and are one `multiRead`.
@@ -15,14 +15,14 @@ pub enum Step {
         /// Whether to ask the retry policy first.
         pace: Pace,
     },
-    /// Wait for an event of one of the watches.
+    /// Wait for an event of a watch.
     Wait,
-    /// The contest is won. The nodes are in the order of the queues; or they are the leases, in which case the place in
-    /// the queue has been given up.
+    /// The contest is won. The nodes are in the order of the queues. For a semaphore they are the leases, and the place
+    /// in the queue is deleted.
     Won(Vec<OwnNode>),
-    /// It is someone else's turn, and the contest may not wait.
+    /// Another contender is before us, and the contest may not wait.
     Refused,
-    /// A node of ours is gone: start a new contest with a new id, if the retry policy allows it.
+    /// A node of ours was deleted: start a new contest with a new id, if the retry policy allows it.
     Restart,
     /// The contest cannot continue.
     Failed {
@@ -33,13 +33,13 @@ pub enum Step {
     },
 }
 
-/// When a pipeline is sent.
+/// When to send a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
 pub enum Pace {
     /// At once.
     Now,
-    /// Something has failed: as soon as the retry policy allows it, if it does.
+    /// After a failure: when the retry policy allows it, or never.
     Retry,
 }
 
@@ -49,8 +49,8 @@ pub enum Pace {
 pub enum Request {
     /// Create our node: ephemeral and sequential.
     Create,
-    /// The same, and in the same transaction the directory and its parents, as far as they are missing. A directory that is
-    /// created alone and never gets a child stays for ever.
+    /// As `Create`, and in the same transaction create the missing directories. A directory that is created alone and
+    /// never gets a child is never removed.
     CreateWithParents,
     /// Make the connected server catch up with the leader.
     Sync,
@@ -58,7 +58,7 @@ pub enum Request {
     List,
     /// List the directory, and watch for children that are created or deleted.
     WatchList,
-    /// Read this child, to find out which session it belongs to, and its version.
+    /// Read this child, for its session and its version.
     Inspect {
         /// The child.
         name: String,
@@ -75,37 +75,38 @@ pub enum Request {
         /// The child.
         name: String,
     },
-    /// Read how many leases there may be.
+    /// Read the limit: how many leases there may be.
     Limit,
-    /// Read how many leases there may be, and watch that.
+    /// Read the limit, and watch it.
     WatchLimit,
-    /// Create the node that contains the number of leases.
+    /// Create the node that contains the limit.
     CreateLimit,
-    /// In one transaction: create the directory, if it is missing, check that the limit still has its version, create the
-    /// leases, and delete our place in the queue, if no one has written to it since.
+    /// In one transaction: create the directory if it is missing, check that the limit still has its version, create
+    /// the leases, and delete our place in the queue unless another client has written to it.
     Take {
-        /// Whether the directory is missing. Its parent is also that of the queue's directory; if it is missing too, our place is.
+        /// Whether to create the directory. It has the same parent as the queue's directory, so where our place exists,
+        /// the parent exists.
         with_directory: bool,
-        /// How many.
+        /// How many leases.
         quantity: usize,
-        /// The limit that applies.
+        /// The limit that the take relies on.
         limit: Limit,
         /// The name of our place in queue 0.
         place: String,
-        /// The latest version of its data that was read. Others change the data only to ask for the place back.
+        /// The last version of its data that was read. Other clients write it only to ask for the place back.
         place_version: i32,
     },
 }
 
 impl Request {
-    /// Whether it creates our node in a queue.
+    /// Whether this creates our node in a queue.
     #[must_use]
     pub fn is_create(&self) -> bool {
         matches!(self, Self::Create | Self::CreateWithParents)
     }
 }
 
-/// How many leases there may be.
+/// The limit: how many leases there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "whoever runs a contest writes it in full")]
 pub struct Limit {
@@ -117,14 +118,15 @@ pub struct Limit {
 
 /// The server's answer to a [`Request`].
 ///
-/// Other failures (no permission, a full disk) never reach the contest: the runner gives up.
+/// Other failures (no permission, a full disk) are not reported to the contest: the runner gives up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
 pub enum Answer {
     /// To `Create` and `CreateWithParents`.
     Created(OwnNode),
-    /// To `Create`, `List`, `WatchList` and `Take`: the directory, or a parent of it, does not exist. To `CreateWithParents`
-    /// and a `Take` with the directory: others were missing than the runner has tried to create. Nothing was created.
+    /// To `Create`, `List`, `WatchList` and `Take`: the directory, or a parent of it, does not exist. To
+    /// `CreateWithParents` and a `Take` with the directory: the runner did not try to create the directories that are
+    /// missing. Nothing was created.
     NoParent,
     /// To `CreateLimit` and `Sync`.
     Done,
@@ -139,8 +141,8 @@ pub enum Answer {
         /// How many times its data has been written.
         version: i32,
     },
-    /// To `Inspect`, `WatchAhead`, `WatchOwn`, `Limit` and `WatchLimit`: there is no such node, and no watch was placed.
-    /// To `Take`: our place in the queue is gone, and nothing was done.
+    /// To `Inspect`, `WatchAhead`, `WatchOwn`, `Limit` and `WatchLimit`: the node does not exist, and no watch was
+    /// placed. To `Take`: our place in the queue does not exist, and nothing was done.
     Missing,
     /// To `Limit` and `WatchLimit`.
     Limit(Limit),
@@ -148,18 +150,18 @@ pub enum Answer {
     Taken(Vec<OwnNode>),
     /// To `Take`: the limit has changed. Nothing was done.
     LimitChanged,
-    /// To `Take`: someone has written to our place in the queue. Nothing was done.
+    /// To `Take`: another client has written to our place in the queue. Nothing was done.
     PlaceWritten,
     /// To any request: the connection was lost or the request timed out, so its outcome is unknown. No watch is in
     /// force.
     Unknown,
 }
 
-/// What a watch has seen. Watches are one-shot: the event uses up the watch.
+/// The event of a watch. Watches are one-shot: the event uses up the watch.
 ///
-/// The runner reports events while [`Step::Wait`] is in force, in the order in which the server sent them; it keeps
-/// those that arrive at other times. It must never report `AheadDeleted` while an `OwnDeleted` that the server sent
-/// earlier has not been seen: see [`Contest`](crate::Contest).
+/// The runner reports events while [`Step::Wait`] is in force, in the order in which the server sent them, and queues
+/// those that arrive at other times. It must not report an `AheadDeleted` before an `OwnDeleted` that the server sent
+/// earlier: see [`Contest`](crate::Contest).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
 pub enum Event {
@@ -197,7 +199,7 @@ pub struct Standing<'a> {
     pub queue: usize,
     /// The name of our node.
     pub own: &'a str,
-    /// How many nodes are before ours, as far as is known.
+    /// How many nodes were before ours in the latest list, less deletions seen since.
     pub place: usize,
     /// The name of the nearest node that blocks ours.
     pub behind: &'a str,
@@ -209,7 +211,7 @@ pub struct Standing<'a> {
 pub struct OwnNode {
     /// Its name within the directory.
     pub name: String,
-    /// The transaction that created it. Increases from holder to holder, and so serves as a fencing token.
+    /// The transaction that created the node. It increases from holder to holder, and so serves as a fencing token.
     pub czxid: i64,
 }
 
@@ -229,7 +231,7 @@ pub enum ContestError {
     },
 }
 
-/// Why one part of a contest ends the whole contest.
+/// Why one entry ends the whole contest.
 #[derive(Debug)]
 pub(super) enum End {
     Restart,

@@ -1,4 +1,4 @@
-//! Standing in the queue: deciding by a list, waiting, looking again; and the watches that this needs.
+//! Waiting in the queue: decides by a list, places the watches, waits for their events, lists again.
 
 use super::entry::{Entry, Outcome, State, Watches};
 use super::plan::{Next, Plan};
@@ -6,7 +6,7 @@ use super::step::{Answer, End, Event, Pace, Request};
 use crate::driver::LockInternalsDriver;
 use crate::queue::Queue;
 
-/// What a pipeline has shown about the nodes that it was to watch. Our own node is not gone: that ends the contest.
+/// What the answers of a pipeline say about the watched nodes. Our own node exists: without it, the contest has ended.
 #[derive(Default)]
 struct Seen {
     gone: Vec<String>,
@@ -14,7 +14,7 @@ struct Seen {
     something_unknown: bool,
 }
 
-/// Standing in the queue.
+/// Waiting in the queue.
 impl Entry {
     /// Decides by a list that is newer than our node.
     pub(super) fn decide(&mut self, driver: &dyn LockInternalsDriver, queue: Queue) -> Outcome {
@@ -27,7 +27,7 @@ impl Entry {
         }
     }
 
-    /// Waits, once all the watches that the plan needs are in force.
+    /// Starts to wait, once all watches of the plan are in force.
     fn follow(&mut self, plan: Plan) -> Outcome {
         if !self.waits {
             return Err(End::Refused);
@@ -44,13 +44,13 @@ impl Entry {
         }
         for name in seen.gone {
             plan = match plan.without(&name) {
-                // A later request of the same pipeline has seen our node.
+                // A later request of the same pipeline has found our node.
                 Next::Wait(plan) if seen.own_is_there => {
                     self.place = self.place.saturating_sub(1);
                     plan
                 }
                 Next::Own if seen.own_is_there => return self.own_it(Pace::Now),
-                // Our node was already watched, and its deletion may still be unread among the events.
+                // Our node was watched before, and its deletion may be among the unread events.
                 Next::Wait(expected) => return self.look(Some(expected), Pace::Now),
                 Next::Own => return self.look(None, Pace::Now),
                 Next::Look(expected) => return self.look(expected, Pace::Now),
@@ -72,7 +72,7 @@ impl Entry {
             }
             Event::AheadDeleted { name, .. } => {
                 self.watches.ahead.remove(&name);
-                // Only what the plan has was in the list for certain.
+                // Of the watched nodes, only those of the plan are known to have been in the list.
                 if plan.ahead().contains(&name) {
                     self.place = self.place.saturating_sub(1);
                 }
@@ -90,8 +90,8 @@ impl Entry {
         }
     }
 
-    /// Lists again. The watches precede the list in the pipeline, so a node that they miss is missing from the list as
-    /// well.
+    /// Lists again. The watches precede the list in the pipeline, so a node that is missing at its watch is missing
+    /// from the list too.
     fn look(&mut self, expected: Option<Plan>, pace: Pace) -> Outcome {
         let mut requests = expected.as_ref().map_or_else(Vec::new, |plan| self.missing_watches(plan));
         requests.push(Request::List);
@@ -112,8 +112,7 @@ impl Entry {
         self.take_listing(driver, expected, listed)
     }
 
-    /// Decides by the answer to a list that was sent after our create was answered, or after the create in the same
-    /// pipeline.
+    /// Decides by a list that was sent after the answer to our create, or after the create in the same pipeline.
     pub(super) fn take_listing(
         &mut self,
         driver: &dyn LockInternalsDriver,
@@ -129,10 +128,10 @@ impl Entry {
     }
 }
 
-/// Owning this queue, while waiting in others.
+/// Owning this queue while the contest waits in others.
 impl Entry {
-    /// The queue is ours. If its node is not watched, it has to be, but that is only sent if there is still another queue
-    /// to wait for. To retry that is to doubt it.
+    /// The queue is owned. If our node is not watched yet, the watch is requested, but sent only while there is another
+    /// queue to wait for. With `Pace::Retry`, ownership is not certain until the answer.
     fn own_it(&mut self, pace: Pace) -> Outcome {
         self.place = 0;
         let own = self.missing_own_watch().into_iter().collect::<Vec<_>>();
@@ -150,7 +149,7 @@ impl Entry {
             Event::OwnDeleted(_) => return self.restart(),
             Event::OwnChanged(_) => self.watches.own = false,
             Event::Interrupted => self.watches = Watches::default(),
-            // The nodes ahead no longer matter.
+            // The nodes ahead do not matter any more.
             _ => {}
         }
         self.own_it(Pace::Now)
@@ -159,7 +158,7 @@ impl Entry {
 
 /// The watches.
 impl Entry {
-    /// Those ahead come first: when the answer for our own node arrives, the others are already certain.
+    /// Watches on nodes ahead come first: when the answer for our own node arrives, the others are already answered.
     fn missing_watches(&self, plan: &Plan) -> Vec<Request> {
         let ahead = plan.ahead().iter().filter(|name| !self.watches.ahead.contains(*name));
         let ahead = ahead.map(|name| Request::WatchAhead { name: name.clone() });
@@ -180,7 +179,7 @@ impl Entry {
                     self.watches.ahead.insert(name);
                 }
                 (Request::WatchAhead { name }, Answer::Missing) => seen.gone.push(name),
-                // Someone may have created another node of our name by hand, but not in our transaction.
+                // Another client may have created a node with our name, but not in our transaction.
                 (Request::WatchOwn { .. }, Answer::Node { czxid, .. }) if self.is_own(czxid) => {
                     self.watches.own = true;
                     seen.own_is_there = true;

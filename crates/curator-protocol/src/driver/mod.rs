@@ -1,6 +1,6 @@
-//! What a lock's nodes are called, and when a node owns the lock.
+//! The names of a lock's nodes, and when a node owns the lock.
 //!
-//! Names in, a verdict out. Everything that all locks have in common is in the [`Contest`](crate::Contest); what
+//! A driver computes a verdict from names. What all locks have in common is in the [`Contest`](crate::Contest); what
 //! distinguishes them is in a [`LockInternalsDriver`].
 
 mod read_write;
@@ -15,28 +15,28 @@ use crate::queue::{Queue, QueueEntry, SequenceOverflow};
 pub use self::read_write::{ReadLockInternalsDriver, WriteLockInternalsDriver, downgraded_read_name};
 pub use self::standard::StandardLockInternalsDriver;
 
-/// Whether a contender owns the lock, and if not, which one it waits for.
+/// Whether a contender owns the lock, and if not, which node it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a question with two answers")]
 pub enum Verdict {
-    /// It owns the lock.
+    /// The node owns the lock.
     Owns,
-    /// It does not own the lock. This is the place in the queue of the nearest node that blocks it; always before its
-    /// own place.
+    /// The node does not own the lock. This is the place in the queue of the nearest node that blocks it, always before
+    /// its own.
     WaitsFor(usize),
 }
 
-/// What kind of contender a node stands for.
+/// The kind of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParticipantKind {
-    /// It shares the lock with no one.
+    /// Shares the lock with no other contender.
     Exclusive,
-    /// It shares the lock with other readers.
+    /// Shares the lock with other readers.
     Read,
-    /// It shares the lock only with its own reader, where others share it.
+    /// Shares the lock only with the read lock of the same holder.
     Write,
-    /// It holds one of several leases, or waits for some.
+    /// Holds or waits for leases.
     Lease,
 }
 
@@ -53,65 +53,65 @@ impl fmt::Display for ParticipantKind {
 
 /// What distinguishes one kind of lock from another: the names of its nodes, and when one of them owns the lock.
 ///
-/// The idea is Curator's class of the same name.
+/// After Curator's class of the same name.
 ///
 /// # Guarantees required of an implementation
 ///
-/// The contest relies on these. For a node at any place in any queue:
+/// The contest relies on these, for a node at any place in any queue:
 ///
-/// - *Only what is before it matters.* Nodes behind it do not change its verdict.
-/// - *It waits for what blocks it.* While both it and the node that it waits for exist, it does not own the lock,
-///   whichever others come or go. Otherwise it would sleep through its turn.
-/// - *What it owns, it keeps.* A deletion before it never takes the lock away.
+/// - *Only nodes before it count.* Nodes behind it do not change its verdict.
+/// - *It waits for a node that blocks it.* While both exist, it does not own the lock, whichever other nodes are
+///   created or deleted. Otherwise it would miss its turn.
+/// - *Ownership is stable.* A deletion before it never takes the lock away.
 ///
-/// That is why there is no driver for "the first n own it": a node behind n holders would have to wait for *any* of
-/// them. The semaphores are built on a mutex instead, as in Curator's `InterProcessSemaphoreV2`.
+/// This excludes a driver for "the first n own it": a node behind n holders would have to wait for *any* of them. The
+/// semaphores use a mutex instead, as in Curator's `InterProcessSemaphoreV2`.
 pub trait LockInternalsDriver: fmt::Debug + Send + Sync + 'static {
-    /// The name of a contender's node, up to where the server appends the sequence number. It must contain `id`: that is
-    /// how a node is found again if the answer to its create is lost.
+    /// The name of a contender's node, up to where the server appends the sequence number. It must contain `id`, by
+    /// which a node is found again if the answer to its create is lost.
     ///
-    /// `id` is new for each attempt to enqueue. It is never used in two sessions: that is how a lock can end up with two
-    /// holders (Curator issue 1121).
+    /// `id` is new for each attempt to enqueue, and never used in two sessions: that would permit two holders (Curator
+    /// issue 1121).
     fn node_prefix(&self, id: &Uuid) -> String;
 
     /// The sequence number in a child's name; `None` if the child does not contend for this lock.
     ///
-    /// [`i32::MAX`] or negative if the parent's counter is exhausted. A queue that contains such a number has no owner.
+    /// [`i32::MAX`] or negative if the parent's counter is exhausted. A queue with such a number has no owner.
     fn sequence(&self, child: &str) -> Option<i32>;
 
-    /// The kind of contender that this child is. Called only for children that have a [sequence](Self::sequence) number.
+    /// The kind of this child's contender. Called only for children that have a [sequence](Self::sequence) number.
     fn kind(&self, _child: &str) -> ParticipantKind {
         ParticipantKind::Exclusive
     }
 
     /// Whether the node at place `own` owns the lock.
     ///
-    /// Also called for other contenders' nodes, to find out which of them own the lock.
+    /// Also called for other contenders' nodes, to find all owners.
     fn verdict(&self, queue: &Queue, own: usize) -> Verdict;
 
     /// Whether these children, at least two, may all have the same number.
     ///
     /// The server assigns each number once, until its counter is exhausted. So unless the driver permits it, a queue in
-    /// which a number occurs twice has no owner. Permit it only if a contender names another node of its own after one
-    /// that the server has numbered, and only for children that may own the lock together.
+    /// which a number occurs twice has no owner. Permit it only if a contender names a second node after its node that
+    /// the server numbered, and only for children that may own the lock together.
     fn may_share_a_number(&self, _children: &[&str]) -> bool {
         false
     }
 
-    /// Whether no node that matters to a waiter can still appear before it.
+    /// Whether no node that can block a waiter can newly appear before it.
     ///
-    /// If so, a waiter that has seen the last node before it disappear owns the lock, without a second look. If not (for
-    /// a writer, before which a read lock that was a write lock can appear), it always looks again.
+    /// If so, a waiter owns the lock when the last node before it is deleted, without another list. If not, it always
+    /// lists again: for example a writer, before which a write lock can become a read lock.
     fn predecessors_are_final(&self) -> bool {
         true
     }
 
-    /// Whether a waiter also watches the blocker before the nearest one, to be ready when it is next.
+    /// Whether a waiter also watches the blocker before the nearest one, to list before its turn.
     ///
-    /// It then owns the lock one round trip earlier, and is woken once more. This is not suitable for drivers in which
-    /// many wait for the same node (readers behind writers): all of them would be woken twice. Without it, a waiter with
-    /// one blocker still owns the lock as soon as the blocker is gone; one with several watches only the nearest, and
-    /// looks again.
+    /// This saves one round trip at the hand-over, for one more wake-up. It does not suit drivers where many wait for
+    /// the same node (readers behind writers): all of them would be woken twice. Without it, a waiter with one blocker
+    /// still owns the lock as soon as the blocker is deleted; one with several watches only the nearest, and lists
+    /// again.
     ///
     /// Where [predecessors are not final](Self::predecessors_are_final), no waiter looks ahead.
     fn looks_ahead(&self) -> bool {
@@ -148,8 +148,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// As [`of`](Self::of), even if the numbers do not define an order. For leases: they are only counted, and none is
-    /// before another.
+    /// As [`of`](Self::of), but accepts numbers that define no order. For leases, which are only counted.
     pub fn in_any_order<C>(children: impl IntoIterator<Item = C>, driver: &dyn LockInternalsDriver) -> Self
     where
         C: AsRef<str> + Into<String>,
@@ -169,11 +168,11 @@ fn protected_prefix(id: &Uuid, lock_name: &str) -> String {
 /// The number that the server appended after the *last* occurrence of `lock_name`, by which Curator sorts.
 ///
 /// `None` unless the rest is exactly as the server writes it: ten digits, or, once the counter is exhausted, a minus
-/// sign and digits. A child that someone else has put there must not take part, let alone be first.
+/// sign and digits. Other children must not take part, let alone be first.
 #[must_use]
 pub fn sequence_after(child: &str, lock_name: &str) -> Option<i32> {
-    // Lists are long, and almost all their names end with ten digits, which cannot contain a lock name that has anything but
-    // digits in it. So the lock name ends right before them, or before a minus sign, or the child has no such number.
+    // Fast path: most names end with ten digits, and these cannot contain a lock name with a character that is not a
+    // digit. So the lock name ends right before them, or before a minus sign, or the child has no number.
     if let Some((name, digits)) = child.len().checked_sub(10).and_then(|at| child.split_at_checked(at))
         && digits.bytes().all(|byte| byte.is_ascii_digit())
         && !lock_name.bytes().all(|byte| byte.is_ascii_digit())
@@ -188,7 +187,7 @@ pub fn sequence_after(child: &str, lock_name: &str) -> Option<i32> {
     spelled_after(child, lock_name)
 }
 
-/// As [`sequence_after`], by the definition.
+/// As [`sequence_after`], without the fast path.
 fn spelled_after(child: &str, lock_name: &str) -> Option<i32> {
     let (_, text) = child.rsplit_once(lock_name)?;
     let number: i32 = text.parse().ok()?;

@@ -1,4 +1,4 @@
-//! The drivers of the two halves of a read-write lock, which share one directory and one queue.
+//! The drivers of a read-write lock's two halves, which share one directory and one queue.
 
 use uuid::Uuid;
 
@@ -7,23 +7,23 @@ use crate::queue::{Queue, QueueEntry};
 
 /// The read lock: owned by every node that has no write node before it.
 ///
-/// Any other reader waits for the nearest write node before it. After the class of the same name in Curator's
+/// A reader that has one waits for the nearest write node before it. After the class of the same name in Curator's
 /// `InterProcessReadWriteLock`; its nodes are called `_c_<uuid>-__READ__<sequence>`.
 ///
-/// The only node that can newly appear before a reader is a [downgraded](downgraded_read_name) write lock, which is a
-/// read node and does not block it: its predecessors are final.
+/// Only a [downgraded](downgraded_read_name) write lock can newly appear before a reader. That is a read node and does
+/// not block it, so a reader's predecessors are final.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "a rule without parameters")]
 pub struct ReadLockInternalsDriver;
 
-/// The write lock: owned by the first in the queue, whether the others are readers or writers.
+/// The write lock: owned by the first node in the queue, whether the others are readers or writers.
 ///
 /// Any other writer waits for the nearest node before it. After the class of the same name in Curator's
 /// `InterProcessReadWriteLock`; its nodes are called `_c_<uuid>-__WRIT__<sequence>`.
 ///
-/// In place of a write node before a writer, a [downgraded](downgraded_read_name) read node can newly appear: its
-/// predecessors are not final. A read node with the same number as the writer's own node is its own read lock, and does
-/// not block it; a second write node with that number is refused.
+/// A [downgraded](downgraded_read_name) read node can newly appear before a writer, in place of a write node: a
+/// writer's predecessors are not final. A read node with the number of the writer's own node is the writer's read lock,
+/// and does not block it. A second write node with that number is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "a rule without parameters")]
 pub struct WriteLockInternalsDriver;
@@ -92,15 +92,14 @@ impl LockInternalsDriver for WriteLockInternalsDriver {
 
 /// The name of the read node that the holder of a write lock creates to take the read lock too.
 ///
-/// The server does not number it: it has the write node's number, `sequence`, and therefore its place in the queue. It
-/// may exist at the same time as the write node, or outlive it. `id` is a new one.
+/// The server does not number this node. It has the write node's number, `sequence`, and therefore its place in the
+/// queue. It may exist together with the write node, or outlive it. `id` must be new.
 #[must_use]
 pub fn downgraded_read_name(id: &Uuid, sequence: i32) -> String {
     format!("{}{sequence:010}", protected_prefix(id, ReadLockInternalsDriver::LOCK_NAME))
 }
 
-/// Goes by the kind of the node and not of the driver: so one driver can tell for the whole queue which nodes own the
-/// lock.
+/// Decides by the kind of the node, not of the driver, so either driver finds all owners in the queue.
 fn verdict(queue: &Queue, own: usize) -> Verdict {
     let own_entry = queue.get(own);
     let is_reader = own_entry.is_some_and(|entry| kind(&entry.name) == ParticipantKind::Read);
@@ -113,9 +112,9 @@ fn verdict(queue: &Queue, own: usize) -> Verdict {
 }
 
 /// Whether these children, which have the same number, can be nodes of one writer: at most one write node, which the
-/// server has numbered, and read nodes that were named after it. There may be several of those: one that was given up is
-/// deleted in the background, while its owner takes the read lock again. If the server itself assigns a number twice,
-/// the number is its last, and that was refused earlier.
+/// server numbered, and read nodes named after it. Several read nodes are possible: a released one is deleted in the
+/// background while its owner takes the read lock again. If the server itself repeats a number, that number is its
+/// last, and was refused earlier.
 fn are_of_one_writer(children: &[&str]) -> bool {
     children.iter().filter(|child| kind(child) == ParticipantKind::Write).count() <= 1
 }
@@ -125,7 +124,7 @@ fn kind(child: &str) -> ParticipantKind {
     read_or_write(child).map_or(ParticipantKind::Exclusive, |(kind, _)| kind)
 }
 
-/// The kind of a child, and its number. It is never both kinds, because only the number may follow the lock name.
+/// A child's kind and number. The kind is unique, because only the number may follow the lock name.
 fn read_or_write(child: &str) -> Option<(ParticipantKind, i32)> {
     let marks = [
         (ParticipantKind::Read, ReadLockInternalsDriver::LOCK_NAME),

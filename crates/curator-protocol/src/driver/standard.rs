@@ -1,4 +1,4 @@
-//! The driver of the locks that have one owner at a time.
+//! The driver of locks with one owner at a time.
 
 use std::borrow::Cow;
 
@@ -7,9 +7,9 @@ use uuid::Uuid;
 use super::{LockInternalsDriver, Verdict, protected_prefix, sequence_after};
 use crate::queue::Queue;
 
-/// The exclusive lock: owned by the first in the queue; each of the others waits for the one before it.
+/// The exclusive lock: owned by the first in the queue; each other contender waits for the one before it.
 ///
-/// Curator's class of the same name; its nodes are called `_c_<uuid>-<lock name><sequence>`.
+/// After Curator's class of the same name; its nodes are called `_c_<uuid>-<lock name><sequence>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StandardLockInternalsDriver {
     lock_name: Cow<'static, str>,
@@ -28,8 +28,8 @@ impl StandardLockInternalsDriver {
         Self { lock_name: Cow::Borrowed(Self::LOCK_NAME) }
     }
 
-    /// A driver for nodes with another lock name. kazoo's `Lock` uses `__lock__`: `InterProcessMutex::compatible_with_kazoo` in
-    /// `curator-recipes` has that name.
+    /// A driver with another lock name. kazoo's `Lock` uses `__lock__`, and so does
+    /// `InterProcessMutex::compatible_with_kazoo` in `curator-recipes`.
     #[must_use]
     pub fn with_lock_name(lock_name: impl Into<Cow<'static, str>>) -> Self {
         Self { lock_name: lock_name.into() }

@@ -4,7 +4,7 @@ use super::*;
 
 fn number() -> impl Strategy<Value = String> {
     let spelled = |number: i32| format!("{number:010}");
-    // Those from -1,000,000,000 down have ten digits behind the minus sign.
+    // Numbers from -1,000,000,000 down have ten digits after the minus sign.
     prop_oneof![any::<i32>().prop_map(spelled), (i32::MIN..=-1_000_000_000).prop_map(spelled), "[0-9]{8,11}"]
 }
 
@@ -24,7 +24,7 @@ proptest! {
 
 /// Checks the guarantees of [`LockInternalsDriver`] for one queue, at every place in it.
 ///
-/// `gone` says which nodes disappear after the verdict.
+/// `gone` marks the nodes that are deleted after the verdict.
 pub(crate) fn check_guarantees(driver: &dyn LockInternalsDriver, children: &[String], gone: &[bool]) {
     let queue = Queue::of(children.iter().cloned(), driver).unwrap();
     for (own, entry) in queue.iter().enumerate() {

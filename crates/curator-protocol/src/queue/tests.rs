@@ -38,9 +38,9 @@ fn without_leaves_the_others_in_order() {
 
 #[test]
 fn an_overflow_and_a_number_that_two_have_are_refused() {
-    // The last of these has the number of another.
+    // The last of these repeats another node's number.
     for name in ["a-lock-2147483647", "b-lock--2147483648", "b-lock--000000001", "b-lock-0000000010"] {
-        // The server's list is in no order: the one that is refused may come first.
+        // The server's list has no order: the refused node may come first.
         let children = ["zfoo", name, "a-lock-0000000010", "z-lock-0000000009"];
         let refused = Queue::of(children, &StandardLockInternalsDriver::new()).expect_err(name);
         assert_eq!(refused.name, name);

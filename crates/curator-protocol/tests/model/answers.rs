@@ -1,4 +1,4 @@
-//! What the server does for a call, and what follows for whoever watches.
+//! What the server does for a call, and which watches fire.
 
 use curator_protocol::{Answer, Limit, LockInternalsDriver as _, OwnNode, Request, StandardLockInternalsDriver};
 
@@ -10,7 +10,7 @@ use super::server::{Creator, Node};
 use super::world::World;
 
 impl World {
-    /// The answers, one for each of the requests.
+    /// Applies a call. Returns one answer per request.
     pub(super) fn apply(&mut self, scenario: &Scenario, who: usize, session: i64, call: &Call) -> Vec<Answer> {
         match call {
             Call::Contest { requests, contest, .. } => {
@@ -31,7 +31,7 @@ impl World {
         }
     }
 
-    /// All the nodes or none.
+    /// Creates all nodes or none.
     fn create(&mut self, scenario: &Scenario, sender: Sender, requests: &[(usize, Request)]) -> Vec<Answer> {
         let all = &mut self.server.directories;
         let is_missing = |(dir, request): &(usize, Request)| *request == Request::Create && !all[*dir].exists;
@@ -48,7 +48,7 @@ impl World {
         let prefix = scenario.clients[sender.who].driver.node_prefix(&contender_id(client.number, sender.contest));
         let creator = Creator::Contest { client: client.number, contest: sender.contest };
         if client.creator() == creator {
-            // It has nodes again.
+            // The contest has nodes again.
             client.was_first = false;
             directories.clone().for_each(|dir| client.robbed[dir] = false);
         }
@@ -66,7 +66,7 @@ impl World {
     fn answer(&mut self, scenario: &Scenario, sender: Sender, dir: usize, request: &Request) -> Answer {
         let directory = &mut self.server.directories[dir];
         match request {
-            // Answered with those of the other queues.
+            // These are answered together with those of the other queues.
             Request::Create | Request::CreateWithParents => Answer::Unknown,
             Request::Sync => Answer::Done,
             Request::List | Request::WatchList if !directory.exists => Answer::NoParent,
@@ -124,7 +124,7 @@ impl World {
     }
 }
 
-/// What follows.
+/// Effects on other clients.
 impl World {
     pub(super) fn delete(&mut self, scenario: &Scenario, dir: usize, which: impl Fn(&Node) -> bool) {
         let nodes = &mut self.server.directories[dir].nodes;
@@ -147,7 +147,7 @@ impl World {
         self.clients.iter_mut().for_each(|client| client.fire(scenario, false, |watch| *watch == Watch::Leases));
     }
 
-    /// Keeps in mind who has been first in all its queues, or among readers before whom there are only readers.
+    /// Records which contests have been first in all their queues, or, as readers, behind readers only.
     pub(super) fn note_the_first(&mut self, scenario: &Scenario) {
         let directories = &self.server.directories;
         for (client, wanted) in self.clients.iter_mut().zip(&scenario.clients) {
@@ -157,7 +157,7 @@ impl World {
     }
 }
 
-/// Who sends a call, in which session and contest.
+/// The sender of a call, with its session and contest.
 #[derive(Clone, Copy)]
 struct Sender {
     who: usize,

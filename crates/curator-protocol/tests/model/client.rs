@@ -1,4 +1,4 @@
-//! The client's side: a contest, and what its runner keeps.
+//! The client's side: a contest, and the state of its runner.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
@@ -12,68 +12,68 @@ use super::defect::Defect;
 use super::scenario::{LEASES, Scenario};
 use super::server::Creator;
 
-/// A contender with its session and its connection.
+/// A contender, its session and its connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(crate) number: u8,
-    /// Contests begun, sessions begun.
+    /// How many contests and sessions were started.
     pub(crate) contests: u8,
     pub(crate) sessions: u8,
     pub(crate) connected: bool,
-    /// Whether anything has happened to it. See `World::active`.
+    /// Whether the client has acted. See `World::active`.
     pub(crate) touched: bool,
-    /// None, if it is over.
+    /// `None` once the contest is over.
     pub(crate) contest: Option<Contest>,
     pub(crate) phase: Phase,
-    /// Sent, but not yet done by the server. What is sent while there is no connection waits here for the next one.
+    /// Sent, but not applied by the server yet. While there is no connection, requests wait here for the next one.
     pub(crate) wire: VecDeque<Call>,
     /// The answers to the pipeline in flight, so far.
     pub(crate) answers: Vec<Answer>,
-    /// All on one connection.
+    /// All are on one connection.
     pub(crate) watches: Vec<Watch>,
-    /// What the watches have seen, in the order in which the server sent it.
+    /// The events of the watches, in the order in which the server sent them.
     pub(crate) events: VecDeque<Seen>,
-    /// Whether the connection broke, and the contest was not told.
+    /// Whether the connection broke and the contest has not been notified.
     pub(crate) interrupted: bool,
-    /// Whether this contest's nodes have ever been first in all queues at one time, or a reader's behind readers only:
-    /// then it may call itself the owner.
+    /// Whether this contest's nodes have ever been first in all queues at one time, or, as a reader's, behind readers
+    /// only. Then it may own.
     pub(crate) was_first: bool,
-    /// In which directories somebody has deleted this contest's node.
+    /// The directories in which another client has deleted this contest's node.
     pub(crate) robbed: [bool; 2],
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
-    /// A pipeline of so many requests is in flight.
+    /// A pipeline of this many requests is in flight.
     InFlight(usize),
     Waiting,
-    /// It believes that it owns what it wants by these nodes, each with its directory; `rightful` if that was true at some
-    /// time, or it is being told that it is not any more.
+    /// The client considers itself the owner by these nodes, each with its directory. `rightful` if it was the owner at
+    /// some time, or an event that ends its ownership is on its way.
     ///
-    /// A writer has one node, or two: the write lock's and then the read lock's.
+    /// A writer has one node or two: the write lock's, then the read lock's.
     Owning {
         nodes: Vec<(usize, String)>,
         rightful: bool,
     },
-    /// It would have had to wait, and its janitor is at work.
+    /// The contest was refused, and its janitor is at work.
     Refused,
-    /// It has released or was cancelled, and its janitor is at work.
+    /// The client has released or was cancelled, and its janitor is at work.
     Cleaning,
     #[default]
     Done,
     Failed(String),
 }
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Call {
-    /// Of this contest, which does not listen any more unless it is `wanted`: one request, or several in one, each with
-    /// its directory.
+    /// A contest's request, or several in one, each with its directory. Unless `wanted`, the contest ignores the
+    /// answer.
     Contest { requests: Vec<(usize, Request)>, contest: u8, wanted: bool },
-    /// The janitor's. It sends it again until it is answered. With the directory.
+    /// A delete by the janitor, which repeats it until it is answered. With the directory.
     Delete(usize, String),
-    /// The janitor's: find the nodes of this contest in this directory, and delete them. In fact these are several
-    /// requests; but only the session itself could create such a node meanwhile, and it does not.
+    /// A sweep by the janitor: find the nodes of this contest in this directory, and delete them. Really several
+    /// requests; but only this session could create such a node meanwhile, and does not.
     Sweep(usize, Creator),
 }
 
@@ -88,7 +88,7 @@ pub(crate) enum Watch {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Seen {
     pub(crate) watch: Watch,
-    /// Else the node was written.
+    /// Otherwise the node was written.
     pub(crate) deleted: bool,
 }
 
@@ -101,7 +101,7 @@ impl Client {
         i64::from(self.number) * 100 + i64::from(self.sessions)
     }
 
-    /// What its present contest's nodes bear.
+    /// Marks the nodes of the current contest.
     pub(crate) fn creator(&self) -> Creator {
         Creator::Contest { client: self.number, contest: self.contests }
     }
@@ -122,7 +122,7 @@ impl Client {
         self.robbed = [false; 2];
     }
 
-    /// What the runner had to do with the contest is over. Requests that are sent stay sent.
+    /// The runner ends the contest. Requests already sent stay in flight.
     pub(crate) fn drop_contest(&mut self) {
         self.contest = None;
         self.answers.clear();
@@ -130,7 +130,7 @@ impl Client {
         self.disown();
     }
 
-    /// Waits for no answers any more. What is only read does not matter to anybody then.
+    /// Stops waiting for answers. Requests that only read are dropped.
     pub(crate) fn disown(&mut self) {
         self.wire.retain(|call| !matches!(call, Call::Contest { .. }) || call.has_effect());
         for call in &mut self.wire {
@@ -146,7 +146,7 @@ impl Client {
         self.interrupted = false;
     }
 
-    /// Whether it has left, though its janitor may be at work. In a session that was lost, its node may be there still.
+    /// Whether the client has left. Its janitor may be at work, and in a lost session its node may still exist.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.phase, Phase::Cleaning | Phase::Done)
     }
@@ -164,7 +164,7 @@ impl Client {
         self.is_owner() && self.owned_nodes().iter().all(|(_, name)| kind(name) == ParticipantKind::Read)
     }
 
-    /// What it owns the lock by.
+    /// The nodes by which it owns the lock.
     pub(crate) fn owned_nodes(&self) -> &[(usize, String)] {
         match &self.phase {
             Phase::Owning { nodes, .. } => nodes,
@@ -172,8 +172,7 @@ impl Client {
         }
     }
 
-    /// The name of the read node beside a write node. Of one contender it comes before the write node in the order of
-    /// names, of the next behind it.
+    /// The name of the read node beside a write node. By client, it sorts alternately before and after the write node.
     pub(crate) fn downgraded_name(&self, sequence: i32) -> String {
         let contest = if self.number.is_multiple_of(2) { 0 } else { u8::MAX };
         downgraded_read_name(&contender_id(self.number, contest), sequence)
@@ -181,7 +180,7 @@ impl Client {
 
     pub(crate) fn watch(&mut self, watch: Watch) {
         if !watch.is_on_one_node() {
-            // A new one takes the place of the last, whatever that has seen.
+            // A new watch replaces the previous one and its event.
             self.watches.retain(|other| *other != watch);
             self.events.retain(|seen| seen.watch != watch);
         }
@@ -191,8 +190,8 @@ impl Client {
     pub(crate) fn fire(&mut self, scenario: &Scenario, deleted: bool, which: impl Fn(&Watch) -> bool) {
         let (fired, kept): (Vec<_>, _) = mem::take(&mut self.watches).into_iter().partition(which);
         self.watches = kept;
-        // After an interruption that was not told yet, these were placed on the next connection. What they see is given
-        // later, and the contest places them anew; but a runner may look at its own nodes first.
+        // Before an interruption is reported, these watches were placed on the next connection. Their events are
+        // reported later, and the contest places the watches anew; but a runner may check its own nodes first.
         let are_all_given = !self.interrupted || scenario.has(Defect::ReportsInterruptionsLate);
         let is_given = |watch: &Watch| are_all_given || matches!(watch, Watch::Own(..));
         self.events.extend(fired.into_iter().filter(is_given).map(|watch| Seen { watch, deleted }));
@@ -207,17 +206,16 @@ impl Client {
         self.watches.iter().any(|watch| watch.is_on(dir, name))
     }
 
-    /// Which of the events at hand the runner may give next.
+    /// The events that the runner may report next.
     pub(crate) fn deliverable(&self, scenario: &Scenario) -> impl Iterator<Item = usize> {
         let any_order = scenario.has(Defect::ForgetsOrderOfEvents) || scenario.has(Defect::KeepsWatchesOverConnections);
         (0..self.events.len()).filter(move |&i| {
-            // The first; or our own node's, which the runner looks at first; or those that come in a way of their own.
+            // The first event; or an own node's, which the runner checks first; or events from separate watchers.
             i == 0 || any_order || !matches!(self.events[i].watch, Watch::Ahead(..))
         })
     }
 
-    /// Whether it is being told that something is up with this node of its own. After an interruption, an owner looks by
-    /// itself.
+    /// Whether an event of this own node is on its way. After an interruption, an owner reads its nodes itself.
     pub(crate) fn is_told(&self, dir: usize, name: &str) -> bool {
         let is_it = |seen: &Seen| matches!(seen.watch, Watch::Own(..)) && seen.watch.is_on(dir, name);
         self.interrupted || self.events.iter().any(is_it)
@@ -225,7 +223,7 @@ impl Client {
 }
 
 impl Call {
-    /// Whether it changes anything but what its sender knows.
+    /// Whether the call changes more than its sender's knowledge.
     pub(crate) fn has_effect(&self) -> bool {
         let Self::Contest { requests, .. } = self else { return true };
         let changes =
@@ -253,7 +251,7 @@ impl Watch {
 }
 
 impl Seen {
-    /// As the contest of a contender calls it that wants these queues.
+    /// The event as reported to a contest for these queues.
     pub(crate) fn event(self, queues: &[usize]) -> Event {
         let queue_of = |dir| queues.iter().position(|queue| *queue == dir).unwrap_or(usize::MAX);
         match (self.watch, self.deleted) {

@@ -1,4 +1,4 @@
-//! The same search as `main.rs`, with more faults at once, and longer rows of readers and writers: many millions of states.
+//! The same search as `main.rs`, with more faults at once, and longer rows of readers and writers: millions of states.
 //!
 //! Takes minutes, so a plain `cargo test` leaves it out. Run it when the protocol changes:
 //!
@@ -42,7 +42,7 @@ fn three_contenders_with_a_lost_session_and_another_fault() {
 
 #[test]
 fn more_readers_and_writers_with_one_fault() {
-    // With a lost session, three are as many as can be searched in minutes: `main.rs` has them.
+    // With a lost session, only three can be searched in minutes: `main.rs` does that.
     for fault in KINDS.into_iter().filter(|fault| *fault != Fault::LostSession) {
         hold(Scenario::rows_of_readers_and_writers(4).map(|row| row.with(&[fault])));
     }
@@ -50,7 +50,7 @@ fn more_readers_and_writers_with_one_fault() {
 
 #[test]
 fn more_readers_and_writers_with_two_faults() {
-    // The largest by far; `main.rs` has them with two contenders.
+    // The largest by far; `main.rs` searches them with two contenders.
     let is_large = |faults: &[Fault; 2]| matches!(faults, [Fault::LostSession | Fault::Disconnect, Fault::LostSession]);
     for faults in pairs_of_kinds().filter(|faults| !is_large(faults)) {
         hold(Scenario::rows_of_readers_and_writers(3).map(|row| row.with(&faults)));

@@ -1,54 +1,54 @@
-//! What can be wrong around a contest.
+//! Defects of a runner.
 
-/// What is wrong on purpose. The search must find out.
+/// A defect built in on purpose. The search must find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Defect {
-    /// The contest goes on over a lost session, and takes the dying session's node for its own.
+    /// The contest continues after a lost session, and adopts the dying session's node.
     AdoptsOverSessions,
-    /// An owner goes on when its session is lost.
+    /// An owner continues after its session is lost.
     OwnsOverSessions,
-    /// One that contends again has the id that it had before.
+    /// A contender that returns reuses its id.
     ReturnsUnderItsOldName,
-    /// Our own node's watch is never placed.
+    /// The watch on the own node is never placed.
     IgnoresOwnWatch,
-    /// The watch ahead never fires.
+    /// The watch on a node ahead never fires.
     LosesAheadEvents,
-    /// Watches are placed again on the next connection, and what that tells is given in any order.
+    /// Watches are placed again on the next connection, and their events are reported in any order.
     KeepsWatchesOverConnections,
-    /// The deletion of a node before us is reported although our own node's deletion came before.
+    /// The deletion of a node ahead is reported although the own node was deleted earlier.
     ForgetsOrderOfEvents,
-    /// When our own node's event is given before one that is at hand already, the latter is forgotten.
+    /// When the own node's event is reported before an earlier one, the earlier one is dropped.
     ForgetsOneOfTwoEvents,
     /// A broken connection is not reported, though all watches are gone.
     HidesInterruptions,
-    /// A broken connection is reported later than what a watch on the next one has seen.
+    /// A broken connection is reported after events of watches on the next one.
     ReportsInterruptionsLate,
-    /// When the node goes that a contender watches, it owns the lock, whoever else may be before it.
+    /// Any deletion of a watched node is ownership, whichever other nodes are before it.
     TakesAnyDeletionForOwnership,
-    /// A cancelled acquire is simply dropped.
+    /// A cancelled acquire is dropped without a clean-up.
     HasNoJanitor,
-    /// A contest that was refused is simply dropped.
+    /// A refused contest is dropped without a clean-up.
     LeavesTheRefused,
-    /// The nodes are created one after another, in the order in which each contender names its queues.
+    /// The nodes are created one after another, in the order in which the contender names its queues.
     EntersOneByOne,
-    /// The directories are created before the first node, and not with it.
+    /// The directories are created before the first node, in a separate request.
     CreatesDirectoriesAlone,
-    /// When a node is lost, only its queue is entered again, and the other nodes are kept.
+    /// When a node is deleted, only its queue is entered again, and the other nodes are kept.
     ReentersAlone,
     /// The own node of a queue that is owned early is not watched.
     GuardsNothing,
-    /// A contest that begins anew leaves the nodes of the last one.
+    /// A contest that starts over leaves its old nodes.
     LeavesTheOthers,
-    /// The place in the queue is given up after the take, and not in its transaction.
+    /// The place in the queue is deleted after the take, in a separate request.
     GivesThePlaceUpLater,
-    /// The take does not check that the limit is still the same.
+    /// The take does not check the limit's version.
     TrustsTheLimit,
     /// The watch on the leases never fires.
     LosesLeaseEvents,
-    /// A take that was not answered counts as not done; the place is given up after the take.
+    /// An unanswered take counts as not applied; the place is deleted after the take.
     TakesAgainBlindly,
-    /// The take does not check that nobody has written to the place since it was made or read.
+    /// The take does not check the version of the place's data.
     TakesUnread,
-    /// The clean-up leaves the leases that may have been taken.
+    /// The clean-up leaves leases that may have been taken.
     LeavesLeases,
 }

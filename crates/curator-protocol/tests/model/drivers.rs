@@ -1,4 +1,4 @@
-//! Drivers beside those that ship: some differ, some are wrong on purpose.
+//! Drivers other than those that ship: some are correct variants, some are wrong on purpose.
 
 use curator_protocol::{LockInternalsDriver, ParticipantKind, Queue, StandardLockInternalsDriver, Uuid, Verdict};
 
@@ -10,19 +10,19 @@ pub(crate) const IMPATIENT: &dyn LockInternalsDriver = &Changed(MUTEX, Change::I
 pub(crate) const OVERCONFIDENT: &dyn LockInternalsDriver = &Changed(WRITER, Change::Overconfident);
 pub(crate) const ENDLESS: &dyn LockInternalsDriver = &Changed(WRITER, Change::Endless);
 
-/// As a driver that ships, but for one thing.
+/// A driver that ships, with one change.
 #[derive(Debug)]
 struct Changed(&'static dyn LockInternalsDriver, Change);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// Does not rely on the nodes before it being final: others may go on by a second node in their place.
+    /// Correct: predecessors are not final, since others may replace their node by a second one.
     LooksAgain,
-    /// Takes the disappearance of the node before it for ownership, whatever else stands before it.
+    /// Wrong: any deletion of the node before it is ownership.
     Impatient,
-    /// To this writer the disappearance of the node before it is ownership, although a read node may be in its place.
+    /// Wrong: for this writer a deletion of the node before it is ownership, though a read node may have replaced it.
     Overconfident,
-    /// Takes the last number for a good one, and whoever has its own number for its own reader.
+    /// Wrong: accepts the last number, and takes any node with its own number for its own reader.
     Endless,
 }
 

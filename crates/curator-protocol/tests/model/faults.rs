@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! The faults.
 
 use std::mem;
 
@@ -60,7 +60,7 @@ impl World {
         match fault {
             Fault::Delete => self.rob(scenario, dir, place),
             Fault::Write => {
-                // Nobody else asks for it.
+                // Only a semaphore reads the version.
                 node.version += i32::from(scenario.is_semaphore());
                 for client in &mut self.clients {
                     client.fire(scenario, false, |watch| watch.is_on(dir, &node.name));
@@ -79,7 +79,8 @@ impl World {
         }
     }
 
-    /// All watches are gone with the connection. What they had seen before may still be given, until the runner says so.
+    /// All watches end with the connection. Their earlier events may still be reported, until the runner reports the
+    /// break.
     fn disconnect(&mut self, scenario: &Scenario, who: usize, done: usize, lost: usize) {
         let client = &mut self.clients[who];
         client.touched = true;
@@ -107,7 +108,7 @@ impl World {
     pub(super) fn reconnect(&mut self, scenario: &Scenario, who: usize) {
         let client = &mut self.clients[who];
         client.connected = true;
-        // Watches that were kept, which is a defect, are placed again, and tell what was missed.
+        // The defect keeps the watches: they are placed again, and report what they missed.
         for (dir, name) in
             client.watches.iter().map(Watch::node).map(|(dir, name)| (dir, name.to_owned())).collect::<Vec<_>>()
         {
@@ -131,7 +132,7 @@ impl World {
         let id = client.session();
         client.sessions += 1;
         let wire = mem::take(&mut client.wire);
-        // Of what is under way, only what creates something can do harm.
+        // Of the requests in flight, only creating ones can do harm.
         let creates = |call: &&Call| {
             let creates = |request: &Request| request.is_create() || matches!(request, Request::Take { .. });
             matches!(call, Call::Contest { requests, .. } if requests.iter().any(|(_, request)| creates(request)))
@@ -150,14 +151,14 @@ impl World {
         } else if client.contends() {
             self.begin(scenario, who);
         } else if client.is_owner() && scenario.has(Defect::OwnsOverSessions) {
-            // It does not hear of it.
+            // Its watch does not report it.
         } else {
             client.drop_contest();
             client.phase = Phase::Done;
         }
     }
 
-    /// Somebody deletes a contender's node.
+    /// Another client deletes a contender's node.
     fn rob(&mut self, scenario: &Scenario, dir: usize, place: usize) {
         let node = &self.server.directories[dir].nodes[place];
         let (name, creator) = (node.name.clone(), node.creator);

@@ -1,11 +1,11 @@
-//! Contenders that may not wait: they own or are refused at once, leave nothing behind, and nobody sleeps because of them.
+//! Contenders that may not wait: they own or are refused at once, leave no node behind, and do not block others.
 
 use super::defect::Defect;
 use super::scenario::{Fault, KINDS, Scenario};
 use super::search::{breaks, end, hold};
 use super::world::{LEFTOVER, SLEEPER};
 
-/// One that may not wait beside one that may, and only such.
+/// A contender that may not wait beside one that may, and only such contenders.
 fn scenarios() -> [Scenario; 8] {
     let crossed = || Scenario::of_queues(&[&[0, 1], &[1, 0]]);
     [
@@ -29,7 +29,7 @@ fn contests_that_may_not_wait_own_or_are_refused() {
 #[test]
 fn contests_that_may_not_wait_own_or_are_refused_with_one_fault() {
     for fault in KINDS {
-        // A lost session lives on at the server for a while, which multiplies the states.
+        // A lost session stays alive on the server for a while, which multiplies the states.
         let is_small = |scenario: &Scenario| fault != Fault::LostSession || scenario.clients.len() < 3;
         hold(scenarios().into_iter().filter(is_small).map(|scenario| scenario.with(&[fault])));
     }

@@ -1,24 +1,24 @@
-//! The acquire protocol, searched through: every order of events, and every fault at every moment, within bounds.
+//! Exhaustive search of the acquire protocol, within bounds: every order of events, and every fault at every moment.
 //!
-//! Only this suite finds a wrong answer that takes a particular order of events: two owners, a waiter that sleeps through
-//! its turn, a node that is left behind.
+//! Only this suite finds errors that take a particular order of events: two owners, a waiter that misses its turn, a
+//! node left behind.
 //!
-//! What is searched is the contest that ships, with the drivers that ship. Around it stand a server with two directories
-//! (queues, or a queue and the leases of a semaphore) and, for each contender, a session: a wire on which requests keep
-//! their order, one-shot watches on one connection whose events keep their order, and the simplest runner that obeys a
-//! contest. See `runner.rs`, `writer.rs` and `faults.rs` for what can happen, and `world.rs` for what must hold.
+//! The contest and the drivers are those that ship. The model adds a server with two directories (queues, or a queue
+//! and the leases of a semaphore) and, for each contender, a session: requests that keep their order, one-shot watches
+//! on one connection whose events keep their order, and the simplest runner of a contest. See `runner.rs`, `writer.rs`
+//! and `faults.rs` for the actions, and `world.rs` for the properties.
 //!
-//! Bounds, and why these:
+//! Bounds, and their reasons:
 //!
-//! - Four contenders or others before one suffice to have all plans of a waiter in play (nothing, one, two or more before
-//!   it) and one node more, so that the queue changes behind its back.
-//! - One fault of each kind alone with the most contenders, then each pair of faults with fewer: a fault in the middle of
-//!   the recovery from another is where protocols break.
-//! - Readers and writers, of which a writer may take the read lock too or go over to it: rows of up to four without faults,
-//!   of three with one fault, of two with two.
-//! - Three faults, and one of each kind together, take minutes: `deep.rs` has them.
+//! - Four contenders, or others before one, cover all plans of a waiter (none, one, two or more nodes before it) and
+//!   one node more, so that the queue changes between two reads.
+//! - Each fault alone with the most contenders, then each pair of faults with fewer: protocols break at a fault during
+//!   the recovery from another.
+//! - Readers and writers, of which a writer may also take the read lock or downgrade to it: rows of up to four without
+//!   faults, of three with one fault, of two with two.
+//! - Three faults, and one of each kind together, take minutes: see `deep.rs`.
 //!
-//! The last part puts defects in on purpose: a search that cannot find those would prove nothing.
+//! The last part builds defects in on purpose: a search that misses them proves nothing.
 
 mod answers;
 mod client;
@@ -50,7 +50,7 @@ fn without_faults() {
 #[test]
 fn one_fault() {
     for fault in KINDS {
-        // A lost session lives on at the server for a while, which multiplies the states.
+        // A lost session stays alive on the server for a while, which multiplies the states.
         let most = if fault == Fault::LostSession { 3 } else { 4 };
         hold([Scenario::of(most), Scenario::of(2).behind(3)].map(|scenario| scenario.with(&[fault])));
     }
@@ -59,7 +59,7 @@ fn one_fault() {
 #[test]
 fn two_faults() {
     for faults in pairs_of_kinds() {
-        // These two are the largest by far; `deep.rs` has them with three.
+        // These two are the largest by far; `deep.rs` searches them with three contenders.
         let is_large = matches!(faults, [Fault::LostSession | Fault::Disconnect, Fault::LostSession]);
         let most = if is_large { Scenario::of(2).behind(1) } else { Scenario::of(3) };
         hold([most, Scenario::of(1).behind(3)].map(|scenario| scenario.with(&faults)));
@@ -72,14 +72,14 @@ fn the_directory_comes_and_goes() {
     hold(KINDS.map(|fault| Scenario::of(2).in_directories([false, false]).with(&[fault, Fault::Reap])));
 }
 
-/// Before a writer that waits, a write lock may become a read lock.
+/// A write lock before a waiting writer may become a read lock.
 #[test]
 fn a_driver_whose_queue_is_not_final() {
     for fault in KINDS {
         let downgraded = Scenario::of(1).behind(2).with(&[fault, Fault::Downgrade]);
         hold([downgraded, Scenario::of(3).with(&[fault])].map(|scenario| scenario.driven_by(LOOKS_AGAIN)));
     }
-    // A downgrade that the driver has ruled out.
+    // A downgrade, which this driver excludes.
     breaks([(RIGHTFUL, Scenario::of(1).behind(1).with(&[Fault::Downgrade]))]);
 }
 
@@ -102,7 +102,7 @@ fn readers_and_writers_with_two_faults() {
     }
 }
 
-/// More before one than contenders could be, and leaving in any order.
+/// More nodes before a contender than the contenders make, deleted in any order.
 #[test]
 fn readers_and_writers_behind_others() {
     for fault in KINDS {
@@ -110,7 +110,7 @@ fn readers_and_writers_behind_others() {
     }
 }
 
-/// From there on, the server gives its last number to everybody.
+/// From there on, the server assigns its last number to every node.
 #[test]
 fn the_end_of_the_counter() {
     for fault in KINDS {
@@ -122,7 +122,7 @@ fn the_end_of_the_counter() {
     breaks([(TWO_OWNERS, Scenario::of_readers_and_writers(&[ENDLESS, ENDLESS]).with_numbers_left(0))]);
 }
 
-/// Without this, the search could take for a quiet end what is in truth a contender that asks the same for ever.
+/// Otherwise the search could miss a contender that repeats the same request for ever.
 #[test]
 fn no_run_goes_round_in_circles() {
     for fault in KINDS {
@@ -148,7 +148,7 @@ fn defects_are_found() {
         (SLEEPER, Scenario::of(2).with(&[Cancel]).spoilt_by(Defect::HasNoJanitor)),
         (LEFTOVER, Scenario::of(1).with(&[Cancel]).spoilt_by(Defect::HasNoJanitor)),
         (UNUSED, Scenario::of(1).in_directories([false, false]).spoilt_by(Defect::CreatesDirectoriesAlone)),
-        // Drivers that are wrong: a node behind the deleted one may still be there.
+        // Wrong drivers: a node behind the deleted one may still exist.
         (RIGHTFUL, Scenario::of(1).behind(2).driven_by(IMPATIENT)),
         (TWO_OWNERS, Scenario::of(3).with(&[Cancel]).driven_by(IMPATIENT)),
         (TWO_OWNERS, Scenario::of_readers_and_writers(&[WRITER, OVERCONFIDENT])),

@@ -1,5 +1,5 @@
-//! Contenders that come back, as a leader latch does: it stands aside while it waits or owns, or loses its session, and joins again at
-//! the end. In the present session or the next, while its last node may be there still.
+//! Contenders that return, as a leader latch does: it leaves while it waits or owns, or loses its session, and later
+//! contends again, in the current session or the next, while its old node may still exist.
 
 use super::defect::Defect;
 use super::scenario::Fault::{Cancel, Disconnect, LostSession, Return};
@@ -19,20 +19,20 @@ fn contenders_that_own_and_come_back() {
 #[test]
 fn contenders_that_leave_or_lose_and_come_back() {
     for fault in KINDS {
-        // A lost session lives on at the server for a while, which multiplies the states.
+        // A lost session stays alive on the server for a while, which multiplies the states.
         let most = if fault == LostSession { 2 } else { 3 };
         let scenarios = [Scenario::of(most), Scenario::of(2).behind(1), Scenario::of(1).behind(3)];
         hold(scenarios.map(|scenario| scenario.with(&[fault, Return])));
-        // Twice, each time in another way or in the same.
+        // Two returns, in the same way or in two ways.
         hold([Scenario::of(1).behind(1).with(&[fault, fault, Return, Return])]);
     }
 }
 
-/// Such as one that leaves while its create is under way, is cut off, and comes back.
+/// For example a contender that leaves while its create is in flight, is disconnected, and returns.
 #[test]
 fn contenders_that_come_back_after_two_faults() {
     hold(pairs_of_kinds().map(|[one, other]| Scenario::of(1).behind(2).with(&[one, other, Return])));
-    // Without those that multiply the states.
+    // Without the pairs that multiply the states.
     let pairs = pairs_of_kinds().filter(|pair| !pair.contains(&LostSession) && *pair != [Disconnect, Disconnect]);
     hold(pairs.map(|[one, other]| Scenario::of(2).with(&[one, other, Return])));
 }
@@ -47,7 +47,7 @@ fn defects_of_those_that_come_back_are_found() {
     let cases = [
         (TWO_OWNERS, Scenario::of(2).with(&[LostSession, Return]).spoilt_by(Defect::OwnsOverSessions)),
         (TWO_OWNERS, Scenario::of(2).with(&[Cancel, Disconnect, Return]).spoilt_by(Defect::ReturnsUnderItsOldName)),
-        // Behind its own node.
+        // Behind its old node.
         (SLEEPER, Scenario::of(1).behind(1).with(&[Cancel, Return]).spoilt_by(Defect::HasNoJanitor)),
         (LEFTOVER, Scenario::of(1).behind(1).with(&[Cancel, Return]).spoilt_by(Defect::HasNoJanitor)),
     ];

@@ -1,4 +1,4 @@
-//! What the runners do: the simplest that can drive a contest.
+//! The simplest runner that can drive a contest.
 
 use curator_protocol::{Answer, Contest, ContestError, Event, Pace, Request, Step};
 
@@ -45,7 +45,7 @@ impl World {
         self.perform(scenario, who, step);
     }
 
-    /// Does what the contest wants after these answers, or none after an event. It goes on at once, unless something has
+    /// Performs the contest's step after these answers; none after an event. It continues at once, unless a request has
     /// failed.
     fn perform_in_pace(&mut self, scenario: &Scenario, who: usize, step: Step, answers: &[Answer]) {
         let is_lost = |answer: &Answer| *answer == Answer::Unknown;
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// Does what the contest wants.
+    /// Performs the contest's step.
     pub(super) fn perform(&mut self, scenario: &Scenario, who: usize, step: Step) {
         let client = &mut self.clients[who];
         match step {
@@ -92,7 +92,7 @@ impl World {
                 let delete =
                     |(number, name): (usize, &str)| Call::Delete(scenario.directory(who, number), name.to_owned());
                 client.wire.extend(surplus.map(delete));
-                // With one queue, the order of the events leaves no doubt.
+                // With one queue, the order of the events is certain.
                 let may_be_late = scenario.clients[who].queues.len() > 1;
                 let is_lost = |dir, name: &str| self.server.node(dir, name).is_none() && client.is_told(dir, name);
                 let is_told = may_be_late && nodes.iter().any(|(dir, name)| is_lost(*dir, name));
@@ -110,7 +110,7 @@ impl World {
             Step::Restart => {
                 let sweeps = self.clean_up(scenario, who);
                 self.begin(scenario, who);
-                // The janitor is late: the next contest's create may come before it.
+                // The janitor is late: the next contest's create may be sent before it.
                 self.clients[who].wire.extend(sweeps);
             }
             Step::Failed { error: ContestError::SequenceOverflow(_), .. } if scenario.is_near_the_end() => {
@@ -143,7 +143,7 @@ impl World {
             _ => return,
         };
         let client = &mut self.clients[who];
-        // Only that of an owned queue comes without another before it.
+        // Only in an owned queue is the own node watched without a watch ahead.
         let guards = |dir| !client.watches.iter().any(|watch| matches!(watch, Watch::Ahead(of, _) if *of == dir));
         let is_ignored = match &watch {
             Watch::Own(dir, _) => match scenario.defect {
@@ -198,11 +198,11 @@ impl World {
         self.perform_in_pace(scenario, who, step, &[]);
     }
 
-    /// An owner that learns that it has lost its lock does the same.
+    /// Releases. An owner that is notified of its loss does the same.
     fn release(&mut self, who: usize) {
         let client = &mut self.clients[who];
         let Phase::Owning { nodes, .. } = std::mem::replace(&mut client.phase, Phase::Cleaning) else { return };
-        // Of a writer's two, the second first. The other order is another action.
+        // Of a writer's two nodes, the second first. The other order is a separate action.
         client.wire.extend(nodes.into_iter().rev().map(|(dir, name)| Call::Delete(dir, name)));
     }
 
@@ -221,7 +221,7 @@ impl World {
         self.finish_cleaning(who);
     }
 
-    /// Deletes what the contest knows, and says what has to be looked for.
+    /// Deletes the nodes that the contest knows, and returns the sweeps for the others.
     fn clean_up(&mut self, scenario: &Scenario, who: usize) -> Vec<Call> {
         let client = &mut self.clients[who];
         let (creator, Some(contest)) = (client.creator(), &client.contest) else { return Vec::new() };
@@ -240,8 +240,7 @@ impl World {
         }
     }
 
-    /// How a client came to its end does not matter to anybody, unless it comes back: the fewer states there are, the further we can
-    /// look.
+    /// How a client has ended matters only if it returns. Forgetting the rest keeps the number of states small.
     pub(super) fn forget_the_past(&mut self) {
         if self.faults.contains(&Fault::Return) {
             return;
@@ -254,7 +253,7 @@ impl World {
     }
 }
 
-/// Whether these two requests, one after the other, go out as one: all creates, and all plain reads.
+/// Whether these two consecutive requests are sent as one: all creates, and all plain reads.
 fn are_one_call(scenario: &Scenario, one: &Request, next: &Request) -> bool {
     match (one, next) {
         (one, next) if one.is_create() && next.is_create() => !scenario.has(Defect::EntersOneByOne),

@@ -1,4 +1,4 @@
-//! What a run of the model is about: who contends for what, what may go wrong, and which defect is put in on purpose.
+//! The setup of a run: the contenders, the possible faults, and the defect that is built in.
 
 use curator_protocol::{
     LeaseLimit, LockInternalsDriver, ReadLockInternalsDriver, StandardLockInternalsDriver, Uuid,
@@ -10,27 +10,28 @@ use super::defect::Defect;
 pub(crate) const READER: &dyn LockInternalsDriver = &ReadLockInternalsDriver;
 pub(crate) const WRITER: &dyn LockInternalsDriver = &WriteLockInternalsDriver;
 
-/// The directory of the leases. Semaphores have their queue in directory 0.
+/// The directory of the leases. A semaphore's queue is in directory 0.
 pub(crate) const LEASES: usize = 1;
 
-/// One bounded world to search through.
+/// A bounded world to search.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scenario {
-    /// The contenders, each in its own session. Those that are alike stand together.
+    /// The contenders, each in a separate session. Equal ones are adjacent.
     pub(crate) clients: Vec<Wanted>,
-    /// How many nodes of others stand in each queue already. They go away in any order: others release, cancel and crash.
+    /// How many nodes of others are in each queue at the beginning. They are deleted in any order: others release,
+    /// cancel and crash.
     pub(crate) others: [u8; 2],
-    /// Which of the directories exist at the beginning.
+    /// Which directories exist at the beginning.
     pub(crate) directories: [bool; 2],
     /// How many nodes the first directory has had before.
     pub(crate) counter: i32,
-    /// How many leases there may be.
+    /// The limit of the leases.
     pub(crate) limit: usize,
-    /// If a node says so, or is to say so: whether it is there at the beginning.
+    /// If a node contains the limit: whether it exists at the beginning.
     pub(crate) limit_node: Option<bool>,
-    /// What the node is changed to at some time.
+    /// The new limit that the node may get at some time.
     pub(crate) change: Option<usize>,
-    /// What may go wrong, each as often as it is here.
+    /// The faults that may happen, each as often as it is listed.
     pub(crate) faults: Vec<Fault>,
     /// The defect of the runner, if any.
     pub(crate) defect: Option<Defect>,
@@ -38,60 +39,61 @@ pub(crate) struct Scenario {
     pub(crate) lock_name: &'static str,
 }
 
-/// What one contender wants.
+/// The request of one contender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
-    /// The directories of its queues, in its own order.
+    /// The directories of its queues, in the order of this contender.
     pub(crate) queues: &'static [usize],
-    /// How many leases; none, if it wants to own its queues.
+    /// How many leases; 0 if it wants to own its queues.
     pub(crate) leases: usize,
     /// Whether it may wait.
     pub(crate) waits: bool,
     pub(crate) driver: &'static dyn LockInternalsDriver,
 }
 
-/// What may go wrong, at any time, to anybody, or not at all.
+/// Faults, each possible at any time, to any client, or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fault {
-    /// A connection is lost. What was under way may or may not have been done.
+    /// A connection is lost. Requests in flight may or may not have been applied.
     Disconnect,
-    /// The runner stops waiting for a pipeline, though the connection stands and the server will do it all.
+    /// The runner stops waiting for a pipeline, though the connection stands and the server will apply all of it.
     TimeOut,
-    /// A runner cannot rely on its watches any more, and lets go of them.
+    /// A runner cannot rely on its watches any more, and drops them.
     LostWatches,
-    /// A client is told that its session is lost. The server finds out later.
+    /// A client loses its session. On the server, the session expires later.
     LostSession,
     /// An acquire is cancelled.
     Cancel,
-    /// Somebody deletes a contender's node.
+    /// Another client deletes a contender's node.
     Delete,
-    /// Somebody writes to a node (that is how Curator asks for a lock back).
+    /// Another client writes to a node, as Curator does to ask for a lock back.
     Write,
-    /// The server removes an empty directory, and with it the counter.
+    /// The server removes an empty directory, and its counter with it.
     Reap,
-    /// One that has left, or has lost what it owned, contends again: a leader latch that joins again.
+    /// A contender that has left, or has lost ownership, contends again, as a leader latch does.
     Return,
-    /// One of the others puts a second node beside its own, with the same number: a write lock becomes a read lock.
+    /// One of the others creates a second node with its number: a write lock becomes a read lock.
     Downgrade,
 }
 
-/// The scenarios, all of them without faults at first.
+/// Scenarios, without faults at first.
 impl Scenario {
     /// Contests for Curator's mutex.
     pub(crate) fn of(contenders: usize) -> Self {
         Self::of_each(vec![Wanted::MUTEX; contenders])
     }
 
-    /// Every row of so many readers and writers.
+    /// Every row of readers and writers of this length.
     ///
-    /// Contenders first act in the order of their numbers, so it takes all rows to have readers and writers come in any order.
+    /// Contenders first act in the order of their numbers, so all rows are needed to cover every order of readers and
+    /// writers.
     pub(crate) fn rows_of_readers_and_writers(length: u32) -> impl Iterator<Item = Self> {
         let driver = |writes| if writes { WRITER } else { READER };
         let row = move |row| (0..length).map(|place| driver(row & (1 << place) != 0)).collect::<Vec<_>>();
         (0..1_u32 << length).map(move |number| Self::of_readers_and_writers(&row(number)))
     }
 
-    /// One contest for each driver, of readers and writers. Others are writers.
+    /// One contest for each driver, of readers and writers. The others are writers.
     pub(crate) fn of_readers_and_writers(drivers: &[&'static dyn LockInternalsDriver]) -> Self {
         let clients = drivers.iter().map(|driver| Wanted { driver: *driver, ..Wanted::MUTEX }).collect();
         Self { lock_name: WriteLockInternalsDriver::LOCK_NAME, ..Self::of_each(clients) }
@@ -102,7 +104,7 @@ impl Scenario {
         Self::of_each(wants.iter().map(|queues| Wanted { queues, ..Wanted::MUTEX }).collect())
     }
 
-    /// Contests for so many leases each, of a number that is fixed.
+    /// Contests for this many leases each, of a fixed limit.
     pub(crate) fn of_leases(quantities: &[usize], limit: usize) -> Self {
         let clients = quantities.iter().map(|leases| Wanted { leases: *leases, ..Wanted::MUTEX }).collect();
         Self { limit, ..Self::of_each(clients) }
@@ -129,7 +131,8 @@ impl Scenario {
         Self { directories, ..self }
     }
 
-    /// The first directory has so many good numbers left. Whoever then fails is no defect, if it cleans up.
+    /// Limits how many usable numbers the first directory has left. A contest that then fails is correct if it cleans
+    /// up.
     pub(crate) fn with_numbers_left(self, left: i32) -> Self {
         Self { counter: i32::MAX - left, ..self }
     }
@@ -143,17 +146,17 @@ impl Scenario {
         self
     }
 
-    /// A node says the number of leases, and at some time, perhaps, another.
+    /// A node contains the limit, and may be changed to this limit at some time.
     pub(crate) fn changed_to(self, limit: usize) -> Self {
         Self { change: Some(limit), ..self.with_limit_node(true) }
     }
 
-    /// A node says the number of leases, or is to say so and is not there yet.
+    /// A node contains the limit; without `exists`, it has to be created first.
     pub(crate) fn with_limit_node(self, exists: bool) -> Self {
         Self { limit_node: Some(exists), ..self }
     }
 
-    /// The last so many contenders may not wait.
+    /// The last `last` contenders may not wait.
     pub(crate) fn with_impatient(mut self, last: usize) -> Self {
         self.clients.iter_mut().rev().take(last).for_each(|client| client.waits = false);
         self
@@ -181,19 +184,19 @@ impl Scenario {
         if self.limit_node.is_some() { LeaseLimit::Shared } else { LeaseLimit::Fixed(self.limit) }
     }
 
-    /// The directory that a contender's contest calls by this number.
+    /// The directory behind a contest's directory index.
     pub(crate) fn directory(&self, who: usize, number: usize) -> usize {
         self.clients[who].queues.get(number).copied().unwrap_or(LEASES)
     }
 
-    /// Whether these two contenders are the same but for their names. Rows of readers and writers are searched in every
-    /// order, so their drivers make no difference.
+    /// Whether these two contenders are the same except for their numbers. Drivers are not compared, because rows of
+    /// readers and writers are searched in every order.
     pub(crate) fn are_alike(&self, one: usize, other: usize) -> bool {
         let [one, other] = [one, other].map(|who| &self.clients[who]);
         (one.queues, one.leases, one.waits) == (other.queues, other.leases, other.waits)
     }
 
-    /// The prefix of the node by which one of the others goes on when its first node goes.
+    /// The prefix of the second node by which one of the others continues when its first node is deleted.
     pub(crate) fn downgraded_prefix(&self) -> &'static str {
         match self.lock_name {
             WriteLockInternalsDriver::LOCK_NAME => "_c_another-__READ__",
@@ -201,7 +204,7 @@ impl Scenario {
         }
     }
 
-    /// Whether two can own together: somebody is before a reader, be it another or a writer that becomes one.
+    /// Whether two can own together: a reader has another reader before it, or a writer that becomes one.
     pub(crate) fn can_be_shared(&self) -> bool {
         let prefix = |client: &Wanted| client.driver.node_prefix(&Uuid::nil());
         self.clients.iter().skip(1).any(|client| prefix(client).ends_with(ReadLockInternalsDriver::LOCK_NAME))
@@ -212,7 +215,7 @@ impl Wanted {
     const MUTEX: Self = Self { queues: &[0], leases: 0, waits: true, driver: &StandardLockInternalsDriver::new() };
 }
 
-/// Those that can happen to any lock.
+/// The faults that can happen to any lock.
 pub(crate) const KINDS: [Fault; 7] = [
     Fault::Disconnect,
     Fault::TimeOut,
@@ -223,7 +226,7 @@ pub(crate) const KINDS: [Fault; 7] = [
     Fault::Write,
 ];
 
-/// Each pair of kinds, also of one with itself.
+/// Each pair of kinds, including a kind twice.
 pub(crate) fn pairs_of_kinds() -> impl Iterator<Item = [Fault; 2]> {
     (0..KINDS.len()).flat_map(|one| KINDS[one..].iter().map(move |other| [KINDS[one], *other]))
 }

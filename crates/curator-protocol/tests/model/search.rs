@@ -1,4 +1,4 @@
-//! Searching a scenario, and what is expected of the search.
+//! Searches a scenario, and checks the result.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,20 +8,20 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use super::scenario::Scenario;
 
-/// Looks at all the states of each scenario. None may break a property, and what is to happen at some time must happen.
+/// Searches all states of each scenario. Fails if a property is broken, or an expected state is never reached.
 #[track_caller]
 pub(crate) fn hold(scenarios: impl IntoIterator<Item = Scenario>) {
     for scenario in scenarios {
         let (name, started) = (format!("{scenario:?}"), Instant::now());
         let checker = scenario.checker().threads(2).spawn_bfs().join();
         let (states, depth) = (checker.unique_state_count(), checker.max_depth());
-        // Of a property that does not hold, the line before says in which scenario.
+        // If a property fails, the line printed before names the scenario.
         println!("{name}: {states} states, depth {depth}, {:.1?}", started.elapsed());
         checker.assert_properties();
     }
 }
 
-/// Expects that the search finds a way to break each property in its scenario.
+/// Fails unless the search breaks each property in its scenario.
 #[track_caller]
 pub(crate) fn breaks(cases: impl IntoIterator<Item = (&'static str, Scenario)>) {
     for (property, scenario) in cases {
@@ -34,13 +34,13 @@ pub(crate) fn breaks(cases: impl IntoIterator<Item = (&'static str, Scenario)>) 
     }
 }
 
-/// Checks that no run goes round in circles. So every run comes to a quiet state, and of those the properties speak.
+/// Checks that no run is infinite. So every run reaches a quiet state, which the properties are about.
 #[track_caller]
 pub(crate) fn end(scenarios: impl IntoIterator<Item = Scenario>) {
     for scenario in scenarios {
         let started = Instant::now();
         let hasher = RandomState::new();
-        // By fingerprint: whether the state lies on the path from the beginning to here.
+        // By fingerprint: whether the state is on the current path.
         let mut on_path = HashMap::new();
         let mut stack: Vec<_> = scenario.init_states().into_iter().map(Visit::Enter).collect();
         while let Some(visit) = stack.pop() {

@@ -1,4 +1,4 @@
-//! What is searched with the semaphore, and what has to be found.
+//! The search with the semaphore, and the defects that it has to find.
 
 use super::defect::Defect;
 use super::scenario::{Fault, KINDS, Scenario, pairs_of_kinds};
@@ -21,7 +21,7 @@ fn a_semaphore_without_faults() {
 #[test]
 fn a_semaphore_with_one_fault() {
     for fault in KINDS {
-        // A lost session lives on at the server for a while, which multiplies the states.
+        // A lost session stays alive on the server for a while, which multiplies the states.
         let most: &[_] = if fault == Fault::LostSession { &[1, 1] } else { &[1, 1, 1] };
         let scenarios = [
             Scenario::of_leases(most, 1),
@@ -41,7 +41,7 @@ fn a_semaphore_with_two_faults() {
     }
 }
 
-/// The directory of the leases, and the node that says how many there may be.
+/// The directory of the leases, and the node that contains their limit.
 #[test]
 fn a_semaphore_whose_nodes_are_missing() {
     let two = || Scenario::of_leases(&[1, 1], 1);

@@ -1,4 +1,4 @@
-//! The server's side: the directories, and the sessions that are about to expire.
+//! The server's side: the directories, and the sessions that will expire.
 
 use std::collections::VecDeque;
 
@@ -7,18 +7,18 @@ use curator_protocol::{Limit, ReadLockInternalsDriver};
 use super::client::Call;
 use super::scenario::Scenario;
 
-/// The tree that matters, and what only the search knows about it.
+/// The nodes of the recipe, and facts that only the search knows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     /// Two queues, or a queue and the leases.
     pub(crate) directories: [Directory; 2],
-    /// What the node says about the number of leases, if there is one.
+    /// The node that contains the limit of the leases, if it exists.
     pub(crate) limit: Option<Limit>,
     /// Sessions that their clients have given up.
     pub(crate) dying: Vec<DyingSession>,
-    /// Whether leases were taken over the limit.
+    /// Whether leases were taken beyond the limit.
     pub(crate) exceeded: bool,
-    /// Whether leases were taken for a place with something in it that its contender had not read.
+    /// Whether leases were taken although the contender had not read the latest data of its place.
     pub(crate) unread: bool,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Directory {
     pub(crate) exists: bool,
     /// The number of the next node.
     next: i32,
-    /// Creates so far; the last one's transaction. Nobody compares those of two directories.
+    /// How many creates there were; also the last one's transaction. Those of two directories are never compared.
     created: i64,
     /// In the order of the queue.
     pub(crate) nodes: Vec<Node>,
@@ -42,16 +42,16 @@ pub(crate) struct Node {
     pub(crate) creator: Creator,
     /// Whether readers can own the lock together with it.
     pub(crate) reads: bool,
-    /// How often it was written, where that matters.
+    /// How often it was written; counted only where that matters.
     pub(crate) version: i32,
 }
 
-/// Whose node it is, as only the search knows.
+/// The creator of a node, known only to the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Creator {
-    /// A client's, in its contest of this number.
+    /// A client, in its contest of this number.
     Contest { client: u8, contest: u8 },
-    /// Somebody's who is not part of the search.
+    /// A client outside the search.
     Other,
 }
 
@@ -59,11 +59,11 @@ pub(crate) enum Creator {
 pub(crate) struct DyingSession {
     pub(crate) id: i64,
     pub(crate) who: usize,
-    /// What creates something and is still on its way.
+    /// Creating requests still in flight.
     pub(crate) calls: VecDeque<Call>,
 }
 
-/// The session of all nodes that belong to nobody in the search.
+/// The session of all nodes of clients outside the search.
 pub(crate) const OTHERS: i64 = -1;
 
 impl Server {
@@ -88,7 +88,7 @@ impl Server {
 }
 
 impl Directory {
-    /// `None` if there is a node with this name.
+    /// `None` if a node with this name exists.
     pub(crate) fn create(&mut self, prefix: &str, session: i64, creator: Creator) -> Option<Node> {
         let (sequence, czxid) = (self.next, self.created + 1);
         let name = format!("{prefix}{sequence:010}");
@@ -96,7 +96,7 @@ impl Directory {
             return None;
         }
         self.created = czxid;
-        // The last number is given again and again.
+        // An exhausted counter repeats its last number.
         self.next = self.next.saturating_add(1);
         let reads = prefix.ends_with(ReadLockInternalsDriver::LOCK_NAME);
         let node = Node { sequence, name, czxid, session, creator, reads, version: 0 };
@@ -104,7 +104,7 @@ impl Directory {
         Some(node)
     }
 
-    /// A second node of the same holder and with the same number.
+    /// A second node of the same holder, with the same number.
     pub(crate) fn create_second(&mut self, place: usize, name: String) {
         self.created += 1;
         let reads = name.contains(ReadLockInternalsDriver::LOCK_NAME);
@@ -112,7 +112,7 @@ impl Directory {
         self.nodes.insert(place, node);
     }
 
-    /// Whether this contest's node owns the queue: there is none before it, or it reads, and so do those before it.
+    /// Whether this contest's node owns the queue: it is the first, or it reads and only readers are before it.
     pub(crate) fn is_entitled(&self, creator: Creator) -> bool {
         self.nodes.iter().filter(|node| node.creator == creator).any(|own| {
             let before = self.nodes.iter().take_while(|node| node.sequence < own.sequence);
@@ -125,11 +125,11 @@ impl Directory {
     }
 
     pub(crate) fn children(&self) -> Vec<String> {
-        // Backwards: the server promises no order.
+        // Reversed: the server's lists have no order.
         self.nodes.iter().rev().map(|node| node.name.clone()).collect()
     }
 
-    /// Removes the empty directory. The next one counts from the start.
+    /// Removes the empty directory. The next one counts from 0.
     pub(crate) fn reap(&mut self) {
         self.exists = false;
         self.next = 0;

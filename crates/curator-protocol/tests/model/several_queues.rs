@@ -1,14 +1,14 @@
-//! What is searched with several queues at once, and what has to be found.
+//! The search with several queues at once, and the defects that it has to find.
 //!
-//! Two queues, since any circle of waiters has two neighbours in it. Two contenders for both and one more, or nodes of
-//! others, suffice to have each of them first in one queue and not in the other.
+//! Two queues, since any circle of waiters contains two neighbours. Two contenders for both and a third, or nodes of
+//! others, suffice for each of the two to be first in one queue and not in the other.
 
 use super::defect::Defect;
 use super::scenario::{Fault, KINDS, Scenario, pairs_of_kinds};
 use super::search::{breaks, end, hold};
 use super::world::{LEFTOVER, RIGHTFUL, SLEEPER, UNUSED};
 
-/// Two for both queues, which they name in opposite orders.
+/// Two contenders for both queues, named in opposite orders.
 fn crossed() -> Scenario {
     Scenario::of_queues(&[&[0, 1], &[1, 0]])
 }
@@ -52,14 +52,14 @@ fn several_queues_with_one_fault() {
 #[test]
 fn several_queues_with_two_faults() {
     for faults in pairs_of_kinds() {
-        // A lost session lives on at the server for a while; `deep.rs` has these with more contenders.
+        // A lost session stays alive on the server for a while; `deep.rs` searches these with more contenders.
         let is_large = faults.contains(&Fault::LostSession);
         let most = if is_large { one().behind_in([0, 1]) } else { one_and_single() };
         hold([one().behind_in([1, 0]), one().behind_in([1, 1]), most].map(|scenario| scenario.with(&faults)));
     }
 }
 
-/// A recovery that finds one of the nodes. To enter the other queue alone would make a circle.
+/// A recovery that finds only one of the nodes. Entering the other queue alone would make a circle.
 #[test]
 fn several_queues_with_an_unknown_create_and_a_deleted_node() {
     hold([Fault::Disconnect, Fault::TimeOut].map(|unknown| crossed().with(&[unknown, Fault::Delete])));

@@ -1,4 +1,4 @@
-//! Everything together: what can happen, and what must hold.
+//! The whole model: its actions and its properties.
 
 use stateright::{Model, Property};
 
@@ -10,9 +10,9 @@ use super::server::{Creator, OTHERS, Server};
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) clients: Vec<Client>,
-    /// What may still go wrong.
+    /// The faults that may still happen.
     pub(crate) faults: Vec<Fault>,
-    /// What the limit of the leases may still be changed to.
+    /// The limit of the leases may still be changed to this.
     pub(crate) change: Option<usize>,
 }
 
@@ -30,40 +30,42 @@ pub(crate) const TOO_MANY: &str = "leases are taken only within the limit";
 pub(crate) const EXACT: &str = "whoever holds leases has as many as it wants";
 pub(crate) const READ: &str = "whoever takes leases has read what was written to its place";
 
-/// Clients, directories, nodes and dying sessions are named by their places.
+/// Clients, directories, nodes and dying sessions are given by index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     // Progress.
-    /// The server does the next request of a client, and the answer arrives.
+    /// The server applies a client's next request, and the answer arrives.
     Serve(usize),
-    /// A runner looks at this one of its events.
+    /// A runner takes this one of its events.
     Look(usize, usize),
-    /// A runner finds out that its connection broke, before it has looked at what it was told before.
+    /// A runner finds its connection broken, before it has taken its earlier events.
     Interrupt(usize),
     Release(usize),
-    /// The holder of a write lock goes over to the read lock: one node comes, the other goes.
+    /// The holder of a write lock downgrades to the read lock: one transaction creates the read node and deletes the
+    /// write node.
     Downgrade(usize),
     /// The holder of a write lock takes the read lock too.
     TakeRead(usize),
-    /// The holder of both sends the delete of the write node.
+    /// The holder of both locks sends the delete of the write node.
     ReleaseWrite(usize),
     Reconnect(usize),
-    /// What a dying session creates arrives late.
+    /// The server applies a late request of a dying session.
     ServeDying(usize),
     Expire(usize),
-    /// One of the other nodes goes: this one of this directory.
+    /// One of the other nodes is deleted: this one of this directory.
     Leave(usize, usize),
-    // Faults, and what may happen or not.
+    // Faults, and other actions that may or may not happen.
     ChangeLimit,
-    /// Of the requests under way the first few are done, some more are lost, and the others wait for the next connection.
+    /// Of the requests in flight, the first few are applied, some more are lost, and the others wait for the next
+    /// connection.
     Disconnect {
         who: usize,
         done: usize,
         lost: usize,
     },
-    /// A fault that strikes this client.
+    /// A fault of this client.
     Strike(Fault, usize),
-    /// A fault that strikes this node of this directory.
+    /// A fault of this node of this directory.
     StrikeNode(Fault, usize, usize),
     Reap(usize),
 }
@@ -111,14 +113,14 @@ impl Model for Scenario {
             Property::always("no node is watched twice by one contender", |_, world: &World| {
                 world.clients.iter().all(Client::watches_each_node_once)
             }),
-            // These two look at states in which nothing can happen any more, unless another fault does.
+            // These two check states in which nothing can happen except another fault.
             Property::always(SLEEPER, |scenario: &Self, world: &World| {
                 !world.is_quiet(scenario) || world.nobody_sleeps(scenario)
             }),
             Property::always(LEFTOVER, |scenario: &Self, world: &World| {
                 !world.is_quiet(scenario) || world.server.nodes().all(|(dir, _, node)| world.is_of_a_waiter(dir, node))
             }),
-            // The server removes only containers that have had a child.
+            // The server removes a container only if it has had a child.
             Property::always(UNUSED, |scenario: &Self, world: &World| {
                 let mut directories = world.server.directories.iter().zip(scenario.directories);
                 directories.all(|(directory, was_there)| was_there || directory.is_missing_or_used())
@@ -154,11 +156,11 @@ impl Model for Scenario {
     }
 }
 
-/// What must hold.
+/// The properties.
 impl World {
     fn owners_are_alone_or_share(&self) -> bool {
         (0..self.server.directories.len()).all(|dir| {
-            // Nobody can help it when an owner's node is deleted by hand.
+            // An owner whose node was deleted by another client does not count.
             let owns = |client: &&Client| !client.robbed[dir] && client.owned_nodes().iter().any(|node| node.0 == dir);
             let mut owners = self.clients.iter().filter(owns);
             owners.clone().count() <= 1 || owners.all(Client::shares)
@@ -167,7 +169,7 @@ impl World {
 
     fn nobody_sleeps(&self, scenario: &Scenario) -> bool {
         let (limit, queue) = (self.limit(scenario), &self.server.directories[0]);
-        // Whoever wants more leases than there will ever be waits, and so do all behind it.
+        // A contender for more leases than the final limit waits for ever, and so do all behind it.
         let is_hopeless = |who: usize| scenario.clients[who].leases > limit;
         let is_at_rest = |client: &Client| client.phase == Phase::Done || is_hopeless(usize::from(client.number));
         let is_first_hopeless = matches!(queue.nodes.first().map(|node| node.creator),
@@ -192,7 +194,7 @@ impl World {
     }
 }
 
-/// What can happen.
+/// The actions.
 impl World {
     fn progress(&self, scenario: &Scenario, actions: &mut Vec<Action>) {
         for (who, client) in self.active(scenario) {
@@ -248,7 +250,7 @@ impl World {
         }
         for (dir, place, node) in self.server.nodes() {
             let (is_other, is_lease) = (node.creator == Creator::Other, scenario.is_semaphore() && dir == LEASES);
-            // A write matters to whoever watches the node; and to whoever takes leases for its place.
+            // A write matters to clients that watch the node, and to a take for its place.
             let matters =
                 scenario.is_semaphore() || self.clients.iter().any(|client| client.watches_node(dir, &node.name));
             let strikes = [
@@ -266,10 +268,10 @@ impl World {
         }
     }
 
-    /// The clients to which something may happen.
+    /// The clients that may act.
     ///
-    /// Those that want the same are alike at the beginning, so it is enough to look at the runs in which they first act
-    /// in the order of their numbers; any other run is one of these with other numbers.
+    /// Clients that want the same are interchangeable at the beginning. So only the runs in which they first act in the
+    /// order of their numbers are searched; any other run is one of these, renumbered.
     fn active(&self, scenario: &Scenario) -> impl Iterator<Item = (usize, &Client)> {
         self.clients.iter().enumerate().filter(|(who, _)| {
             let alike = who.checked_sub(1).filter(|before| scenario.are_alike(*before, *who));

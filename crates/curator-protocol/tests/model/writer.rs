@@ -1,7 +1,7 @@
-//! What the holder of a write lock can do but release it.
+//! Actions of a write lock's holder, other than its release.
 //!
-//! To take the read lock beside it, or to go over to the read lock, is one transaction, and here one step. What becomes of
-//! it when its answer is lost is not the contest's matter.
+//! Taking the read lock too, and downgrading to it, are one transaction each, so one action each. Recovery from a lost
+//! answer is outside the contest.
 
 use curator_protocol::ParticipantKind;
 
@@ -14,7 +14,7 @@ impl World {
         let client = &self.clients[who];
         match client.owned_nodes() {
             [(_, write), _] if kind(write) == ParticipantKind::Write => actions.push(Action::ReleaseWrite(who)),
-            // The transaction demands that the write node is there.
+            // The transaction checks that the write node exists.
             [_] if client.connected && client.wire.is_empty() && self.place_of_write_node(who).is_some() => {
                 actions.extend([Action::Downgrade(who), Action::TakeRead(who)]);
             }

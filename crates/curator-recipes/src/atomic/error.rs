@@ -1,4 +1,4 @@
-//! What can go wrong with an atomic value.
+//! The errors of an atomic value.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use curator_client::{Error as ClientError, InvalidPath, Outcome, SessionEnd, ZPa
 
 use crate::error::Error;
 
-/// What can go wrong with a [`DistributedAtomicValue`](crate::DistributedAtomicValue).
+/// An error of a [`DistributedAtomicValue`](crate::DistributedAtomicValue).
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AtomicValueError {
     /// An error of the client. Nothing was changed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The mutex of a value that is [promoted to a lock](crate::DistributedAtomicValue::promoted_to_lock) was not acquired. Nothing
-    /// was changed.
+    /// The mutex of a value that is [promoted to a lock](crate::DistributedAtomicValue::promoted_to_lock) was not
+    /// acquired. Nothing was changed.
     #[error("the mutex of {path} was not acquired: {cause}")]
     Lock {
         /// The node of the value.
@@ -23,15 +23,16 @@ pub enum AtomicValueError {
         #[source]
         cause: Box<Error>,
     },
-    /// Other clients changed the value each time between the read and the write, until the retry policy gave up. Nothing was changed.
+    /// Other clients changed the value each time between the read and the write, until the retry policy gave up.
+    /// Nothing was changed.
     #[error("{path} was not changed: other clients were first in all of {attempts} attempts")]
     Contended {
         /// The node.
         path: ZPath,
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
     },
-    /// The answer was lost: the value may or may not have been changed. Another attempt could change it twice.
+    /// The reply was lost: the value may or may not have been changed. A retry could change it twice.
     #[error("it is not known whether {path} was changed, and it cannot safely be tried again: {cause}")]
     OutcomeUnknown {
         /// The node.
@@ -40,53 +41,55 @@ pub enum AtomicValueError {
         #[source]
         cause: ClientError,
     },
-    /// The sum is greater or less than the type can have. Nothing was changed.
+    /// The sum overflows the type. Nothing was changed.
     #[error("{path} is {value}: adding {delta} overflows")]
     Overflow {
         /// The node.
         path: ZPath,
         /// The value.
         value: i64,
-        /// What was to be added.
+        /// The number to add.
         delta: i64,
     },
-    /// The change of an [`update`](crate::DistributedAtomicValue::update) was declined by the caller's function. Nothing was changed.
+    /// The change of an [`update`](crate::DistributedAtomicValue::update) was declined by the caller's function.
+    /// Nothing was changed.
     #[error("{path} was not changed: the update was declined")]
     Declined {
         /// The node.
         path: ZPath,
     },
-    /// The node was written 2^32 - 1 times, and its version is one that servers take for any version: no change can be made on condition of
-    /// it. [`force_set`](crate::DistributedAtomicValue::force_set) helps the value; a receipt may be deleted while its process does not
-    /// run.
+    /// The node was written 2^32 - 1 times, and its version is one that servers treat as any version, so a conditional
+    /// write is not possible. For a value, call [`force_set`](crate::DistributedAtomicValue::force_set); a receipt can
+    /// be deleted while its process does not run.
     #[error("the version of {path} is -1, which servers take for any version: it has to be set or deleted first")]
     VersionExhausted {
         /// The node: the value or the receipt.
         path: ZPath,
     },
-    /// The node's data is not a value. [`force_set`](crate::DistributedAtomicValue::force_set) repairs that.
+    /// The node's data cannot be decoded. Write a valid value with
+    /// [`force_set`](crate::DistributedAtomicValue::force_set).
     #[error("{path} has no such value: {cause}")]
     Invalid {
         /// The node.
         path: ZPath,
-        /// Why not.
+        /// The codec's error.
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// Another handle has used the receipt: another process, or another value in this one; each must have a different receipt. Or another
-    /// client has deleted it. The next call takes it over.
+    /// Another handle has written the receipt: in another process, or for another value in this process; each must have
+    /// a different receipt. Or another client has deleted it. The next call takes the receipt over.
     #[error("the receipt {receipt} was written or deleted by another client; it is {}known whether {path} was changed", if *is_in_doubt { "not " } else { "" })]
     ReceiptInUse {
         /// The node of the value.
         path: ZPath,
         /// The receipt.
         receipt: ZPath,
-        /// Whether a change of ours may have been applied before.
+        /// Whether this call's change may have been applied before.
         is_in_doubt: bool,
     },
 }
 
 impl AtomicValueError {
-    /// Whether the call can succeed if it is repeated, with nothing else changed. See [`outcome`](Self::outcome) before you do.
+    /// Whether the call can succeed if repeated unchanged. Check [`outcome`](Self::outcome) before a retry.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {

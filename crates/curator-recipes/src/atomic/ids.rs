@@ -1,4 +1,4 @@
-//! Ids that no other process gets.
+//! Generates ids that are unique across processes, from blocks that are reserved with one atomic add each.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,11 @@ use tokio::sync::Semaphore;
 use super::{AtomicValueError, DistributedAtomicLong, Result};
 use crate::debug::debug_line;
 
-/// Generates ids that no other generator on the same path has given, from 0 on. They are taken from the servers in blocks: one change
-/// of a [`DistributedAtomicLong`], two requests, is enough for a whole block.
+/// Generates ids that are unique among all generators on the same path, starting at 0. It reserves ids in blocks: one
+/// change of a [`DistributedAtomicLong`], with two requests, reserves a whole block.
 ///
-/// Curator's `CachedAtomicLong`, with the same node. A Java program that shares it must use `preValue()` as the id: its `postValue()` is the
-/// first id of the next block.
+/// Curator's `CachedAtomicLong`, with the same node. A Java program that shares it must use `preValue()` as the id: its
+/// `postValue()` is the first id of the next block.
 ///
 /// ```no_run
 /// use curator_recipes::IdGenerator;
@@ -29,9 +29,11 @@ use crate::debug::debug_line;
 ///
 /// # Guarantees
 ///
-/// - *Unique*: no id is given twice, in any process, as long as the node is not deleted or set by others.
-/// - *Increasing* in one generator, its clones included. Between processes the blocks are in the order in which they were taken.
-/// - *With gaps*: the rest of a block is lost when its process ends, and a whole block when the answer to its change is.
+/// - *Unique*: no id is returned twice, in any process, as long as no client deletes or sets the node.
+/// - *Increasing* in one generator and its clones. Across processes, blocks increase in the order in which they were
+///   reserved.
+/// - *With gaps*: the rest of a block is lost when its process ends, and a whole block when the reply to its change is
+///   lost.
 ///
 /// Clones share the block.
 #[derive(Clone)]
@@ -44,14 +46,15 @@ pub struct IdGenerator {
 debug_line!(IdGenerator, |ids| path: ids.path(), block: ids.block);
 
 struct Shared {
-    /// The ids of the block that were not given.
+    /// The unused ids of the block.
     left: Mutex<Range<i64>>,
-    /// For the one that takes the next block.
+    /// Held by the caller that reserves the next block.
     taking: Semaphore,
 }
 
 impl IdGenerator {
-    /// Creates a generator with the counter at `path`, which takes `block` ids at a time; 0 counts as 1. Nothing is sent yet.
+    /// Creates a generator with the counter at `path`, which reserves `block` ids at a time; 0 counts as 1. Sends
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -60,8 +63,8 @@ impl IdGenerator {
         Ok(Self::of(DistributedAtomicLong::new(client, path)?, block))
     }
 
-    /// As [`new`](Self::new), with a counter that has a retry policy, for example. A receipt is of no use: what is not known to be
-    /// applied is skipped.
+    /// Like [`new`](Self::new), with a configured counter, for example with a retry policy. A receipt has no benefit: a
+    /// block with an unknown outcome is skipped.
     #[must_use]
     pub fn of(counter: DistributedAtomicLong, block: u32) -> Self {
         let shared = Shared { left: Mutex::new(0..0), taking: Semaphore::new(1) };
@@ -74,17 +77,18 @@ impl IdGenerator {
         self.counter.path()
     }
 
-    /// The next id. Sends nothing, unless the block is used up; then one caller takes the next block, and the others wait for it.
+    /// Returns the next id. Sends nothing, unless the block is used up; then one caller reserves the next block, and
+    /// the others wait for it.
     ///
     /// # Errors
     ///
-    /// Those of [`DistributedAtomicLong::add`]. After [`OutcomeUnknown`](crate::AtomicValueError::OutcomeUnknown) the next block is taken
-    /// instead, as often as the client's retry policy permits. Up to a block of the last ids below `i64::MAX` cannot be given. In a forked
-    /// child it fails.
+    /// Those of [`DistributedAtomicLong::add`]. After [`OutcomeUnknown`](crate::AtomicValueError::OutcomeUnknown) it
+    /// reserves another block, as often as the client's retry policy permits. Up to one block of the last ids below
+    /// `i64::MAX` is not usable. In a forked child it fails.
     ///
     /// # Cancel safety
     ///
-    /// A dropped future gives no id. If it was taking a block, that block may be skipped.
+    /// A dropped future uses no id. If it was reserving a block, that block may be skipped.
     pub async fn next(&self) -> Result<i64> {
         // A forked child has a copy of the block.
         if let Err(error @ ClientError::Forked) = self.counter.node.client.try_session() {
@@ -93,9 +97,9 @@ impl IdGenerator {
         if let Some(id) = self.shared.left().next() {
             return Ok(id);
         }
-        // It is never closed.
+        // The semaphore is never closed.
         let _taking = self.shared.taking.acquire().await.ok();
-        // Another one may have taken a block meanwhile.
+        // Another caller may have reserved a block in the meantime.
         if let Some(id) = self.shared.left().next() {
             return Ok(id);
         }
@@ -105,7 +109,7 @@ impl IdGenerator {
         Ok(end - i64::from(self.block))
     }
 
-    /// Takes a block; returns its end.
+    /// Reserves a block, and returns its end.
     async fn take(&self) -> Result<i64> {
         let mut failures = self.counter.node.client.retrier();
         loop {

@@ -1,14 +1,14 @@
-//! The number that many processes change.
+//! An atomic `i64` that many processes change.
 
 use curator_client::{CuratorClient, NodePath};
 
 use super::{AtomicValue, AtomicValueError, DistributedAtomicValue, Result};
 use crate::codec::BigEndian;
 
-/// An `i64` that many processes change; see [`DistributedAtomicValue`] for what is guaranteed.
+/// An `i64` that many processes change; see [`DistributedAtomicValue`] for the guarantees.
 ///
-/// Curator's `DistributedAtomicLong`, and compatible with it: the eight bytes of the number, the most significant first. A node that
-/// does not exist, or has no data, is 0.
+/// Curator's `DistributedAtomicLong`; both can use the same path. The node's data is the number in eight big-endian
+/// bytes. A node that does not exist, or has no data, has the value 0.
 ///
 /// ```no_run
 /// use curator_recipes::DistributedAtomicLong;
@@ -25,7 +25,7 @@ use crate::codec::BigEndian;
 pub type DistributedAtomicLong = DistributedAtomicValue<i64>;
 
 impl DistributedAtomicLong {
-    /// Creates a handle to the number at `path`. Nothing is sent yet.
+    /// Creates a handle to the number at `path`. Sends nothing.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl DistributedAtomicLong {
     ///
     /// # Cancel safety
     ///
-    /// That of `add`.
+    /// The same as `add`.
     pub async fn increment(&self) -> Result<AtomicValue<i64>> {
         self.add(1).await
     }
@@ -55,7 +55,7 @@ impl DistributedAtomicLong {
     ///
     /// # Cancel safety
     ///
-    /// That of `add`.
+    /// The same as `add`.
     pub async fn decrement(&self) -> Result<AtomicValue<i64>> {
         self.add(-1).await
     }
@@ -64,12 +64,12 @@ impl DistributedAtomicLong {
     ///
     /// # Errors
     ///
-    /// [`Overflow`](AtomicValueError::Overflow) when the sum is no `i64`: then nothing is written. Curator's wraps around. Besides, those of
-    /// [`update`](Self::update), except `Declined`.
+    /// [`Overflow`](AtomicValueError::Overflow) when the sum overflows an `i64`: then nothing is written. Curator's
+    /// wraps around. Also the errors of [`update`](Self::update), except `Declined`.
     ///
     /// # Cancel safety
     ///
-    /// That of `update`.
+    /// The same as `update`.
     pub async fn add(&self, delta: i64) -> Result<AtomicValue<i64>> {
         let overflow = |value| AtomicValueError::Overflow { path: self.path().clone(), value, delta };
         self.try_update(|&value| value.checked_add(delta).ok_or_else(|| overflow(value))).await

@@ -1,4 +1,4 @@
-//! Values and numbers that many processes change.
+//! Values and numbers that many processes change, by a read and a conditional write.
 
 mod error;
 mod ids;
@@ -24,15 +24,15 @@ use crate::lock::InterProcessMutex;
 
 type Result<T> = std::result::Result<T, AtomicValueError>;
 
-/// How often a change is tried again by default if other clients are first, and the pause before each.
+/// The default number of retries after a conflict with another client, and the pause before each.
 const RETRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A value in one node, which many processes change: each change reads the value, computes the new one, and writes it on
-/// condition that no other client has written in between.
+/// A value in one node, which many processes change: each change reads the value, computes the new one, and writes it
+/// if no other client has written in between.
 ///
-/// Curator's `DistributedAtomicValue`, and compatible with it: the node's data is what the [codec](ValueCodec) makes of the value. The
-/// number is [`DistributedAtomicLong`].
+/// Curator's `DistributedAtomicValue`; both can share a path if the [codec](ValueCodec) encodes the value in the same
+/// way. For a number, use [`DistributedAtomicLong`].
 ///
 /// ```no_run
 /// use curator_recipes::DistributedAtomicValue;
@@ -50,22 +50,23 @@ const PAUSE: Duration = Duration::from_millis(5);
 ///
 /// # Guarantees
 ///
-/// - A change that returns `Ok` was applied exactly once, and the values before and after it are those of the node. No two changes
-///   replace the same state of the node.
-/// - Of an error, [`outcome`](AtomicValueError::outcome) says whether the change may have been applied.
-///   [`Contended`](AtomicValueError::Contended) means that it was not.
-/// - A change whose answer is lost is [`OutcomeUnknown`](AtomicValueError::OutcomeUnknown), and not tried again. Curator's repeats it,
-///   takes its own write for that of another client, and adds twice.
-/// - With a [receipt](Self::exactly_once), a lost answer is found out, and the change is applied once: through lost connections and
-///   sessions, and also if the future was dropped.
+/// - A change that returns `Ok` was applied exactly once, and the values before and after it are those of the node. No
+///   two changes replace the same state of the node.
+/// - On an error, [`outcome`](AtomicValueError::outcome) returns whether the change may have been applied. After
+///   [`Contended`](AtomicValueError::Contended), it was not.
+/// - If the reply to a change is lost, the change returns [`OutcomeUnknown`](AtomicValueError::OutcomeUnknown), and is
+///   not retried. Curator retries it, mistakes its first write for that of another client, and adds twice.
+/// - With a [receipt](Self::exactly_once), the outcome is determined after a lost reply, and the change is applied
+///   exactly once: through lost connections and sessions. If its future is dropped, at most once.
 ///
 /// # Caveats
 ///
-/// ZooKeeper compares versions, which begin anew with each node: if the node is deleted between the read and the write of a change, and
-/// made again with as many writes, the change replaces a value that it has not read.
+/// ZooKeeper compares versions, which restart if the node is created again: if the node is deleted between the read and
+/// the write of a change, and created again with as many writes, the change replaces a value that it has not read.
 ///
-/// [`get`](Self::get) can be older than what another client has written: call [`CuratorClient::sync`] before it where that matters. A
-/// change never is: it is refused, and tried again; and before it is declined, the value is read again behind a `sync`.
+/// [`get`](Self::get) can miss a recent write of another client: where that matters, call [`CuratorClient::sync`]
+/// before it. A change is never based on an outdated read: its write is rejected, and retried; and before a change is
+/// declined, the value is read again after a `sync`.
 ///
 /// Each change is two requests, one after the other: a read and a write.
 ///
@@ -90,8 +91,8 @@ pub struct AtomicValue<T> {
 }
 
 impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
-    /// Creates a handle to the value at `path`. A node that does not exist has the value `absent`, and is created by the first change.
-    /// Nothing is sent yet.
+    /// Creates a handle to the value at `path`. A node that does not exist has the value `absent`, and is created by
+    /// the first change. Sends nothing.
     ///
     /// # Errors
     ///
@@ -108,19 +109,20 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
         Ok(Self { node, codec: Arc::new(codec), absent: Arc::new(absent) })
     }
 
-    /// Sets how often a change is tried again if other clients are first. Defaults to 30 times, after 5 ms. Failures of the connection
-    /// are retried by the policy of the client.
+    /// Sets the policy for retries after a conflict with another client. Defaults to 30 retries, each after 5 ms.
+    /// Connection failures are retried by the client's policy.
     #[must_use]
     pub fn with_retry_policy(mut self, policy: impl RetryPolicy) -> Self {
         self.node.contention = Arc::new(policy);
         self
     }
 
-    /// When the retry policy gives up, the change waits for a mutex at `lock_path`, and is then tried as often again. That helps if many
-    /// clients change the value all the time; clients in their first attempts do not ask for the mutex, and can still be first.
+    /// When the retry policy gives up, the change waits for a mutex at `lock_path`, and then retries as often again.
+    /// This helps if many clients change the value all the time; clients in their first attempts do not acquire the
+    /// mutex, and can still cause conflicts.
     ///
-    /// Curator's `PromotedToLock`, and compatible with it. The path must not be that of the value. The mutex is waited for without a
-    /// deadline.
+    /// Curator's `PromotedToLock`; both can use the same path. `lock_path` must not be the path of the value. The wait
+    /// for the mutex has no deadline.
     ///
     /// # Errors
     ///
@@ -131,12 +133,13 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
         Ok(self)
     }
 
-    /// Applies each change exactly once, though its answer may be lost: the transaction of the change also sets the node at
-    /// `receipt_path`, which says what was applied last. Each handle needs a different path: one for each value in each process, the
-    /// same in each run, so that nothing accumulates. Missing parents become containers.
+    /// Applies each change exactly once, even if its reply is lost: the transaction of the change also writes the node
+    /// at `receipt_path`, which records the last applied change. Each handle needs a different path: one for each value
+    /// in each process. Use the same path in each run, so that nodes do not accumulate. Missing parents are created as
+    /// containers.
     ///
-    /// Other clients, Curator's among them, need not know of it. The changes of one handle, its clones included, are made one after the
-    /// other. The first one reads the receipt, with two requests more.
+    /// Other clients, including Curator's, do not need the receipt. The changes of one handle and its clones run one
+    /// after another. The first change reads the receipt, with two additional requests.
     ///
     /// [`force_set`](Self::force_set) and [`initialize`](Self::initialize) do not use it.
     ///
@@ -163,7 +166,7 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](AtomicValueError::Invalid), and those of the client.
+    /// [`Invalid`](AtomicValueError::Invalid), and errors of the client.
     ///
     /// # Cancel safety
     ///
@@ -183,7 +186,7 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
     ///
     /// # Errors
     ///
-    /// [`OutcomeUnknown`](AtomicValueError::OutcomeUnknown) if the answer is lost, and those of the client.
+    /// [`OutcomeUnknown`](AtomicValueError::OutcomeUnknown) if the reply is lost, and errors of the client.
     ///
     /// # Cancel safety
     ///
@@ -193,7 +196,7 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
         let node = &node;
         let created = client.retry(|session| async move {
             match client.create_with_containers(&session, node).await {
-                // A second attempt could not tell our node from that of another client.
+                // A retry could not distinguish this call's node from that of another client.
                 Err(cause) if cause.outcome() == Outcome::Unknown => {
                     Err(ClientError::Ambiguous { path: node.path.clone(), cause: Box::new(cause) })
                 }
@@ -215,14 +218,14 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
         }
     }
 
-    /// Sets the value, whatever it was, and whatever data the node had. Creates the node if it does not exist.
+    /// Sets the value unconditionally, even if the node's data was invalid. Creates the node if it does not exist.
     ///
     /// Curator's `forceSet`.
     ///
     /// # Errors
     ///
-    /// [`OutcomeUnknown`](AtomicValueError::OutcomeUnknown), and those of the client. A call whose answer is lost is tried again, and can
-    /// overwrite what another client has written since.
+    /// [`OutcomeUnknown`](AtomicValueError::OutcomeUnknown), and errors of the client. A request whose reply is lost is
+    /// retried, and can overwrite a value that another client has written since.
     ///
     /// # Cancel safety
     ///
@@ -243,7 +246,8 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
         set.await.map_err(|error| self.unsure(error))
     }
 
-    /// Sets the value if it is `expected`; returns whether it was. A node that does not exist has the value that the handle was made with.
+    /// Sets the value if it is `expected`; returns whether it was. A node that does not exist has the value `absent` of
+    /// the handle.
     ///
     /// # Errors
     ///
@@ -251,7 +255,7 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
     ///
     /// # Cancel safety
     ///
-    /// That of `update`.
+    /// The same as `update`.
     pub async fn compare_and_set(&self, expected: &T, value: T) -> Result<bool>
     where
         T: Clone + PartialEq,
@@ -263,21 +267,24 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
         }
     }
 
-    /// Changes the value to what `change` makes of it. It is called for each attempt, and may decline by `None`.
+    /// Changes the value to the result of `change`, which is called for each attempt, and can decline by returning
+    /// `None`.
     ///
     /// # Errors
     ///
     /// - [`Declined`](AtomicValueError::Declined) when `change` has returned `None`.
-    /// - [`Contended`](AtomicValueError::Contended) when other clients were first until the retry policy gave up.
-    /// - [`OutcomeUnknown`](AtomicValueError::OutcomeUnknown) when the answer was lost. With a [receipt](Self::exactly_once): when the
-    ///   client's retry policy gave up before the receipt could be read, or the client was closed.
+    /// - [`Contended`](AtomicValueError::Contended) when other clients caused conflicts until the retry policy gave up.
+    /// - [`OutcomeUnknown`](AtomicValueError::OutcomeUnknown) when the reply was lost. With a
+    ///   [receipt](Self::exactly_once): when the client's retry policy gave up before the receipt could be read, or the
+    ///   client was closed.
     /// - [`ReceiptInUse`](AtomicValueError::ReceiptInUse) when another handle has the same receipt.
     /// - [`VersionExhausted`](AtomicValueError::VersionExhausted) after 2^32 - 1 writes.
-    /// - [`Invalid`](AtomicValueError::Invalid), [`Lock`](AtomicValueError::Lock), and those of the client.
+    /// - [`Invalid`](AtomicValueError::Invalid), [`Lock`](AtomicValueError::Lock), and errors of the client.
     ///
     /// # Cancel safety
     ///
-    /// A dropped future may still change the value, once. With a receipt, the next change of this handle finds out about it first.
+    /// A dropped future may still change the value, once. With a receipt, the next change of this handle first
+    /// determines its outcome.
     pub async fn update(&self, change: impl Fn(&T) -> Option<T> + Send + Sync) -> Result<AtomicValue<T>>
     where
         T: Clone,
@@ -288,7 +295,7 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
         .await
     }
 
-    /// As [`update`](Self::update), with an error of the caller's.
+    /// Like [`update`](Self::update), for a `change` that returns an error.
     async fn try_update(&self, change: impl Fn(&T) -> Result<T> + Send + Sync) -> Result<AtomicValue<T>>
     where
         T: Clone,
@@ -296,7 +303,7 @@ impl<T: Send + Sync + 'static> DistributedAtomicValue<T> {
         let change = |data: Option<&[u8]>| {
             let pre_value = data.map_or_else(|| Ok(T::clone(&self.absent)), |data| self.decode(data))?;
             let data = self.codec.encode(&change(&pre_value)?);
-            // Before it is written: a codec may refuse what it has made.
+            // Decoded before the write, because a codec may reject the data that it has encoded.
             let post_value = self.decode(&data)?;
             Ok(Changed { data, values: AtomicValue { pre_value, post_value } })
         };

@@ -1,4 +1,4 @@
-//! The node of an atomic value: read, and written back on condition that it has not changed in between.
+//! The node of an atomic value: reads it, and writes the changed data if the version is still the same.
 
 use std::sync::Arc;
 
@@ -18,38 +18,38 @@ type Result<T> = std::result::Result<T, AtomicValueError>;
 pub(super) struct AtomicNode {
     pub(super) client: CuratorClient,
     pub(super) path: ZPath,
-    /// How often it is tried again if others are first.
+    /// How often a change is retried after a conflict with another client.
     pub(super) contention: Arc<dyn RetryPolicy>,
     pub(super) mutex: Option<InterProcessMutex>,
     pub(super) receipt: Option<Arc<Receipt>>,
 }
 
-/// What a change makes of the node's data.
+/// The result of a change function.
 #[derive(Clone)]
 pub(super) struct Changed<V> {
     /// The new data.
     pub(super) data: Vec<u8>,
-    /// What the caller gets if that is written.
+    /// The result for the caller if the data is written.
     pub(super) values: V,
 }
 
-/// Makes the new data of the present one.
+/// Computes the new data from the present data.
 pub(super) type Change<'a, V> = dyn Fn(Option<&[u8]>) -> Result<Changed<V>> + Send + Sync + 'a;
 
-/// One attempt.
+/// The result of one attempt.
 enum Tried<V> {
     Applied(V),
-    /// Another client was first.
+    /// Another client has changed the node since the read.
     Conflict,
 }
 
-/// An attempt with a receipt, whose answer may be lost.
+/// An attempt with a receipt, whose reply may be lost.
 struct Sent<V> {
     attempt: u64,
     values: V,
 }
 
-/// What is known of a node that was read.
+/// The data and version that were read; `None` if the node does not exist.
 type Read = Option<(Vec<u8>, i32)>;
 
 impl AtomicNode {
@@ -66,9 +66,9 @@ impl AtomicNode {
         let Some(mutex) = &self.mutex else { return Err(self.contended(attempts)) };
         let lock = |cause| AtomicValueError::Lock { path: self.path.clone(), cause: Box::new(cause) };
         let guard = mutex.acquire().await.map_err(lock)?;
-        // Those that are in their first attempts do not ask for the mutex.
+        // Clients in their first attempts do not acquire the mutex, so there may still be conflicts.
         let changed = self.contend(change, &mut attempts).await;
-        // The change does not depend on the mutex: it is released in the background.
+        // Released in the background: the change does not depend on the mutex.
         drop(guard);
         changed?.ok_or_else(|| self.contended(attempts))
     }
@@ -77,7 +77,7 @@ impl AtomicNode {
         AtomicValueError::Contended { path: self.path.clone(), attempts }
     }
 
-    /// Tries until the policy gives up.
+    /// Retries until the policy gives up.
     async fn contend<V: Clone + Send>(&self, change: &Change<'_, V>, attempts: &mut u32) -> Result<Option<V>> {
         let mut contention = self.client.retrier_with(Arc::clone(&self.contention));
         let mut failures = self.client.retrier();
@@ -101,7 +101,7 @@ impl AtomicNode {
         }
     }
 
-    /// The error of a request that is not repeated.
+    /// The error of a request that is not retried.
     fn failed(&self, cause: ClientError, was_sent: bool) -> AtomicValueError {
         if was_sent && self.receipt.as_ref().is_some_and(|receipt| receipt.is_in_doubt()) {
             return AtomicValueError::OutcomeUnknown { path: self.path.clone(), cause };
@@ -126,7 +126,7 @@ impl AtomicNode {
         let make = |read: &Read| change(read.as_ref().map(|(data, _)| &data[..]));
         let changed = match make(&read) {
             Err(_) if !is_behind => {
-                // Not because the server is behind.
+                // Rules out that the change failed on data of a server that lags behind.
                 read = self.read(&session, true).await?;
                 make(&read)
             }
@@ -142,7 +142,7 @@ impl AtomicNode {
         }
     }
 
-    /// If the server may be behind, waits for it: the answer to the last attempt said that there is something newer.
+    /// Reads the node. If `is_behind`, after a `sync`: the last attempt has shown that there is newer data.
     async fn read(&self, session: &Session, is_behind: bool) -> ClientResult<Read> {
         let sync = || is_behind.then(|| session.sync(&self.path));
         let (synced, read) = session.pipelined(|| (sync(), session.get_data(&self.path)));
@@ -204,7 +204,7 @@ impl AtomicNode {
                         self.ensure_parent(session, &receipt.path).await?;
                         are_there = true;
                     } else if index == OF_RECEIPT {
-                        // Another handle uses it.
+                        // The receipt has changed: another handle uses it.
                         let values = self.settle(receipt, session, sent).await?;
                         return Ok(values.map_or(Tried::Conflict, Tried::Applied));
                     } else {
@@ -221,7 +221,7 @@ impl AtomicNode {
         }
     }
 
-    /// Finds out whether this change was applied by the attempt that is in doubt.
+    /// Determines whether the attempt in doubt has applied this change.
     async fn settle<V: Clone + Send>(
         &self,
         receipt: &Receipt,
@@ -230,7 +230,7 @@ impl AtomicNode {
     ) -> Result<Option<V>> {
         match receipt.settle(&self.client, session).await? {
             Settlement::Applied(attempt) => {
-                // That of a change whose future was dropped is no concern of this one.
+                // Ignore an attempt of an earlier change whose future was dropped.
                 let sent = sent.as_ref().filter(|sent| sent.attempt == attempt);
                 Ok(sent.map(|sent| sent.values.clone()))
             }
@@ -255,5 +255,5 @@ impl AtomicNode {
     }
 }
 
-/// The place of the receipt's operation in the transaction.
+/// The index of the receipt's operation in the transaction.
 const OF_RECEIPT: usize = 1;

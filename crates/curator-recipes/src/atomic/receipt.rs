@@ -1,11 +1,13 @@
-//! The receipt of a writer: a node that says which of its changes was applied last.
+//! The receipt of a writer: a node that records its last applied change, to determine the outcome of a change whose
+//! reply is lost.
 //!
-//! It is set in the transaction of the change, on condition of its version. Its data is the number of changes that were applied, the
-//! name of the handle that wrote it, and the number of the attempt: `7 6ba7b810-9dad-11d1-80b4-00c04fd430c8 9`.
+//! The transaction of the change also writes the receipt, if its version is still the known one. Its data is the number
+//! of applied changes, the id of the handle that wrote it, and the number of the attempt: `7
+//! 6ba7b810-9dad-11d1-80b4-00c04fd430c8 9`.
 //!
-//! If the answer to a change is lost, the receipt says whether it was applied. If not, it is written again without a change: then its
-//! version is another one, and the change cannot be applied later. Retrying the change on the same version would be wrong: a
-//! `compare_and_set` would read the value of its own late write, and decline.
+//! If the reply to a change is lost, the writer reads the receipt. If the change was not applied, the writer first
+//! writes the receipt alone: its version increases, so that the lost change cannot be applied later. A retry with the
+//! same version would be wrong: a `compare_and_set` would read the value that its late write has set, and decline.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +21,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 #[derive(Debug)]
 pub(super) struct Receipt {
     pub(super) path: ZPath,
-    /// The name of this handle.
+    /// The id of this handle.
     handle: String,
     turns: Semaphore,
     known: Mutex<Known>,
@@ -28,39 +30,39 @@ pub(super) struct Receipt {
 #[derive(Debug)]
 struct Known {
     state: State,
-    /// How many attempts there were.
+    /// The number of attempts.
     attempts: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// It was not read yet.
+    /// The receipt was not read yet.
     Unread,
-    /// It was this, and no attempt is without an answer.
+    /// The receipt has this content, and no attempt is in doubt.
     Settled(Content),
-    /// It was this, and the answer to this attempt has not arrived.
+    /// The receipt had this content before the attempt with this number, whose reply has not arrived.
     InDoubt(Content, u64),
 }
 
-/// What the receipt was.
+/// The content of the receipt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Content {
     /// Its `czxid` and version; `None` if it did not exist.
     node: Option<(i64, i32)>,
-    /// How many changes were applied.
+    /// The number of applied changes.
     number: u64,
 }
 
-/// What came of the attempt that was in doubt, if one was.
+/// The outcome of the attempt in doubt, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Settlement {
     /// This attempt was applied.
     Applied(u64),
     /// No attempt was applied, and none can be applied later.
     NotApplied,
-    /// Another handle has written to the receipt since it was read last.
+    /// Another handle has written the receipt since it was last read.
     InUse {
-        /// Whether an attempt of ours may have been applied before.
+        /// Whether an attempt of this handle may have been applied before.
         is_in_doubt: bool,
     },
 }
@@ -71,23 +73,24 @@ impl Receipt {
         Self { path, handle: ProtectionId::new().to_string(), turns: Semaphore::new(1), known }
     }
 
-    /// Waits until no other change of this handle is under way.
+    /// Waits until no other change of this handle is in progress.
     pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed.
+        // The semaphore is never closed.
         self.turns.acquire().await.ok()
     }
 
-    /// Whether a change may begin. Otherwise [`settle`](Self::settle) it.
+    /// Whether a change may begin. Otherwise, call [`settle`](Self::settle) first.
     pub(super) fn is_settled(&self) -> bool {
         matches!(self.known().state, State::Settled(_))
     }
 
-    /// Whether the answer to an attempt has not arrived.
+    /// Whether the reply to an attempt has not arrived.
     pub(super) fn is_in_doubt(&self) -> bool {
         matches!(self.known().state, State::InDoubt(..))
     }
 
-    /// Begins an attempt: its number, and the operation that goes into its transaction. `None` if it is not settled.
+    /// Begins an attempt. Returns its number, and the operation for its transaction; `None` if the receipt is not
+    /// settled.
     pub(super) fn attempt(&self, client: &CuratorClient) -> Option<(u64, TransactionOperation)> {
         let mut known = self.known();
         let State::Settled(content) = known.state else { return None };
@@ -97,7 +100,8 @@ impl Receipt {
         Some((attempt, self.write(client, content, content.number.saturating_add(1), attempt)))
     }
 
-    /// The attempt was answered: by the result of its operation, or by an error that says that it was not applied.
+    /// Records the reply to the attempt: the result of its operation, or `None` for an error that means that it was not
+    /// applied.
     pub(super) fn answered(&self, result: Option<&TransactionResult>) {
         let mut known = self.known();
         let State::InDoubt(content, _) = known.state else { return };
@@ -107,19 +111,19 @@ impl Receipt {
         known.state = match result {
             Some(TransactionResult::DataSet(stat)) => written(stat),
             Some(TransactionResult::Created(created)) => written(&created.stat),
-            // It is not known as what: it is read.
+            // Unexpected result: read the receipt again.
             Some(_) => State::Unread,
             None => State::Settled(content),
         };
     }
 
-    /// Whether servers would take the version that a change expects for any version.
+    /// Whether servers would treat the expected version as any version.
     pub(super) fn is_exhausted(&self) -> bool {
         let (State::Settled(content) | State::InDoubt(content, _)) = self.known().state else { return false };
         content.node.is_some_and(|(_, version)| version == ANY_VERSION)
     }
 
-    /// Reads it, behind all that was written before. If an attempt was not applied, sees to it that it cannot be applied later.
+    /// Reads the receipt after a `sync`. If an attempt was not applied, ensures that it cannot be applied later.
     pub(super) async fn settle(&self, client: &CuratorClient, session: &Session) -> Result<Settlement> {
         loop {
             let (synced, read) = session.pipelined(|| (session.sync(&self.path), session.get_data(&self.path)));
@@ -147,7 +151,7 @@ impl Receipt {
         }
     }
 
-    /// What a read says. `None` if an attempt is in doubt and was not applied: it may be later.
+    /// Processes a read of the receipt. Returns `None` if the attempt in doubt was not applied yet, and may be later.
     fn take(&self, found: Option<(&[u8], &Stat)>) -> Option<Settlement> {
         let text = found.map(|(data, _)| String::from_utf8_lossy(data)).unwrap_or_default();
         let mut words = text.split(' ');
@@ -160,10 +164,10 @@ impl Receipt {
         let settled = match before {
             State::InDoubt(content, _) if content == now => return None,
             State::InDoubt(_, ours) if is_ours && attempt == Some(ours) => Settlement::Applied(ours),
-            // Written to end the doubt, though its answer may have been lost.
+            // Written by `fence`, whose reply may have been lost.
             State::InDoubt(..) if is_ours => Settlement::NotApplied,
             State::InDoubt(..) => Settlement::InUse { is_in_doubt: true },
-            // Other handles that have used it before this one do not matter.
+            // Earlier writes of other handles do not matter.
             State::Unread => Settlement::NotApplied,
             State::Settled(content) if content == now => Settlement::NotApplied,
             State::Settled(_) => Settlement::InUse { is_in_doubt: false },
@@ -172,7 +176,7 @@ impl Receipt {
         Some(settled)
     }
 
-    /// Writes the receipt without a change.
+    /// The operation that writes the receipt without a change, which makes the attempt in doubt fail.
     fn fence(&self, client: &CuratorClient) -> Option<TransactionOperation> {
         let mut known = self.known();
         let State::InDoubt(content, _) = known.state else { return None };
@@ -197,7 +201,7 @@ impl Receipt {
     }
 }
 
-/// The version by which servers mean any version: the one after 2^32 - 1 writes.
+/// The version that servers treat as any version. A node reaches it after 2^32 - 1 writes.
 pub(super) const ANY_VERSION: i32 = -1;
 
 /// Whether another client has changed, created or deleted the node since it was read.
@@ -214,14 +218,14 @@ mod tests {
         (client, Receipt::new(ZPath::on_server("/receipts/w1").unwrap()))
     }
 
-    /// A node that was created once.
+    /// The stat of a node with this version.
     fn stat(version: i32) -> Stat {
         let mut stat = Stat::default();
         (stat.czxid, stat.version) = (5, version);
         stat
     }
 
-    /// What an operation writes, on which condition.
+    /// The data that an operation writes, and the version that it requires.
     fn data(operation: TransactionOperation) -> (String, Option<i32>) {
         let (data, version) = match operation {
             TransactionOperation::SetData { data, version, .. } => (data, version),
@@ -245,7 +249,7 @@ mod tests {
         let (written, version) = data(operation);
         assert!(version == Some(0) && written.starts_with("2 ") && written.ends_with(" 2"), "{written}");
         receipt.answered(Some(&TransactionResult::DataSet(stat(1))));
-        // The same state again says nothing.
+        // Reading the same state again has no effect.
         assert_eq!(receipt.take(Some((written.as_bytes(), &stat(1)))), Some(Settlement::NotApplied));
     }
 
@@ -258,7 +262,7 @@ mod tests {
         assert_eq!(receipt.take(None), None, "it may be applied yet");
         let (fence, version) = data(receipt.fence(&client).unwrap());
         assert!(version.is_none() && fence.starts_with("0 ") && fence.ends_with(" 2"), "both expect the same: {fence}");
-        // Whichever was first is there.
+        // The receipt has the first of the two writes.
         assert_eq!(receipt.take(Some((applied_late.as_bytes(), &stat(0)))), Some(Settlement::Applied(late)));
         let (_, operation) = receipt.attempt(&client).unwrap();
         drop(operation);
@@ -278,7 +282,7 @@ mod tests {
         assert_eq!(receipt.take(Some((b"9 another 5", &stat(11)))), in_use(false));
         let (written, version) = data(receipt.attempt(&client).unwrap().1);
         assert!(version == Some(11) && written.starts_with("10 "));
-        // Whatever is in it, and another node with the same version.
+        // Any other data, and another node with the same version.
         assert_eq!(receipt.take(Some((b"\xff", &stat(12)))), in_use(true));
         let mut other = stat(12);
         other.czxid = 6;

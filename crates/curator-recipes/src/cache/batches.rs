@@ -1,4 +1,4 @@
-//! Which nodes are read in one request, so that neither it nor its answer becomes too large.
+//! Groups reads into requests, and limits the size of each request and its reply.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,28 @@ use super::tree::{Listing, Tree};
 /// Nodes to read, in the order of their places: a parent comes before its children.
 pub(super) type Wanted = BTreeMap<Place, Listing>;
 
-/// Adds a node. A listing that is wanted already stays wanted.
+/// Adds a node, with the stronger of the new and the present listing.
 pub(super) fn want(wanted: &mut Wanted, path: ZPath, listing: Listing) {
     let wanted = wanted.entry(Place::new(path)).or_insert(listing);
     *wanted = listing.max(*wanted);
 }
 
-/// Reads in one request. More make it no faster: batches of 500 and of 2,000 took the same time.
+/// The most reads in one request. Larger batches are not faster: 500 and 2,000 took the same time.
 const READS: usize = 500;
-/// The bytes that an answer may have, as far as they can be foreseen, and what remains of them after failures.
+/// The most bytes of a reply, as estimated, and the lowest limit after failures.
 const ANSWER: usize = 4 << 20;
 const LEAST_ANSWER: usize = 64 << 10;
-/// What a node takes in an answer besides its data, and a name in a listing: more than most do.
+/// Generous estimates of the bytes in a reply for a node besides its data, and for a name in a listing.
 const STAT: usize = 90;
 const NAME: usize = 64;
-/// The data of a node before any was read.
+/// The estimated bytes of data of a node before the first read.
 const UNKNOWN: usize = 64 << 10;
 
-/// Divides what is wanted into requests.
+/// Divides the wanted reads into requests.
 pub(super) struct Batches {
-    /// The mean length of the data that were read lately.
+    /// The estimated length of a node's data: a moving average of recent reads.
     mean: usize,
-    /// The bytes that an answer may have.
+    /// The most bytes of a reply.
     answer: usize,
 }
 
@@ -43,7 +43,8 @@ impl Batches {
         Self { mean: UNKNOWN, answer: ANSWER }
     }
 
-    /// Takes the first nodes out of `wanted`: as many as fit into a request of `max_request` bytes and its answer, and at least one.
+    /// Removes the first nodes from `wanted`: as many as fit into a request of `max_request` bytes and its reply, and
+    /// at least one.
     pub(super) fn take(&self, wanted: &mut Wanted, tree: &Tree, max_request: usize) -> Batch {
         let mut batch = Batch::new();
         let (mut reads, mut request, mut answer) = (0, ReadOperation::Data(ZPath::root()).size(), 0);
@@ -63,22 +64,22 @@ impl Batches {
         batch
     }
 
-    /// Learns from an answer with the data of `nodes` nodes.
+    /// Adjusts the estimates after a reply with `bytes` bytes of data in `nodes` nodes.
     pub(super) fn learn(&mut self, nodes: usize, bytes: usize) {
         self.answer = (self.answer + LEAST_ANSWER).min(ANSWER);
         if let Some(mean) = bytes.checked_div(nodes) {
-            // Up at once, as too large an answer does harm, and down step by step.
+            // Increases at once, because an oversized reply breaks the connection, and decreases gradually.
             self.mean = mean.max((self.mean + 3 * mean) / 4);
         }
     }
 
-    /// A request has failed, perhaps because its answer was too large for the connection: the next ones are smaller.
+    /// Halves the reply limit after a failed request, whose reply may have been too large for the connection.
     pub(super) fn fail(&mut self) {
         self.answer = (self.answer / 2).max(LEAST_ANSWER);
     }
 }
 
-/// The reads of a batch: of each node its data and stat, then the names of its children if they are to be listed now.
+/// The reads of a batch: for each node its data and stat, then the names of its children if `Listing::Now`.
 pub(super) fn reads(batch: &Batch) -> Vec<ReadOperation> {
     let reads = batch.iter().flat_map(|(path, listing)| {
         let children = (*listing == Listing::Now).then(|| ReadOperation::Children(path.clone()));

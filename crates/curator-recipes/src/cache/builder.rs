@@ -29,7 +29,7 @@ pub struct CuratorCacheBuilder {
 
 debug_line!(CuratorCacheBuilder, |builder| path: builder.scope.root);
 
-/// A ring of events is allocated at once.
+/// The limit of `event_capacity`, whose ring buffer is allocated at once.
 const MAX_EVENTS: usize = 1 << 20;
 
 impl CuratorCacheBuilder {
@@ -46,69 +46,72 @@ impl CuratorCacheBuilder {
         }
     }
 
-    /// Sets how many levels below the root the cache reaches: 0 for the node alone, 1 for the node and its children, and so on. No
-    /// limit by default.
+    /// Sets how many levels below the root the cache includes: 0 for the node alone, 1 for the node and its children,
+    /// and so on. No limit by default.
     ///
-    /// The server sends the events of deeper nodes too, which are ignored here. To follow one node above many, use
-    /// [`Config`](crate::Config).
+    /// The server sends the events of deeper nodes too, which the cache ignores. To follow a single node with many
+    /// descendants, use [`Config`](crate::Config).
     pub fn max_depth(mut self, levels: usize) -> Self {
         self.scope.max_depth = levels;
         self
     }
 
-    /// Leaves out the nodes for which `belongs` returns `false`, and everything below them. It is asked with paths on the server, of
-    /// nodes below the root, often more than once for a node, and must always give the same answer. It runs in the cache's
-    /// task and must not block. If it panics there, the cache ends. It also runs in `get` of
-    /// the cache and of a [`Snapshot`](super::Snapshot), on the caller's thread: there, a panic is the caller's.
+    /// Excludes the nodes for which `belongs` returns `false`, and everything below them. It is called with server
+    /// paths of nodes below the root, often more than once for a node, and must always return the same value for a
+    /// path. It runs in the cache's task and must not block; a panic there ends the cache. It also runs in `get` of the
+    /// cache and of a [`Snapshot`](super::Snapshot), on the caller's thread; a panic there unwinds into the caller.
     pub fn filter(mut self, belongs: impl Fn(&ZPath) -> bool + Send + Sync + 'static) -> Self {
         self.scope.filter = Some(Arc::new(belongs));
         self
     }
 
-    /// Keeps no data, only stats. They are read all the same, as ZooKeeper reads stats in batches only together with data.
+    /// Keeps only stats, no data. The data is still read, because ZooKeeper reads stats in batches only together with
+    /// data.
     pub fn without_data(mut self) -> Self {
         self.with_data = false;
         self
     }
 
-    /// Sets how many nodes the cache may have. If there are more, it ends with [`CacheError::TooLarge`]. While it reads changes, it may
-    /// have twice as many, as nodes that are moved are found before the old ones are removed. Defaults to 1,000,000.
+    /// Sets the most nodes that the cache may have. If there are more, it ends with [`CacheError::TooLarge`]. While it
+    /// reads changes, it may have twice as many, because it may find the new nodes of a moved subtree before it removes
+    /// the old ones. Defaults to 1,000,000.
     pub fn max_nodes(mut self, nodes: usize) -> Self {
         self.max_nodes = nodes;
         self
     }
 
-    /// Sets how many bytes of data the cache may have; twice as many while it reads changes. If there are more, it ends with
-    /// [`CacheError::TooLarge`]. Defaults to 1 GiB.
-    /// The memory for paths and stats comes on top, some 400 bytes for each node, and the data of events that consumers have not taken.
+    /// Sets the most bytes of data that the cache may have; twice as many while it reads changes. If there are more, it
+    /// ends with [`CacheError::TooLarge`]. Defaults to 1 GiB. Paths and stats need additional memory, about 400 bytes
+    /// for each node, as does the data of events that consumers have not taken.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
         self
     }
 
     /// Sets how many events a consumer may be behind before it gets [`Resync`](super::CacheEvent::Resync). From 1 to
-    /// 1,048,576, rounded up to a power of two. Defaults to 1,024. While there is a consumer, so many events are kept in memory.
+    /// 1,048,576, rounded up to a power of two. Defaults to 1,024. While there is a consumer, this many events are kept
+    /// in memory.
     pub fn event_capacity(mut self, events: usize) -> Self {
         self.event_capacity = events;
         self
     }
 
-    /// Reads everything again in this interval. Never by default: every change is followed by its event. It finds nodes whose
-    /// permissions have changed, of which there is no event. At least a millisecond.
+    /// Sets the interval after which everything is read again, at least a millisecond. Never by default, because every
+    /// change has an event. A re-read finds nodes whose permissions have changed, for which there is no event.
     pub fn resync_every(mut self, interval: Duration) -> Self {
         self.resync_every = Some(interval);
         self
     }
 
-    /// Sets a name for what is measured: the label `cache` of the metrics `curator_cache_*`. Defaults to none.
+    /// Sets the label `cache` of the metrics `curator_cache_*`. Defaults to none.
     #[cfg(feature = "metrics")]
     pub fn metrics_name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.meter = CacheMeter::named(name.into());
         self
     }
 
-    /// Starts the cache: its task reads the nodes in the background, and follows their changes. Waits for nothing, and works before
-    /// there is a connection, and before the root exists.
+    /// Starts the cache: its task reads the nodes in the background, and follows their changes. Returns at once, and
+    /// works before there is a connection, and before the root exists.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
-//! What can go wrong with a cache.
+//! The errors of a cache.
 
 use curator_client::{Error as ClientError, ZPath};
 
 use crate::engine::task::error_of_reads;
 
-/// What can go wrong with a [`CuratorCache`](crate::CuratorCache).
+/// An error of a [`CuratorCache`](crate::CuratorCache).
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
@@ -17,24 +17,24 @@ pub enum CacheError {
         /// The root of the cache.
         path: ZPath,
     },
-    /// There is more to cache than the options allow. The cache has ended: start another one with a higher limit, a filter, or
-    /// fewer levels.
+    /// There is more to cache than the options allow. The cache has ended: start another one with a higher limit, a
+    /// filter, or fewer levels.
     #[error("the cache of {path} has ended: it found more than {limit} {what}")]
     TooLarge {
         /// The root of the cache.
         path: ZPath,
-        /// What there is too much of: `nodes`, or `bytes` of data.
+        /// The exceeded limit: `nodes`, or `bytes` of data.
         what: &'static str,
-        /// How much is allowed.
+        /// The value of the limit.
         limit: usize,
     },
-    /// The server refuses a request that a cache needs: a recursive watch, or several reads in one request. Both need
-    /// ZooKeeper 3.6; a server with another watch manager (`WatchManagerOptimized`) has no recursive watches.
+    /// The server rejects a request that a cache needs: a recursive watch, or several reads in one request. Both need
+    /// ZooKeeper 3.6; a server with the watch manager `WatchManagerOptimized` has no recursive watches.
     #[error("the cache of {path} has ended: it needs ZooKeeper 3.6 or newer with recursive watches: {cause}")]
     WatchesRefused {
         /// The root of the cache.
         path: ZPath,
-        /// The refusal.
+        /// The server's error.
         cause: ClientError,
     },
     /// The filter panicked, or there is a defect. The cache has ended.

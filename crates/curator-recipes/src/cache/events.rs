@@ -1,4 +1,4 @@
-//! The changes of a cache, as a stream for each consumer.
+//! The changes of a cache, as one stream for each consumer.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,13 +10,13 @@ use tokio::sync::{broadcast, watch};
 
 use super::snapshot::{CacheState, CachedNode, Nodes, Snapshot};
 
-/// What has changed in a cache.
+/// A change in a cache.
 ///
 /// After Curator's `CuratorCacheListener.Type`, and the events of kube-runtime's watcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheEvent {
-    /// The node has come.
+    /// The node was created, or is in the cache when the stream starts.
     Created(CachedNode),
     /// The node's data was set.
     Changed {
@@ -25,12 +25,13 @@ pub enum CacheEvent {
         /// The node now.
         new: CachedNode,
     },
-    /// The node has gone, or may not be read any more. This is how it was before.
+    /// The node was deleted, or this client may no longer read it. Contains the last known node.
     Deleted(CachedNode),
-    /// The cache is [current](CacheState::Current): everything is loaded, or the changes of an outage have been reported.
+    /// The cache is [current](CacheState::Current): everything is loaded, or the changes of an outage have been
+    /// reported.
     Ready,
-    /// This consumer was too slow, and events were left out. The nodes are now those of the snapshot; later events follow it, first
-    /// [`Ready`](Self::Ready) if it is current.
+    /// This consumer was too slow, and events were dropped. The snapshot contains the present nodes; later events
+    /// follow it, first [`Ready`](Self::Ready) if it is current.
     Resync(Snapshot),
 }
 
@@ -45,17 +46,18 @@ impl Eq for Snapshot {}
 
 /// The changes of a cache, for one consumer; made by [`CuratorCache::events`](crate::CuratorCache::events).
 ///
-/// A [`Stream`], and [`next`](Self::next) for those who need no more than that. It begins with a [`Created`](CacheEvent::Created) for
-/// each node that the cache has, and [`Ready`](CacheEvent::Ready) if it is current. It ends with the cache.
+/// A [`Stream`]; [`next`](Self::next) works without the trait. It begins with a [`Created`](CacheEvent::Created) for
+/// each node in the cache, and [`Ready`](CacheEvent::Ready) if the cache is current. It ends with the cache.
 ///
 /// # Guarantees
 ///
-/// - Replayed from the beginning, or from the last [`Resync`](CacheEvent::Resync), the events give the nodes of the cache.
+/// - Applied from the beginning, or from the last [`Resync`](CacheEvent::Resync), the events give the nodes of the
+///   cache.
 /// - A parent is created before its children, and deleted after them.
-/// - Of one node, no state is reported that is older than one before.
-/// - States that follow each other fast are reported as one: the latest. A node that was replaced by another one is deleted and created,
-///   even if both have the same version.
-/// - A slow consumer stops neither the cache nor other consumers, and takes a bounded amount of memory.
+/// - A node's states are reported in order: never an older one after a newer one.
+/// - Fast successive states are merged into the latest one. A node that was deleted and created again is reported as
+///   deleted and created, even if both have the same version.
+/// - A slow consumer blocks neither the cache nor other consumers, and uses a bounded amount of memory.
 ///
 /// # Cancel safety
 ///
@@ -68,7 +70,7 @@ pub struct CacheEvents {
 impl CacheEvents {
     /// `events` is `None` when the cache has ended.
     pub(super) fn new(snapshots: watch::Receiver<Snapshot>, events: Option<&broadcast::Sender<Numbered>>) -> Self {
-        // Before the snapshot, whose events are left out.
+        // Subscribe before taking the snapshot; events that the snapshot includes are skipped.
         let events = events.map(broadcast::Sender::subscribe);
         let snapshot = snapshots.borrow().clone();
         let consumer = Consumer { snapshots, events, snapshot, next: Next::Node(None) };
@@ -99,7 +101,7 @@ impl std::fmt::Debug for CacheEvents {
     }
 }
 
-/// An event and its number, by which a consumer knows whether a snapshot has it.
+/// An event and its number, which shows a consumer whether a snapshot includes the event.
 #[derive(Debug, Clone)]
 pub(super) struct Numbered {
     pub(super) number: u64,
@@ -109,16 +111,16 @@ pub(super) struct Numbered {
 struct Consumer {
     snapshots: watch::Receiver<Snapshot>,
     events: Option<broadcast::Receiver<Numbered>>,
-    /// Where the consumer has begun, or begun again. Later events follow it.
+    /// The snapshot from which the consumer started or resynchronized. Later events follow it.
     snapshot: Snapshot,
     next: Next,
 }
 
-/// What a consumer gets next.
+/// The next step of a consumer.
 enum Next {
-    /// The first node of the snapshot, or the one after this.
+    /// The first node of the snapshot, or the one after this node.
     Node(Option<CachedNode>),
-    /// Whether the snapshot is current.
+    /// `Ready`, if the snapshot is current.
     Ready,
     Event,
 }
@@ -134,7 +136,7 @@ impl Consumer {
         }
         if matches!(self.next, Next::Ready) {
             self.next = Next::Event;
-            // Its number alone is needed from now on.
+            // Only the event number of the snapshot is needed from here.
             self.snapshot.nodes = Nodes::new_sync();
             if self.snapshot.state == CacheState::Current {
                 return Some((CacheEvent::Ready, self));

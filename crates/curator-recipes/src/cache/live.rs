@@ -1,4 +1,5 @@
-//! Keeps the nodes of a cache up to date: sets a recursive watch, reads everything, and then reads again what changes.
+//! Keeps the nodes of a cache up to date: sets a recursive watch, reads everything, and then reads each changed node
+//! again.
 
 use std::collections::{HashSet, VecDeque};
 use std::pin::pin;
@@ -18,23 +19,24 @@ use super::publisher::Publisher;
 use super::tree::{Found, Listing, Next, Tree};
 use crate::engine::follow::Followed;
 
-/// Requests that are sent before the first of them is answered.
+/// The most requests in flight.
 const IN_FLIGHT: usize = 4;
-/// Changed nodes that are remembered one by one. If there are more, everything is read again.
+/// The most changed nodes to record. If there are more, everything is read again.
 const CHANGED: usize = 65_536;
 
-/// How many times its limits a cache may have while it reads: of nodes that are moved, it finds the new ones before it removes the old.
+/// The factor by which a cache may exceed its limits while it reads, because it may find the new nodes of a moved
+/// subtree before it removes the old ones.
 const DURING_READS: usize = 2;
 
-/// What a cache is asked to do.
+/// The commands of the handles.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Command {
     pub(super) is_closed: bool,
-    /// How many calls have asked to catch up.
+    /// How many calls of `caught_up` there were.
     pub(super) catch_up: u64,
 }
 
-/// A cache in its task.
+/// The state of a cache's task.
 pub(super) struct LiveTree {
     pub(super) options: CuratorCacheBuilder,
     pub(super) watching: WatchingClient,
@@ -42,53 +44,54 @@ pub(super) struct LiveTree {
     pub(super) tree: Tree,
     pub(super) publisher: Arc<Publisher>,
     pub(super) commands: watch::Receiver<Command>,
-    /// Up to which call the cache has caught up.
+    /// The number of the latest call for which the cache has caught up.
     pub(super) caught_up: watch::Sender<u64>,
     /// `None` once its connection has ended.
     pub(super) watch: Option<RecursiveWatch>,
     /// The session in which a watch was requested last.
     pub(super) session: Option<WatchingSession>,
     pub(super) batches: Batches,
-    /// What remains to be read in a phase that comes to an end.
+    /// What remains to be read in the phases `Scanning` and `Settling`.
     pub(super) scan: Wanted,
-    /// What events have named since then.
+    /// The nodes named by events since the phase began.
     pub(super) changed: Wanted,
     pub(super) phase: Phase,
-    /// Up to which call the cache has caught up at the end of this phase.
+    /// The number of the call for which the cache has caught up once this phase ends.
     pub(super) catching_up: Option<u64>,
     pub(super) resync_at: Deadline,
-    /// Not before this call has caught up.
+    /// The next resync waits until the cache has caught up for this call.
     pub(super) resync_after: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Everything is read, and changes are noted.
+    /// Everything is being read; changes are recorded.
     Scanning,
-    /// What had changed until then is read, with all that is found below it. Later changes are noted: there may be no end of them.
+    /// The changes recorded before this phase are being read, with all new descendants. Later changes are only
+    /// recorded, so that the phase ends.
     Settling,
-    /// Changes are read.
+    /// Changes are read as they arrive.
     Following,
 }
 
-/// Why the reads of a round are not all applied.
+/// Why a round stopped before all its reads were applied.
 enum Stopped {
-    /// The connection has ended, and its watch with it.
+    /// The connection has ended, and so has its watch.
     Interrupted,
     Failed(Error),
 }
 
 impl Followed for LiveTree {
-    /// Why the cache cannot go on, if it cannot.
+    /// The error that ends the cache, if any.
     type State = Option<CacheError>;
 
     async fn changed(&mut self) {
-        // Not before the calls until the last one have caught up: the interval may be shorter than that takes.
+        // Waits until earlier calls have caught up, because the resync interval may be shorter than a catch-up.
         if self.resync_at.has_passed() && *self.caught_up.borrow() >= self.resync_after {
             self.rescan();
         }
         while !self.is_due() {
-            // After a doubt that has passed.
+            // The connection may have been confirmed again.
             self.publish_current();
             let resync = self.options.client.sleep_until(self.resync_at);
             let mut commands = self.commands.clone();
@@ -106,7 +109,7 @@ impl Followed for LiveTree {
             Err(cause @ Error::Unimplemented { .. }) => {
                 Ok(Some(CacheError::WatchesRefused { path: self.tree.scope.root.clone(), cause }))
             }
-            // Of the second session. The client may go on without it.
+            // The second session has ended. The client may continue without it.
             Err(error @ Error::ClientEnded { .. }) => Ok(Some(error.into())),
             advanced => advanced,
         }
@@ -119,14 +122,14 @@ impl Followed for LiveTree {
 }
 
 impl LiveTree {
-    /// Reads what is wanted now. Returns why the cache cannot go on, if it cannot.
+    /// Reads the wanted nodes. Returns the error that ends the cache, if any.
     async fn advance(&mut self) -> Result<Option<CacheError>> {
         let session = self.watch().await?;
         let round = async {
             if self.phase == Phase::Following && self.is_asked() {
                 let asked = self.commands.borrow_and_update().catch_up;
                 self.answer(session.catch_up()).await?;
-                // Unless everything has to be read, because of too many changes: then it is asked again after that.
+                // If too many changes have started a rescan, the call is handled after it.
                 if self.phase == Phase::Following {
                     self.settle();
                     self.catching_up = Some(asked);
@@ -150,7 +153,7 @@ impl LiveTree {
             Phase::Scanning if !self.changed.is_empty() => self.settle(),
             Phase::Scanning | Phase::Settling => {
                 self.phase = Phase::Following;
-                // Since the last re-read, not since a call has caught up.
+                // The interval starts at the end of a re-read, not of a catch-up.
                 if self.resync_at == Deadline::NEVER {
                     self.resync_at = self.options.resync_every.map_or(Deadline::NEVER, Deadline::after);
                     self.resync_after = self.commands.borrow().catch_up;
@@ -161,7 +164,7 @@ impl LiveTree {
         self.publish_current();
         if self.phase == Phase::Following
             && let Some(asked) = self.catching_up.take()
-            // In a doubt about the connection, the cache is not current.
+            // Without a confirmed connection, the cache is not current.
             && self.watching.is_connected()
         {
             self.caught_up.send_replace(asked);
@@ -169,13 +172,13 @@ impl LiveTree {
         Ok(None)
     }
 
-    /// What has changed until now has to be read.
+    /// Starts to read the changes recorded so far.
     fn settle(&mut self) {
         self.phase = Phase::Settling;
         self.scan = std::mem::take(&mut self.changed);
     }
 
-    /// If everything was read, and no request is on its way.
+    /// Publishes `Current` if everything was read and the connection is confirmed.
     fn publish_current(&self) {
         if self.watch.is_some() && self.phase == Phase::Following && self.watching.is_connected() {
             self.publisher.current();
@@ -188,18 +191,18 @@ impl LiveTree {
         self.watch.is_none() || !is_idle || (self.is_asked() && self.watching.is_connected())
     }
 
-    /// Whether a call waits until the cache has caught up.
+    /// Whether a call of `caught_up` is waiting.
     fn is_asked(&self) -> bool {
         self.commands.borrow().catch_up > *self.caught_up.borrow()
     }
 
-    /// The session, with a watch on the whole tree. If it is new, everything has to be read.
+    /// Returns the session, with a recursive watch on the root. Setting a new watch starts a rescan.
     async fn watch(&mut self) -> Result<WatchingSession> {
         if let (Some(_), Some(session)) = (&self.watch, &self.session) {
             return Ok(session.clone());
         }
         let session = self.watching.session().await?;
-        // Of connections before this one.
+        // Discards state changes of earlier connections.
         while let Some(Some(_)) = self.connection.next().now_or_never() {}
         self.session = Some(session.clone());
         self.watch = Some(session.watch_recursive(&self.tree.scope.root).await?);
@@ -207,7 +210,7 @@ impl LiveTree {
         Ok(session)
     }
 
-    /// Everything has to be read: the root, and all nodes that are known. The others follow from listings.
+    /// Starts to read everything: the root and all known nodes. Listings add the other nodes.
     fn rescan(&mut self) {
         self.phase = Phase::Scanning;
         self.catching_up = None;
@@ -217,16 +220,16 @@ impl LiveTree {
         let is_first = self.tree.nodes.is_empty() && self.tree.scope.max_depth > 0;
         let listing = if is_first { Listing::Now } else { Listing::IfChanged };
         want(&mut self.scan, self.tree.scope.root.clone(), listing);
-        // From the end of it: it may take longer than the interval.
+        // The interval starts at the end of the rescan, which may take longer than the interval.
         self.resync_at = Deadline::NEVER;
     }
 
-    /// What is being read in this phase.
+    /// The nodes to read in this phase.
     fn wanted(&mut self) -> &mut Wanted {
         if self.phase == Phase::Following { &mut self.changed } else { &mut self.scan }
     }
 
-    /// Reads what is wanted now, and notes what is to be read because of that.
+    /// Reads the wanted nodes, and records further nodes to read as a result.
     async fn round(&mut self, session: &WatchingSession) -> Result<(), Stopped> {
         let mut wanted = std::mem::take(self.wanted());
         let mut in_flight = VecDeque::new();
@@ -259,7 +262,7 @@ impl LiveTree {
         }
     }
 
-    /// Waits for an answer, and notes the events that arrive with it: when the answer is there, so are all events from before.
+    /// Waits for a reply, and records the events that arrived before it.
     async fn answer<T>(&mut self, request: impl Future<Output = Result<T>>) -> Result<T, Stopped> {
         let mut request = pin!(request);
         let answer = loop {
@@ -275,14 +278,14 @@ impl LiveTree {
         if matches!(answer, Err(Error::SessionEnded { .. })) {
             self.note(TreeEvent::Interrupted);
         }
-        // Without the watch, the answer may have come over another connection.
+        // Without the watch, the reply may have come over another connection.
         if self.watch.is_none() {
             return Err(Stopped::Interrupted);
         }
         answer.map_err(Stopped::Failed)
     }
 
-    /// Applies the answers to the reads of a batch.
+    /// Applies the replies to the reads of a batch.
     fn apply(&mut self, batch: &Batch, answers: Vec<Result<ReadResult>>) -> Result<(), Stopped> {
         let mut answers = answers.into_iter();
         let (mut nodes, mut bytes) = (0, 0);
@@ -336,11 +339,11 @@ impl LiveTree {
             event = event => self.note(event),
             Some(state) = connection.next() => match state {
                 ConnectionState::Connected | ConnectionState::Reconnected => {}
-                // The connection of a session that is over may look open for a while.
+                // The connection of an ended session may look open for a while.
                 ConnectionState::Lost => self.note(TreeEvent::Interrupted),
                 _ => self.publisher.stale(),
             },
-            // The client closes, and this task with it.
+            // The client is closing, which ends this task.
             else => std::future::pending().await,
         }
     }
@@ -349,7 +352,7 @@ impl LiveTree {
         match event {
             TreeEvent::DataChanged(path) => self.note_change(path),
             TreeEvent::Created(path) | TreeEvent::Deleted(path) => {
-                // Its stat has changed, of which there is no event.
+                // The parent's stat has changed, for which there is no event.
                 if let Some(parent) = path.parent().filter(|_| self.tree.scope.contains(&path)) {
                     self.note_change(parent);
                 }
@@ -361,7 +364,7 @@ impl LiveTree {
             }
         }
         if self.changed.len() > CHANGED {
-            // Some were named by a listing, and by no event.
+            // `changed` also contains nodes named by a listing and not by an event, so list again.
             self.tree.forget_listings();
             self.changed.clear();
             self.rescan();
@@ -374,9 +377,9 @@ impl LiveTree {
         }
     }
 
-    /// Whether there is more than so many times what is allowed.
+    /// Returns an error if the nodes or bytes exceed `times` their limit.
     fn too_large(&self, times: usize) -> Option<CacheError> {
-        // A listing may name more than that before any of it is read.
+        // A listing may name more nodes than the limit before any of them is read.
         let (nodes, bytes) = (self.tree.nodes.size().max(self.scan.len()), self.tree.bytes);
         let found = [("nodes", nodes, self.options.max_nodes), ("bytes", bytes, self.options.max_bytes)];
         let (what, _, limit) = found.into_iter().find(|(_, found, limit)| *found > limit.saturating_mul(times))?;

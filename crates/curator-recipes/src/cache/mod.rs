@@ -29,11 +29,11 @@ use crate::engine::task::RecipeTask;
 
 type Result<T> = std::result::Result<T, CacheError>;
 
-/// A live copy of a node and what is below it: all of it, or as many levels as you want.
+/// A live copy of a node and its descendants, down to an optional depth.
 ///
-/// Curator's `CuratorCache`, and what its `NodeCache`, `PathChildrenCache` and `TreeCache` did. It creates nothing on the servers. A
-/// task on the client's runtime keeps the copy up to date: through outages of any length, lost sessions, and a root that is missing,
-/// deleted and made again.
+/// Curator's `CuratorCache`, which replaced `NodeCache`, `PathChildrenCache` and `TreeCache`. It creates nothing on the
+/// servers. A task on the client's runtime keeps the copy up to date: through outages of any length, lost sessions, and
+/// a root that is missing, or deleted and created again.
 ///
 /// ```no_run
 /// use curator_recipes::client::CuratorClient;
@@ -64,29 +64,30 @@ type Result<T> = std::result::Result<T, CacheError>;
 ///
 /// # Guarantees
 ///
-/// - *Nothing missed*: every change is read soon after its event has arrived. While it is read, the state stays
-///   [current](CacheState::Current), and the nodes are behind by that; so they are during a whole re-read (a resync, or more than 65,536
-///   changes at once). [`caught_up`](Self::caught_up) waits until it is read. States that follow each other fast may be merged, also a
-///   node that is created and deleted at once.
-/// - *Never backwards*: no node is shown older than before, also over a server that lags behind.
-/// - A node that was replaced by another one is seen, even if both have the same version.
+/// - *Nothing missed*: every change is read soon after its event has arrived. During the read, the state stays
+///   [current](CacheState::Current) although the nodes are behind; the same holds during a full re-read (a resync, or
+///   more than 65,536 changes at once). [`caught_up`](Self::caught_up) waits for these reads. Fast successive states
+///   may be merged, including the creation and immediate deletion of a node.
+/// - *Never backwards*: no node is replaced by an older state, even by a server that lags behind.
+/// - A node that was deleted and created again is detected, even if both have the same version.
 /// - Its memory is [bounded](CuratorCacheBuilder::max_nodes), and so is that of slow consumers.
 ///
 /// # Caveats
 ///
-/// It is behind the servers by the time that an event and a read take, and by an outage; [`state`](Self::state) says whether it is
-/// current. Before you write what depends on it, compare versions in the write.
+/// It is behind the servers by the time that an event and a read take, and during an outage; [`state`](Self::state)
+/// reports whether it is current. In a write that depends on cached data, compare versions.
 ///
-/// Nodes that may not be read show as [`Denied`](Lookup::Denied). A permission that changes is noticed at the next event of the node, after
-/// a reconnect, or by [`resync_every`](CuratorCacheBuilder::resync_every); servers since 3.8.4 and 3.9.2 send no events of nodes that may not be read.
-/// So there, a node that is created later and may not be read shows as [`Absent`](Lookup::Absent), and one that is deleted as `Denied`, until it is
-/// read for another reason, such as a new connection or a resync.
+/// Nodes that this client may not read are [`Denied`](Lookup::Denied). A changed permission is detected at the next
+/// event of the node, after a reconnect, or by [`resync_every`](CuratorCacheBuilder::resync_every). Servers since 3.8.4
+/// and 3.9.2 send no events of unreadable nodes. With these, an unreadable node that is created later is
+/// [`Absent`](Lookup::Absent), and one that is deleted stays `Denied`, until another read, such as after a new
+/// connection or in a resync.
 ///
-/// All caches of a client share a second session with the ensemble, which the first of them opens: on servers older than 3.9,
-/// other watches of the same session would end theirs. It needs ZooKeeper 3.6.
+/// All caches of a client share a second session with the ensemble, which the first cache opens: on servers older than
+/// 3.9, other watches of the same session would remove the recursive watch. It needs ZooKeeper 3.6 or newer.
 ///
-/// Clones are handles to one cache. It ends with [`close`](Self::close), with the client, or when no handle, receiver or stream of
-/// it is left.
+/// Clones are handles to one cache. It ends with [`close`](Self::close), with the client, or when its last handle,
+/// receiver and stream is dropped.
 #[derive(Clone)]
 pub struct CuratorCache {
     client: CuratorClient,
@@ -118,7 +119,8 @@ impl CuratorCache {
     ///
     /// # Errors
     ///
-    /// Why the cache has ended. Nothing else: the wait goes on through outages; see [`last_error`](Self::last_error).
+    /// Why the cache has ended. No other errors: the wait continues through outages; see
+    /// [`last_error`](Self::last_error).
     ///
     /// # Cancel safety
     ///
@@ -132,18 +134,18 @@ impl CuratorCache {
         self.task.reported(ready).await
     }
 
-    /// What the cache knows about a path now. Sends nothing. Asks the filter, if there is one.
+    /// Looks up a path in the present nodes. Calls the filter, if there is one. Sends nothing.
     ///
     /// # Errors
     ///
     /// When the path is invalid.
     pub fn get(&self, path: impl NodePath) -> Result<Lookup> {
         let path = self.client.resolve(path)?;
-        // Outside the lock, as it asks the filter.
+        // Outside the lock, because it calls the filter.
         Ok(self.snapshot().get(&path))
     }
 
-    /// The children of a node now, ordered by name. Sends nothing.
+    /// The present children of a node, ordered by name. Sends nothing.
     ///
     /// # Errors
     ///
@@ -153,30 +155,30 @@ impl CuratorCache {
         Ok(self.snapshot().children(&path).cloned().collect())
     }
 
-    /// All nodes now. Costs a few reference counts.
+    /// All present nodes. Increments only a few reference counts.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.snapshots.borrow().clone()
     }
 
-    /// Whether the cache is current, and its changes. A slow reader sees the latest state only. When the cache has ended, it is
-    /// [`Ended`](CacheState::Ended), and the channel is closed. In a forked child it no longer changes. Do not hold a borrowed state
-    /// while you print or wait: the task waits for it.
+    /// The state of the cache and its changes. A slow reader gets the latest state only. When the cache has ended, the
+    /// state is [`Ended`](CacheState::Ended), and the channel is closed. In a forked child it no longer changes. Do not
+    /// hold a borrowed state while you print or wait, because it blocks the cache's task.
     #[must_use]
     pub fn state(&self) -> watch::Receiver<CacheState> {
         self.states.clone()
     }
 
-    /// The changes, for one consumer; any number of them may be open.
+    /// Returns the changes as a stream for one consumer; there can be any number of streams.
     pub fn events(&self) -> CacheEvents {
         CacheEvents::new(self.snapshots.clone(), self.events.upgrade().as_ref())
     }
 
-    /// Waits until the cache has everything that was written before this call, by this client or by any other, as far as the write
-    /// was answered. Returns the nodes.
+    /// Waits until the cache includes every write, by any client, whose reply arrived before this call. Returns the
+    /// nodes.
     ///
-    /// Two round trips, or one if nothing has changed; more for new directories. The first is a transaction that changes nothing: a
-    /// deposed leader would answer a `sync`. While the cache is not current, it waits until it is.
+    /// Two round trips, or one if nothing has changed; more for new directories. The first is a transaction that
+    /// changes nothing, because a deposed leader would still reply to a `sync`. It waits until the cache is current.
     ///
     /// # Errors
     ///
@@ -196,20 +198,19 @@ impl CuratorCache {
         Ok(self.snapshot())
     }
 
-    /// The last error since the cache was current, or why it has ended. `None` while it is current, and if nothing but the connection
-    /// is broken. After a panic, only
-    /// [`ready`](Self::ready) and [`caught_up`](Self::caught_up) return it.
+    /// The last error since the cache was current, or why it has ended. `None` while it is current, and while only the
+    /// connection is broken. After a panic, only [`ready`](Self::ready) and [`caught_up`](Self::caught_up) return it.
     #[must_use]
     pub fn last_error(&self) -> Option<CacheError> {
         self.errors.borrow().clone()
     }
 
-    /// Ends the cache for all handles, and waits until its watch is removed from the server, for at most the client's close timeout.
-    /// Closing again is harmless. What is cached stays readable.
+    /// Ends the cache for all handles, and waits until its watch is removed from the server, at most the client's close
+    /// timeout. A second call is harmless. The cached nodes stay readable.
     ///
     /// # Errors
     ///
-    /// Why the cache had ended before, if it was neither closed nor its client.
+    /// Why the cache had ended before, if neither the cache nor the client was closed.
     ///
     /// # Cancel safety
     ///

@@ -1,14 +1,15 @@
-//! The order of a cache's nodes: the children of a node stand next to each other.
+//! The order of a cache's nodes: by parent, then by name, so that siblings are adjacent.
 
 use std::cmp::Ordering;
 
 use curator_client::ZPath;
 
-/// A path as a key: ordered by the parent, then by the name. A parent comes before its children.
+/// A path as a map key, ordered by the parent, then by the name. A parent comes before its children.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     path: ZPath,
-    /// The length of the parent's path without a slash at its end. Kept, as a tree compares far more often than it adds.
+    /// The length of the parent's path without a trailing slash. Stored, because a tree compares far more often than it
+    /// inserts.
     parent: usize,
 }
 
@@ -26,7 +27,7 @@ impl Place {
         self.path
     }
 
-    /// The path of the parent, and the rest. The root has an empty parent, as its children have, and comes before them.
+    /// The path of the parent, and the rest. The root has an empty parent, like its children, and comes before them.
     fn parts(&self) -> (&str, &str) {
         self.path.as_str().split_at_checked(self.parent).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Publishes what a cache knows: its nodes, its state and its events, in step.
+//! Publishes the nodes, the state and the events of a cache, consistent with each other.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use super::snapshot::{CacheState, Snapshot};
 use super::tree::Tree;
 use crate::engine::meter::CacheMeter;
 
-/// The senders of a cache's task. When it is dropped, the cache has ended.
+/// The senders of a cache's task. Dropping them ends the cache.
 pub(super) struct Publisher {
     pub(super) snapshots: watch::Sender<Snapshot>,
     pub(super) states: watch::Sender<CacheState>,
@@ -35,19 +35,19 @@ impl Publisher {
         }
     }
 
-    /// Is called without a lock: it wakes consumers.
+    /// Call this without holding a lock, because it wakes consumers.
     fn send(&self, number: u64, event: CacheEvent) {
         // There may be no consumer.
         let _ = self.events.send(Numbered { number, event });
     }
 
-    /// Everything has been read, and changes are followed.
+    /// Records that everything has been read, and changes are followed.
     pub(super) fn current(&self) {
         self.set(|_| CacheState::Current);
         self.errors.send_replace(None);
     }
 
-    /// The connection is broken or in doubt.
+    /// Records that the connection is broken or unconfirmed.
     pub(super) fn stale(&self) {
         self.set(|state| match state {
             CacheState::Current => CacheState::Stale { since: Instant::now() },
@@ -87,7 +87,7 @@ impl Publisher {
         }
     }
 
-    /// Waits until no handle, receiver or stream of the cache is left.
+    /// Waits until the last handle, receiver and stream of the cache is dropped.
     pub(super) async fn unused(&self) {
         self.snapshots.closed().await;
         self.states.closed().await;

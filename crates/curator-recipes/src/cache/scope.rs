@@ -1,23 +1,23 @@
-//! Which nodes belong to a cache.
+//! Decides which nodes belong to a cache.
 
 use std::sync::Arc;
 
 use curator_client::ZPath;
 
-/// The root of a cache, how far it reaches below that, and what it leaves out.
+/// The root of a cache, its depth, and its filter.
 #[derive(Clone)]
 pub(super) struct Scope {
     pub(super) root: ZPath,
-    /// 0: the root alone.
+    /// The levels below the root; 0 for the root alone.
     pub(super) max_depth: usize,
     pub(super) filter: Option<Filter>,
 }
 
-/// Whether a node belongs to the cache. What is below a node that does not is left out too.
+/// Whether a node belongs to the cache. The descendants of an excluded node are excluded too.
 pub(super) type Filter = Arc<dyn Fn(&ZPath) -> bool + Send + Sync>;
 
 impl Scope {
-    /// How many levels `path` is below the root; `None` if it is not there at all.
+    /// How many levels `path` is below the root; `None` if it is not below the root.
     fn depth(&self, path: &ZPath) -> Option<usize> {
         let root = if self.root.is_root() { "" } else { self.root.as_str() };
         match path.as_str().strip_prefix(root)? {
@@ -31,7 +31,7 @@ impl Scope {
             return false;
         }
         let Some(filter) = &self.filter else { return true };
-        // From the top down, as the filter decides about what is below a node.
+        // From the top down, because the filter can exclude an ancestor.
         let mut nodes =
             path.ancestors().chain([path.clone()]).filter(|node| self.depth(node).is_some_and(|depth| depth > 0));
         nodes.all(|node| filter(&node))

@@ -11,14 +11,15 @@ use rpds::RedBlackTreeMapSync;
 use super::place::Place;
 use super::scope::Scope;
 
-/// The nodes of a cache; clones share them. Not a map of `imbl`: its licence, MPL-2.0, is not one that `deny.toml` allows.
+/// The nodes of a cache; clones share them. The crate `imbl` is not used, because `deny.toml` does not allow its
+/// licence, MPL-2.0.
 pub(super) type Nodes = RedBlackTreeMapSync<Place, Entry>;
 
-/// What a cache knows of a node.
+/// A node in a cache.
 #[derive(Debug, Clone)]
 pub(super) enum Entry {
     Present(CachedNode),
-    /// It may not be read.
+    /// This client may not read it.
     Denied,
 }
 
@@ -68,8 +69,8 @@ impl CachedNode {
         &self.inner.data
     }
 
-    /// The stat, as it was when the node was read. `pzxid`, `cversion` and `num_children` are kept up to date while the children
-    /// belong to the cache too.
+    /// The stat from the last read of the node. `pzxid`, `cversion` and `num_children` are kept up to date if the
+    /// children belong to the cache too.
     #[must_use]
     pub fn stat(&self) -> &Stat {
         &self.inner.stat
@@ -87,7 +88,7 @@ impl fmt::Debug for CachedNode {
     }
 }
 
-/// What a cache knows about a path.
+/// The result of looking up a path in a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lookup {
@@ -95,9 +96,9 @@ pub enum Lookup {
     Present(CachedNode),
     /// There is no such node.
     Absent,
-    /// The node, or one above it, may not be read by this client.
+    /// This client may not read the node, or one of its ancestors.
     Denied,
-    /// Not known: it is not loaded yet, or it does not belong to this cache.
+    /// Not known: the node is not loaded yet, or does not belong to this cache.
     Unknown,
 }
 
@@ -118,21 +119,23 @@ impl Lookup {
 pub enum CacheState {
     /// Not everything is loaded yet.
     Loading,
-    /// It has everything, and follows the changes. It can be behind the servers by the time that an event takes to arrive; see
-    /// [`caught_up`](crate::CuratorCache::caught_up).
+    /// Everything is loaded, and changes are followed. The cache can be behind the servers by the time that an event
+    /// takes to arrive; see [`caught_up`](crate::CuratorCache::caught_up).
     Current,
-    /// It was current until then: there has been no confirmed connection since, or what has changed meanwhile is being read.
+    /// The cache was current until `since`: there has been no confirmed connection since then, or the changes since
+    /// then are being read.
     Stale {
-        /// When the client noticed it: at most about a third of the session timeout after the last answer.
+        /// When the client detected it: at most about a third of the session timeout after the last reply.
         since: Instant,
     },
-    /// It was closed, has failed, or its client has ended.
+    /// The cache was closed, has failed, or its client has ended.
     Ended,
 }
 
-/// The nodes of a cache at one moment. Taking one, and cloning it, costs a few reference counts, however many nodes there are.
+/// The nodes of a cache at one moment. Taking or cloning one increments a few reference counts, however many nodes
+/// there are.
 ///
-/// Each node is as the server had it, but not all at the same moment: ZooKeeper cannot read a tree at once.
+/// Each node is a state that the server had, but not all at the same moment: ZooKeeper cannot read a tree atomically.
 #[derive(Clone)]
 pub struct Snapshot {
     pub(super) nodes: Nodes,
@@ -140,7 +143,7 @@ pub struct Snapshot {
     pub(super) state: CacheState,
     /// Whether everything was loaded once.
     pub(super) is_loaded: bool,
-    /// The number of the event that led here.
+    /// The number of the last event included.
     pub(super) events: u64,
     /// How often nodes were published.
     pub(super) number: u64,
@@ -152,7 +155,7 @@ impl Snapshot {
         Self { nodes, scope, state: CacheState::Loading, is_loaded: false, events: 0, number: 0 }
     }
 
-    /// What the cache knew about a path. To look by text, use [`CuratorCache::get`](crate::CuratorCache::get).
+    /// Looks up a path. To look up a string, use [`CuratorCache::get`](crate::CuratorCache::get).
     #[must_use]
     pub fn get(&self, path: &ZPath) -> Lookup {
         match self.nodes.get(&Place::new(path.clone())) {
@@ -167,7 +170,7 @@ impl Snapshot {
         if self.is_loaded && self.scope.contains(path) { Lookup::Absent } else { Lookup::Unknown }
     }
 
-    /// The children of a node, ordered by name. Takes time for the children alone, however many other nodes there are.
+    /// The children of a node, ordered by name. The time depends on the number of children, not of other nodes.
     pub fn children(&self, parent: &ZPath) -> impl Iterator<Item = &CachedNode> {
         children(&self.nodes, parent).filter_map(|(_, entry)| entry.node())
     }
@@ -177,7 +180,7 @@ impl Snapshot {
         self.nodes.values().filter_map(Entry::node)
     }
 
-    /// The first node behind `last`, in the order of [`iter`](Self::iter).
+    /// The first node after `last`, in the order of [`iter`](Self::iter).
     pub(super) fn next_after(&self, last: Option<&CachedNode>) -> Option<&CachedNode> {
         let start = last.map_or(Bound::Unbounded, |node| Bound::Excluded(Place::new(node.path().clone())));
         self.nodes.range((start, Bound::Unbounded)).find_map(|(_, entry)| entry.node())
@@ -201,13 +204,13 @@ impl Snapshot {
         denied.map(|(place, _)| place.path())
     }
 
-    /// Whether the cache was up to date.
+    /// Whether the cache was up to date when the snapshot was taken.
     #[must_use]
     pub fn state(&self) -> CacheState {
         self.state
     }
 
-    /// Counts the changes of the nodes: snapshots of one cache with the same number have the same nodes.
+    /// Increases with each change of the nodes: snapshots of one cache with the same number have the same nodes.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
@@ -227,7 +230,7 @@ impl fmt::Debug for Snapshot {
 /// The children of a node, ordered by name.
 pub(super) fn children<'a>(nodes: &'a Nodes, parent: &ZPath) -> impl Iterator<Item = (&'a Place, &'a Entry)> + use<'a> {
     let parent = parent.clone();
-    // No name comes before this one: control characters are not allowed.
+    // The smallest possible name: control characters are not allowed.
     let first = parent.child(" ").map_or_else(|_| Bound::Unbounded, |child| Bound::Included(Place::new(child)));
     let children = nodes.range((first, Bound::Unbounded));
     children.take_while(move |(place, _)| place.is_child_of(&parent))

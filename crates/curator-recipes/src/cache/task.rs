@@ -1,4 +1,4 @@
-//! The task of a cache: runs it until it is closed, and removes its watch.
+//! The task of a cache: runs the cache until it is closed, and then removes its watch.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ async fn run(
     let mut live = Follower::new(&client, live);
     let closed = async {
         if commands.wait_for(|command| command.is_closed).await.is_err() {
-            // No handle is left, but receivers or streams may be.
+            // The last handle was dropped, but there may be receivers or streams.
             std::future::pending::<()>().await;
         }
     };
@@ -96,10 +96,10 @@ async fn run(
     };
     publisher.errors.send_replace(Some(error.clone()));
     tracing::debug!(client = client.name(), path = %scope.root, %error, "a cache ends");
-    // Also of a watch that is being set.
+    // Set also while a watch is being set.
     let session = live.node.session.take();
     drop(live);
-    // This ends the cache for its users.
+    // Reports the end of the cache to its users.
     drop(publisher);
     if let Some(session) = session {
         remove_watch(&session, &client).await;
@@ -107,7 +107,7 @@ async fn run(
     error
 }
 
-/// Keeps the cache up to date, until it cannot go on.
+/// Keeps the cache up to date until an error ends it.
 async fn until_failed(live: &mut Follower<LiveTree>) -> CacheError {
     loop {
         if let Some(error) = live.next_lasting().await {
@@ -117,7 +117,7 @@ async fn until_failed(live: &mut Follower<LiveTree>) -> CacheError {
     }
 }
 
-/// Waits until the watch of a cache that has ended is gone from the server.
+/// Waits until the watch of an ended cache is removed from the server.
 async fn remove_watch(session: &WatchingSession, client: &CuratorClient) {
     tokio::select! {
         biased;

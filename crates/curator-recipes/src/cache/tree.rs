@@ -1,4 +1,4 @@
-//! Applies what the servers answer to the nodes of a cache. Does no I/O.
+//! Applies the servers' replies to the nodes of a cache. Does no I/O.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::place::Place;
 use super::scope::Scope;
 use super::snapshot::{CachedNode, Entry, Nodes, children};
 
-/// The nodes of a cache, and what its listings were made of.
+/// The nodes of a cache, and the state of its listings.
 pub(super) struct Tree {
     pub(super) scope: Arc<Scope>,
     pub(super) nodes: Nodes,
@@ -19,25 +19,25 @@ pub(super) struct Tree {
     with_data: bool,
     /// The bytes of data in all nodes.
     pub(super) bytes: usize,
-    /// What has changed since it was last taken out.
+    /// The changes that are not published yet.
     pub(super) events: Vec<CacheEvent>,
 }
 
-/// The answer to a read of one node.
+/// The reply to a read of one node.
 pub(super) enum Found {
     Node(Vec<u8>, Stat),
     NoNode,
     Denied,
 }
 
-/// When the children of a node that is read have to be listed, if there are any.
+/// Whether the read of a node is followed by a listing of its children, if it has any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Listing {
-    /// If the cache does not have the node: of the children that come and go later, there are events.
+    /// If the cache does not have the node. Later changes of the children have events.
     IfNew,
-    /// Also if a child came or went since the last listing.
+    /// Also if a child was created or deleted since the last listing.
     IfChanged,
-    /// In the same request.
+    /// Always, in the same request.
     Now,
 }
 
@@ -57,13 +57,13 @@ impl Tree {
         Self { scope, nodes, listed: HashMap::new(), with_data, bytes: 0, events: Vec::new() }
     }
 
-    /// How long the data of a node were when it was last read; `None` if it is not cached.
+    /// The length of a node's data and its number of children, as last read; `None` if the node is not cached.
     pub(super) fn known_length(&self, path: &ZPath) -> Option<(usize, usize)> {
         let stat = self.nodes.get(&Place::new(path.clone()))?.node()?.stat();
         Some((usize::try_from(stat.data_length).unwrap_or(0), usize::try_from(stat.num_children).unwrap_or(0)))
     }
 
-    /// Applies the answer to a read of the node at `path`, which belongs to the scope and to this batch.
+    /// Applies the reply to a read of the node at `path`, which belongs to the scope and to this batch.
     pub(super) fn found(&mut self, path: &ZPath, found: Found, listing: Listing, batch: &[(ZPath, Listing)]) -> Next {
         let known = self.nodes.get(&Place::new(path.clone())).cloned();
         let (data, stat) = match found {
@@ -86,11 +86,11 @@ impl Tree {
             let parent = path.parent().map(Place::new);
             match parent.as_ref().and_then(|parent| self.nodes.get(parent)) {
                 None => return Next::ParentFirst,
-                // What is below a node that may not be read does not belong to the cache.
+                // The descendants of an unreadable node do not belong to the cache.
                 Some(Entry::Denied) => return Next::Nothing,
-                // A parent that is older than the node may be another one than that which has the node: its `pzxid` is no less than the
-                // `czxid` of any child. In one request, both are of the same moment, whatever the `pzxid`: some old servers lose it
-                // (ZOOKEEPER-3125).
+                // A parent's `pzxid` is at least the `czxid` of each child. If it is less, the cached parent is
+                // outdated, and may have been replaced by a new node that has this child. A parent read in the same
+                // request is never outdated, even if its `pzxid` is less: some old servers lose it (ZOOKEEPER-3125).
                 Some(Entry::Present(parent))
                     if old.is_none()
                         && parent.stat().pzxid < stat.czxid
@@ -106,7 +106,7 @@ impl Tree {
         }
         match old {
             Some(old) if *old.stat() == stat => {}
-            // A child came or went, or the ACL was set.
+            // A child was created or deleted, or the ACL was set.
             Some(old) if old.stat().mzxid == stat.mzxid => self.insert(old.with_stat(stat)),
             Some(old) => {
                 let new = CachedNode::new(path.clone(), self.kept(data), stat);
@@ -137,8 +137,8 @@ impl Tree {
         self.nodes.insert_mut(Place::new(node.path().clone()), Entry::Present(node));
     }
 
-    /// Applies a list of the children of `path`, which was made in one request with a read of the node. Returns the children that the
-    /// cache does not have.
+    /// Applies a listing of the children of `path`, made in the same request as a read of the node. Returns the
+    /// children that the cache does not have.
     pub(super) fn listed(&mut self, path: &ZPath, names: &[String]) -> Vec<ZPath> {
         let Some(Entry::Present(node)) = self.nodes.get(&Place::new(path.clone())) else { return Vec::new() };
         self.listed.insert(path.clone(), node.stat().pzxid);
@@ -149,12 +149,12 @@ impl Tree {
             .collect()
     }
 
-    /// All directories are to be listed again.
+    /// Makes the next scan list all directories again.
     pub(super) fn forget_listings(&mut self) {
         self.listed.clear();
     }
 
-    /// Removes a node with everything below it, children first.
+    /// Removes a node and its descendants, children first.
     fn remove(&mut self, path: &ZPath) {
         let mut below = vec![Place::new(path.clone())];
         let mut next = 0;

@@ -28,11 +28,11 @@ pub struct ConfigBuilder<T> {
 debug_line!(ConfigBuilder<T>, |builder| path: builder.path);
 
 impl<T: Send + Sync + 'static> Config<T> {
-    /// Configures a config of the node at `path`, whose data `decode` turns into a value. Nothing is sent yet.
+    /// Configures a config of the node at `path`; `decode` converts its data to a value. Sends nothing.
     ///
-    /// With `serde_json`, `decode` is `|data| serde_json::from_slice::<Settings>(data)`. Its error may be of any type that becomes a
-    /// `Box<dyn Error>`, such as a text. The error is logged at `warn`, so it should not repeat secrets. A panic of `decode` ends the
-    /// config.
+    /// With `serde_json`, `decode` is `|data| serde_json::from_slice::<Settings>(data)`. Its error can be any type that
+    /// converts to a `Box<dyn Error>`, such as a string. The error is logged at `warn`, so it should not contain
+    /// secrets. A panic of `decode` ends the config.
     ///
     /// # Errors
     ///
@@ -57,18 +57,18 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
         self
     }
 
-    /// Reads the first value, and follows the node from then on. One request if the node exists.
+    /// Reads the first value, and starts to follow the node. One request if the node exists.
     ///
-    /// It waits for a connection, however long that takes, and for the node, if [`IfAbsent`] says so: see
+    /// It waits for a connection without a time limit, and, with [`IfAbsent::KeepLast`], for the node: see
     /// [`open_timeout`](Self::open_timeout).
     ///
     /// # Errors
     ///
-    /// - [`ConfigError::Invalid`] if the decoder refuses the data: there is no good value to keep.
+    /// - [`ConfigError::Invalid`] if the decoder rejects the data, because there is no earlier value to keep.
     /// - [`ConfigError::Absent`] with [`IfAbsent::Fail`].
-    /// - [`ConfigError::Client`]: one that no retry can help, such as a missing permission, or
+    /// - [`ConfigError::Client`]for an error that a retry cannot help, such as a missing permission, or
     ///   [`Closed`](curator_client::Error::Closed). Once the config is open, such errors are a
-    ///   [status](super::ConfigStatus::Unreadable), and reads go on.
+    ///   [status](super::ConfigStatus::Unreadable), and reading continues.
     /// - [`ConfigError::Panicked`].
     ///
     /// # Cancel safety
@@ -78,12 +78,12 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
         self.open_within(None).await
     }
 
-    /// As [`open`](Self::open), for at most this long. Zero looks once, and retries nothing.
+    /// Like [`open`](Self::open), for at most `timeout`. With zero, it reads once and retries nothing.
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open). When the time is up, [`ConfigError::Absent`] if there is no node, or
-    /// [`ConfigError::TimedOut`] with what was missing.
+    /// The errors of [`open`](Self::open). At the timeout, [`ConfigError::Absent`] if there is no node, or
+    /// [`ConfigError::TimedOut`] with the cause.
     ///
     /// # Cancel safety
     ///
@@ -92,12 +92,13 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
         self.open_within(Some(timeout)).await
     }
 
-    /// Begins with `initial`, and follows the node from now on: for a service that can run without its settings. Waits for nothing,
-    /// and works before there is a connection.
+    /// Starts with the value `initial`, and follows the node: for a service that can run without its settings. Returns
+    /// at once, and works before there is a connection.
     ///
-    /// The value is `initial` until the node was read with data that the decoder accepts; until then the
-    /// [status](Config::status) is [`Stale`](super::ConfigStatus::Stale), or says what is wrong: [`Absent`](super::ConfigStatus::Absent),
-    /// [`Invalid`](super::ConfigStatus::Invalid) or [`Unreadable`](super::ConfigStatus::Unreadable).
+    /// The value is `initial` until a read returns data that the decoder accepts; until then the
+    /// [status](Config::status) is [`Stale`](super::ConfigStatus::Stale), or the problem:
+    /// [`Absent`](super::ConfigStatus::Absent), [`Invalid`](super::ConfigStatus::Invalid) or
+    /// [`Unreadable`](super::ConfigStatus::Unreadable).
     pub fn start(self, initial: T) -> Config<T> {
         spawned(self.following(), Arc::new(initial))
     }

@@ -1,4 +1,4 @@
-//! Decides what a state of the node means for the value and for the status.
+//! Derives the value and the status from the state of the node.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub enum IfAbsent<T> {
     /// [`open`](crate::ConfigBuilder::open) waits for the node. If it is deleted later, the last good value stays.
     #[default]
     KeepLast,
-    /// The value is this one, at `open` and whenever the node is deleted.
+    /// Uses this value at `open` and whenever the node is deleted.
     Default(T),
     /// `open` fails with [`ConfigError::Absent`]. If the node is deleted later, the last good value stays.
     Fail,
@@ -23,18 +23,18 @@ pub enum IfAbsent<T> {
 
 pub(super) type Decode<T> = Box<dyn Fn(&[u8]) -> Result<T, Box<dyn StdError + Send + Sync>> + Send + Sync>;
 
-/// The user's function, and what became of the data so far. Does no I/O.
+/// The user's decoding function, and the results so far. Does no I/O.
 pub(super) struct Decoder<T> {
     path: ZPath,
     client: String,
     decode: Decode<T>,
     pub(super) if_absent: IfAbsent<Arc<T>>,
     shown: Shown,
-    /// The data that were refused last, unless others came since.
+    /// The data and the error of the last read, if the decoder rejected it.
     refused: Option<(Vec<u8>, ConfigError)>,
 }
 
-/// Where the present value comes from.
+/// The source of the present value.
 #[derive(PartialEq, Eq)]
 enum Shown {
     Nothing,
@@ -52,9 +52,9 @@ impl<T> Decoder<T> {
         Self { path, client: client.to_owned(), decode, if_absent, shown: Shown::Nothing, refused: None }
     }
 
-    /// The value that takes the place of the present one, if another does; and what was read, for the status.
+    /// Returns the new value, if it changes, and the status.
     ///
-    /// The same data are not decoded again.
+    /// Identical data is not decoded again.
     pub(super) fn judge(&mut self, data: Option<Vec<u8>>) -> (Option<Arc<T>>, ConfigStatus) {
         let refused = self.refused.take();
         let Some(data) = data else {
@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// A decoder of numbers, and how often it was called.
+    /// A decoder of numbers, and its number of calls.
     fn decoder(if_absent: IfAbsent<u8>) -> (Decoder<u8>, Arc<AtomicUsize>) {
         let calls = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&calls);
@@ -107,7 +107,7 @@ mod tests {
         (Decoder::new("client", ZPath::on_server("/config").unwrap(), Box::new(decode), if_absent), calls)
     }
 
-    /// The value that is shown next, and the status as a word.
+    /// The new value, if any, and the status as a word.
     fn judged(decoder: &mut Decoder<u8>, data: Option<&str>) -> (Option<u8>, &'static str) {
         let (value, status) = decoder.judge(data.map(|data| data.as_bytes().to_vec()));
         let word = match status {

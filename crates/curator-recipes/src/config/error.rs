@@ -1,4 +1,4 @@
-//! What can go wrong with a config.
+//! The errors of a config.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use curator_client::{Error as ClientError, ZPath};
 
 use crate::engine::task::error_of_reads;
 
-/// What can go wrong with a [`Config`](crate::Config).
+/// An error of a [`Config`](crate::Config).
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// An error of the client.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// There is no such node, and the config may not be [opened](crate::ConfigBuilder::open) without one; or there was none before
-    /// the timeout.
+    /// The node does not exist, and the config was [opened](crate::ConfigBuilder::open) with `IfAbsent::Fail`; or it
+    /// did not exist before the timeout.
     #[error("the config {path} does not exist")]
     Absent {
         /// The node.
@@ -29,11 +29,12 @@ pub enum ConfigError {
         path: ZPath,
         /// The timeout.
         after: Duration,
-        /// Why there is no connection, such as [`NotConnected`](ClientError::NotConnected); or that the server has not answered.
+        /// Why there is no connection, such as [`NotConnected`](ClientError::NotConnected); or that the server has not
+        /// replied.
         #[source]
         cause: ClientError,
     },
-    /// The decoder refuses the node's data.
+    /// The decoder rejects the node's data.
     #[error("the data of the config {path} are invalid: {cause}")]
     Invalid {
         /// The node.

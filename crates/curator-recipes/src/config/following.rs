@@ -1,4 +1,5 @@
-//! Follows the node of a config: reads it and sets a watch, decodes what was read, and reports it, through outages of any length.
+//! Follows the node of a config through outages of any length: reads it and sets a watch, decodes the data, and reports
+//! the value.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -15,21 +16,21 @@ use crate::engine::follow::{Followed, Follower, fired};
 use crate::engine::known::{Known, KnownState as _};
 use crate::engine::log::Truncated;
 
-/// A config's node, in whichever session is the current one.
+/// A config's node, followed in the client's current session.
 pub(super) struct Following<T> {
     pub(super) client: CuratorClient,
     pub(super) path: ZPath,
     pub(super) status: Known<ConfigStatus>,
     decoder: Decoder<T>,
-    /// Whether there is a value. Then what is wrong with the node is logged.
+    /// Whether the config is open: there is a value, and problems with the node are logged.
     pub(super) is_open: bool,
     watch: Option<(Session, Watch)>,
-    /// The transaction of the latest data that were read.
+    /// The transaction id of the latest data read.
     latest: i64,
 }
 
 impl<T: Send + Sync> Followed for Following<T> {
-    /// The value, if it is another one, and what it is worth.
+    /// The value, if it has changed, and the status.
     type State = (Option<Arc<T>>, ConfigStatus);
 
     async fn changed(&mut self) {
@@ -40,7 +41,7 @@ impl<T: Send + Sync> Followed for Following<T> {
 
     async fn read(&mut self) -> Result<Self::State> {
         let session = self.client.session().await?;
-        // Kept until the next one is set, and so not removed from the server.
+        // Kept until the next watch is set, so that no request removes it from the server.
         let mut _until_created = None;
         loop {
             match session.watch_data(&self.path).await {
@@ -76,7 +77,8 @@ impl<T> Following<T> {
         Self { client: client.clone(), path, status, decoder, is_open: false, watch: None, latest: 0 }
     }
 
-    /// A server that lags behind cannot answer the probe of a new connection, so only an ensemble that has lost data fails here.
+    /// Returns an error if the data is older than that of an earlier read. A server that lags behind cannot answer the
+    /// probe of a new connection, so this happens only if the ensemble has lost data.
     fn check_order(&mut self, mzxid: i64) -> Result<()> {
         let latest = self.latest;
         if mzxid < latest {
@@ -87,7 +89,7 @@ impl<T> Following<T> {
         Ok(())
     }
 
-    /// Why there is no value yet, when the time is up.
+    /// The error if there is no value at the timeout.
     pub(super) fn no_value(&self, after: Duration) -> ConfigError {
         let path = self.path.clone();
         let cause = match self.client.check_connected() {
@@ -103,7 +105,7 @@ impl<T> Following<T> {
     }
 }
 
-/// Reads until there is a value; `once`, if nothing may be waited for or retried.
+/// Reads until there is a value. If `once`, neither waits nor retries.
 pub(super) async fn first<T: Send + Sync>(
     following: &mut Follower<Following<T>>,
     once: bool,
@@ -135,7 +137,7 @@ impl<T> Drop for Following<T> {
     }
 }
 
-/// Follows until the client closes, or no handle or receiver is left.
+/// Follows until the client closes, or the last handle and receiver is dropped.
 pub(super) async fn follow<T: Send + Sync>(
     mut following: Follower<Following<T>>,
     values: watch::Sender<Arc<T>>,
@@ -145,7 +147,8 @@ pub(super) async fn follow<T: Send + Sync>(
     tokio::select! {
         biased;
         error = client.closing() => error.into(),
-        // Only a handle has both, so no receiver of values can follow; and no handle is left that could ask why it has ended.
+        // Only a handle can make new receivers, so a closed `values` stays closed. No handle is left that could read
+        // this error.
         () = async { values.closed().await; status.closed().await } => ClientError::Closed.into(),
         never = run(&mut following, &values) => match never {},
     }
@@ -153,7 +156,7 @@ pub(super) async fn follow<T: Send + Sync>(
 
 async fn run<T: Send + Sync>(following: &mut Follower<Following<T>>, values: &watch::Sender<Arc<T>>) -> Infallible {
     let (status, mut connection) = (following.node.status.clone(), following.node.client.connection_states());
-    // The state that it has now. Later ones are changes, and only they put in doubt what was read.
+    // Skip the present state. Only later changes make the data that was read uncertain.
     connection.next().await;
     status.refresh();
     loop {
@@ -170,7 +173,7 @@ async fn run<T: Send + Sync>(following: &mut Follower<Following<T>>, values: &wa
         if let Some(value) = value {
             values.send_replace(value);
         }
-        // An answer that was read late may be of a session that is over.
+        // A reply that was processed late may be of a session that is over.
         if poll!(pin!(following.node.changed())).is_pending() {
             status.set(read);
         }

@@ -20,9 +20,9 @@ use crate::engine::task::RecipeTask;
 
 /// The settings of a service: the data of one node, decoded, and kept up to date while the service runs.
 ///
-/// [`open`](ConfigBuilder::open) reads the node and starts a task on the client's runtime, which follows the node through outages of
-/// any length and lost sessions. Clones are handles to the same task. It ends when the client closes, or when no handle and no
-/// receiver is left.
+/// [`open`](ConfigBuilder::open) reads the node and starts a task on the client's runtime, which follows the node
+/// through outages of any length and lost sessions. Clones are handles to the same task. It ends when the client
+/// closes, or when the last handle and receiver is dropped.
 ///
 /// ```no_run
 /// use curator_recipes::client::CuratorClient;
@@ -50,29 +50,30 @@ use crate::engine::task::RecipeTask;
 ///
 /// # Guarantees
 ///
-/// - *A value, always*: data that the decoder refuses never replace a good value. They are reported by [`status`](Self::status), and
-///   logged once, at `warn`.
-/// - *Never backwards*: no value is replaced by an older one, in a new session and on a server that lags behind neither.
-/// - *No change is missed*: after each event, each broken connection and each lost session, the node is read again. Data are compared
-///   with data, so a node that was deleted and created again is seen, whatever its version. Changes between two reads are merged: the
-///   value is the latest.
-/// - *A change of the value is a change of the data*: a write of the same bytes signals nothing, and neither do a lost connection or a
-///   refused write between two equal ones.
+/// - *Always a value*: data that the decoder rejects never replaces a valid value. It is reported by
+///   [`status`](Self::status), and logged once, at `warn`.
+/// - *Never backwards*: no value is replaced by an older one, even in a new session or by a server that lags behind.
+/// - *No change is missed*: after each event, each broken connection and each lost session, the node is read again. The
+///   config compares data, not versions, so it detects a node that was deleted and created again with the same version.
+///   Changes between two reads are merged into the latest value.
+/// - *Only changed data is signalled*: a write of the same bytes is not, nor is a lost connection, nor a rejected write
+///   between two equal ones.
 ///
 /// # Caveats
 ///
-/// A value is what the connected server had when the event was sent: another process may have a newer one. While there is no
+/// The value is that of the connected server at the last read: another process may have a newer one. Without a
 /// connection, the value stays, and the status is [`Stale`](ConfigStatus::Stale).
 ///
-/// If the permission to read the node is withdrawn, most servers send no more events of it: the config
-/// [finds that out](ConfigStatus::Unreadable) at its next connection.
+/// If the permission to read the node is withdrawn, most servers send no more events of it: the config becomes
+/// [`Unreadable`](ConfigStatus::Unreadable) only at its next connection.
 ///
-/// An ensemble that was restored from an old backup has older data than were read before: the config keeps its value, and is
-/// [`Unreadable`](ConfigStatus::Unreadable), until the node is written in a later transaction. Open another one instead.
+/// An ensemble that was restored from an old backup has older data than before: the config keeps its value, and is
+/// [`Unreadable`](ConfigStatus::Unreadable), until the node is written in a later transaction. Open another config
+/// instead.
 ///
 /// A config or a receiver of it keeps the client open.
 ///
-/// Curator's `NodeCache`, and a `CuratorCache` of one node. It has no method to write: use
+/// Curator's `NodeCache`, or a `CuratorCache` of one node. To write the node, use
 /// [`CuratorClient::set_data`](curator_client::CuratorClient::set_data).
 pub struct Config<T> {
     client: CuratorClient,
@@ -93,15 +94,16 @@ impl<T> Clone for Config<T> {
 }
 
 impl<T> Config<T> {
-    /// The value: the last good one, or the [default](IfAbsent::Default) while the node is absent. Sends nothing, and does not wait.
+    /// The present value: the last valid one, or the [default](IfAbsent::Default) while the node is absent. Neither
+    /// sends nor waits.
     #[must_use]
     pub fn current(&self) -> Arc<T> {
         Arc::clone(&self.values.borrow())
     }
 
-    /// The value, and its changes. The first [`changed`](watch::Receiver::changed) of each receiver returns at once if the value has
-    /// changed since [`open`](ConfigBuilder::open). A slow reader sees the latest value only. Do not hold a borrowed value while you
-    /// print or wait: the task waits for it.
+    /// The value, and its changes. The first [`changed`](watch::Receiver::changed) of each receiver returns at once if
+    /// the value has changed since [`open`](ConfigBuilder::open). A slow reader gets the latest value only. Do not hold
+    /// a borrowed value while you print or wait, because it blocks the config's task.
     ///
     /// The channel is closed when the client closes, and keeps its last value. In a forked child it no longer changes.
     #[must_use]
@@ -109,14 +111,15 @@ impl<T> Config<T> {
         self.values.clone()
     }
 
-    /// What the value is worth: whether it is that of the node, and if not, why. A new value is in [`values`](Self::values) before it
-    /// is [`Current`](ConfigStatus::Current) here.
+    /// The status and its changes: whether the value is that of the node, and if not, why. A new value is in
+    /// [`values`](Self::values) before the status becomes [`Current`](ConfigStatus::Current).
     #[must_use]
     pub fn status(&self) -> watch::Receiver<ConfigStatus> {
         self.status.clone()
     }
 
-    /// Waits until the value changes no more, and returns why: the client has closed or ended, or the decoder has panicked.
+    /// Waits until the config no longer follows its node, and returns why: the client has closed or ended, or the
+    /// decoder has panicked.
     ///
     /// # Cancel safety
     ///
@@ -124,7 +127,7 @@ impl<T> Config<T> {
     pub async fn ended(&self) -> ConfigError {
         tokio::select! {
             biased;
-            // In a forked child there is no task.
+            // A forked child has no task.
             error = self.client.closing() => error.into(),
             error = self.task.ended() => error,
         }

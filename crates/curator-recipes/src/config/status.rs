@@ -1,36 +1,36 @@
-//! How a config is doing.
+//! The status of a config.
 
 use std::time::Instant;
 
 use super::ConfigError;
 use crate::engine::known::KnownState;
 
-/// How a [`Config`](crate::Config) is doing, and so what its value is worth.
+/// The status of a [`Config`](crate::Config): whether its value is that of the node, and if not, why.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ConfigStatus {
     /// The value is that of the node, as the connected server has it.
     Current,
-    /// There is no node. The value is the last good one, or the [default](super::IfAbsent::Default).
+    /// The node does not exist. The value is the last valid one, or the [default](super::IfAbsent::Default).
     Absent,
-    /// The decoder refuses the node's data. The value is the last good one.
+    /// The decoder rejects the node's data. The value is the last valid one.
     Invalid {
         /// [`ConfigError::Invalid`], with the decoder's error.
         error: ConfigError,
     },
-    /// The node cannot be read, for example because a permission is missing. The value is the last good one. The node is read again
-    /// about once a second.
+    /// The node cannot be read, for example because a permission is missing. The value is the last valid one. The read
+    /// is retried about once a second.
     Unreadable {
         /// [`ConfigError::Client`].
         error: ConfigError,
     },
-    /// There is no connection that was confirmed recently, or reads fail as they do without one. The value was current before.
+    /// There is no recently confirmed connection, or reads fail with connection errors. The value was current before.
     Stale {
         /// When the connection, or the first of these reads, failed.
         since: Instant,
     },
-    /// The client has closed, or the decoder has panicked: [`Config::ended`](crate::Config::ended) says which. The value changes no
-    /// more.
+    /// The client has closed, or the decoder has panicked: [`Config::ended`](crate::Config::ended) returns the reason.
+    /// The value no longer changes.
     Ended,
 }
 
@@ -50,7 +50,7 @@ impl KnownState for ConfigStatus {
     /// Errors are compared by their texts.
     fn repeats(&self, reported: &Self) -> bool {
         match (self, reported) {
-            // Since the first time.
+            // Keeps the first `since`.
             (Self::Stale { .. }, Self::Stale { .. }) => true,
             _ => format!("{self:?}") == format!("{reported:?}"),
         }

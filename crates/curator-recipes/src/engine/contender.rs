@@ -25,16 +25,17 @@ pub(crate) struct Contender<'a> {
     /// The node that contains the number of leases.
     pub(super) limit: Option<&'a dyn LimitNode>,
     pub(super) nodes: OwnNodes,
-    /// The directories of the queues, and their parents, that are missing as far as is known: created with our nodes.
+    /// The directories of the queues, and their parents, that are believed missing; created together with the
+    /// contender's nodes.
     pub(super) missing: Vec<ZPath>,
     pub(crate) watches: Watches,
-    /// Whether someone has asked for the place in a semaphore's queue.
+    /// Whether another client has requested this place in a semaphore's queue.
     pub(super) revoked: bool,
-    /// What made the last pipeline incomplete.
+    /// The error that made the last pipeline incomplete.
     pub(crate) failure: Option<ClientError>,
 }
 
-/// The leases that the first in a semaphore's queue is to take.
+/// The leases that a contender takes once it is first in a semaphore's queue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeasesWanted<'a> {
     pub(crate) quantity: usize,
@@ -46,7 +47,7 @@ pub(crate) struct LeasesWanted<'a> {
     pub(crate) limit_node: Option<&'a dyn LimitNode>,
 }
 
-/// A directory, and how our node in it is created.
+/// A directory, and the node that the contender creates in it.
 pub(super) struct Directory {
     pub(super) path: ZPath,
     pub(super) node: NodeSpec,
@@ -107,8 +108,8 @@ impl<'a> Contender<'a> {
         Ok(self.directories[directory].path.join(name).map_err(ClientError::from)?)
     }
 
-    /// Records what the contest knows of its nodes after an answer. Where there are surplus nodes too, all of them are
-    /// left to be found by their id.
+    /// Records the nodes that the contest knows after a reply. In a directory with surplus nodes, the state becomes
+    /// [`State::MayExist`], so that the cleanup finds all of them by their id.
     pub(crate) fn note_nodes(&mut self, contest: &Contest) -> Result<()> {
         for directory in 0..self.directories.len() {
             if contest.surplus().any(|(queue, _)| queue == directory) {
@@ -116,7 +117,7 @@ impl<'a> Contender<'a> {
                 continue;
             }
             let names = || contest.nodes().filter(|(queue, _)| *queue == directory).map(|(_, node)| node.name.as_str());
-            // Paths are checked when they are made, and most answers bring nothing new.
+            // Skips building paths, which validates them: most replies change nothing.
             if self.nodes.are_named(directory, names()) {
                 continue;
             }
@@ -130,7 +131,7 @@ impl<'a> Contender<'a> {
         Ok(())
     }
 
-    /// Deletes nodes that a create made although its answer, and so the next attempt, said otherwise.
+    /// Deletes surplus nodes: a create succeeded, its reply was lost, and a later attempt created another node.
     pub(crate) fn delete_surplus(&self, contest: &Contest) -> Result<()> {
         for (queue, name) in contest.surplus() {
             self.client.janitor().delete_owned(self.session, &self.child(queue, name)?);
@@ -139,7 +140,7 @@ impl<'a> Contender<'a> {
     }
 
     /// Makes holds from the nodes that have won the contest: one hold for all of them, with one node in each queue; or,
-    /// if they are leases, one hold for each, in which case the place in the queue is gone.
+    /// for leases, one hold for each, in which case the place in the queue has been deleted.
     pub(crate) fn into_holds(mut self, won: &[OwnNode], log: &AcquireLog<'_>) -> Result<Vec<Hold>> {
         let token = |node: &OwnNode| FencingToken::new(node.czxid);
         if self.directories.len() == self.watches.own.len() {
@@ -155,7 +156,7 @@ impl<'a> Contender<'a> {
         self.nodes.set(0, State::Idle);
         let paths = won.iter().map(|lease| self.child(1, &lease.name)).collect::<Result<_>>()?;
         self.nodes.set(1, State::Answered(paths));
-        // The first lease belongs to whoever has asked; the others have owners of their own.
+        // The first lease belongs to the owner of the acquire; each further lease gets a new owner.
         let owners = iter::once(log.owner().clone()).chain(iter::repeat_with(OwnerId::new));
         let hold = |((nodes, lease), owner): ((OwnNodes, &OwnNode), OwnerId)| {
             let hold = Hold::new(nodes, token(lease), [], (log, &owner));

@@ -11,35 +11,35 @@ use crate::error::{Error, Result};
 pub(crate) struct Failures<'a> {
     client: &'a CuratorClient,
     lock: &'a ZPath,
-    /// `None` while all is well.
+    /// `None` while there is no failure.
     retrier: Option<Retrier>,
-    /// When the first of the failing attempts began; while all is well, the latest attempt.
+    /// When the first of the failing attempts began; without failures, when the latest attempt began.
     since: Instant,
 }
 
 impl<'a> Failures<'a> {
-    /// None yet, of an acquire of `lock`.
+    /// An empty count, for an acquire of `lock`.
     pub(crate) fn new(client: &'a CuratorClient, lock: &'a ZPath) -> Self {
         Self { client, lock, retrier: None, since: Instant::now() }
     }
 
-    /// An attempt begins. If it fails, and is the first that does, the time of the failure counts from now.
+    /// Records that an attempt begins. If it is the first to fail, the time of failing starts here.
     pub(crate) fn attempt(&mut self) {
         if self.retrier.is_none() {
             self.since = Instant::now();
         }
     }
 
-    /// All is well: the next failure counts as the first.
+    /// Resets the count: the next failure is the first.
     pub(crate) fn forget(&mut self) {
         self.retrier = None;
     }
 
-    /// Waits for as long as the policy says; the next attempt is due when this returns.
+    /// Waits for the delay of the retry policy; the next attempt is due when this returns.
     ///
     /// # Errors
     ///
-    /// That the acquire has failed, when the policy gives up; `error` itself when no retry can help.
+    /// [`Error::AcquireFailed`] when the policy gives up; `error` itself when no retry can help.
     pub(crate) async fn pause(&mut self, error: ClientError) -> Result<()> {
         let retrier = self.retrier();
         let paused = retrier.pause(error).await;
@@ -47,7 +47,8 @@ impl<'a> Failures<'a> {
         paused.map_err(|cause| self.failed(attempts, cause))
     }
 
-    /// As [`pause`](Self::pause), for a failure that is not an error of the client. Returns `false` when the policy gives up.
+    /// Like [`pause`](Self::pause), for a failure that is not an error of the client. Returns `false` when the policy
+    /// gives up.
     pub(crate) async fn again(&mut self) -> Result<bool> {
         Ok(self.retrier().again().await?)
     }
@@ -62,7 +63,7 @@ impl<'a> Failures<'a> {
     }
 
     fn failed(&self, attempts: u32, cause: ClientError) -> Error {
-        // Others, such as a missing permission, say all that there is to say.
+        // Other errors, such as a missing permission, need no count of attempts.
         if !cause.is_retryable() {
             return cause.into();
         }

@@ -4,7 +4,7 @@ use curator_client::{CuratorClient, Error, RecipeSupport as _, Result, Retrier, 
 
 /// A node that can be followed.
 ///
-/// The watch is kept by the implementation, so that others may look at it too.
+/// The implementation keeps the watch, so that other code can check it too.
 pub(crate) trait Followed: Send {
     type State: Send;
 
@@ -14,18 +14,18 @@ pub(crate) trait Followed: Send {
     /// Reads the node once, and sets a watch.
     fn read(&mut self) -> impl Future<Output = Result<Self::State>> + Send;
 
-    /// Is called after a read has failed.
+    /// Called after a read has failed.
     fn failed(&mut self, _error: &Error) {}
 }
 
-/// Follows a node through lost connections, and through lost sessions if its reads are made in the current one.
+/// Follows a node across lost connections, and across lost sessions if the node reads in the client's current session.
 ///
 /// # Cancel safety
 ///
 /// If a future of [`next`](Self::next) is dropped, the following call reads again.
 pub(crate) struct Follower<F> {
     pub(crate) node: F,
-    /// Never gives up: an outage does not end this.
+    /// Never gives up, however long an outage lasts.
     retrier: Retrier,
 }
 
@@ -34,11 +34,12 @@ impl<F: Followed> Follower<F> {
         Self { node, retrier: client.persistent_retrier() }
     }
 
-    /// Returns the node's state, at once if no watch is set, and then after each change. Several changes may be reported as one.
+    /// Returns the node's state, at once if no watch is set, and then after each change. Several changes may be
+    /// reported as one.
     ///
     /// # Errors
     ///
-    /// Those that a retry cannot help, and [`Closed`](Error::Closed).
+    /// Errors that a retry cannot help, and [`Closed`](Error::Closed).
     pub(crate) async fn next(&mut self) -> Result<F::State> {
         self.node.changed().await;
         loop {
@@ -55,22 +56,23 @@ impl<F: Followed> Follower<F> {
         }
     }
 
-    /// As [`next`](Self::next), for a task that ends with its client: goes on after all errors, in case their cause is repaired.
+    /// Like [`next`](Self::next), for a task that ends with its client: continues after every error, in case its cause
+    /// is repaired.
     pub(crate) async fn next_lasting(&mut self) -> F::State {
         loop {
             if let Ok(state) = self.next().await {
                 return state;
             }
             if self.retrier.again().await.is_err() {
-                // The client closes, and the task with it.
+                // The client is closing, which ends the task.
                 std::future::pending::<()>().await;
             }
         }
     }
 }
 
-/// Waits until a watch has fired, or its session is over: the connection of such a session may look open for a while. Returns `None`,
-/// at once, if there is no watch, and leaves none.
+/// Waits until the watch has fired or its session is over (whose connection may look open for a while), and removes the
+/// watch. Returns `None` at once if there is no watch.
 pub(crate) async fn fired(watch: &mut Option<(Session, Watch)>) -> Option<WatchEvent> {
     let (session, set) = watch.as_mut()?;
     let event = tokio::select! {

@@ -1,4 +1,4 @@
-//! A held lock: what all guards of one owner share.
+//! A held lock, shared by all guards of one owner.
 
 mod end;
 
@@ -31,7 +31,7 @@ pub(crate) struct Hold {
     watched: Vec<WatchedNode>,
     token: FencingToken,
     revocation: Arc<Revocation>,
-    /// Why the lock is no longer held, once that is known: it is lost, or released, whichever comes first.
+    /// Why the lock is no longer held: lost or released, whichever was recorded first. `None` while it is held.
     ended: watch::Sender<Option<LockLost>>,
     log: HoldLog,
     state: Mutex<State>,
@@ -41,24 +41,24 @@ pub(crate) struct Hold {
 struct State {
     /// How many guards there are.
     guards: usize,
-    /// Gone with the last guard. From then on the nodes are being deleted, and the hold cannot be entered again.
+    /// `None` once the last guard is gone: the nodes are being deleted, and the owner cannot re-enter.
     nodes: Option<OwnNodes>,
-    /// Completes when someone has deleted a node. `None` until it is first awaited.
+    /// Completes when a node has been deleted. `None` until it is first needed.
     deleted: Option<Deleted>,
-    /// The nodes are looked at after each reconnect, until the last guard is gone.
+    /// Makes the session check the nodes after each reconnect, until the last guard is gone.
     held: Vec<HeldNode>,
 }
 
-/// Who uses a hold.
+/// What enters or leaves a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HoldUser {
     Guard,
-    /// The lock itself, for a moment: internal, and not logged.
+    /// The lock itself, briefly: internal, and not logged.
     Lock,
 }
 
 impl Hold {
-    /// Makes a hold with one guard. Nodes that were already watched have their watches in `watches`.
+    /// Makes a hold with one guard. `watches` contains the existing watches of the nodes.
     pub(crate) fn new(
         mut nodes: OwnNodes,
         token: FencingToken,
@@ -81,10 +81,10 @@ impl Hold {
         Self { client, session, paths, watched, token, revocation, ended: watch::Sender::new(None), log, state }
     }
 
-    /// Whether the nodes, which were seen over the connection of this number, still exist. If the session has got another one
-    /// before this hold was made, its look at the held nodes has not included them, so they are looked at here.
+    /// Whether the nodes, last seen over the connection with this number, still exist. If the session reconnected
+    /// before this hold was made, its check of the held nodes did not include these, so this reads them.
     ///
-    /// If the session ends first, they may exist. With [`Wait::No`], neither waits for a connection nor tries again.
+    /// Returns `true` if the session ends first. With [`Wait::No`], neither waits for a connection nor retries.
     pub(crate) async fn is_there_since(
         &self,
         connection: u64,
@@ -118,7 +118,7 @@ impl Hold {
         self.token
     }
 
-    /// Who acquired it.
+    /// The owner that acquired it.
     pub(crate) fn owner(&self) -> &OwnerId {
         self.log.owner()
     }
@@ -131,7 +131,7 @@ impl Hold {
         &self.session
     }
 
-    /// The span of what is told of it.
+    /// The span of its log events.
     pub(crate) fn span(&self) -> &Span {
         self.log.span()
     }
@@ -168,7 +168,7 @@ impl Hold {
         self.note_release(nodes)
     }
 
-    /// As [`leave`](Self::leave) if there is only one guard; otherwise does nothing.
+    /// Like [`leave`](Self::leave) if there is only one guard; otherwise does nothing.
     pub(crate) fn leave_if_last(&self) -> Option<OwnNodes> {
         let mut state = self.lock();
         if state.guards > 1 {
@@ -187,17 +187,17 @@ impl Hold {
         guards > 0 && self.loss().is_none()
     }
 
-    /// Why the lock is lost, as far as that is known. Reads the clock, and sends nothing.
+    /// Why the lock is lost, or `None` if no loss is known. Reads the clock, and sends nothing.
     pub(crate) fn loss(&self) -> Option<LockLost> {
         let deleted = self.watched.iter().find(|node| node.is_deleted());
         let deleted = deleted.map(|node| LockLost { path: node.path().clone(), reason: LossReason::NodeDeleted });
-        // The clock is read last: what is true of it now must be true for the caller.
+        // Read the clock last, so that the result is not stale when the caller gets it.
         let lost = self.session_loss().or(deleted)?;
         self.note_end(&lost);
         Some(lost)
     }
 
-    /// Why the lock is no longer held, by loss or by release, as far as that is known. Reads the clock.
+    /// Why the lock is no longer held, by loss or by release; `None` if neither is known. Reads the clock.
     pub(crate) fn end(&self) -> Option<LockLost> {
         let lost = self.loss();
         self.ended.borrow().clone().or(lost)
@@ -218,7 +218,7 @@ impl Hold {
         self.lock().deleted.get_or_insert_with(watching).clone()
     }
 
-    /// Records why the lock is no longer held, unless that is known already. Wakes those who wait for it.
+    /// Records why the lock is no longer held, unless that is recorded already, and wakes the waiting futures.
     fn note_end(&self, end: &LockLost) {
         let is_first = self.ended.send_if_modified(|known| {
             let is_first = known.is_none();
@@ -230,7 +230,7 @@ impl Hold {
         }
     }
 
-    /// Records that the last guard gives up the nodes. If the lock is lost, that came first.
+    /// Records the release by the last guard, unless the lock is already lost.
     fn note_release(&self, nodes: Option<OwnNodes>) -> Option<OwnNodes> {
         if nodes.is_some() && self.loss().is_none() {
             self.note_end(&LockLost { path: self.path().clone(), reason: LossReason::Released });
@@ -238,7 +238,7 @@ impl Hold {
         nodes
     }
 
-    /// Waits until the lock is lost. The future does not keep the hold.
+    /// Waits until the lock is lost. The future does not keep the hold alive.
     fn losing(&self) -> impl Future<Output = LockLost> + Send + use<> {
         let (session, deleted, path) = (self.session.clone(), self.deleted(), self.path().clone());
         async move {
@@ -263,22 +263,22 @@ impl Hold {
         LockLost { path: self.path().clone(), reason: LossReason::SessionLost(end) }
     }
 
-    /// Whether someone is known to have asked for the lock back.
+    /// Whether a client is known to have requested the lock back.
     pub(crate) fn is_revoked(&self) -> bool {
         self.revocation.is_asked()
     }
 
-    /// Records that someone asked for the lock back before it was held, at a node that is not one of the hold's.
+    /// Records that a client requested the lock back before it was held, at a node that the hold does not include.
     pub(crate) fn note_revocation(&self) {
         self.revocation.note();
     }
 
-    /// Records that one of the nodes was found to be gone.
+    /// Records that one of the nodes was found deleted.
     pub(crate) fn note_deletion(&self, path: &ZPath) {
         self.watched.iter().filter(|node| node.path() == path).for_each(WatchedNode::note_deletion);
     }
 
-    /// Waits until someone asks for the lock back.
+    /// Waits until a client requests the lock back.
     pub(crate) async fn revocation_requested(&self) -> Result<(), LockLost> {
         tokio::select! {
             biased;

@@ -29,16 +29,16 @@ pub(crate) struct LockInternals {
     client: CuratorClient,
     /// The directory of each queue. Never empty.
     dirs: Arc<[ZPath]>,
-    /// The lock's own paths, for messages: those directories, unless the queue stands below the lock.
+    /// The paths of the lock, for messages: `dirs`, unless the queue is in a subdirectory of the lock.
     paths: Arc<[ZPath]>,
     kind: &'static str,
     meter: Meter,
     driver: Arc<dyn LockInternalsDriver>,
-    /// The data of our nodes, if it is not the client's default.
+    /// The data of the lock's nodes, if it is not the client's default.
     data: Option<Arc<[u8]>>,
     /// Where contenders wait before they enter the queues; `None` if they enter at once.
     line: Option<Arc<Line>>,
-    /// Receives whether the current acquire waits in the queue; for one acquire at a time.
+    /// Receives whether the current acquire waits in the queue. For a lock with one acquire at a time.
     queued: Option<Arc<watch::Sender<bool>>>,
 }
 
@@ -76,31 +76,31 @@ impl LockInternals {
         })
     }
 
-    /// For a lock at `path` whose queue stands below it.
+    /// For a lock at `path` whose queue is in a subdirectory.
     pub(crate) fn of_lock(mut self, path: &ZPath) -> Self {
         self.paths = [path.clone()].into();
         self
     }
 
-    /// Shares the line of `other`, for kinds of nodes that stand in the same queue.
+    /// Shares the line of `other`, for several kinds of nodes in the same queue.
     pub(crate) fn in_line_with(mut self, other: &Self) -> Self {
         self.line.clone_from(&other.line);
         self
     }
 
-    /// For contenders each of which must have a node, however many there are.
+    /// For contenders that must each have a node, however many there are.
     pub(crate) fn without_line(mut self) -> Self {
         self.line = None;
         self
     }
 
-    /// Reports to `queued` when an acquire stands in the queue and waits, and when it does no more.
+    /// Reports to `queued` when an acquire starts to wait in the queue, and when it stops.
     pub(crate) fn reporting(mut self, queued: Arc<watch::Sender<bool>>) -> Self {
         self.queued = Some(queued);
         self
     }
 
-    /// Records whether an acquire stands in the queue and waits.
+    /// Records whether an acquire waits in the queue.
     fn note_queued(&self, is_queued: bool) {
         if let Some(queued) = &self.queued {
             queued.send_if_modified(|known| std::mem::replace(known, is_queued) != is_queued);
@@ -112,14 +112,14 @@ impl LockInternals {
         self
     }
 
-    /// What is measured gets this name.
+    /// Labels the metrics with this name.
     #[cfg(feature = "metrics")]
     pub(crate) fn with_metrics_name(mut self, name: Arc<str>) -> Self {
         self.meter = self.meter.named(name);
         self
     }
 
-    /// With nodes of another layout.
+    /// Uses this driver for the node names.
     pub(crate) fn with_driver(self, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
         Ok(Self { line: Some(line(&self.client, &self.dirs, &*driver)?), driver, ..self })
     }
@@ -132,12 +132,12 @@ impl LockInternals {
         &self.dirs
     }
 
-    /// The first directory, which stands for all of them in messages.
+    /// The first directory, which represents all of them in messages.
     pub(crate) fn dir(&self) -> &ZPath {
         &self.dirs[0]
     }
 
-    /// No failures yet, of an acquire of this lock.
+    /// The failure count, empty, for an acquire of this lock.
     pub(crate) fn failures(&self) -> Failures<'_> {
         Failures::new(&self.client, &self.paths[0])
     }
@@ -148,8 +148,8 @@ impl LockInternals {
         AcquireLog::start(subject, owner, wait)
     }
 
-    /// Runs the `work` of one acquire in the span of its log, until the deadline or until the client closes. The work returns the
-    /// log with its result.
+    /// Runs the `work` of one acquire in the span of its log, until the deadline or until the client closes. The work
+    /// returns the log with its result.
     ///
     /// Boxed, so that the user's future that contains it stays small.
     pub(crate) fn acquiring<'a, T, Work>(
@@ -168,7 +168,7 @@ impl LockInternals {
             log.ended(acquired.as_ref().map(Option::is_some));
             acquired
         });
-        // Boxed in there as well: a future that is awaited inside another one may be there twice.
+        // The inner future is boxed as well: the compiler may store an awaited future twice in the outer one.
         wait.bound(&self.client, logged.instrument(span).boxed()).boxed()
     }
 
@@ -176,15 +176,15 @@ impl LockInternals {
         &*self.driver
     }
 
-    /// The data of a node that is created now: the client may not know its address before it has a session.
+    /// The data of a node that is created now. Not cached: the client may not know its address before it has a session.
     pub(crate) fn data(&self) -> &Arc<[u8]> {
         self.data.as_ref().unwrap_or_else(|| self.client.default_lock_data())
     }
 
-    /// Runs one contest after another until one is won. Returns a single hold; or, once first in a semaphore's queue, a
-    /// hold for each of the wanted leases; or `None` if it would have to wait and may not.
+    /// Runs one contest after another until one is won. Returns a single hold; or, for a semaphore, a hold for each of
+    /// the wanted leases; or `None` if it would have to wait and `wait` is [`Wait::No`].
     ///
-    /// The engine knows no owners: that of `log` is for the logs.
+    /// The engine ignores owners: the owner in `log` is only logged.
     pub(crate) async fn acquire(
         &self,
         wait: Wait,
@@ -199,16 +199,16 @@ impl LockInternals {
     }
 }
 
-/// The line before these queues, if the driver's names can be used in them.
+/// The line for these queues, if the driver's node names are valid in them.
 fn line(client: &CuratorClient, dirs: &Arc<[ZPath]>, driver: &dyn LockInternalsDriver) -> Result<Arc<Line>> {
     for dir in &**dirs {
         check_prefix(dir, driver)?;
     }
-    // The same for all contenders, whatever their ids.
+    // The nil id makes the key the same for all contenders.
     Ok(Line::of(client, Arc::clone(dirs), driver.node_prefix(&Uuid::nil())))
 }
 
-/// Refuses bad names when the lock is made; otherwise the first create would find them.
+/// Rejects invalid names when the lock is made, not at the first create.
 fn check_prefix(dir: &ZPath, driver: &dyn LockInternalsDriver) -> Result<()> {
     let id = Uuid::new_v4();
     let prefix = driver.node_prefix(&id);

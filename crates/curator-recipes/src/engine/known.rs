@@ -1,14 +1,14 @@
-//! Reports what a task has read, while there is a connection.
+//! Reports the state that a task has read, while there is a connection.
 
 use curator_client::{CuratorClient, RecipeSupport as _};
 use tokio::sync::watch;
 
 /// A state that is known only while there is a connection.
 pub(crate) trait KnownState: Clone {
-    /// The state without a connection that was confirmed recently, and before anything was read.
+    /// The state reported before the first read, and without a recently confirmed connection.
     fn unknown() -> Self;
 
-    /// Whether this says nothing that `reported` has not said.
+    /// Whether this adds nothing to `reported`.
     fn repeats(&self, reported: &Self) -> bool;
 }
 
@@ -16,7 +16,7 @@ pub(crate) trait KnownState: Clone {
 #[derive(Debug, Clone)]
 pub(crate) struct Known<S> {
     client: CuratorClient,
-    /// What was read last.
+    /// The state read last.
     pub(crate) read: watch::Sender<S>,
     pub(crate) reported: watch::Sender<S>,
 }
@@ -27,25 +27,26 @@ impl<S: KnownState> Known<S> {
         Self { client: client.clone(), read, reported }
     }
 
-    /// This was read, and is reported while there is a connection. Returns whether that is news.
+    /// Records the state that was read; it is reported while there is a connection. Returns whether the reported state
+    /// changed.
     pub(crate) fn set(&self, read: S) -> bool {
         self.read.send_replace(read);
         self.refresh()
     }
 
-    /// What was read may not be true any more. It is reported until the connection is in doubt.
+    /// Records that the state read last may be outdated. It stays reported until the next [`refresh`](Self::refresh).
     pub(crate) fn forget(&self) {
         self.read.send_replace(S::unknown());
     }
 
-    /// The connection may have changed. Returns whether another state is reported now.
+    /// Checks the connection again, and reports the matching state. Returns whether the reported state changed.
     pub(crate) fn refresh(&self) -> bool {
         let is_connected = self.client.check_connected().is_ok();
         let state = if is_connected { self.read.borrow().clone() } else { S::unknown() };
         self.report(state)
     }
 
-    /// Reports this whether or not there is a connection.
+    /// Reports this state, with or without a connection.
     pub(crate) fn report(&self, state: S) -> bool {
         self.reported.send_if_modified(|reported| {
             let is_new = !state.repeats(reported);

@@ -1,4 +1,4 @@
-//! A number of leases that a node contains.
+//! The node that contains the number of leases of a semaphore.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub(crate) trait LimitNode: fmt::Debug + Send + Sync {
     /// Creates the node if it does not exist. Retries nothing.
     fn create_if_missing(&self, session: &Session) -> BoxFuture<'static, ClientResult<()>>;
 
-    /// The number that was read from the node.
+    /// Decodes the limit from the node's data.
     ///
     /// # Errors
     ///

@@ -1,11 +1,12 @@
-//! Where the contenders of one client wait before they enter a queue.
+//! Limits how many contenders of one client are in a queue at once; the others wait in a local line, in order of
+//! arrival.
 //!
-//! Each contender lists the directory when it arrives, and again when it gets near the head of the queue. Thousands of
-//! contenders of one client would each read a list of thousands of names, and lose the session over that. So only a
-//! limited number of them stand in the queue, enough for the next one to be ready when one releases; the others wait
-//! here, first come, first served, and cost no request.
+//! Each contender lists the directory when it arrives, and again when it gets near the head of the queue. With
+//! thousands of contenders in one client, each would read a list of thousands of names, and the session would be lost.
+//! So only 16 contenders are in the queue, enough for the next one to be ready when a holder releases; the others wait
+//! here and send no request.
 //!
-//! Where one contender waits in the queue, later ones would have to wait there, too. So those ahead in the line delay a
+//! If one contender waits in the queue, later ones would wait there too. So the contenders ahead in the line delay a
 //! contender only by the time that they take to enter the queue: readers that find the lock free enter sixteen at a
 //! time.
 
@@ -15,8 +16,8 @@ use curator_client::{CuratorClient, RecipeSupport as _, ZPath};
 use dashmap::DashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How many contenders of one client stand in one queue at once. A contender needs three pipelines until it is ready to own the
-/// lock; sixteen hide that.
+/// How many contenders of one client are in one queue at once. A contender needs three pipelines until it is ready to
+/// own the lock; sixteen contenders hide that latency.
 const IN_QUEUE: usize = 16;
 
 /// The lines of one client.
@@ -25,25 +26,25 @@ struct Lines {
     lines: DashMap<Key, Weak<Line>>,
 }
 
-/// Contenders that would stand in the same queues, with the same kind of node.
+/// Identifies contenders for the same queues with the same kind of node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     dirs: Arc<[ZPath]>,
     kind: String,
 }
 
-/// The line before the queues of one lock. All locks of one client on the same path share it.
+/// The line for the queues of one lock. All locks of one client on the same path share it.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// Whoever holds this is the next to enter. Passed on once the node's create has been sent, so nodes are created in
-    /// the order of the line.
+    /// The holder of this permit enters next. It releases the permit once its create has been sent, so nodes are
+    /// created in the order of the line.
     door: Arc<Semaphore>,
     places: Arc<Semaphore>,
     lines: Arc<Lines>,
     key: Key,
 }
 
-/// Permission to stand in the queue, until it is dropped.
+/// Permits its contender to be in the queue, until it is dropped.
 #[derive(Debug)]
 #[must_use = "the next one enters when it is dropped"]
 pub(crate) struct InQueue {
@@ -52,7 +53,7 @@ pub(crate) struct InQueue {
 }
 
 impl Line {
-    /// The line of `client` before the queues in `dirs`, for nodes of this `kind`.
+    /// The line of `client` for the queues in `dirs`, for nodes of this `kind`.
     pub(crate) fn of(client: &CuratorClient, dirs: Arc<[ZPath]>, kind: String) -> Arc<Self> {
         let lines = client.extension::<Lines>();
         let key = Key { dirs, kind };
@@ -66,7 +67,7 @@ impl Line {
         line
     }
 
-    /// Waits until it is our turn.
+    /// Waits for the caller's turn.
     pub(crate) async fn enter(&self) -> InQueue {
         // These semaphores are never closed.
         let door = Arc::clone(&self.door).acquire_owned().await.ok();
@@ -76,13 +77,13 @@ impl Line {
 }
 
 impl InQueue {
-    /// For contenders that do not wait. They neither take a place nor wait behind those in the line: if there are any,
-    /// the queue shows it.
+    /// For contenders that do not wait. They bypass the line and take no place: if others are in the line, others are
+    /// in the queue too, which refuses this contender.
     pub(crate) fn without_line() -> Self {
         Self { _place: None, door: None }
     }
 
-    /// Our create has been sent: the next contender may follow.
+    /// Records that the create has been sent: the next contender may enter.
     pub(crate) fn sent(&mut self) {
         self.door = None;
     }
@@ -90,7 +91,7 @@ impl InQueue {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // Another line may have been started by now.
+        // Another line may have been registered under this key by now.
         self.lines.lines.remove_if(&self.key, |_, line| line.strong_count() == 0);
     }
 }

@@ -1,4 +1,5 @@
-//! Measures acquires, holds and caches, behind the feature `metrics`. Without it, a meter is empty, and no clock is read.
+//! Measures acquires, holds and caches, behind the feature `metrics`. Without it, a meter is empty, and no clock is
+//! read.
 
 #[cfg(feature = "metrics")]
 mod measured;
@@ -10,23 +11,23 @@ pub(crate) use self::measured::{CacheMeter, Meter};
 #[cfg(not(feature = "metrics"))]
 pub(crate) use self::unmeasured::{CacheMeter, Meter};
 
-/// How an acquire has ended that did not get the lock.
+/// Why an acquire did not get the lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NotAcquired {
-    /// It may not wait, and others are before it.
+    /// It may not wait, and other contenders are ahead.
     Busy,
     TimedOut,
     /// Its future was dropped.
     Cancelled,
     Failed,
-    /// The client closes, or has ended.
+    /// The client is closing, or has ended.
     Closed,
 }
 
 /// How a hold has ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HoldEnded {
-    /// The session or a node was gone before the acquire was over.
+    /// The session or a node was lost before the acquire returned.
     Unused,
     Released,
     SessionLost,

@@ -1,4 +1,5 @@
-//! Acquires and holds nodes in queues, from the first request to the last delete. It knows no recipe.
+//! The engine of the locks: acquires and holds nodes in queues, from the first request to the last delete. Independent
+//! of any recipe.
 
 pub(crate) mod contender;
 mod failures;

@@ -1,4 +1,4 @@
-//! Our own nodes, from before they are created until they are gone.
+//! Tracks the nodes of a contender from before they are created until they are deleted, and deletes them on drop.
 
 use std::mem;
 
@@ -9,25 +9,25 @@ use super::log::deletes_sent;
 use super::watched_node::WatchedNode;
 use crate::error::{Error, LockLost, LossReason, Result};
 
-/// The nodes of one contender, and then of its hold. Dropping this makes sure that they are deleted.
+/// The nodes of one contender, and then of its hold. Dropping this deletes them.
 ///
-/// This is what makes every acquire cancel-safe: whichever await the future is dropped at, this is dropped with it. It
-/// knows of a node *before* the create is sent. The drop itself sends the delete if the node's name is known. Otherwise
-/// the client's janitor first looks for the node: the list that it requests is answered after the create, because a
-/// session is first in, first out.
+/// This makes every acquire cancel-safe: at any await point, dropping the future drops this too. A node is recorded
+/// *before* its create is sent. If the node's name is known, the drop sends the delete. Otherwise the client's janitor
+/// first lists the directory to find the node: a session processes requests in order, so the list includes the created
+/// node.
 ///
-/// The idea that the client cleans up, and not the cancelled caller, comes from etcd's `concurrency/mutex.go`.
+/// Cleanup by the client instead of the cancelled caller follows etcd's `concurrency/mutex.go`.
 #[derive(Debug)]
 pub(crate) struct OwnNodes {
     pub(super) client: CuratorClient,
     pub(super) session: Session,
     /// The nodes in each directory.
     nodes: Vec<Nodes>,
-    /// The watches on the nodes. Dropping them before the nodes are gone would cost requests.
+    /// The watches on the nodes. Dropping them before the nodes are deleted would send extra requests.
     pub(super) watched: Vec<WatchedNode>,
 }
 
-/// The nodes in one directory. Only of leases can there be more than one.
+/// The nodes in one directory. Only leases can be more than one.
 #[derive(Debug)]
 struct Nodes {
     finder: NodeFinder,
@@ -40,14 +40,14 @@ pub(crate) enum State {
     Idle,
     /// The first create has been sent; its outcome is not known.
     Sent,
-    /// A create has been sent, or several; what has become of them is not known.
+    /// One or more creates have been sent; their outcomes are not known.
     MayExist,
-    /// The answer to the create contained these paths.
+    /// The reply to the create contained these paths.
     Answered(Vec<ZPath>),
 }
 
 impl OwnNodes {
-    /// No nodes yet.
+    /// Without any nodes.
     pub(crate) fn new(client: &CuratorClient, session: &Session) -> Self {
         Self { client: client.clone(), session: session.clone(), nodes: Vec::new(), watched: Vec::new() }
     }
@@ -57,37 +57,37 @@ impl OwnNodes {
         self.nodes.push(Nodes { finder, state: State::Idle });
     }
 
-    /// A create is about to be sent in this directory.
+    /// Records that a create is about to be sent in this directory.
     pub(crate) fn sending(&mut self, directory: usize) {
         let state = &mut self.nodes[directory].state;
         *state = if matches!(state, State::Idle) { State::Sent } else { State::MayExist };
     }
 
-    /// The server does not permit the create that was sent last. If there was no other, there is nothing to look for; whoever
-    /// may not create may often not look either.
+    /// Records that the server denied the last create. If no other create was sent, there is no node to find; and a
+    /// client without permission to create often has none to list.
     pub(crate) fn denied(&mut self, directory: usize) {
         if let Some(Nodes { state: state @ State::Sent, .. }) = self.nodes.get_mut(directory) {
             *state = State::Idle;
         }
     }
 
-    /// Sets what is known of the nodes in this directory. Before a create is sent, that is [`sending`](Self::sending).
+    /// Sets the state of the nodes in this directory. Before a create, call [`sending`](Self::sending) instead.
     pub(crate) fn set(&mut self, directory: usize, state: State) {
         self.nodes[directory].state = state;
     }
 
-    /// Whether these are the names of the nodes in this directory, as far as is known.
+    /// Whether these are the known names of the nodes in this directory.
     pub(super) fn are_named<'n>(&self, directory: usize, names: impl Iterator<Item = &'n str>) -> bool {
         let known = self.nodes.get(directory).map(|nodes| &nodes.state);
         matches!(known, Some(State::Answered(paths)) if paths.iter().map(ZPath::name).eq(names))
     }
 
-    /// Forgets all nodes, because they are gone or belong to another owner.
+    /// Forgets all nodes, because they are deleted or belong to another owner.
     pub(crate) fn forget_all(mut self) {
         self.nodes.clear();
     }
 
-    /// Splits off the nodes in one directory, each on its own.
+    /// Splits off the nodes in one directory, each into a separate `OwnNodes`.
     pub(crate) fn split(mut self, directory: usize) -> Vec<Self> {
         let Some(Nodes { finder, state: State::Answered(paths) }) = self.nodes.get_mut(directory) else {
             return Vec::new();
@@ -127,13 +127,13 @@ impl Drop for OwnNodes {
 
 /// Deletion by `release`, which reports the result.
 impl OwnNodes {
-    /// Deletes the nodes, with as many attempts as the client's retry policy allows. If one fails, the others are
-    /// deleted nevertheless. What cannot be done here continues in the background, as it does when this is dropped.
+    /// Deletes the nodes, with as many attempts as the client's retry policy allows. If one delete fails, the other
+    /// nodes are still deleted. Deletes that are not finished here continue in the background, as after a drop.
     ///
-    /// `known_loss` is why the lock had already been lost, if it had.
+    /// `known_loss` is the earlier loss of the lock, if any.
     pub(crate) async fn delete(mut self, known_loss: Option<LockLost>) -> Result<()> {
         let deleted = self.delete_all(known_loss).await;
-        // Otherwise the janitor continues, or at least records what it cannot do.
+        // Otherwise the drop hands the nodes to the janitor, which retries or records the refusal.
         if deleted.as_ref().err().is_none_or(is_over) {
             self.forget_all();
         }
@@ -166,7 +166,7 @@ impl OwnNodes {
                 }
                 continue;
             }
-            // Nothing was deleted yet: the others are deleted by the next attempt.
+            // The transaction deleted nothing; the next attempt deletes the other nodes.
             let path = left.remove(index.min(left.len() - 1));
             match error {
                 ClientError::NoNode { .. } if in_doubt => {}
@@ -176,8 +176,8 @@ impl OwnNodes {
                 cause => failures.push(Error::ReleaseRefused { path, cause }),
             }
         }
-        // If a node is missing after a lost answer, we may have deleted it ourselves; if it was missing before, we did
-        // not.
+        // A node that is missing after a lost reply may have been deleted by this release; one that was missing before
+        // was not.
         let is_reported = |failure: &Error| matches!(failure, Error::Lost(_));
         if let Some(lost) = known_loss.filter(|_| !failures.iter().any(is_reported)) {
             failures.push(lost.into());
@@ -185,7 +185,7 @@ impl OwnNodes {
         Error::of_releases(failures)
     }
 
-    /// Deletes the nodes in one request. The error contains the index of the node that it is about.
+    /// Deletes the nodes in one request. The error contains the index of the failing node.
     async fn send_deletes(&self, nodes: &[ZPath]) -> Result<(), (usize, ClientError)> {
         deletes_sent(nodes.len());
         if let [path] = nodes {
@@ -199,9 +199,9 @@ impl OwnNodes {
         }
     }
 
-    /// Waits for a connection, no longer than the session timeout; after that, the request itself reports what is wrong.
+    /// Waits for a connection, at most the session timeout; after that, the request itself returns the error.
     ///
-    /// A release does not wait for a turn: others wait for it.
+    /// A release does not wait for a request turn, because other clients wait for the lock.
     async fn connected(&self) {
         if self.session.is_connected() {
             return;
@@ -216,7 +216,7 @@ impl OwnNodes {
     }
 }
 
-/// Whether this error means that no node can be left.
+/// Whether no node can be left after this error.
 fn is_over(error: &Error) -> bool {
     match error {
         Error::ReleasePending { .. } | Error::ReleaseRefused { .. } => false,

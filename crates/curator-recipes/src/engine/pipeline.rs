@@ -1,7 +1,7 @@
-//! Translates what a contest asks for into requests on a session, and their answers back.
+//! Translates the requests of a contest into requests on a session, and the replies back.
 //!
-//! To see what is sent, look at [`Contender::send`]: creates go out as one transaction, plain reads as one `multiRead`, and
-//! [`Contender::send_one`] lists all other requests.
+//! [`Contender::send`] sends creates as one transaction and plain reads as one `multiRead`; [`Contender::send_one`]
+//! sends each other request.
 
 mod creates;
 
@@ -20,33 +20,34 @@ use super::revocation::is_revoke_request;
 use super::watched_node::OwnWatch;
 use crate::error::{Error, Result};
 
-/// The requests in flight: those that are answered together, and how many requests of the contest they stand for.
+/// The requests in flight, each with the number of contest requests that it answers.
 pub(crate) struct Pipeline(Vec<(usize, Sent)>);
 
 type Sent = BoxFuture<'static, Vec<ClientResult<Reply>>>;
 
-/// The session's answer to one request.
+/// The session's reply to one request.
 enum Reply {
     Done,
     Created(Vec<Created>),
-    /// Nothing was created: these directories are missing.
+    /// Nothing was created, because these directories are missing.
     Missing(Vec<ZPath>),
     Children(Vec<String>, Option<Watch>),
     Data(Vec<u8>, Stat, Option<Watch>),
 }
 
-/// What the meaning of an answer depends on besides the request.
+/// The context, besides the request, that determines the meaning of a reply.
 #[derive(Clone, Copy)]
 struct Origin {
     directory: usize,
-    /// Whether our node is created by the same pipeline, and so nobody knows yet who is the first.
+    /// Whether the same pipeline creates the contender's node, so that the first contender is not known yet.
     is_early: bool,
 }
 
 /// Sending.
 impl Contender<'_> {
-    /// Sends one pipeline: everything is sent before anything is awaited. Only the node with the limit, which goes alone, takes
-    /// several round trips; and if parents are missing that were not known to be, the look for them comes after the answers.
+    /// Sends one pipeline: everything is sent before anything is awaited. Two cases take more round trips: creating the
+    /// node with the limit, which is sent alone; and a create that fails because parents are unexpectedly missing,
+    /// after which it looks for them.
     ///
     /// In the contest's order: all creates, as one transaction; then the other requests, one by one; then all plain
     /// reads, as one `multiRead`.
@@ -149,23 +150,24 @@ impl Contender<'_> {
 
 /// Answers.
 impl Contender<'_> {
-    /// Waits for the answers to a pipeline, in the order of its requests.
+    /// Waits for the replies to a pipeline, in the order of its requests.
     ///
     /// # Errors
     ///
-    /// Errors that a retry cannot fix. Otherwise the answer is [`Answer::Unknown`], and [`failure`](Self::failure) says
-    /// why.
+    /// Errors that a retry cannot fix. Otherwise the answer is [`Answer::Unknown`], and [`failure`](Self::failure)
+    /// contains the cause.
     pub(crate) async fn answers(&mut self, requests: &[(usize, Request)], pipeline: Pipeline) -> Result<Vec<Answer>> {
         let mut answers = Vec::with_capacity(requests.len());
         let is_early = requests.first().is_some_and(|(_, request)| request.is_create());
-        // Answers come in the order of the requests. Whoever waits for the last one is woken once, and finds the others there.
+        // Replies arrive in the order of the requests: waiting for the last one first wakes the task once for all of
+        // them.
         let mut sent = pipeline.0;
         let Some((last_count, last)) = sent.pop() else { return Ok(answers) };
         let last = last.await;
         let last = (last_count, ready(last).boxed());
         for (count, sent) in sent.into_iter().chain([last]) {
             let (together, replies) = (&requests[answers.len()..][..count], sent.await);
-            // All of them, as the first error ends this.
+            // Before the loop below, which returns at the first error.
             for ((directory, request), reply) in together.iter().zip(&replies) {
                 if (request.is_create() || matches!(request, Request::Take { .. }))
                     && reply.as_ref().is_err_and(is_denied)
@@ -186,7 +188,7 @@ impl Contender<'_> {
             (Request::Create | Request::CreateWithParents, Ok(Reply::Created(mut created))) => {
                 let created = created.pop().ok_or_else(|| self.unfit(request))?;
                 let node = own_node(&created);
-                // Known from now on, even if the rest of the pipeline fails.
+                // Recorded here, in case the rest of the pipeline fails.
                 self.nodes.set(origin.directory, State::Answered(vec![created.path]));
                 Answer::Created(node)
             }
@@ -207,7 +209,7 @@ impl Contender<'_> {
                 Answer::Children(children)
             }
             (Request::List | Request::WatchList, Err(ClientError::NoNode { .. })) => {
-                // Until it is known better, its parent exists.
+                // Assumes that its parent exists.
                 let path = &self.directories[origin.directory].path;
                 if origin.is_early && origin.directory < self.watches.own.len() && !self.missing.contains(path) {
                     self.missing.push(path.clone());
@@ -218,7 +220,7 @@ impl Contender<'_> {
                 watch.into_iter().for_each(|watch| self.watches.set_claim(&Event::LimitChanged, watch));
                 match self.limit()?.limit(&data, stat.version) {
                     Ok(limit) => Answer::Limit(limit),
-                    // Nothing to a contender that is not the first, which will read it again.
+                    // Irrelevant while the contender is not first; it reads the limit again then.
                     Err(_) if origin.is_early => Answer::Unknown,
                     Err(error) => return Err(error),
                 }
@@ -252,7 +254,7 @@ impl Contender<'_> {
         })
     }
 
-    /// Keeps the watch, and notes whether someone has asked for our node.
+    /// Keeps the watch, and records whether a client has requested this contender's node.
     fn note_data(&mut self, directory: usize, request: &Request, data: &[u8], watch: Option<Watch>) {
         match (request, watch) {
             (Request::WatchAhead { name }, Some(watch)) => self.watches.set_ahead(directory, name, watch),
@@ -261,7 +263,7 @@ impl Contender<'_> {
         }
     }
 
-    /// Makes an error an unknown answer, which is retried, unless a retry cannot help.
+    /// Converts an error to an unknown answer, which is retried, unless a retry cannot help.
     fn unknown(&mut self, error: ClientError) -> Result<Answer> {
         if !error.is_retryable() {
             return Err(error.into());
@@ -284,7 +286,7 @@ fn one(sent: impl Future<Output = ClientResult<Reply>> + Send + 'static) -> Sent
     sent.map(|reply| vec![reply]).boxed()
 }
 
-/// Gives one reply for each request; if all of them failed together, the same failure for each.
+/// Returns one reply for each request; if all of them failed together, the same failure for each.
 fn each<T>(
     results: ClientResult<Vec<T>>,
     count: usize,
@@ -308,12 +310,12 @@ fn own_node(created: &Created) -> OwnNode {
     OwnNode { name: created.path.name().to_owned(), czxid: created.stat.czxid }
 }
 
-/// Whether the server does not permit the request, or an operation of the transaction.
+/// Whether the server denied the request, or an operation of the transaction.
 pub(crate) fn is_denied(error: &ClientError) -> bool {
     matches!(cause(error), (_, ClientError::NoAuth { .. }))
 }
 
-/// Which operation of a transaction has failed, and why.
+/// The index of the failed operation of a transaction, and its error.
 fn cause(error: &ClientError) -> (usize, &ClientError) {
     match error {
         ClientError::TransactionFailed { index, cause } => (*index, cause),

@@ -1,4 +1,5 @@
-//! Nodes of this client whose deletion the server refuses. A contender that waits for one waits for itself.
+//! Finds nodes of this client whose deletion the server refuses. A contender behind such a node would wait for its own
+//! client.
 
 use curator_client::{Error as ClientError, PendingDelete, Refusals, Session, ZPath};
 use curator_protocol::{Contest, LockInternalsDriver};
@@ -6,8 +7,8 @@ use curator_protocol::{Contest, LockInternalsDriver};
 use super::contender::Contender;
 use crate::error::Error;
 
-/// A node that the server does not let this session delete, and that makes it impossible to win `contest`, which waits or
-/// has not been started.
+/// Returns the error for a node that the server does not let this session delete and that blocks `contest`. Call it
+/// before the contest starts or while it waits.
 pub(crate) async fn refused_before(
     driver: &dyn LockInternalsDriver,
     contest: &Contest,
@@ -37,13 +38,13 @@ pub(crate) async fn refused_before(
     None
 }
 
-/// The node that the server does not let this session delete, and why.
+/// The node of a refused delete, and the error.
 fn named(delete: PendingDelete) -> Option<(ZPath, ClientError)> {
     Some((ZPath::on_server(&delete.path).ok()?, delete.last_error?))
 }
 
-/// Whether the node still exists and still cannot be deleted: another client may have deleted it, or permitted its deletion.
-/// Called only for refused nodes, so it costs nothing otherwise.
+/// Whether the node still exists and still cannot be deleted: another client may have deleted it, or permitted its
+/// deletion. Sends requests, and so is called only for refused nodes.
 pub(crate) async fn is_stuck(path: &ZPath, session: &Session, refusals: &Refusals) -> bool {
     let deleted = match session.exists(path).await {
         Ok(Some(stat)) if stat.ephemeral_owner == session.id() => session.delete(path, None).await,
@@ -55,7 +56,7 @@ pub(crate) async fn is_stuck(path: &ZPath, session: &Session, refusals: &Refusal
             refusals.forget(path.as_str());
             false
         }
-        // This says nothing about the node, and the contest finds out too: it fails, or looks again.
+        // The state of the node is unknown; the contest meets the same connection failure, and fails or reads again.
         Err(ClientError::Disconnected { .. } | ClientError::ConnectionLost { .. }) => false,
         // When the session ends, so does the node.
         Err(_) => session.end().is_none(),

@@ -1,19 +1,19 @@
-//! Records whether a client asks a holder for its lock.
+//! Records whether a client has requested a holder's lock back.
 
 use curator_client::{Error, ZPath};
 use tokio::sync::watch;
 
 use super::log::HoldLog;
 
-/// The data that Curator writes to a lock's node to ask for the lock back.
+/// The data that Curator writes to a lock's node to request the lock back.
 pub(crate) const REVOKE_MESSAGE: &[u8] = b"__REVOKE__";
 
-/// Whether a lock node's data asks for the lock back.
+/// Whether a lock node's data is such a request.
 pub(crate) fn is_revoke_request(data: &[u8]) -> bool {
     data == REVOKE_MESSAGE
 }
 
-/// Whether someone has asked for the lock back.
+/// Whether a client has requested the lock back.
 #[derive(Debug)]
 pub(crate) struct Revocation {
     asked: watch::Sender<bool>,
@@ -42,7 +42,7 @@ impl Revocation {
         let _ = self.asked.subscribe().wait_for(|asked| *asked).await;
     }
 
-    /// A node cannot be watched for now.
+    /// Logs that a node cannot be watched for now.
     pub(crate) fn cannot_watch(&self, path: &ZPath, error: &Error) {
         self.log.cannot_watch(path, error);
     }

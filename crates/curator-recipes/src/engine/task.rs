@@ -1,4 +1,4 @@
-//! The task of a recipe that acts while its user polls nothing: its end, and a panic in it.
+//! Runs the background task of a recipe, and reports its end or its panic.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -10,10 +10,10 @@ use tokio::sync::watch::error::RecvError;
 
 use crate::error::Error;
 
-/// The error of a recipe that has a task: what its calls return once the task has ended. With [`From`] it is that of a client
-/// whose runtime has dropped the task.
+/// The error that the calls of a recipe with a task return once the task has ended. [`From`] makes it from the error of
+/// a client whose runtime has dropped the task.
 pub(crate) trait TaskError: From<curator_client::Error> + Clone + Send + Sync + 'static {
-    /// A panic has ended the task of the recipe at `path`.
+    /// The error after the task of the recipe at `path` has panicked.
     fn panicked(path: ZPath, message: String) -> Self;
 }
 
@@ -23,11 +23,11 @@ impl TaskError for Error {
     }
 }
 
-/// The methods of the error of a recipe that has a task and changes nothing on the servers.
+/// Implements the methods of an error of a recipe that has a task and only reads.
 macro_rules! error_of_reads {
     ($error:ident, $cause:ident in $causes:pat, closed: $closed:pat) => {
         impl $error {
-            /// Whether the call can succeed if it is repeated, with nothing else changed.
+            /// Whether the call can succeed if repeated unchanged.
             #[must_use]
             pub fn is_retryable(&self) -> bool {
                 matches!(self, $causes if $cause.is_retryable())
@@ -61,18 +61,19 @@ macro_rules! error_of_reads {
 }
 pub(crate) use error_of_reads;
 
-/// A task on the client's runtime. Clones are handles to the same task, which none of them keeps running.
+/// A task on the client's runtime. Clones are handles to the same task and do not keep it running.
 ///
-/// The rules are in `docs/adr/0040`: the task owns no handle of its recipe, and ends when the recipe's command channel closes.
+/// The rules are in `docs/adr/0040`: the task owns no handle of its recipe, and ends when the recipe's command channel
+/// closes.
 #[derive(Debug, Clone)]
 pub(crate) struct RecipeTask<E = Error> {
     client: CuratorClient,
-    /// How it has ended. Closed without a value if its runtime has ended.
+    /// The error that the task has ended with. The channel closes without a value if the runtime has ended.
     end: watch::Receiver<Option<E>>,
 }
 
 impl<E: TaskError> RecipeTask<E> {
-    /// Starts `work` for the recipe at `path`. What it returns is what the recipe's calls return from then on.
+    /// Starts `work` for the recipe at `path`. Once it ends, the recipe's calls return its error.
     pub(crate) fn start(client: &CuratorClient, path: ZPath, work: impl Future<Output = E> + Send + 'static) -> Self {
         let (ended, end) = watch::channel(None);
         client.runtime().spawn(async move {
@@ -83,12 +84,12 @@ impl<E: TaskError> RecipeTask<E> {
         Self { client: client.clone(), end }
     }
 
-    /// Waits for what the task reports over a channel that closes with it: why the task has ended, if it has.
+    /// Waits for a report of the task over a channel that closes with it. If the task has ended, returns its error.
     pub(crate) async fn reported<T>(&self, reported: impl Future<Output = Result<T, RecvError>>) -> Result<T, E> {
         let reported = tokio::select! {
             biased;
             reported = reported => reported,
-            // In a forked child there is no task.
+            // A forked child has no task.
             error = self.client.closing() => return Err(error.into()),
         };
         match reported {
@@ -105,7 +106,7 @@ impl<E: TaskError> RecipeTask<E> {
         {
             return error.clone();
         }
-        // The runtime has dropped it.
+        // The runtime has dropped the task.
         self.client.closing().await.into()
     }
 }

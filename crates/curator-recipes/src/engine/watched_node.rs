@@ -1,4 +1,4 @@
-//! Watches a holder's own nodes: whether a client has deleted one, or asks for the lock back.
+//! Watches the nodes of a holder, to detect that a client has deleted one or requests the lock back.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
@@ -12,11 +12,11 @@ use futures_util::future::{FutureExt as _, Shared, select_all};
 use super::follow::{Followed, Follower};
 use super::revocation::{Revocation, is_revoke_request};
 
-/// A watch on a node of ours, and what was read when it was set.
+/// A watch on one of the holder's nodes, and whether its data was a revoke request when the watch was set.
 #[derive(Debug)]
 pub(crate) struct OwnWatch {
     pub(crate) watch: Watch,
-    /// Whether someone had asked for the lock back by then.
+    /// Whether a client had requested the lock back by then.
     pub(crate) revoked: bool,
 }
 
@@ -26,16 +26,15 @@ impl OwnWatch {
     }
 }
 
-/// Completes with the path of a node that someone has deleted; never, if the session ends first, which has to be watched
-/// separately.
+/// Completes with the path of a deleted node. Never completes if the session ends first: watch the session separately.
 ///
-/// Shared, so that anyone who polls it drives it for all: one waiter that turns to something else leaves no other in the
-/// dark.
+/// Shared, so that each waiter that polls it drives it for all: a waiter that stops polling does not block the others.
 pub(crate) type Deleted = Shared<Pin<Box<dyn Future<Output = ZPath> + Send>>>;
 
 /// One node of a hold, and the watch on it.
 ///
-/// It can be checked without sending anything, whether or not something else is driving it. Clones are the same.
+/// [`is_deleted`](Self::is_deleted) checks it without sending anything, with or without a driver that polls it. Clones
+/// share the state.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchedNode {
     path: ZPath,
@@ -44,7 +43,7 @@ pub(crate) struct WatchedNode {
 
 #[derive(Debug)]
 struct Watching {
-    /// Whether there has ever been a watch, or the node was found to be gone. If not, there is nothing to look at.
+    /// Whether there has ever been a watch, or the node was found deleted. If not, `seen` need not be locked.
     has_begun: AtomicBool,
     seen: Mutex<Seen>,
 }
@@ -52,7 +51,7 @@ struct Watching {
 #[derive(Debug, Default)]
 struct Seen {
     watch: Option<Watch>,
-    /// What the watch has seen, and the driver has not taken yet.
+    /// The event of the watch that the driver has not taken yet.
     event: Option<WatchEvent>,
     is_deleted: bool,
     /// The waker of the driver, while it sleeps.
@@ -60,7 +59,7 @@ struct Seen {
 }
 
 impl WatchedNode {
-    /// Notes it if someone had asked for the lock back when the watch was set.
+    /// Records in `revocation` if a client had requested the lock back when the watch was set.
     pub(crate) fn new(path: ZPath, own: Option<OwnWatch>, revocation: &Revocation) -> Self {
         if own.as_ref().is_some_and(|own| own.revoked) {
             revocation.note();
@@ -75,27 +74,27 @@ impl WatchedNode {
         &self.path
     }
 
-    /// Whether someone is known to have deleted the node. Sends nothing, and takes no event from the driver.
+    /// Whether the node is known to be deleted. Sends nothing, and leaves the event for the driver.
     pub(crate) fn is_deleted(&self) -> bool {
         if !self.watching.has_begun.load(Ordering::Acquire) {
             return false;
         }
         let mut seen = self.lock();
-        // The watch wakes only one waker: the driver's, if there is one.
+        // The watch keeps only one waker: pass the driver's, if there is one.
         let driver = seen.driver.clone();
         let looked = seen.poll_event(&mut Context::from_waker(driver.as_ref().unwrap_or(Waker::noop())));
         let is_deleted = seen.is_deleted;
         if matches!(looked, Poll::Ready(Some(_)))
             && let Some(driver) = seen.driver.take()
         {
-            // The event that it waits for was seen here.
+            // This poll took the event that the driver waits for.
             drop(seen);
             driver.wake();
         }
         is_deleted
     }
 
-    /// Records that the node was found to be gone.
+    /// Records that the node was found deleted.
     pub(crate) fn note_deletion(&self) {
         let mut seen = self.lock();
         seen.is_deleted = true;
@@ -150,10 +149,10 @@ impl Seen {
     }
 }
 
-/// Watches the nodes of one hold. Sets the missing watches when the result is first polled.
+/// Watches the nodes of one hold. The first poll of the result sets the missing watches.
 ///
-/// Notes it when the data of one of them asks for the lock back. Keeps neither the client nor the hold: it may be left over
-/// in a handle that nobody polls.
+/// Records in `revocation` when a node's data requests the lock back. Keeps neither the client nor the hold alive: it
+/// can outlive them in a handle that is not polled.
 pub(crate) fn watch_nodes(
     client: &CuratorClient,
     session: &Session,
@@ -175,7 +174,7 @@ async fn until_deleted(mut follower: Follower<WatchedInSession>) -> ZPath {
         match follower.next().await {
             Ok(true) => {}
             Ok(false) => return follower.node.node.path,
-            // It can never be watched; or the client is closing, which is reported as the end of the session.
+            // The node can never be watched; or the client is closing, which is reported as the end of the session.
             Err(_) => pending().await,
         }
     }
@@ -227,7 +226,7 @@ impl Followed for WatchedInSession {
     }
 
     fn failed(&mut self, error: &Error) {
-        // A broken connection and the end of the session are not problems of the node, so they are not logged here.
+        // A broken connection or the end of the session is logged elsewhere.
         let is_told = self.told || matches!(error, Error::Disconnected { .. } | Error::ConnectionLost { .. });
         if !is_told
             && self.session.end().is_none()

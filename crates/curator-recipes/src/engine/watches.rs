@@ -1,4 +1,4 @@
-//! The watches of one contender, and the order of what they see.
+//! The watches of one contender. Reports events of the contender's nodes before those of other nodes.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ pub(crate) struct Watches {
     /// One for each queue.
     pub(super) own: Vec<Option<OwnWatch>>,
     others: Vec<Other>,
-    /// Seen on another contender's node, and not reported yet because an event of an own node came first.
+    /// An event of another contender's node, kept back because an event of the contender's own node is reported first.
     kept: Option<Event>,
 }
 
@@ -60,8 +60,8 @@ impl Watches {
     /// Waits for the next event; `ended` is the end of the session.
     ///
     /// On one connection, events arrive in the order of the server. But each watch has its own channel, so after an
-    /// event of another contender's node, this looks at the own nodes again: if one of them was deleted earlier, that is
-    /// visible by then.
+    /// event of another contender's node, this polls the watches on the own nodes again: an earlier event of an own
+    /// node has arrived by then.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Watches {
                 },
             };
             let Poll::Ready(earlier) = self.poll_own(cx, session) else { return Poll::Ready(other) };
-            // Events that were seen over a broken connection are superseded by the look that follows.
+            // After a broken connection, the contest reads everything again, so the event is dropped.
             self.kept = other.ok().filter(|_| !matches!(earlier, Ok(Event::Interrupted)));
             Poll::Ready(earlier)
         })
@@ -118,7 +118,7 @@ impl Watches {
         match event {
             WatchEvent::Deleted => Ok(deleted),
             WatchEvent::SessionEnded => Err(session.end().unwrap_or(SessionEnd::Expired)),
-            // The connection broke, and all watches with it: one look shows what they have missed.
+            // The broken connection ended all watches; one read shows the missed changes.
             WatchEvent::Interrupted => {
                 *self = Self::new(self.own.len());
                 Ok(Event::Interrupted)

@@ -1,4 +1,4 @@
-//! The memory of a store: the highest token that it has seen.
+//! Remembers the highest token that a store has seen, and rejects lower ones.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -7,7 +7,7 @@ use super::FencingToken;
 /// Less than any token.
 const NONE: i64 = 0;
 
-/// Remembers the highest token seen for one resource, and refuses lower ones.
+/// Remembers the highest token seen for one resource, and rejects lower ones.
 ///
 /// ```
 /// use curator_recipes::FencingToken;
@@ -24,16 +24,16 @@ const NONE: i64 = 0;
 ///
 /// # Guarantees
 ///
-/// - The highest token never falls, however many threads admit tokens at the same time.
-/// - Of two tokens, the lower one is refused once the higher one has been admitted.
+/// - The highest token never decreases, even if many threads admit tokens at the same time.
+/// - Of two tokens, the lower one is rejected once the higher one has been admitted.
 ///
 /// # Caveats
 ///
-/// - The check is one step, and the read or write that follows is another. Hold the store's lock from before
-///   [`admit`](Self::admit) to the end of the read or write, or use [`FencedResource`](super::FencedResource), which does
-///   that.
-/// - It knows only what it is shown. If a holder's write follows from a read, admit the read too, before it is done;
-///   otherwise an older holder's write can be admitted between the two, and be lost.
+/// - The check and the read or write after it are separate steps. Hold the store's lock from before
+///   [`admit`](Self::admit) to the end of the read or write, or use [`FencedResource`](super::FencedResource), which
+///   does this.
+/// - It knows only the tokens passed to it. If a holder's write depends on a read, admit the token before the read too;
+///   otherwise an older holder's write can be admitted between the read and the write, and be lost.
 ///
 /// After Kleppmann, "How to do distributed locking" (2016).
 #[derive(Debug)]
@@ -42,31 +42,33 @@ pub struct FencingChecker {
 }
 
 impl FencingChecker {
-    /// Nothing has been seen yet, so the first token is admitted.
+    /// Makes a checker that has seen no token, and so admits the first.
     #[must_use]
     pub const fn new() -> Self {
         Self { highest: AtomicI64::new(NONE) }
     }
 
-    /// `highest` has been seen: the token that a store has kept across a restart.
+    /// Makes a checker that has seen `highest`: the token that a store has kept across a restart.
     #[must_use]
     pub fn starting_at(highest: FencingToken) -> Self {
         Self { highest: AtomicI64::new(highest.as_i64()) }
     }
 
-    /// Checks whether a write with this token may be applied now, or a read may be done that a write will follow from.
-    /// Remembers the token if so.
+    /// Checks whether a write with this token, or a read on which a write will depend, is allowed now. If so, remembers
+    /// the token.
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] when a higher one has been seen. An equal one is admitted: a holder reads and writes many times.
+    /// [`StaleToken`] when a higher token has been seen. An equal token is admitted: a holder reads and writes many
+    /// times.
     pub fn admit(&self, token: FencingToken) -> Result<(), StaleToken> {
-        // All threads see the changes of one variable in one order, and nothing else is published by this one.
+        // `Relaxed` suffices: all threads see the changes of one variable in one order, and this one publishes no other
+        // data.
         let before = self.highest.fetch_max(token.as_i64(), Ordering::Relaxed);
         if before <= token.as_i64() { Ok(()) } else { Err(StaleToken { token, highest: FencingToken::new(before) }) }
     }
 
-    /// The highest token seen, which a store has to keep. `None` if there was none.
+    /// The highest token seen, which a store must persist. `None` if there was none.
     #[must_use]
     pub fn highest(&self) -> Option<FencingToken> {
         let highest = self.highest.load(Ordering::Relaxed);
@@ -80,12 +82,12 @@ impl Default for FencingChecker {
     }
 }
 
-/// A write or a read came from a holder that has lost its lock: a holder with a newer token has come since.
+/// A write or a read by a holder that has lost its lock: the store has seen the token of a newer holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the fencing token {token} is stale: {highest} has been seen")]
 #[non_exhaustive]
 pub struct StaleToken {
-    /// The token that was refused.
+    /// The rejected token.
     pub token: FencingToken,
     /// The highest token seen before it.
     pub highest: FencingToken,

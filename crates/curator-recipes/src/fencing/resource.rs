@@ -1,15 +1,15 @@
-//! A check and a read or write as one step.
+//! A value in memory that checks the token and reads or writes under one mutex.
 
 use std::sync::{Mutex, PoisonError};
 
 use super::{FencingChecker, FencingToken, StaleToken};
 
-/// A resource that refuses holders older than the newest one that it has seen.
+/// A resource that rejects holders older than the newest one that it has seen.
 ///
-/// If you read in order to write, use [`read_with`](Self::read_with): from then on no older holder can change what was read.
-/// A read and a write within one [`write`](Self::write) are one step, and need nothing else.
+/// If a write depends on a read, use [`read_with`](Self::read_with): afterwards no older holder can change the value. A
+/// read and a write within one [`write`](Self::write) are atomic, and need no `read_with`.
 ///
-/// It belongs in the store, not with the holders: holders in several processes send their writes and tokens to the one
+/// It belongs in the store, not in the holders: holders in several processes send their writes and tokens to the one
 /// process that has it.
 ///
 /// ```
@@ -29,19 +29,19 @@ use super::{FencingChecker, FencingToken, StaleToken};
 ///
 /// # Guarantees
 ///
-/// - Check and write are one step, and so are check and read: no write is applied after a write or a
+/// - Check and write are atomic, as are check and read: no write is applied after a write or a
 ///   [`read_with`](Self::read_with) with a higher token.
-/// - So if every holder uses `read_with` before it writes, no applied write is lost to another holder's: a later writer has
-///   read it.
-/// - [`highest`](Self::highest) never falls.
+/// - So if every holder uses `read_with` before it writes, no applied write is lost: a later writer has read it.
+/// - [`highest`](Self::highest) never decreases.
 ///
 /// # Caveats
 ///
-/// - A [`read`](Self::read) without the token keeps nobody out. An older holder may write between it and the next write, is
-///   told that its write was applied, and is overwritten by a holder that has not seen it.
-/// - Each write is a separate step. If an old holder makes several writes, the first may be applied and the next refused.
-/// - It lives in memory, and ends with the process. If the value is to outlive that, store it with the highest token, those
-///   of reads included, and open it with [`starting_at`](Self::starting_at).
+/// - A [`read`](Self::read) without the token does not exclude older holders. An older holder may write between this
+///   read and the next write: its write is confirmed, and then overwritten by a holder that has not read it.
+/// - Each write is a separate step. If an old holder makes several writes, the first may be applied and the next
+///   rejected.
+/// - It exists only in memory. To keep the value across restarts, store it with the highest token, including tokens of
+///   reads, and open it with [`starting_at`](Self::starting_at).
 ///
 /// After the storage service of Kleppmann, "How to do distributed locking" (2016). For an asynchronous store see
 /// [the module](super#an-asynchronous-store).
@@ -53,38 +53,38 @@ pub struct FencedResource<T> {
 }
 
 impl<T> FencedResource<T> {
-    /// No token has been seen yet, so the first is admitted.
+    /// Makes a resource that has seen no token, and so admits the first.
     #[must_use]
     pub const fn new(value: T) -> Self {
         Self { checker: FencingChecker::new(), value: Mutex::new(value) }
     }
 
-    /// `highest` has been seen: by the last write, or by a [`read_with`](Self::read_with) since.
+    /// Makes a resource that has seen `highest`: the token of the last write, or of a [`read_with`](Self::read_with)
+    /// since.
     #[must_use]
     pub fn starting_at(value: T, highest: FencingToken) -> Self {
         Self { checker: FencingChecker::starting_at(highest), value: Mutex::new(value) }
     }
 
-    /// Calls `write` if no higher token has been seen. Blocks the thread while other writes and reads are under way.
+    /// Calls `write` if no higher token has been seen. Blocks the thread during other writes and reads.
     ///
-    /// The token counts as seen even if `write` fails or panics. After a panic the value is as `write` left it, and the next
-    /// holder finds it like that.
+    /// The token counts as seen even if `write` fails or panics. After a panic the value stays as `write` left it.
     ///
     /// # Errors
     ///
     /// [`StaleToken`] when a higher token has been seen; `write` is not called then.
     pub fn write<R>(&self, token: FencingToken, write: impl FnOnce(&mut T) -> R) -> Result<R, StaleToken> {
         let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the mutex: a higher token could overtake one that waits for it.
+        // Checked under the mutex: otherwise a higher token could be admitted and written before this write.
         self.checker.admit(token)?;
         Ok(write(&mut value))
     }
 
-    /// Calls `read` if no higher token has been seen, for a holder whose next write follows from it. The token counts as
-    /// seen from then on: a holder with a lower one cannot change what was read. Blocks as [`write`](Self::write) does.
+    /// Calls `read` if no higher token has been seen, for a holder whose next write depends on it. The token counts as
+    /// seen afterwards: a holder with a lower token cannot change the value. Blocks like [`write`](Self::write).
     ///
-    /// Not for holders that hold at the same time (readers of a read-write lock, leases of a semaphore with several): the
-    /// first with the highest token would shut the others out. If you only look, use [`read`](Self::read).
+    /// Not for concurrent holders (readers of a read-write lock, several leases of a semaphore): the one with the
+    /// highest token would lock out the others. If no write depends on the read, use [`read`](Self::read).
     ///
     /// # Errors
     ///
@@ -93,15 +93,15 @@ impl<T> FencedResource<T> {
         self.write(token, |value| read(value))
     }
 
-    /// Looks at the value, without a token. Blocks as [`write`](Self::write) does.
+    /// Reads the value, without a token. Blocks like [`write`](Self::write).
     ///
-    /// No later write may follow from it: see [`read_with`](Self::read_with).
+    /// No later write may depend on it: see [`read_with`](Self::read_with).
     pub fn read<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         read(&self.value.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The highest token seen, or `None` if there was none. Does not block, so the write or read that it belongs to may
-    /// still be under way.
+    /// The highest token seen, or `None` if there was none. Does not block, so the write or read with this token may
+    /// still be in progress.
     #[must_use]
     pub fn highest(&self) -> Option<FencingToken> {
         self.checker.highest()
@@ -148,8 +148,8 @@ mod tests {
         assert_eq!(resource.highest(), Some(token(35)));
     }
 
-    /// An old holder, stopped between its read and its write, resumes after the new one has read and before it writes. Each
-    /// adds an element. Returns those whose write was said to be applied, and those that are there in the end.
+    /// An old holder, paused between its read and its write, resumes after the new holder has read and before it
+    /// writes. Each adds an element. Returns the holders whose writes were confirmed, and the final elements.
     fn late_between_read_and_write(
         read: impl Fn(&FencedResource<Vec<&'static str>>, FencingToken) -> Vec<&'static str>,
     ) -> (Vec<&'static str>, Vec<&'static str>) {
@@ -195,8 +195,8 @@ mod tests {
     }
 
     proptest! {
-        /// A holder reads, then writes what it has read with its number added, over and over, and stops at any moment for
-        /// any time; `turns` says who makes its next step.
+        /// Each holder repeatedly reads, and then writes the value with its number added; it can pause between any
+        /// steps. `turns` is the order in which the holders make their steps.
         #[test]
         fn in_any_order_of_reads_and_writes_what_was_acknowledged_stays(turns in vec(1..6_usize, 0..60)) {
             let resource = FencedResource::new(Vec::new());
@@ -221,7 +221,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
-        /// That a write is one step, on threads.
+        /// A write is atomic across threads.
         #[test]
         fn on_any_threads_none_is_applied_after_a_higher_one(writers in vec(vec(1..1000_i64, 50), 4)) {
             let resource = FencedResource::new(Vec::new());
@@ -231,7 +231,7 @@ mod tests {
                     start.wait();
                     let write = |number: &i64| {
                         let written = resource.write(token(*number), |applied| {
-                            // The others get to the mutex meanwhile.
+                            // Lets the other threads reach the mutex.
                             thread::yield_now();
                             applied.push(*number);
                         });

@@ -1,19 +1,19 @@
-//! The number by which a store can refuse an old holder.
+//! The fencing token, with which a store rejects writes of old holders.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A number that rises strictly from holder to holder of one lock, where there is one holder at a time.
+/// A number that strictly increases from holder to holder of a lock with one holder at a time.
 ///
-/// It is the `czxid` of the lock's node: the ensemble's transaction number of its creation. It costs no request, and it
-/// keeps rising when the lock's directory is deleted and created again. Send it along with every write, and with every read
-/// that a write follows from, and let the store refuse a token that is lower than one that it has seen. Then a holder that
-/// was stopped, lost its lock without knowing, and resumed, neither overwrites what a newer holder has written nor changes
-/// what it has read. The module [`fencing`](crate::fencing) explains how a store does that, and what a token in the write
-/// alone does not protect.
+/// It is the `czxid` of the lock's node: the id of the transaction that created it. It needs no extra request, and
+/// keeps increasing when the lock's directory is deleted and created again. Send it with every write, and with every
+/// read on which a write depends, and let the store reject a token that is lower than one that it has seen. Then a
+/// holder that was paused, lost its lock without noticing, and resumed, neither overwrites what a newer holder has
+/// written nor changes what it has read. The module [`fencing`](crate::fencing) explains how a store does this, and
+/// what a token in the write alone does not protect.
 ///
-/// `Display` writes its form on the wire, the number in decimal digits, and `FromStr` reads that. From a number, as a database
-/// keeps it, it is made by `TryFrom<i64>`.
+/// `Display` writes the wire format, the number in decimal digits, and `FromStr` parses it. `TryFrom<i64>` converts a
+/// number, such as one from a database.
 ///
 /// ```
 /// use curator_recipes::FencingToken;
@@ -29,8 +29,8 @@ use std::str::FromStr;
 /// # Ok::<(), curator_recipes::fencing::InvalidFencingToken>(())
 /// ```
 ///
-/// From Martin Kleppmann, "How to do distributed locking" (2016); the `czxid` is ZooKeeper's counterpart of the sequencers
-/// in the Chubby paper (2006).
+/// From Martin Kleppmann, "How to do distributed locking" (2016); the `czxid` is ZooKeeper's counterpart of the
+/// sequencers in the Chubby paper (2006).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(i64);
 
@@ -39,14 +39,14 @@ impl FencingToken {
         Self(czxid)
     }
 
-    /// The number. Positive, and rising from holder to holder.
+    /// The number. Positive, and increasing from holder to holder.
     #[must_use]
     pub fn as_i64(self) -> i64 {
         self.0
     }
 }
 
-/// For a token that came over the wire, or that a store has kept.
+/// For a token received over the wire, or stored in a store.
 impl TryFrom<i64> for FencingToken {
     type Error = InvalidFencingToken;
 
@@ -74,19 +74,19 @@ impl FromStr for FencingToken {
     type Err = InvalidFencingToken;
 
     fn from_str(text: &str) -> Result<Self, InvalidFencingToken> {
-        // The parser of integers takes a `+` too, which no `Display` writes.
+        // Checks the digits, because the integer parser also accepts a `+`, which `Display` never writes.
         let number = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
         let token = number.and_then(|number: i64| Self::try_from(number).ok());
         token.ok_or_else(|| InvalidFencingToken { value: text.to_owned() })
     }
 }
 
-/// Something that is not a fencing token.
+/// The text or number is not a valid fencing token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid fencing token {value:?}: expected a whole number from 1 to {max}, in decimal digits only", max = i64::MAX)]
 #[non_exhaustive]
 pub struct InvalidFencingToken {
-    /// What was given.
+    /// The invalid text or number.
     pub value: String,
 }
 

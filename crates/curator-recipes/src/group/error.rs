@@ -1,24 +1,24 @@
-//! What can go wrong with a group member.
+//! The errors of a group member.
 
 use curator_client::{InvalidPath, Outcome};
 
 use crate::cache::CacheError;
 use crate::persistent::PersistentNodeError;
 
-/// What can go wrong with a [`GroupMember`](crate::GroupMember): with its own node, or with the copy of all members.
+/// An error of a [`GroupMember`](crate::GroupMember): of its node, or of the cache of all members.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupMemberError {
-    /// The node of this member.
+    /// An error of the member's node.
     #[error(transparent)]
     Node(#[from] PersistentNodeError),
-    /// The copy of all members.
+    /// An error of the cache of all members.
     #[error(transparent)]
     Members(#[from] CacheError),
 }
 
 impl GroupMemberError {
-    /// Whether the call can succeed if it is repeated, with nothing else changed.
+    /// Whether the call can succeed if repeated unchanged.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -36,7 +36,7 @@ impl GroupMemberError {
         }
     }
 
-    /// Whether what the call asked for may have been applied, or may be later.
+    /// Whether the requested change may have been applied, or may be applied later.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {

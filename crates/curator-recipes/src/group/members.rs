@@ -29,7 +29,8 @@ impl Member {
         self.node.data()
     }
 
-    /// The stat of the node: since when the member belongs to the group (`ctime`), and in which session (`ephemeral_owner`).
+    /// The stat of the node: since when the member belongs to the group (`ctime`), and in which session
+    /// (`ephemeral_owner`).
     #[must_use]
     pub fn stat(&self) -> &Stat {
         self.node.stat()
@@ -42,7 +43,7 @@ impl fmt::Debug for Member {
     }
 }
 
-/// The members of a group at one moment, ordered by id. Taking them, and cloning this, costs a few reference counts.
+/// The members of a group at one moment, ordered by id. Taking or cloning them increments a few reference counts.
 #[derive(Clone)]
 pub struct Members {
     group: ZPath,
@@ -66,7 +67,7 @@ impl Members {
         self.nodes.children(&self.group).map(|node| Member { node: node.clone() })
     }
 
-    /// The number of members. Counts them.
+    /// The number of members. Takes time proportional to it.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.children(&self.group).count()
@@ -78,8 +79,8 @@ impl Members {
         self.nodes.children(&self.group).next().is_none()
     }
 
-    /// Whether these were all the members, as far as the servers knew: [`Loading`](CacheState::Loading) before the first read, and
-    /// [`Stale`](CacheState::Stale) without a connection.
+    /// Whether these were all the members that the servers had: [`Loading`](CacheState::Loading) before the first read,
+    /// and [`Stale`](CacheState::Stale) without a connection.
     #[must_use]
     pub fn state(&self) -> CacheState {
         self.nodes.state()
@@ -94,7 +95,7 @@ impl fmt::Debug for Members {
     }
 }
 
-/// What has changed in a group.
+/// A change in a group.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum GroupEvent {
@@ -107,23 +108,24 @@ pub enum GroupEvent {
         /// The member now.
         new: Member,
     },
-    /// The member has left: it was closed, or its session has ended. This is how it was before.
+    /// The member has left: it was closed, or its session has ended. Contains its last known state.
     Left(Member),
-    /// The members are known: all are loaded, or the changes of an outage have been reported.
+    /// The members are up to date: all are loaded, or the changes of an outage have been reported.
     Ready,
-    /// This consumer was too slow, and events were left out. These are the members; later events follow them.
+    /// This consumer was too slow, and events were dropped. Contains the present members; later events follow them.
     Resync(Members),
 }
 
 /// The changes of a group, for one consumer; made by [`GroupMember::events`](crate::GroupMember::events).
 ///
-/// A [`Stream`], and [`next`](Self::next). It begins with a [`Joined`](GroupEvent::Joined) for each member that is known, and
-/// [`Ready`](GroupEvent::Ready) if that is up to date. It ends when the group member is closed.
+/// A [`Stream`]; [`next`](Self::next) works without the trait. It begins with a [`Joined`](GroupEvent::Joined) for each
+/// known member, and [`Ready`](GroupEvent::Ready) if these are up to date. It ends when the group member is closed.
 ///
 /// # Guarantees
 ///
-/// Those of [`CacheEvents`]: replayed, the events give the members, and of one member no state is reported that is older than one before.
-/// A member that has left and joined again between two reads is reported as such, even with the same data.
+/// Those of [`CacheEvents`]: applied in order, the events give the members, and a member's states are reported in
+/// order. A member that has left and joined again between two reads is reported as left and joined, even with the same
+/// data.
 ///
 /// # Cancel safety
 ///
@@ -149,7 +151,7 @@ impl GroupEvents {
         StreamExt::next(self).await
     }
 
-    /// `None` for an event of the group's node.
+    /// Converts an event; `None` for an event of the group's node.
     fn translate(&self, event: CacheEvent) -> Option<GroupEvent> {
         let member = |node: CachedNode| (*node.path() != self.group).then_some(Member { node });
         Some(match event {

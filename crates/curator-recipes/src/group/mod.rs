@@ -1,4 +1,4 @@
-//! Who belongs to a group of processes.
+//! Group membership: joins a group of processes, and follows its members.
 
 mod error;
 mod members;
@@ -16,10 +16,10 @@ use crate::persistent::{PersistentNode, PersistentNodeBuilder, PersistentNodeSta
 
 type Result<T> = std::result::Result<T, GroupMemberError>;
 
-/// A member of a group of processes, which also knows the other members.
+/// A member of a group of processes, which also follows the other members.
 ///
-/// Curator's `GroupMember`, and compatible with it: a [`PersistentNode`] with the member's id below the group's path, and a
-/// [`CuratorCache`] of all members.
+/// Curator's `GroupMember`; both can use the same group: a [`PersistentNode`] with the member's id below the group's
+/// path, and a [`CuratorCache`] of all members.
 ///
 /// ```no_run
 /// use curator_recipes::client::CuratorClient;
@@ -44,21 +44,23 @@ type Result<T> = std::result::Result<T, GroupMemberError>;
 ///
 /// # Guarantees
 ///
-/// - The member belongs to the group until it is closed, through lost connections and sessions, as [`PersistentNode`] guarantees.
-/// - *One process for each id*: if the id is taken, this member waits, and its [state](Self::state) says for which session. A process that was
-///   restarted finds the node of its last run, and joins when that session has ended.
-/// - The members are those of the servers, with what [`CuratorCache`] guarantees.
+/// - The member belongs to the group until it is closed, through lost connections and sessions, as [`PersistentNode`]
+///   guarantees.
+/// - *One process for each id*: if the id is taken, this member waits, and its [state](Self::state) names the owning
+///   session. A restarted process waits for the node of its last run, and joins when that session has ended.
+/// - The members are those of the servers, with the guarantees of [`CuratorCache`].
 ///
 /// # Caveats
 ///
-/// A process that has died or is cut off belongs to the group until its session ends on the servers. A member that is cut off sees that its
-/// [members](Self::members) are [stale](CacheState::Stale).
+/// A process that has crashed or lost its connection belongs to the group until its session ends on the servers.
+/// Without a connection, a member's [members](Self::members) are [stale](CacheState::Stale).
 ///
-/// Its own id is among the members when the servers say so, and not before; Curator's `getCurrentMembers` always has it.
+/// The members include this member's id only once it is read from the servers; Curator's `getCurrentMembers` always
+/// includes it.
 ///
-/// To know the members without belonging to them, use a [`CuratorCache`] with a depth of 1.
+/// To follow the members without joining, use a [`CuratorCache`] with a depth of 1.
 ///
-/// Clones are handles to one member. It leaves in the background when the last of them is dropped.
+/// Clones are handles to one member. It leaves in the background when the last handle is dropped.
 #[derive(Clone)]
 pub struct GroupMember {
     node: PersistentNode,
@@ -77,16 +79,17 @@ pub struct GroupMemberBuilder {
 debug_line!(GroupMemberBuilder, |builder| node: builder.node);
 
 impl GroupMemberBuilder {
-    /// Sets the data of this member, which all members see. Defaults to none. Curator's default is the client's address.
+    /// Sets the data of this member, which all members can read. Defaults to none. Curator's default is the client's
+    /// address.
     pub fn data(self, data: impl AsRef<[u8]>) -> Self {
         Self { node: self.node.data(data), ..self }
     }
 
-    /// Joins from now on. Waits for nothing, and works before there is a connection.
+    /// Starts to join. Returns at once, and works before there is a connection.
     ///
     /// # Errors
     ///
-    /// Those of [`CuratorCacheBuilder::start`], which this leaves at its defaults: none.
+    /// Those of [`CuratorCacheBuilder::start`], which cannot occur with its default options.
     pub fn start(self) -> Result<GroupMember> {
         let cache = self.cache.start()?;
         Ok(GroupMember { node: self.node.start(), cache })
@@ -98,7 +101,7 @@ impl GroupMember {
     ///
     /// # Errors
     ///
-    /// When the path is invalid, or the id: it is the name of a node.
+    /// When the path is invalid, or the id is not valid as the name of a node.
     pub fn builder(client: &CuratorClient, group: impl NodePath, id: impl AsRef<str>) -> Result<GroupMemberBuilder> {
         let group = client.resolve(group)?;
         let node = PersistentNode::builder(client, group.child(id.as_ref())?)?;
@@ -117,8 +120,8 @@ impl GroupMember {
         self.cache.path()
     }
 
-    /// The state of this member's node, and its changes: whether it belongs to the group, waits for another session with its id, or is
-    /// refused. See [`PersistentNode::state`].
+    /// The state of this member's node, and its changes: whether it belongs to the group, waits for another session
+    /// with its id, or is refused by the server. See [`PersistentNode::state`].
     #[must_use]
     pub fn state(&self) -> watch::Receiver<PersistentNodeState> {
         self.node.state()
@@ -132,12 +135,12 @@ impl GroupMember {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped: it joins all the same.
+    /// Nothing is lost when the future is dropped: the member still joins.
     pub async fn created(&self) -> Result<()> {
         Ok(self.node.created().await.map(drop)?)
     }
 
-    /// As [`created`](Self::created), but waits no longer than this. The member joins later in any case.
+    /// Like [`created`](Self::created), but waits at most `timeout`. After a timeout, the member still joins later.
     ///
     /// # Errors
     ///
@@ -146,7 +149,7 @@ impl GroupMember {
     ///
     /// # Cancel safety
     ///
-    /// That of `created`.
+    /// The same as `created`.
     pub async fn created_timeout(&self, timeout: Duration) -> Result<()> {
         Ok(self.node.created_timeout(timeout).await.map(drop)?)
     }
@@ -159,12 +162,12 @@ impl GroupMember {
     ///
     /// # Cancel safety
     ///
-    /// It is carried out even if the future is dropped, once it was polled.
+    /// Once polled, the command is executed even if the future is dropped.
     pub async fn set_data(&self, data: impl AsRef<[u8]>) -> Result<()> {
         Ok(self.node.set_data(data).await?)
     }
 
-    /// The members as far as they are known now, and whether that is [up to date](Members::state). Sends nothing.
+    /// The known members, and whether they are [up to date](Members::state). Sends nothing.
     #[must_use]
     pub fn members(&self) -> Members {
         Members::new(self.group(), self.cache.snapshot())
@@ -189,7 +192,7 @@ impl GroupMember {
         Ok(Members::new(self.group(), self.cache.ready().await?))
     }
 
-    /// Waits until all that was written before this call is among the members, and returns them. See [`CuratorCache::caught_up`].
+    /// Waits until the members include every write before this call, and returns them. See [`CuratorCache::caught_up`].
     ///
     /// # Errors
     ///
@@ -202,20 +205,21 @@ impl GroupMember {
         Ok(Members::new(self.group(), self.cache.caught_up().await?))
     }
 
-    /// Who joins and leaves, for one consumer; any number of them may be open.
+    /// Returns the joins, changes and leaves as a stream for one consumer; there can be any number of streams.
     pub fn events(&self) -> GroupEvents {
         GroupEvents::new(self.group(), self.cache.events())
     }
 
-    /// Why this member does not belong to the group, or why the members are not up to date. `None` if all is well, or the id is taken.
+    /// Why this member does not belong to the group, or why the members are not up to date. `None` if there is no
+    /// error; a taken id is not an error.
     #[must_use]
     pub fn last_error(&self) -> Option<GroupMemberError> {
         let node = self.node.last_error().map(Into::into);
         node.or_else(|| self.cache.last_error().map(Into::into))
     }
 
-    /// Leaves the group, for all clones. Returns when the node is gone, or after the client's close timeout. What is known of the members stays
-    /// readable. Closing again is harmless.
+    /// Leaves the group, for all clones. Returns when the node is deleted, or after the client's close timeout. The
+    /// known members stay readable. A second call is harmless.
     ///
     /// # Errors
     ///
@@ -223,9 +227,9 @@ impl GroupMember {
     ///
     /// # Cancel safety
     ///
-    /// It is carried out even if the future is dropped, once it was polled.
+    /// Once polled, the command is executed even if the future is dropped.
     pub async fn close(&self) -> Result<()> {
-        // Both begin at once, so that a future that is dropped has closed both.
+        // Starts both at once, so that a dropped future has closed both.
         let (left, closed) = futures_util::future::join(self.node.close(), self.cache.close()).await;
         left?;
         Ok(closed?)

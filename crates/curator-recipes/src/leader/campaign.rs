@@ -1,4 +1,4 @@
-//! The task of a latch: it joins the queue, leads, and joins again, until the user commands otherwise.
+//! The task of a latch: joins the queue, leads, and joins again, until a command of the user stops it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::lock::InterProcessMutex;
 use crate::lock::guard::LockGuard;
 use crate::owner::OwnerId;
 
-/// What the user wants the task to do.
+/// What the user has commanded the task to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Intent {
     TakePart,
@@ -26,21 +26,22 @@ pub(super) enum Intent {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Command {
     pub(super) intent: Intent,
-    /// Increases with each command. A new number ends the current term, even with the same intent: that is `resign`.
+    /// Increases with each command. A new number ends the current term, even with the same intent: `resign` relies on
+    /// this.
     pub(super) number: u64,
 }
 
-/// What the task reports to the handles.
+/// The task's report to the handles.
 #[derive(Debug, Clone)]
 pub(super) struct Report {
     pub(super) term: Option<Leadership>,
-    /// Why the latest attempt to take part failed, if it did.
+    /// The error of the latest attempt to take part, if it failed.
     pub(super) error: Option<Error>,
-    /// The number of the latest command that was carried out, and its result.
+    /// The number of the latest executed command, and its result.
     pub(super) done: (u64, Result<()>),
 }
 
-/// The senders of the task. When they are dropped with it, this participant does not lead.
+/// The senders of the task. Dropping them with the task reports that this participant does not lead.
 pub(super) struct Reporter {
     /// For the log.
     pub(super) client: CuratorClient,
@@ -63,7 +64,7 @@ impl Reporter {
             term.is_some()
         });
         self.report_state(state);
-        // Not while the report is locked: a subscriber may ask the latch.
+        // Log after the report is unlocked: a tracing subscriber may call the latch.
         if let Some(term) = term {
             term.log_end(&self.client);
         }
@@ -95,26 +96,27 @@ pub(super) struct Campaign {
     pub(super) commands: watch::Receiver<Command>,
     /// Whether the current acquire has a place in the queue, and waits.
     pub(super) queued: Arc<watch::Sender<bool>>,
-    /// Whether data of its node can be a request to resign. Not if that is its id.
+    /// Whether the text `__REVOKE__` in its node is a request to resign. False if it is the participant's id.
     pub(super) is_revocable: bool,
     pub(super) reporter: Reporter,
-    /// Paces the attempts to take part after a failure; `None` while all is well.
+    /// Paces the attempts to take part after a failure; `None` while there is no failure.
     pub(super) retrier: Option<Retrier>,
 }
 
-/// What comes after a step of the campaign.
+/// The next step of the campaign.
 enum Next {
-    /// The step that the latest intent asks for.
+    /// The step for the latest intent.
     ByIntent,
-    /// The place in the queue was given up because of the command with this number. What is left is to report that.
+    /// The place in the queue was given up for the command with this number. Wait until its node is deleted, and report
+    /// the result.
     Report(u64, Result<()>),
     /// The last handle was dropped.
     Abandoned,
 }
 
 impl Campaign {
-    /// Takes part until the latch is closed or dropped, or the client ends. Returns what the calls of the latch return from
-    /// then on.
+    /// Takes part until the latch is closed or dropped, or the client ends. Returns the error that the calls of the
+    /// latch return afterwards.
     pub(super) async fn run(mut self) -> Error {
         let mut next = Next::ByIntent;
         loop {
@@ -153,7 +155,7 @@ impl Campaign {
         self.mutex.path()
     }
 
-    /// Waits for its turn, and leads.
+    /// Waits in the queue, and leads.
     async fn take_part(&mut self) -> Result<Next> {
         match self.wait_for_turn().await {
             Ok(Ok(guard)) => {
@@ -168,7 +170,7 @@ impl Campaign {
         }
     }
 
-    /// The inner error is what comes next if the wait was ended by a command.
+    /// Waits in the queue. The inner error is the next step, if a command ended the wait.
     async fn wait_for_turn(&mut self) -> Result<Result<LockGuard, Next>> {
         let (mutex, owner) = (self.mutex.clone(), OwnerId::new());
         self.queued.send_replace(false);
@@ -203,18 +205,18 @@ impl Campaign {
     /// Leads until the term ends.
     async fn lead(&mut self, guard: LockGuard) -> Next {
         let (mut lost, hold) = (guard.loss(), Arc::clone(guard.hold()));
-        // Otherwise it would be a leader for a moment only.
+        // Skips the report if a client has already requested the lock back: the term ends at once.
         if !self.is_revocable || !hold.is_revoked() {
             self.reporter.report_term(Leadership::new(guard.hold(), guard.loss()));
         }
-        // A lost connection alone ends no term: it goes on while the session is certainly alive.
+        // A lost connection alone does not end the term, which lasts while the session is certainly alive.
         let next = tokio::select! {
             biased;
             _ = &mut lost => None,
             Ok(()) = hold.revocation_requested(), if self.is_revocable => Some(None),
             command = self.commands.changed() => Some(Some(command)),
         };
-        // Before anything is sent, so before another participant can lead.
+        // Report before the release is sent, so before another participant can lead.
         self.reporter.report_no_term(self.state_without_term());
         match next {
             None => Next::ByIntent,
@@ -232,7 +234,7 @@ impl Campaign {
         }
     }
 
-    /// Pauses after a failure to take part: a permission may be repaired, a directory deleted.
+    /// Pauses after a failure to take part, whose cause may be repaired: a missing permission, an exhausted directory.
     async fn pause(&mut self, error: Error) -> Result<Next> {
         self.log(&error, "the latch cannot take part, and will try again");
         self.reporter.report_error(Some(error));
@@ -245,7 +247,7 @@ impl Campaign {
                 if command.is_err() {
                     return Ok(Next::Abandoned);
                 }
-                // The next step carries it out.
+                // The next step executes the command.
                 self.commands.mark_changed();
             }
             paused = retrier.again() => drop(paused?),
@@ -269,7 +271,7 @@ impl Campaign {
         }
     }
 
-    /// Waits until no node of this participant is left in the queue, after its release had this result.
+    /// Waits until no node of this participant is left in the queue. `released` is the result of its release.
     async fn wait_until_left(&self, released: Result<()>) -> Result<()> {
         let mut connection = self.client.connection_states();
         let mut left = pin!(wait_until_left(&self.client, self.path(), self.mutex.driver()));
@@ -282,13 +284,13 @@ impl Campaign {
             }
         };
         match released {
-            // Confirmed or permitted by now; or there was no term, which is what the caller wants.
+            // The wait has confirmed the deletion, or reports why it is denied; after a loss there is no term to end.
             Ok(()) | Err(Error::ReleasePending { .. } | Error::ReleaseRefused { .. } | Error::Lost(_)) => left,
             refused => refused,
         }
     }
 
-    /// Goes on after a change of the connection, unless the client has ended.
+    /// Returns an error if the client has ended; a change of the connection is not an error.
     async fn unless_ended(&self, state: Option<ConnectionState>) -> Result<()> {
         match state {
             Some(_) => Ok(()),

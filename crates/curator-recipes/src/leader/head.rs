@@ -1,4 +1,4 @@
-//! The head of a queue, read and watched by a client that is not in it.
+//! Reads and watches the head of a queue, for a client that is not in the queue.
 
 use curator_client::{CuratorClient, Error as ClientError, Session, Watch, WatchEvent, ZPath};
 use curator_protocol::StandardLockInternalsDriver;
@@ -8,15 +8,15 @@ use crate::error::Result;
 use crate::lock::Participant;
 use crate::lock::participants::{Listed, Numbers};
 
-/// Reads who is first in a queue, and watches that node alone: nobody else can be first before it is deleted.
+/// Reads the first node of a queue, and watches only that node: no other node can be first before it is deleted.
 ///
-/// What it reads is never older than what it has read before, in a new session either: a session has a connection only
-/// once a server has answered its probe, which a server that lags behind cannot.
+/// A read is never older than an earlier read, even in a new session: a session counts as connected only once a server
+/// has answered its probe, which a server that lags behind cannot.
 pub(super) struct QueueHead {
     client: CuratorClient,
     dir: ZPath,
     driver: StandardLockInternalsDriver,
-    /// The first two nodes of the last list, unless they are known to be deleted. Whoever joined since comes after them.
+    /// The first two nodes of the last list, without those known to be deleted. Later nodes are behind them.
     first: Vec<Listed>,
     watch: Option<(Session, Watch)>,
 }
@@ -33,9 +33,9 @@ impl QueueHead {
         }
     }
 
-    /// Reads who is first, and sets a watch.
+    /// Reads the first participant, and sets a watch.
     ///
-    /// One request if the node after the last head is the new one, or if the head is the same; otherwise a list and the head.
+    /// One request if the head is the same, or is the node after the last head; otherwise a list and the head.
     pub(super) async fn read(&mut self) -> Result<Option<Participant>> {
         let session = self.client.session().await?;
         loop {
@@ -69,7 +69,7 @@ impl QueueHead {
         Ok(())
     }
 
-    /// A watch that fires when someone joins; `None` if someone has.
+    /// Returns a watch that fires when a participant joins; `None` if one has joined already.
     async fn watch_empty_queue(&mut self, session: &Session) -> Result<Option<Watch>> {
         let Some((children, watch)) = unless_missing(session.watch_children(&self.dir).await)? else {
             let (stat, watch) = session.watch_exists(&self.dir).await?;
@@ -80,7 +80,7 @@ impl QueueHead {
     }
 }
 
-/// The answer about a node; `None` if there is no such node.
+/// The reply about a node; `None` if there is no such node.
 fn unless_missing<T>(answer: curator_client::Result<T>) -> Result<Option<T>> {
     match answer {
         Err(ClientError::NoNode { .. }) => Ok(None),

@@ -1,4 +1,4 @@
-//! The participant in an election.
+//! The leader latch: a participant in an election.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::lock::{InterProcessMutex, Participant};
 
 /// A participant in the election of one leader among all processes that use the same path.
 ///
-/// Curator's `LeaderLatch`, and compatible with it: Java and Rust programs elect one leader together.
+/// Curator's `LeaderLatch`: Java and Rust programs elect one leader together.
 ///
-/// It takes part from [`start`](LeaderLatchBuilder::start) on until it is closed: through outages of any length, lost sessions,
-/// deleted nodes and missing permissions that are repaired later. A task on the client's runtime does that, while the
-/// user polls nothing.
+/// It takes part from [`start`](LeaderLatchBuilder::start) until it is closed: through outages of any length, lost
+/// sessions, deleted nodes and missing permissions that are repaired later. A background task on the client's runtime
+/// does this; the user need not poll anything.
 ///
 /// ```no_run
 /// use curator_recipes::LeaderLatch;
@@ -46,23 +46,26 @@ use crate::lock::{InterProcessMutex, Participant};
 ///
 /// # Guarantees
 ///
-/// - *One leader*: no two participants have a [valid](Leadership::is_valid) term at the same time, unless someone deletes the
-///   leader's node by hand. The leader knows by its clock that its session may be over before another participant can lead.
+/// - *One leader*: no two participants have a [valid](Leadership::is_valid) term at the same time, unless a client
+///   deletes the leader's node. The leader's clock ends the term when the session may be over, before another
+///   participant can lead.
 /// - *Fair*: participants lead in the order in which they joined.
-/// - *Herd-free*: the end of a term wakes the next participant, and one more, which gets ready.
-/// - A leader whose node was deleted is notified, and joins again at the end.
+/// - *Herd-free*: the end of a term wakes the next participant, and one more, which prepares to lead.
+/// - A leader whose node was deleted is notified, and joins the end of the queue again.
 ///
 /// # Caveats
 ///
-/// To move leadership, call [`resign`](Self::resign), or [`revoke`](crate::revoke) with the leader's node: then it resigns by
-/// itself. Deleting that node moves leadership as well, but for a moment the old leader may still believe in its term.
-/// `revoke` overwrites the id of the participant until it has joined again.
+/// To move leadership, call [`resign`](Self::resign), or [`revoke`](crate::revoke) with the leader's node, on which the
+/// leader resigns. Deleting that node moves leadership as well, but the old leader's term stays valid until the
+/// notification arrives. `revoke` overwrites the id of the participant until it has joined again.
 ///
-/// A participant that is not among the first three notices a deletion of its node when the queue moves, or after a reconnect.
+/// A participant that is not among the first three detects a deletion of its node only when the queue moves, or after a
+/// reconnect.
 ///
-/// While the client's retry policy pauses after a failure, the latch does not take part: keep its pauses short.
+/// The latch does not take part while the client's retry policy pauses after a failure: configure short pauses.
 ///
-/// Clones are handles to one participant. It leaves when the last of them is dropped: its node is deleted in the background.
+/// Clones are handles to one participant. It leaves when the last handle is dropped: its node is deleted in the
+/// background.
 #[derive(Clone)]
 pub struct LeaderLatch {
     mutex: InterProcessMutex,
@@ -85,8 +88,8 @@ pub struct LeaderLatchBuilder {
 debug_line!(LeaderLatchBuilder, |builder| path: builder.mutex.path());
 
 impl LeaderLatchBuilder {
-    /// Sets the id of this participant, which [`LeaderLatch::participants`] shows in every process: the data of its node.
-    /// Defaults to none, as in Curator.
+    /// Sets the id of this participant, the data of its node, which [`LeaderLatch::participants`] returns in every
+    /// process. Defaults to none, as in Curator.
     ///
     /// The id `__REVOKE__` is the text of [`revoke`](crate::revoke): a participant with it cannot be revoked.
     pub fn id(self, id: impl AsRef<str>) -> Self {
@@ -94,13 +97,13 @@ impl LeaderLatchBuilder {
         Self { mutex: self.mutex.with_lock_data(id), is_revocable: !is_revoke_request(id), ..self }
     }
 
-    /// Sets a name for what is measured: the label `lock` of the metrics `curator_lock_*`, in which a term is a hold. Defaults to none.
+    /// Sets the label `lock` of the metrics `curator_lock_*`, which count a term as a hold. Defaults to none.
     #[cfg(feature = "metrics")]
     pub fn metrics_name(self, name: impl Into<Arc<str>>) -> Self {
         Self { mutex: self.mutex.with_metrics_name(name), ..self }
     }
 
-    /// Takes part from now on. Waits for nothing, and works before there is a connection.
+    /// Starts to take part. Returns at once, and works before there is a connection.
     #[must_use = "the participant leaves when its latch is dropped"]
     pub fn start(self) -> LeaderLatch {
         let Self { mutex, queued, is_revocable } = self;
@@ -137,9 +140,9 @@ impl LeaderLatch {
     ///
     /// # Errors
     ///
-    /// [`RecipeClosed`](Error::RecipeClosed) when the latch is closed; [`Client`](Error::Client) when the client is closed, or has
-    /// ended; [`RecipePanicked`](Error::RecipePanicked). Nothing else: the wait goes on through outages and refused requests, of
-    /// which [`last_error`](Self::last_error) is the last.
+    /// [`RecipeClosed`](Error::RecipeClosed) when the latch is closed; [`Client`](Error::Client) when the client is
+    /// closed, or has ended; [`RecipePanicked`](Error::RecipePanicked). No other errors: the wait continues through
+    /// outages and denied requests; [`last_error`](Self::last_error) returns the last of these.
     ///
     /// # Cancel safety
     ///
@@ -156,7 +159,7 @@ impl LeaderLatch {
                 changed = reports.changed() => if changed.is_err() {
                     return Err(self.task.ended().await);
                 },
-                // In a forked child there is no task.
+                // A forked child has no task.
                 error = self.mutex.client().closing() => return Err(error.into()),
             }
         }
@@ -169,29 +172,31 @@ impl LeaderLatch {
         term.is_some_and(|term| term.is_valid())
     }
 
-    /// The state of this participant, and its changes. A slow reader sees the latest state only.
+    /// The state of this participant, and its changes. A slow reader gets the latest state only.
     ///
-    /// It changes when the task of the latch runs. To decide whether to act, ask the clock:
-    /// [`has_leadership`](Self::has_leadership), [`Leadership::is_valid`]. When the latch has ended, it is
-    /// [`Unknown`](LeaderState::Unknown), and the channel is closed. In a forked child it no longer changes.
+    /// It changes only when the task of the latch runs. To decide whether to act, call
+    /// [`has_leadership`](Self::has_leadership) or [`Leadership::is_valid`], which read the clock. When the latch has
+    /// ended, the state is [`Unknown`](LeaderState::Unknown), and the channel is closed. In a forked child it no longer
+    /// changes.
     #[must_use]
     pub fn state(&self) -> watch::Receiver<LeaderState> {
         self.states.clone()
     }
 
-    /// Why this participant cannot take part at present, for example because a permission is missing. `None` while it has a place in
+    /// Why this participant cannot take part now, for example because a permission is missing. `None` while it is in
     /// the queue, or leads.
     #[must_use]
     pub fn last_error(&self) -> Option<Error> {
         self.reports.borrow().error.clone()
     }
 
-    /// Lists all participants, in all processes, in the order in which they will lead, each with its [id](Participant::id). The leader
-    /// [owns](Participant::owns); if it leaves while the list is read, none of those listed does.
+    /// Lists all participants, in all processes, in the order in which they will lead, each with its
+    /// [id](Participant::id). [`owns`](Participant::owns) is true for the leader; if the leader leaves while the list
+    /// is read, it is false for all.
     ///
     /// # Errors
     ///
-    /// Those of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy gives up.
     ///
     /// # Cancel safety
     ///
@@ -200,12 +205,12 @@ impl LeaderLatch {
         self.mutex.participants().await
     }
 
-    /// Reads who leads; `None` if there is no participant. A list, and one node. To follow changes, use a
-    /// [`LeaderObserver`](super::LeaderObserver).
+    /// Reads the leader with two requests, a list and one node; `None` if there is no participant. To follow changes,
+    /// use a [`LeaderObserver`](super::LeaderObserver).
     ///
     /// # Errors
     ///
-    /// Those of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy gives up.
     ///
     /// # Cancel safety
     ///
@@ -214,25 +219,26 @@ impl LeaderLatch {
         self.mutex.first_participant().await
     }
 
-    /// Ends the term, if this participant leads, and joins again at the end. Returns when the node of the term is gone, or its session
-    /// is over.
+    /// Ends the term, if this participant leads, and joins the end of the queue again. Returns when the node of the
+    /// term is deleted, or its session is over.
     ///
-    /// The term is over for all its [views](Leadership) before anything is sent.
+    /// The term ends for all its [views](Leadership) before the release is sent.
     ///
     /// # Errors
     ///
-    /// [`ReleaseRefused`](Error::ReleaseRefused) when the server does not permit the deletion, of its node or of that of another
-    /// participant of this client on the path; those of [`leadership`](Self::leadership).
+    /// [`ReleaseRefused`](Error::ReleaseRefused) when the server denies the deletion of its node, or of that of another
+    /// participant of this client on the path; the errors of [`leadership`](Self::leadership).
     ///
     /// # Cancel safety
     ///
-    /// It is carried out even if the future is dropped, once it was polled.
+    /// Once polled, the command is executed even if the future is dropped.
     pub async fn resign(&self) -> Result<()> {
         self.command(|intent| intent).await
     }
 
-    /// Leaves the queue, and the term with it, until [`stand_by`](Self::stand_by): for a replica that is being drained. Returns
-    /// when its node is gone, or its session is over, unless another command comes meanwhile: only the latest one is carried out.
+    /// Leaves the queue, and ends the term, until [`stand_by`](Self::stand_by): for a replica that is being drained.
+    /// Returns when its node is deleted, or its session is over. If another command follows in the meantime, only the
+    /// latest one is executed.
     ///
     /// # Errors
     ///
@@ -245,7 +251,7 @@ impl LeaderLatch {
         self.command(|_| Intent::StandAside).await
     }
 
-    /// Joins again, at the end, after [`stand_aside`](Self::stand_aside). Otherwise does nothing.
+    /// Joins the end of the queue again after [`stand_aside`](Self::stand_aside). Otherwise does nothing.
     pub fn stand_by(&self) {
         self.commands.send_if_modified(|command| {
             let is_aside = command.intent == Intent::StandAside;
@@ -256,19 +262,20 @@ impl LeaderLatch {
         });
     }
 
-    /// Leaves for good, for all clones. Returns when its node is gone, or after the client's close timeout. Closing again is
-    /// harmless.
+    /// Leaves permanently, for all clones. Returns when its node is deleted, or after the client's close timeout. A
+    /// second call is harmless.
     ///
     /// # Errors
     ///
-    /// [`ReleasePending`](Error::ReleasePending) when the time is up: the deletion goes on in the background.
-    /// [`ReleaseRefused`](Error::ReleaseRefused) when the server does not permit it: the node stays until its session ends, and others
-    /// cannot lead once it is the first. [`Client`](Error::Client) if the client's runtime has ended, or the process was forked;
-    /// [`RecipePanicked`](Error::RecipePanicked). If the client is closed, so is the latch, and there is no error.
+    /// [`ReleasePending`](Error::ReleasePending) at the timeout: the deletion continues in the background.
+    /// [`ReleaseRefused`](Error::ReleaseRefused) when the server denies it: the node stays until its session ends, and
+    /// once it is first, no other participant can lead. [`Client`](Error::Client) if the client's runtime has ended, or
+    /// the process was forked; [`RecipePanicked`](Error::RecipePanicked). If the client is closed, so is the latch, and
+    /// there is no error.
     ///
     /// # Cancel safety
     ///
-    /// It is carried out even if the future is dropped, once it was polled.
+    /// Once polled, the command is executed even if the future is dropped.
     pub async fn close(&self) -> Result<()> {
         let client = self.mutex.client();
         let (after, path) = (client.close_timeout(), self.path().clone());
@@ -292,7 +299,7 @@ impl LeaderLatch {
         self.mutex.path()
     }
 
-    /// Gives a command, and waits until it is carried out.
+    /// Sends a command to the task, and waits until it is executed.
     async fn command(&self, intent: impl FnOnce(Intent) -> Intent) -> Result<()> {
         let mut number = 0;
         self.commands.send_modify(|command| {
@@ -309,7 +316,7 @@ impl LeaderLatch {
         let done = tokio::select! {
             biased;
             done = done => done,
-            // In a forked child there is no task.
+            // A forked child has no task.
             error = self.mutex.client().closing() => return Err(error.into()),
         };
         match done {

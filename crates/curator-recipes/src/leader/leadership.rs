@@ -12,15 +12,16 @@ use crate::lock::guard::{GuardedTransaction, LossHandle, run_until};
 
 /// A view of one term of a leader: from its election until it resigns, closes, or loses its session.
 ///
-/// Clones are views of the same term. Dropping one does nothing. A term ends, for all of them, when it is lost; of a latch also by
-/// [`resign`](super::LeaderLatch::resign), [`stand_aside`](super::LeaderLatch::stand_aside),
-/// [`close`](super::LeaderLatch::close), [`revoke`](crate::revoke), or when the last handle is dropped; of a
-/// [selector](super::LeaderSelector) also with its job, by an interrupt, or at shutdown. A view keeps the client open, as a guard does.
+/// Clones are views of the same term. Dropping a view does not end the term. A term ends, for all views, when it is
+/// lost. The term of a latch also ends by [`resign`](super::LeaderLatch::resign),
+/// [`stand_aside`](super::LeaderLatch::stand_aside), [`close`](super::LeaderLatch::close), [`revoke`](crate::revoke),
+/// or when the last handle is dropped; the term of a [selector](super::LeaderSelector) also ends with its job, by an
+/// interrupt, or at shutdown. A view keeps the client open, like a guard.
 #[derive(Clone)]
 pub struct Leadership {
     hold: Arc<Hold>,
     loss: LossHandle,
-    /// Whether the run of its selector shuts down. A term of a latch has none.
+    /// Whether the run of its selector is shutting down. `None` for the term of a latch.
     shutdown: Option<watch::Receiver<bool>>,
 }
 
@@ -39,7 +40,7 @@ impl Leadership {
         Self { hold: Arc::clone(hold), loss, shutdown: None }
     }
 
-    /// For a job that is asked to end when this becomes true.
+    /// Sets the receiver that becomes true when the job should end.
     pub(super) fn with_shutdown(mut self, shutdown: watch::Receiver<bool>) -> Self {
         self.shutdown = Some(shutdown);
         self
@@ -53,17 +54,18 @@ impl Leadership {
         tracing::info!(client = client.name(), node = %self.node(), token = %self.fencing_token(), "leadership ends");
     }
 
-    /// Whether the term certainly lasts now: no other participant can lead at this moment.
+    /// Whether the term is certainly valid now: no other participant can lead at this moment.
     ///
-    /// Reads the clock, so it is right even when no task has run for a while; but it is right for *this moment* only. Writes
-    /// that must not happen after the term need the [token](Self::fencing_token), and a store that compares it. Sends nothing.
+    /// Reads the clock, so the result is right even when no task has run for a while; but only for *this moment*.
+    /// Writes that must not happen after the term need the [token](Self::fencing_token), and a store that compares it.
+    /// Sends nothing.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.loss.is_valid()
     }
 
-    /// The number by which a store can refuse an earlier leader: see [`fencing`](crate::fencing). It increases from leader to
-    /// leader.
+    /// The number with which a store can reject writes of an earlier leader: see [`fencing`](crate::fencing). It
+    /// increases from leader to leader.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.hold.token()
@@ -85,11 +87,13 @@ impl Leadership {
         self.loss.clone().await
     }
 
-    /// Waits until the run of its selector begins to shut down: its [`shutdown`](super::LeaderSelector::run) future has completed. A job
-    /// that can go on for long ends by itself then, within the [grace period](super::LeaderSelectorBuilder::grace_period).
+    /// Waits until the run of its selector begins to shut down, when its [`shutdown`](super::LeaderSelector::run)
+    /// future completes. A long-running job should return then, within the [grace
+    /// period](super::LeaderSelectorBuilder::grace_period).
     ///
-    /// It completes only during the term. A task that the job has spawned waits for [`lost`](Self::lost), too. The term of a latch has
-    /// no shutdown, so this never completes: end the work before you [close](super::LeaderLatch::close) the latch.
+    /// It completes only during the term. A task that the job has spawned should wait for [`lost`](Self::lost), too.
+    /// For the term of a latch, this never completes: end the work before you [close](super::LeaderLatch::close) the
+    /// latch.
     ///
     /// # Cancel safety
     ///
@@ -111,17 +115,17 @@ impl Leadership {
     ///
     /// # Cancel safety
     ///
-    /// Dropping this drops `future`; the term goes on.
+    /// Dropping this drops `future`; the term continues.
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, LockLost> {
         run_until(self.loss.clone(), future).await
     }
 
-    /// Runs a future that can fail during the term, as [`run`](Self::run) does. The end of the term becomes an error of the
-    /// future's own type.
+    /// Like [`run`](Self::run), for a future that can fail. The end of the term is converted to the future's error
+    /// type.
     ///
     /// # Errors
     ///
-    /// That of the future, or one made of the [`LockLost`] when the term ended first.
+    /// The error of the future, or one converted from [`LockLost`] when the term ended first.
     ///
     /// # Cancel safety
     ///

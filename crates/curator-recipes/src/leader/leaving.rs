@@ -1,4 +1,4 @@
-//! Leaving the queue: waits until the nodes that were given up are gone.
+//! Waits until the nodes that a participant has given up are deleted.
 
 use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, ZPath};
 use curator_protocol::LockInternalsDriver;
@@ -6,14 +6,14 @@ use curator_protocol::LockInternalsDriver;
 use crate::engine::refused::is_stuck;
 use crate::error::{Error, Result};
 
-/// What the janitor puts after the beginning of a name that it does not know yet.
+/// The janitor's placeholder for the unknown number at the end of a node's name.
 const UNKNOWN_NUMBER: char = '…';
 
-/// Waits until no node that this client has given up is left in the queue of `driver` in this directory, or the client closes.
+/// Waits until all nodes that this client has given up in this queue are deleted, or the client closes.
 ///
 /// # Errors
 ///
-/// [`ReleaseRefused`](Error::ReleaseRefused) when the server does not permit the deletion of a node.
+/// [`ReleaseRefused`](Error::ReleaseRefused) when the server denies the deletion of a node.
 pub(super) async fn wait_until_left(
     client: &CuratorClient,
     dir: &ZPath,
@@ -31,7 +31,8 @@ pub(super) async fn wait_until_left(
         if refused.peek().is_none() {
             return Ok(());
         }
-        // It was looked at, and is not refused any more; or nobody could be asked.
+        // In a further round, pause first: the last check found that the node is no longer refused, or there was no
+        // session.
         if std::mem::replace(&mut has_looked, true) && retrier.again().await.is_err() {
             return Ok(());
         }
@@ -46,7 +47,7 @@ pub(super) async fn wait_until_left(
     }
 }
 
-/// The path of the node, if it belongs to the queue, and why it cannot be deleted.
+/// The path of the node and the error of its deletion, if it belongs to the queue.
 fn in_queue(
     path: &str,
     error: Option<ClientError>,
@@ -67,7 +68,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_the_nodes_of_the_queue_count_also_one_whose_name_is_not_known_yet() {
-        // An error, and a delete that is still pending and has none.
+        // With an error; and still pending, without one.
         let refused = CuratorClient::builder("127.0.0.1:1").start().unwrap().check_connected().unwrap_err();
         let (dir, driver) = (ZPath::on_server("/a/b").unwrap(), StandardLockInternalsDriver::with_lock_name("latch-"));
         let counts = |path: &str, error: Option<ClientError>| {

@@ -1,4 +1,5 @@
-//! Leadership: one leader among all participants, until it resigns or loses its session; and a job that only the leader runs.
+//! Leader election: one participant leads until it resigns or loses its session. Also runs a job in the leader, and
+//! observes the leader.
 
 mod campaign;
 mod head;
@@ -17,5 +18,5 @@ pub use self::state::LeaderState;
 
 /// The lock name of a latch's nodes.
 const LATCH_NAME: &str = "latch-";
-/// The lock name of a selector's nodes: that of a mutex.
+/// The lock name of a selector's nodes, the same as that of a mutex.
 const SELECTOR_NAME: &str = "lock-";

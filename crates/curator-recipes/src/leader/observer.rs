@@ -1,4 +1,4 @@
-//! Who leads, for those who do not take part.
+//! Reports the leader of an election to a client that does not take part.
 
 use std::pin::pin;
 
@@ -16,12 +16,12 @@ use crate::engine::task::RecipeTask;
 use crate::error::{Error, Result};
 use crate::lock::Participant;
 
-/// Who leads, as a [`LeaderObserver`] sees it.
+/// The leader, as reported by a [`LeaderObserver`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ObservedLeader {
-    /// Not known: there is no connection, or the session is suspended; nothing has been read yet, or the read fails (see
-    /// [`LeaderObserver::last_error`]); or the observer has ended.
+    /// The leader is not known: there is no connection, or the session is suspended; nothing has been read yet, or the
+    /// read fails (see [`LeaderObserver::last_error`]); or the observer has ended.
     Unknown,
     /// There is no participant.
     NoLeader,
@@ -29,10 +29,11 @@ pub enum ObservedLeader {
     Leader(Participant),
 }
 
-/// Who leads in an election, for those who do not take part in it.
+/// Observes the leader of an election, without taking part.
 ///
-/// It reports the first participant, from one leader to the next. A task on the client's runtime does that, through outages of any
-/// length and lost sessions, until the client closes, or no handle, receiver or stream of this observer is left.
+/// It reports the first participant, and each change of it. A task on the client's runtime reads it, through outages of
+/// any length and lost sessions, until the client closes, or the last handle, receiver and stream of this observer is
+/// dropped.
 ///
 /// ```no_run
 /// use curator_recipes::client::CuratorClient;
@@ -56,25 +57,26 @@ pub enum ObservedLeader {
 ///
 /// # Guarantees
 ///
-/// - *Never backwards*: no leader is reported after one with a higher [token](Participant::fencing_token), also when a new session is
-///   connected to a server that lags behind.
-/// - *Unknown while disconnected*: the last leader is not shown as the present one.
-/// - Leaders that come and go between two reads are left out. An observer watches one node, the leader's: however many
-///   participants join behind it, nothing is sent.
+/// - *Never backwards*: no leader is reported after one with a higher [token](Participant::fencing_token), even when a
+///   new session connects to a server that lags behind.
+/// - *Unknown while disconnected*: the last leader is not reported as the present one.
+/// - Leaders that come and go between two reads are skipped. An observer watches only the leader's node: participants
+///   that join behind it cause no requests.
 ///
 /// # Caveats
 ///
-/// It shows what the servers show. A leader that is cut off stops before the servers know it; and while the report was on its way,
-/// another participant may have been elected. A participant that wants to act as the leader asks
-/// [`LeaderLatch::has_leadership`](super::LeaderLatch::has_leadership), and sends its token with each write.
+/// It reports the state of the servers. A disconnected leader stops leading before the servers expire its session; and
+/// another participant may have been elected since the read. A participant that acts as the leader must check
+/// [`LeaderLatch::has_leadership`](super::LeaderLatch::has_leadership), and send its token with each write.
 ///
-/// An observer, a receiver or a stream of it keeps the client open. One that is started when the leader was asked to resign by
-/// [`revoke`](crate::revoke) shows the id `__REVOKE__`.
+/// An observer, a receiver or a stream of it keeps the client open. An observer that starts after
+/// [`revoke`](crate::revoke) was called on the leader reports the id `__REVOKE__`.
 ///
-/// An ensemble that was restored from an old backup has lower tokens than it had before: the observer then reports
-/// [`Unknown`](ObservedLeader::Unknown), with an error that says so. Start another one.
+/// An ensemble that was restored from an old backup has lower tokens than before: the observer then reports
+/// [`Unknown`](ObservedLeader::Unknown), and [`last_error`](Self::last_error) returns the cause. Start another
+/// observer.
 ///
-/// Curator has nothing of this kind: `getLeader` reads once. After etcd's `Observe`.
+/// After etcd's `Observe`. Curator has no equivalent: `getLeader` reads once.
 #[derive(Clone)]
 pub struct LeaderObserver {
     client: CuratorClient,
@@ -87,11 +89,11 @@ pub struct LeaderObserver {
 debug_line!(LeaderObserver, |observer| path: observer.path(), connection: observer.client.connection_state());
 
 impl LeaderObserver {
-    /// Observes who leads among the [`LeaderLatch`](super::LeaderLatch)es at `path`, also those of Java. Waits for nothing, and
-    /// works before there is a connection.
+    /// Observes the leader among the [`LeaderLatch`](super::LeaderLatch)es at `path`, including those of Java. Returns
+    /// at once, and works before there is a connection.
     ///
-    /// It does not count the nodes of selectors and locks: on their path it reports that nobody leads, and lists the path after each
-    /// change.
+    /// It ignores the nodes of selectors and locks: on their path it reports [`NoLeader`](ObservedLeader::NoLeader),
+    /// and lists the path after each change.
     ///
     /// # Errors
     ///
@@ -100,10 +102,11 @@ impl LeaderObserver {
         Self::observe(client, path, LATCH_NAME)
     }
 
-    /// Observes who leads among the [`LeaderSelector`](super::LeaderSelector)s at `path`, also those of Java. Waits for nothing, and
-    /// works before there is a connection.
+    /// Observes the leader among the [`LeaderSelector`](super::LeaderSelector)s at `path`, including those of Java.
+    /// Returns at once, and works before there is a connection.
     ///
-    /// The queue is that of an [`InterProcessMutex`](crate::InterProcessMutex), so this also observes who holds a mutex.
+    /// The queue is that of an [`InterProcessMutex`](crate::InterProcessMutex), so this also observes the holder of a
+    /// mutex.
     ///
     /// # Errors
     ///
@@ -123,7 +126,8 @@ impl LeaderObserver {
         Ok(Self { client: client.clone(), path, values: observed, errors: last_error, task })
     }
 
-    /// Who leads now; `None` if there is no participant. Sends nothing. While that is [unknown](ObservedLeader::Unknown), it waits.
+    /// Returns the leader; `None` if there is no participant. Waits while the leader is
+    /// [unknown](ObservedLeader::Unknown). Sends nothing.
     ///
     /// # Errors
     ///
@@ -140,7 +144,7 @@ impl LeaderObserver {
         };
         let known = tokio::select! {
             biased;
-            // What is known in a forked child is what its parent knew.
+            // Checked first: a forked child has only the state of its parent.
             error = self.client.closing() => return Err(error.into()),
             known = self.task.reported(known) => known?,
         };
@@ -150,18 +154,18 @@ impl LeaderObserver {
         }
     }
 
-    /// Who leads, and its changes. The first [`changed`](watch::Receiver::changed) of each receiver returns at once if the leader was
-    /// ever known. A slow reader sees the latest state only. Do not hold a borrowed value while you print or wait: the observer's
-    /// task waits for it.
+    /// The leader and its changes. The first [`changed`](watch::Receiver::changed) of each receiver returns at once if
+    /// the leader was ever known. A slow reader gets the latest state only. Do not hold a borrowed value while you
+    /// print or wait, because it blocks the observer's task.
     ///
-    /// When the client closes, it is [`Unknown`](ObservedLeader::Unknown), and the channel is closed. In a forked child it no longer
-    /// changes.
+    /// When the client closes, the state becomes [`Unknown`](ObservedLeader::Unknown), and the channel is closed. In a
+    /// forked child it no longer changes.
     #[must_use]
     pub fn state(&self) -> watch::Receiver<ObservedLeader> {
         self.values.clone()
     }
 
-    /// [`state`](Self::state) as a stream: the first item is the present state. It ends when the client closes.
+    /// Returns [`state`](Self::state) as a stream: the first item is the present state. It ends when the client closes.
     ///
     /// # Cancel safety
     ///
@@ -178,7 +182,7 @@ impl LeaderObserver {
         Box::pin(stream::unfold(values, next))
     }
 
-    /// Why the leader is not known, for example because a permission is missing. `None` while it is.
+    /// Why the leader cannot be read, for example because a permission is missing. `None` after a successful read.
     #[must_use]
     pub fn last_error(&self) -> Option<Error> {
         self.errors.borrow().clone()
@@ -206,7 +210,7 @@ impl Drop for Reporter {
 }
 
 impl Reporter {
-    /// What was read is not reported as the present while there is no connection.
+    /// Reports the state that was read, or [`Unknown`](ObservedLeader::Unknown) if there is no connection.
     fn report(&self, read: &ObservedLeader) {
         let value = if self.client.check_connected().is_ok() { read } else { &ObservedLeader::Unknown };
         self.values.send_if_modified(|reported| {
@@ -219,7 +223,7 @@ impl Reporter {
     }
 }
 
-/// Reports who leads until the client closes or nobody observes.
+/// Reports the leader until the client closes or all receivers are dropped.
 async fn observe(mut head: QueueHead, reporter: Reporter) -> Error {
     let client = reporter.client.clone();
     tokio::select! {
@@ -242,7 +246,7 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
                 tokio::select! {
                     biased;
                     read = &mut reading => break read,
-                    // What was read before may not be true any more.
+                    // The state read before may be outdated.
                     Some(_) = connection.next() => reporter.report(&ObservedLeader::Unknown),
                 }
             }
@@ -253,7 +257,7 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
                 reporter.errors.send_replace(None);
                 let leader = first.map_or(ObservedLeader::NoLeader, ObservedLeader::Leader);
                 let mut changed = pin!(head.changed());
-                // An answer that was read late may be of a session that is over.
+                // A reply that was processed late may be of a session that is over.
                 if poll!(&mut changed).is_ready() {
                     continue;
                 }
@@ -262,7 +266,7 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
                     tokio::select! {
                         biased;
                         () = &mut changed => break,
-                        // It is true until the watch fires.
+                        // The state that was read is current until the watch fires.
                         Some(_) = connection.next() => reporter.report(&leader),
                     }
                 }
@@ -272,7 +276,7 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
                 reporter.errors.send_replace(Some(error));
                 reporter.report(&ObservedLeader::Unknown);
                 if retrier.again().await.is_err() {
-                    // The client closes, and this task with it.
+                    // The client is closing, which ends this task.
                     std::future::pending::<()>().await;
                 }
             }
@@ -280,7 +284,7 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
     }
 }
 
-/// The leader that was read, unless one with a higher token was reported before.
+/// Returns the leader that was read, or an error if one with a higher token was read before.
 fn check_order(
     latest: &mut Option<Participant>,
     mut first: Option<Participant>,
@@ -293,7 +297,7 @@ fn check_order(
             return Err(Error::Protocol { dir: path.clone(), cause });
         }
         if first.path == latest.path && is_revoke_request(&first.data) {
-            // `revoke` has overwritten its id.
+            // `revoke` has overwritten its id: keep the id read before.
             first.data.clone_from(&latest.data);
         }
     }
@@ -325,7 +329,7 @@ mod tests {
         }
     }
 
-    /// The tokens of an ensemble that was restored from a backup begin again.
+    /// Tokens restart in an ensemble that was restored from a backup.
     #[test]
     fn a_leader_with_a_lower_token_is_refused_and_a_revoked_one_keeps_its_id() {
         let path = ZPath::on_server("/leaders").unwrap();
@@ -338,7 +342,7 @@ mod tests {
         assert_eq!(read(None).unwrap(), None);
         let error = read(Some(participant(6, "b"))).unwrap_err().to_string();
         assert!(error.contains("has token 6, after one with token 7"), "{error}");
-        // Another's id is what it is, and so is a new text of the same node.
+        // The data of another node, or new data of the same node, is kept.
         for next in [participant(7, "c"), participant(8, "__REVOKE__"), participant(9, "")] {
             assert_eq!(read(Some(next.clone())).unwrap(), Some(next));
         }

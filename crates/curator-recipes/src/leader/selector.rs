@@ -1,4 +1,4 @@
-//! A job that runs wherever this process leads.
+//! Runs a job whenever this process leads.
 
 use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
@@ -19,15 +19,16 @@ use crate::error::{Error, Result};
 use crate::lock::{InterProcessMutex, Participant};
 use crate::owner::OwnerId;
 
-/// A job that ends sooner has had a short term, after which there is a pause.
+/// A term whose job ends sooner is short: a pause follows.
 const SHORT_TERM: Duration = Duration::from_secs(10);
-/// The pause after the first of several short terms in a row, and the longest; each is twice the one before.
+/// The pause after the first of several consecutive short terms, and the longest pause; each pause is twice the
+/// previous one.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
-/// Runs a job in one process at a time, wherever that process is the leader.
+/// Runs a job in one process at a time: the leader.
 ///
-/// Curator's `LeaderSelector`, and compatible with it: a mutex, with the id of each participant as data. Java and Rust programs
-/// can take part together, also with Curator's `InterProcessMutex`.
+/// Curator's `LeaderSelector`: a mutex whose nodes contain the ids of the participants. Java and Rust programs can take
+/// part together, also with Curator's `InterProcessMutex`.
 ///
 /// ```no_run
 /// use curator_recipes::LeaderSelector;
@@ -54,15 +55,16 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 ///
 /// # Guarantees
 ///
-/// - *One job at a time*: the job's future is not polled after its term, and the term ends before another participant can lead, as by
-///   [`LockGuard::run`](crate::LockGuard::run). A step that blocks its thread is not interrupted: only
-///   [`Leadership::is_valid`] and the token help then.
-/// - It takes part until [`run`](Self::run) ends: through outages of any length, lost sessions, and missing permissions that are
-///   repaired later.
-/// - A job that ends at once does not hammer the servers: where it ends within 10 s, there is a pause, from 100 ms up to 30 s, in
-///   which others can lead.
+/// - *One job at a time*: the job's future is not polled after its term, and the term ends before another participant
+///   can lead, as with [`LockGuard::run`](crate::LockGuard::run). A poll that blocks its thread is not interrupted:
+///   only [`Leadership::is_valid`] and the token protect then.
+/// - It takes part until [`run`](Self::run) returns: through outages of any length, lost sessions, and missing
+///   permissions that are repaired later.
+/// - A job that ends at once does not overload the servers: if it ends within 10 s, a pause of 100 ms, doubling up to
+///   30 s, follows, during which others can lead.
 ///
-/// Clones share the settings and [`interrupt_leadership`](Self::interrupt_leadership). Each run is a separate participant.
+/// Clones share the settings and [`interrupt_leadership`](Self::interrupt_leadership). Each run is a separate
+/// participant.
 #[derive(Clone)]
 pub struct LeaderSelector {
     mutex: InterProcessMutex,
@@ -82,27 +84,29 @@ pub struct LeaderSelectorBuilder {
 debug_line!(LeaderSelectorBuilder, |builder| path: builder.selector.path());
 
 impl LeaderSelectorBuilder {
-    /// Sets the id of this participant, which [`LeaderSelector::participants`] shows in every process: the data of its node.
-    /// Defaults to the client's default lock data, as in Curator.
+    /// Sets the id of this participant, the data of its node, which [`LeaderSelector::participants`] returns in every
+    /// process. Defaults to the client's default lock data, as in Curator.
     pub fn id(mut self, id: impl AsRef<str>) -> Self {
         self.selector.mutex = self.selector.mutex.with_lock_data(id.as_ref().as_bytes());
         self
     }
 
-    /// Sets a name for what is measured: the label `lock` of the metrics `curator_lock_*`, in which a term is a hold. Defaults to none.
+    /// Sets the label `lock` of the metrics `curator_lock_*`, which count a term as a hold. Defaults to none.
     #[cfg(feature = "metrics")]
     pub fn metrics_name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.selector.mutex = self.selector.mutex.with_metrics_name(name);
         self
     }
 
-    /// Sets how long the job may go on after `shutdown` has completed, before it is dropped. Defaults to 10 s. Zero drops it at once.
+    /// Sets how long the job may continue after `shutdown` has completed, before it is dropped. Defaults to 10 s. Zero
+    /// drops it at once.
     pub fn grace_period(mut self, time: Duration) -> Self {
         self.selector.grace_period = time;
         self
     }
 
-    /// Makes the first error or panic of the job end the run. By default, it is logged, and the term ends.
+    /// Makes the first error or panic of the job end the run. By default, an error or panic is logged, and only the
+    /// term ends.
     pub fn stop_on_failure(mut self) -> Self {
         self.selector.stops_on_failure = true;
         self
@@ -115,7 +119,7 @@ impl LeaderSelectorBuilder {
     }
 }
 
-/// Why a run of a [`LeaderSelector`] has ended before its time.
+/// Why a run of a [`LeaderSelector`] has failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaderSelectorError<E> {
@@ -135,13 +139,13 @@ pub enum LeaderSelectorError<E> {
         /// The message of the panic.
         message: String,
     },
-    /// An error of the selector itself: its path is invalid; the client's runtime has shut down, or the process was forked;
-    /// or, at the end of the run, the server does not permit the deletion of the node.
+    /// An error of the selector itself: its path is invalid; the client's runtime has shut down, or the process was
+    /// forked; or, at the end of the run, the server denies the deletion of the node.
     #[error(transparent)]
     Selector(#[from] Error),
 }
 
-/// Logs the end of a term, also if the run is dropped.
+/// Logs the end of a term on drop, so also if the run is dropped.
 struct LoggedTerm<'a> {
     client: &'a CuratorClient,
     term: Leadership,
@@ -153,7 +157,7 @@ impl Drop for LoggedTerm<'_> {
     }
 }
 
-/// What became of the job of a term: it is done, has failed, or has panicked. `None` if it was dropped, because the term was lost or
+/// The result of the job of a term: done, failed, or panicked. `None` if it was dropped, because the term was lost or
 /// interrupted, or the grace period was over.
 type JobEnd<E> = Option<Result<Result<(), E>, String>>;
 
@@ -171,22 +175,23 @@ impl LeaderSelector {
 
     /// Takes part until `shutdown` completes or the client closes, and runs `job` whenever this process leads.
     ///
-    /// The job gets the term that it runs in. When its future completes, the term ends, and this participant joins again at the
-    /// end of the queue. When the term is lost or [interrupted](Self::interrupt_leadership), its future is dropped.
+    /// The job gets the term that it runs in. When its future completes, the term ends, and this participant joins the
+    /// end of the queue again. When the term is lost or [interrupted](Self::interrupt_leadership), the future is
+    /// dropped.
     ///
-    /// When `shutdown` completes, the job is asked to end by [`Leadership::shutdown_requested`]. It may go on for the
-    /// [grace period](LeaderSelectorBuilder::grace_period), unless the term is lost; then its future is dropped, and the node is
-    /// deleted. **A job without an end that does not wait for that keeps others from leading for the whole grace period.** A client
-    /// that is closed ends the term at once: end the run first.
+    /// When `shutdown` completes, [`Leadership::shutdown_requested`] completes in the job. The job may continue for the
+    /// [grace period](LeaderSelectorBuilder::grace_period), unless the term is lost; then its future is dropped, and
+    /// the node is deleted. **An endless job that does not wait for `shutdown_requested` keeps others from leading for
+    /// the whole grace period.** Closing the client ends the term at once: end the run first.
     ///
-    /// The future can be spawned. The job's error is any that can be printed, such as a `Box<dyn Error + Send + Sync>`.
+    /// The future can be spawned. The job's error can be any type with `Display`, such as a `Box<dyn Error + Send +
+    /// Sync>`.
     ///
     /// # Errors
     ///
     /// [`JobFailed`](LeaderSelectorError::JobFailed) and [`JobPanicked`](LeaderSelectorError::JobPanicked) with
-    /// [`stop_on_failure`](LeaderSelectorBuilder::stop_on_failure); [`Selector`](LeaderSelectorError::Selector) if the client has
-    /// ended, or does not have the permission to delete its node.
-    /// It is no error that the client is closed.
+    /// [`stop_on_failure`](LeaderSelectorBuilder::stop_on_failure); [`Selector`](LeaderSelectorError::Selector) if the
+    /// client has ended, or has no permission to delete its node. Closing the client ends the run without an error.
     ///
     /// # Cancel safety
     ///
@@ -222,7 +227,7 @@ impl LeaderSelector {
                     tokio::select! {
                         biased;
                         () = &mut shutdown => return self.left().await,
-                        // If the client has closed, the next acquire says so.
+                        // If the client has closed, the next acquire returns the error.
                         _ = retrier.again() => continue,
                     }
                 }
@@ -251,7 +256,7 @@ impl LeaderSelector {
             }
             match end {
                 None if shutdown.is_terminated() => return stopped,
-                // The job did not end it.
+                // The job did not end the term.
                 None => continue,
                 Some(Ok(Ok(()))) => {}
                 Some(Ok(Err(cause))) => {
@@ -296,13 +301,13 @@ impl LeaderSelector {
         let mut interrupted = self.interrupts.subscribe();
         let stopping = watch::Sender::new(false);
         let leadership = leadership.with_shutdown(stopping.subscribe());
-        // The call of the job may panic, too.
+        // The call of `job` may panic, too.
         let job = AssertUnwindSafe(async { job(leadership.clone()).await }).catch_unwind();
         let mut running = pin!(leadership.run(job));
-        // The job comes last: one that uses up the task's budget would hide everything after it.
+        // Poll the job last: if it uses up the task's budget, futures polled after it are never ready.
         tokio::select! {
             biased;
-            // This holds a sender, so the channel cannot be closed.
+            // `self` holds a sender, so the channel cannot be closed.
             _ = interrupted.changed() => return None,
             () = &mut shutdown => drop(stopping.send_replace(true)),
             run = &mut running => return run.ok().map(|job| job.map_err(panic_message)),
@@ -312,7 +317,7 @@ impl LeaderSelector {
             biased;
             _ = interrupted.changed() => None,
             () = self.mutex.client().sleep_until(grace_period) => {
-                // Otherwise the client has closed, which ends the term.
+                // If false, the client has closed, which ends the term.
                 if !self.grace_period.is_zero() && grace_period.has_passed() {
                     self.log(&"the grace period is over", "the job has not ended, and is dropped");
                 }
@@ -322,13 +327,13 @@ impl LeaderSelector {
         }
     }
 
-    /// Waits until a place that was given up is deleted, for at most the client's close timeout.
+    /// Waits until the node that was given up is deleted, at most the client's close timeout.
     async fn left<E>(&self) -> Result<(), LeaderSelectorError<E>> {
         let client = self.mutex.client();
         tokio::select! {
             biased;
             left = wait_until_left(client, self.path(), self.mutex.driver()) => Ok(left?),
-            // The deletion goes on in the background.
+            // The deletion continues in the background.
             () = client.sleep_until(Deadline::after(client.close_timeout())) => Ok(()),
         }
     }
@@ -337,8 +342,8 @@ impl LeaderSelector {
         tracing::warn!(client = self.mutex.client().name(), path = %self.path(), %error, "leader selector: {what}");
     }
 
-    /// Ends the terms of all runs of this selector and its clones, by dropping the futures of their jobs. They join again at the end of the
-    /// queue. Does nothing if none leads.
+    /// Ends the terms of all runs of this selector and its clones, by dropping the futures of their jobs. They join the
+    /// end of the queue again. Does nothing if none leads.
     pub fn interrupt_leadership(&self) {
         self.interrupts.send_replace(());
     }
@@ -349,12 +354,13 @@ impl LeaderSelector {
         self.mutex.is_acquired_in_this_process()
     }
 
-    /// Lists all participants, in all processes, in the order in which they will lead, each with its [id](Participant::id). The leader
-    /// [owns](Participant::owns); if it leaves while the list is read, none of those listed does.
+    /// Lists all participants, in all processes, in the order in which they will lead, each with its
+    /// [id](Participant::id). [`owns`](Participant::owns) is true for the leader; if the leader leaves while the list
+    /// is read, it is false for all.
     ///
     /// # Errors
     ///
-    /// Those of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy gives up.
     ///
     /// # Cancel safety
     ///
@@ -363,12 +369,12 @@ impl LeaderSelector {
         self.mutex.participants().await
     }
 
-    /// Reads who leads; `None` if there is no participant. A list, and one node. To follow changes, use a
-    /// [`LeaderObserver`](super::LeaderObserver).
+    /// Reads the leader with two requests, a list and one node; `None` if there is no participant. To follow changes,
+    /// use a [`LeaderObserver`](super::LeaderObserver).
     ///
     /// # Errors
     ///
-    /// Those of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy gives up.
     ///
     /// # Cancel safety
     ///

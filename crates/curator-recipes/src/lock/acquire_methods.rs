@@ -1,9 +1,10 @@
-//! The ways to acquire a lock, which all locks share.
+//! Macros for the acquire methods that all locks share.
 //!
-//! Methods, not a builder: `spawn` and `join_all` take futures, and the result with a timeout has another type.
+//! They define methods instead of a builder, because `spawn` and `join_all` take futures, and because an acquire with a
+//! timeout returns another type.
 
-/// Defines the methods that acquire. The type has `client(&self) -> &CuratorClient` and
-/// `async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<$guard>>`.
+/// Defines the acquire methods. The type must have `client(&self) -> &CuratorClient` and `async fn enter(&self, owner:
+/// &OwnerId, wait: Wait) -> Result<Option<$guard>>`.
 macro_rules! acquire_methods {
     ($guard:ty) => {
         $crate::lock::acquire_methods::acquire_methods!(
@@ -14,23 +15,24 @@ macro_rules! acquire_methods {
         );
     };
     ($guard:ty, $who:literal) => {
-        /// Waits for the lock, for as long as it takes.
+        /// Waits for the lock, without a time limit.
         ///
         #[doc = $who]
         ///
         /// # Errors
         ///
-        /// [`AcquireFailed`](crate::Error::AcquireFailed) when there is no session, or requests fail, and the client's retry
-        /// policy gives up; with [`RetryForever`](curator_client::RetryForever) it never does, and the acquire waits through
-        /// an outage of any length. [`Client`](crate::Error::Client) at once for an error that a retry cannot help, such as
-        /// a missing permission; [`Closed`](curator_client::Error::Closed) in it as soon as the client closes. It is not an
-        /// error if the session is lost while waiting: the wait starts over in the next session, at the end of the queue.
+        /// [`AcquireFailed`](crate::Error::AcquireFailed) when there is no session, or requests fail, and the client's
+        /// retry policy gives up; [`RetryForever`](curator_client::RetryForever) never gives up, and the acquire waits
+        /// through an outage of any length. [`Client`](crate::Error::Client) at once for an error that a retry cannot
+        /// help, such as a missing permission; it contains [`Closed`](curator_client::Error::Closed) as soon as the
+        /// client closes. If the session is lost during the wait, there is no error: the acquire joins the end of the
+        /// queue in the next session.
         ///
         /// [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is reentrant;
-        /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when someone keeps deleting our waiting node;
+        /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when another client keeps deleting the waiting node;
         /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two billion (2^31) nodes;
-        /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when a node of this client's session is in the way, now or
-        /// later, and the server does not permit its deletion.
+        /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when a node of this client's session blocks the lock, at
+        /// the call or later, and the server denies its deletion.
         ///
         /// # Cancel safety
         ///
@@ -39,8 +41,8 @@ macro_rules! acquire_methods {
             self.acquire_as(&$crate::OwnerId::of_future()).await
         }
 
-        /// Waits for the lock, no longer than `timeout`; returns `None` when the time is up: another contender has it or is
-        /// before us, or the servers have been slow to answer.
+        /// Waits for the lock, at most `timeout`; then returns `None`: another contender holds the lock or is ahead in
+        /// the queue, or the servers were slow to reply.
         ///
         /// The timeout is one deadline for everything: connecting, queueing and requests. A timeout of zero means
         /// [`try_acquire`](Self::try_acquire).
@@ -48,7 +50,7 @@ macro_rules! acquire_methods {
         /// # Errors
         ///
         /// The same as [`acquire`](Self::acquire); [`NotConnected`](curator_client::Error::NotConnected) in
-        /// [`Client`](crate::Error::Client) if there is no connection when the time is up, or the session is
+        /// [`Client`](crate::Error::Client) if, at the timeout, there is no connection or the session is
         /// [suspended](curator_client::ConnectionState::Suspended).
         ///
         /// # Cancel safety
@@ -58,11 +60,11 @@ macro_rules! acquire_methods {
             self.acquire_timeout_as(&$crate::OwnerId::of_future(), timeout).await
         }
 
-        /// Takes the lock if it is free; returns `None` if someone holds it or waits for it, or if another future of the
-        /// same owner is acquiring it.
+        /// Acquires the lock if it is free; returns `None` if another contender holds it or waits for it, or if another
+        /// future of the same owner is acquiring it.
         ///
-        /// Waits for no other contender, and retries nothing. Without a connection it fails at once; if the loss of the
-        /// connection has not been noticed yet, it waits for answers no longer than the operation timeout.
+        /// Neither waits for other contenders nor retries. Without a connection it fails at once; if the client has not
+        /// detected a lost connection yet, it waits for replies at most the operation timeout.
         ///
         /// # Errors
         ///
@@ -75,9 +77,9 @@ macro_rules! acquire_methods {
             self.try_acquire_as(&$crate::OwnerId::of_future()).await
         }
 
-        /// Acquires the lock like [`acquire`](Self::acquire), for an owner of the caller's choice, so that a lock can
-        /// follow a request across tasks. A lock that is not reentrant ignores it: each acquire has an owner of its own, which
-        /// [`LockGuard::owner`](crate::LockGuard::owner) tells.
+        /// Acquires the lock like [`acquire`](Self::acquire), for the given owner, so that a lock can follow a request
+        /// across tasks. A non-reentrant lock ignores `owner`: each acquire has a new owner, which
+        /// [`LockGuard::owner`](crate::LockGuard::owner) returns.
         ///
         /// # Errors
         ///
@@ -89,15 +91,15 @@ macro_rules! acquire_methods {
         pub async fn acquire_as(&self, owner: &$crate::OwnerId) -> $crate::error::Result<$guard> {
             loop {
                 let wait = $crate::wait::Wait::Until(curator_client::Deadline::NEVER);
-                // Without a deadline, `None` cannot occur; if it did, waiting on would be what the caller asked for.
+                // Without a deadline, `None` cannot occur; if it did, the caller would want to keep waiting.
                 if let Some(guard) = self.enter(owner, wait).await? {
                     return Ok(guard);
                 }
             }
         }
 
-        /// Acquires the lock like [`acquire_timeout`](Self::acquire_timeout), for an owner of the caller's choice, as
-        /// [`acquire_as`](Self::acquire_as) does.
+        /// Acquires the lock like [`acquire_timeout`](Self::acquire_timeout), for the given owner: see
+        /// [`acquire_as`](Self::acquire_as).
         ///
         /// # Errors
         ///
@@ -114,8 +116,8 @@ macro_rules! acquire_methods {
             self.enter(owner, $crate::wait::Wait::timeout(timeout)).await
         }
 
-        /// Acquires the lock like [`try_acquire`](Self::try_acquire), for an owner of the caller's choice, as
-        /// [`acquire_as`](Self::acquire_as) does.
+        /// Acquires the lock like [`try_acquire`](Self::try_acquire), for the given owner: see
+        /// [`acquire_as`](Self::acquire_as).
         ///
         /// # Errors
         ///
@@ -128,8 +130,8 @@ macro_rules! acquire_methods {
             self.enter(owner, $crate::wait::Wait::No).await
         }
 
-        /// Acquires the lock like [`acquire`](Self::acquire), on a plain thread, which is the owner if the lock is
-        /// reentrant. The client's runtime must be running elsewhere.
+        /// Acquires the lock like [`acquire`](Self::acquire), on a plain thread, which becomes the owner if the lock is
+        /// reentrant. The client's runtime must run on other threads.
         ///
         /// # Errors
         ///
@@ -175,23 +177,24 @@ macro_rules! acquire_methods {
     };
 }
 
-/// Defines the methods that tell who holds the lock in this process. The type has `holds(&self) -> &Holds`.
+/// Defines the methods that return whether the lock is held in this process. The type must have `holds(&self) ->
+/// &Holds`.
 macro_rules! holder_methods {
     () => {
-        /// Whether anyone holds the lock through this instance or a clone of it.
+        /// Whether any owner holds the lock through this instance or a clone of it.
         #[must_use]
         pub fn is_acquired_in_this_process(&self) -> bool {
             self.holds().is_held()
         }
 
-        /// Whether the current task (or thread) holds the lock through this instance or a clone of it. Always false for a
-        /// non-reentrant lock, which belongs to no task.
+        /// Whether the current task (or thread) holds the lock through this instance or a clone of it. Always false for
+        /// a non-reentrant lock, which does not belong to a task.
         #[must_use]
         pub fn is_owned_by_current(&self) -> bool {
             self.is_owned_by(&$crate::OwnerId::current())
         }
 
-        /// Whether this owner holds the lock through this instance or a clone of it. Of a non-reentrant lock, this is true
+        /// Whether this owner holds the lock through this instance or a clone of it. For a non-reentrant lock, true
         /// only for the [owner of a guard](crate::LockGuard::owner).
         #[must_use]
         pub fn is_owned_by(&self, owner: &$crate::OwnerId) -> bool {

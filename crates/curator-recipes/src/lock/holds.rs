@@ -1,4 +1,4 @@
-//! The owners that hold a lock inside this process.
+//! Maps each owner in this process to its hold of a lock, and admits one acquiring future of an owner at a time.
 
 use std::hash::BuildHasherDefault;
 use std::mem;
@@ -22,7 +22,7 @@ pub(crate) struct Holds {
     slots: DashMap<OwnerId, Slot, BuildHasherDefault<OwnerHasher>>,
 }
 
-/// What one owner holds of the lock.
+/// The hold of one owner, and its gate.
 #[derive(Debug, Default)]
 struct Slot {
     hold: Option<Arc<Hold>>,
@@ -31,8 +31,8 @@ struct Slot {
     contending: usize,
 }
 
-/// Taken while an owner contends. Futures joined in one task are one owner: the second waits here and then re-enters,
-/// whereas two contenders of one owner would wait for each other in the queue.
+/// Admits one contending future of an owner at a time. Futures joined in one task are one owner: the second waits here
+/// and then re-enters, whereas two contenders of one owner would wait for each other in the queue.
 #[derive(Debug)]
 pub(crate) struct Gate<'a> {
     holds: &'a Holds,
@@ -41,7 +41,7 @@ pub(crate) struct Gate<'a> {
 }
 
 impl Holds {
-    /// Another guard of the hold of `owner`. `None` if it has none, or has lost it.
+    /// Enters the hold of `owner`. Returns `None` if the owner has no hold, or has lost it.
     pub(crate) fn enter(&self, owner: &OwnerId, user: HoldUser) -> Option<Arc<Hold>> {
         self.hold_of(owner).filter(|hold| hold.enter(user))
     }
@@ -65,13 +65,13 @@ impl Holds {
         self.hold_of(owner).is_some_and(|hold| hold.is_held())
     }
 
-    /// Whether anyone in this process holds the lock now.
+    /// Whether any owner in this process holds the lock now.
     pub(crate) fn is_held(&self) -> bool {
         let holds: Vec<_> = self.slots.iter().filter_map(|slot| slot.hold.clone()).collect();
         holds.iter().any(|hold| hold.is_held())
     }
 
-    /// The hold is used only after the map has been unlocked: noticing a loss can wake others.
+    /// Returns a clone, so that the map is unlocked when the hold is used: recording a loss can wake other futures.
     fn hold_of(&self, owner: &OwnerId) -> Option<Arc<Hold>> {
         self.slots.get(owner)?.hold.clone()
     }
@@ -93,7 +93,7 @@ impl Slot {
 }
 
 impl Gate<'_> {
-    /// Waits for another future of the same owner, unless `wait` forbids it.
+    /// Waits while another future of the same owner has passed the gate. With [`Wait::No`], returns `None` instead.
     pub(crate) async fn pass(&self, wait: Wait) -> Option<MutexGuard<'_, ()>> {
         match wait {
             Wait::No => self.mutex.try_lock().ok(),
@@ -101,7 +101,7 @@ impl Gate<'_> {
         }
     }
 
-    /// As [`pass`](Self::pass), and logs if another future is in the way.
+    /// Like [`pass`](Self::pass), and logs if another future has passed the gate.
     pub(crate) async fn pass_logged(&self, wait: Wait, log: &AcquireLog<'_>) -> Option<MutexGuard<'_, ()>> {
         let at_once = self.pass(Wait::No).await;
         if at_once.is_some() {
@@ -135,7 +135,7 @@ impl Share {
         Self { holds: Arc::clone(holds), hold, user: HoldUser::Guard, has_left: false }
     }
 
-    /// The same for a share that no user has.
+    /// Like [`new`](Self::new), for an internal share of the lock.
     pub(crate) fn of_lock(holds: &Arc<Holds>, hold: Arc<Hold>) -> Self {
         let mut share = Self::new(holds, hold);
         share.user = HoldUser::Lock;
@@ -151,7 +151,8 @@ impl Share {
     }
 
     /// Gives up this share. If it was the last, returns the deletion of the nodes: see
-    /// [`LockGuard::release`](super::LockGuard::release). Boxed, so that the user's future that contains it stays small.
+    /// [`LockGuard::release`](super::LockGuard::release). Boxed, so that the user's future that contains it stays
+    /// small.
     pub(crate) fn release(mut self) -> Option<BoxFuture<'static, Result<()>>> {
         let nodes = self.leave()?;
         Some(nodes.delete(self.hold.loss()).instrument(self.hold.span().clone()).boxed())
@@ -163,7 +164,7 @@ impl Share {
         self.forget_released(nodes)
     }
 
-    /// As [`leave`](Self::leave) if this is the last share; otherwise does nothing.
+    /// Like [`leave`](Self::leave) if this is the last share; otherwise does nothing.
     pub(crate) fn leave_if_last(&mut self) -> Option<OwnNodes> {
         let nodes = self.hold.leave_if_last();
         self.has_left = nodes.is_some();
@@ -180,7 +181,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        // When the nodes are dropped, they are handed to the client.
+        // Dropping the nodes makes the client delete them.
         drop(self.leave());
     }
 }

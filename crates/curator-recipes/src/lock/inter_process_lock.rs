@@ -16,10 +16,11 @@ use crate::wait::Wait;
 ///
 /// An [`InterProcessMultiLock`](super::InterProcessMultiLock) takes such locks as its members.
 ///
-/// Curator's interface of the same name. The locks of this crate have the same methods as inherent methods, and more.
+/// Curator's interface of the same name. The locks of this crate also have these methods as inherent methods, and
+/// further ones.
 ///
-/// Your own lock has to be built on one of this crate's, since only those return a [`LockGuard`]. The trait is defined
-/// with the crate `async-trait`, and must be implemented with it:
+/// Your own lock must wrap one of this crate's, since only those return a [`LockGuard`]. The trait is defined with the
+/// crate `async-trait`, and must be implemented with it:
 ///
 /// ```
 /// use async_trait::async_trait;
@@ -60,66 +61,67 @@ use crate::wait::Wait;
 ///
 /// # Cancel safety
 ///
-/// An implementation must allow every future to be dropped at any await: a dropped acquire leaves no lock held.
+/// An implementation must allow every future to be dropped at any await point: a dropped acquire leaves no lock held.
 #[async_trait]
 pub trait InterProcessLock: Debug + Send + Sync {
-    /// Waits for the lock as long as `wait` says, and returns `None` if another contender is before it then, or the servers
-    /// have been slow to answer. Without a connection, or while the session is suspended, it fails. A lock that is not reentrant ignores the owner.
+    /// Waits for the lock at most as long as `wait`; then returns `None` if another contender is ahead or the servers
+    /// were slow to reply, and fails if there is no connection or the session is suspended. A non-reentrant lock
+    /// ignores the owner.
     ///
     /// All other methods that acquire call this one. A multi-lock relies on it for its own deadline. With
     /// [`Wait::FOREVER`], an implementation must not return `None`.
     ///
     /// # Errors
     ///
-    /// Those of the lock.
+    /// Errors of the lock.
     async fn acquire_within(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>>;
 
-    /// Lists who holds the lock and who waits for it, in all processes.
+    /// Lists the holders of the lock and the waiters, in all processes.
     ///
     /// # Errors
     ///
-    /// Those of the client.
+    /// Errors of the client.
     async fn participants(&self) -> Result<Vec<Participant>>;
 
-    /// Whether anyone holds the lock through this instance or a clone of it.
+    /// Whether any owner holds the lock through this instance or a clone of it.
     fn is_acquired_in_this_process(&self) -> bool;
 
     /// The paths that are locked, as on the server: the directory of the queue, or those of a multi-lock. A multi-lock
-    /// refuses two locks with the same path, since the second would wait for the first.
+    /// rejects two locks with the same path, since the second would wait for the first.
     fn paths(&self) -> Vec<ZPath>;
 
     /// The lock's client; the first lock's, if there are several.
     fn client(&self) -> &CuratorClient;
 
-    /// Waits for the lock, for as long as it takes.
+    /// Waits for the lock, without a time limit.
     ///
     /// # Errors
     ///
-    /// Those of the lock.
+    /// Errors of the lock.
     async fn acquire_as(&self, owner: &OwnerId) -> Result<LockGuard> {
         loop {
-            // Without a deadline, `None` cannot occur; if it did, waiting on would be what the caller asked for.
+            // Without a deadline, `None` cannot occur; if it did, the caller would want to keep waiting.
             if let Some(guard) = self.acquire_within(owner, Wait::FOREVER).await? {
                 return Ok(guard);
             }
         }
     }
 
-    /// Waits for the lock, no longer than `timeout`; returns `None` if another contender is before us when the time is up.
-    /// A timeout of zero means [`try_acquire_as`](Self::try_acquire_as).
+    /// Waits for the lock, at most `timeout`; then returns `None` if another contender is ahead. A timeout of zero
+    /// means [`try_acquire_as`](Self::try_acquire_as).
     ///
     /// # Errors
     ///
-    /// Those of the lock.
+    /// Errors of the lock.
     async fn acquire_timeout_as(&self, owner: &OwnerId, timeout: Duration) -> Result<Option<LockGuard>> {
         self.acquire_within(owner, Wait::timeout(timeout)).await
     }
 
-    /// Takes the lock if it is free, or else returns `None`. Waits for no other contender.
+    /// Acquires the lock if it is free, or else returns `None`. Does not wait for other contenders.
     ///
     /// # Errors
     ///
-    /// Those of the lock.
+    /// Errors of the lock.
     async fn try_acquire_as(&self, owner: &OwnerId) -> Result<Option<LockGuard>> {
         self.acquire_within(owner, Wait::No).await
     }
@@ -128,7 +130,8 @@ pub trait InterProcessLock: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Those of the lock; [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is reentrant.
+    /// Errors of the lock; [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is
+    /// reentrant.
     async fn acquire(&self) -> Result<LockGuard> {
         self.acquire_as(&OwnerId::of_future()).await
     }
@@ -137,7 +140,8 @@ pub trait InterProcessLock: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Those of the lock; [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is reentrant.
+    /// Errors of the lock; [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is
+    /// reentrant.
     async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<LockGuard>> {
         self.acquire_timeout_as(&OwnerId::of_future(), timeout).await
     }
@@ -146,7 +150,8 @@ pub trait InterProcessLock: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Those of the lock; [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is reentrant.
+    /// Errors of the lock; [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is
+    /// reentrant.
     async fn try_acquire(&self) -> Result<Option<LockGuard>> {
         self.try_acquire_as(&OwnerId::of_future()).await
     }

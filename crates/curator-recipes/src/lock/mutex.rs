@@ -1,4 +1,4 @@
-//! The exclusive lock, reentrant or not.
+//! The mutex, reentrant or not.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::error::Result;
 use crate::owner::{OwnerId, Reentry};
 use crate::wait::Wait;
 
-/// What stands between the id and the number in the names of kazoo's nodes.
+/// The text between the id and the number in kazoo's node names.
 const KAZOO_LOCK_NAME: &str = "__lock__";
 
 /// A lock that is held by at most one owner at a time, in all processes that use the same path.
 ///
-/// Curator's `InterProcessMutex`, and compatible with it: Java and Rust programs can contend for the same path.
+/// Curator's `InterProcessMutex`: Java and Rust programs can contend for the same path.
 ///
 /// ```no_run
 /// use curator_recipes::InterProcessMutex;
@@ -42,27 +42,28 @@ const KAZOO_LOCK_NAME: &str = "__lock__";
 ///
 /// # Guarantees
 ///
-/// - *Exclusive*: no two guards of different owners are [valid](LockGuard::is_valid) at the same time, unless someone
-///   deletes a lock node by hand. Of a [`non_reentrant`](Self::non_reentrant) mutex each acquire has a separate owner.
+/// - *Exclusive*: no two guards of different owners are [valid](LockGuard::is_valid) at the same time, unless a client
+///   deletes the node of another contender. Each acquire of a [`non_reentrant`](Self::non_reentrant) mutex has a
+///   separate owner.
 /// - *Fair*: owners get the lock in the order in which their nodes reached the ensemble.
-/// - *Reentrant* only if made by [`new`](Self::new): an [owner](OwnerId), which is a task or a thread, that holds the lock gets
-///   another guard without a request.
+/// - *Reentrant* only if made by [`new`](Self::new): an [owner](OwnerId), which is a task or a thread, that holds the
+///   lock gets another guard without a request.
 /// - *Herd-free*: a release wakes the next waiter, and one more, which gets ready.
-/// - *Honest*: a guard knows that its session is lost before anyone else can have the lock.
-/// - *Cancel-safe*: any future may be dropped at any await; no node is left behind for others to wait for.
+/// - *Honest*: a guard reports the loss of its session before another client can acquire the lock.
+/// - *Cancel-safe*: any future can be dropped at any await point; its node is deleted.
 ///
-/// The [guide](crate::guide::guarantees) says what these rest on.
+/// The [guide](crate::guide::guarantees) lists the assumptions behind these.
 ///
 /// # Caveats
 ///
 /// The path should be used for this lock alone. Children that are not lock nodes are ignored. That includes
 /// the nodes of kazoo's `Lock`, unless the mutex is made by [`compatible_with_kazoo`](Self::compatible_with_kazoo).
 ///
-/// A task that holds a [`non_reentrant`](Self::non_reentrant) mutex and asks for it again waits for itself. In one made by
-/// [`new`](Self::new), futures that share a task are inside together.
+/// A task that holds a [`non_reentrant`](Self::non_reentrant) mutex and acquires it again waits for itself. With a
+/// mutex made by [`new`](Self::new), futures that share a task do not exclude each other.
 ///
-/// Clones are the same lock: they share their holds. Two mutexes on one path that are not clones do not know each other, even
-/// in the same task: the second one waits for the first.
+/// Clones are the same lock: they share their holds. Two mutexes on one path that are not clones do not share holds,
+/// even in the same task: the second one waits for the first.
 #[derive(Clone)]
 pub struct InterProcessMutex {
     inner: Reentrant,
@@ -71,17 +72,18 @@ pub struct InterProcessMutex {
 debug_line!(InterProcessMutex, |lock| path: lock.path(), held: lock.is_acquired_in_this_process(), connection: lock.client().connection_state());
 
 impl InterProcessMutex {
-    /// Makes a mutex on `path` where each acquire waits until the lock is free: what asynchronous code usually needs. Nothing
-    /// is sent yet; the path is created when it is first needed.
+    /// Makes a mutex on `path` where each acquire waits until the lock is free, which is what asynchronous code usually
+    /// needs. Sends nothing; the path is created when it is first needed.
     ///
-    /// Futures and tasks exclude each other alike: each acquire has a separate owner, and waits also if the current task
-    /// holds the lock. A task that asks for what it holds waits for itself. The lock belongs to no task:
-    /// [`acquire_as`](Self::acquire_as) ignores its owner, and [`is_owned_by_current`](Self::is_owned_by_current) is always
-    /// false.
+    /// Futures and tasks exclude each other alike: each acquire has a separate owner, and waits even if the current
+    /// task holds the lock; that task waits for itself. The lock does not belong to a task:
+    /// [`acquire_as`](Self::acquire_as) ignores its owner, and [`is_owned_by_current`](Self::is_owned_by_current) is
+    /// always false.
     ///
-    /// It and Java Curator's `InterProcessMutex` exclude each other, in one queue; so do it and go-zookeeper's `zk.NewLock`, if the
-    /// directory has no other children. Go's lock does not report its loss, and ignores [`revoke`](crate::revoke). The page
-    /// [Other clients on the same path](crate::guide::interop) lists what was tested.
+    /// This mutex and Java Curator's `InterProcessMutex` exclude each other, in one queue; so does go-zookeeper's
+    /// `zk.NewLock`, if the directory has no other children. Go's lock does not report its loss, and ignores
+    /// [`revoke`](crate::revoke). The page [Other clients on the same path](crate::guide::interop) lists what was
+    /// tested.
     ///
     /// ```no_run
     /// # use curator_recipes::InterProcessMutex;
@@ -103,13 +105,13 @@ impl InterProcessMutex {
         Self::make(client, path, Reentry::Never)
     }
 
-    /// Makes the *reentrant* mutex on `path`: its holder may acquire it again. Nothing is sent yet; the path is created when
-    /// it is first needed.
+    /// Makes a *reentrant* mutex on `path`: its holder can acquire it again. Sends nothing; the path is created when it
+    /// is first needed.
     ///
-    /// It belongs to the task that acquires it, or to the thread where there is no task, as Curator's to the thread. **Futures
-    /// that share a task (`join!`, `select!`, `buffer_unordered`) are inside together**: while one of them holds the lock, the
-    /// others re-enter it. So does a task that has given its guard to another one. With [`acquire_as`](Self::acquire_as), the
-    /// caller chooses the [owner](OwnerId).
+    /// It belongs to the task that acquires it, or to the thread if there is no task; Curator's belongs to a thread.
+    /// **Futures that share a task (`join!`, `select!`, `buffer_unordered`) do not exclude each other**: while one of
+    /// them holds the lock, the others re-enter it. So does a task that has given its guard to another task. With
+    /// [`acquire_as`](Self::acquire_as), the caller chooses the [owner](OwnerId).
     ///
     /// # Errors
     ///
@@ -124,11 +126,11 @@ impl InterProcessMutex {
         Ok(Self { inner: Reentrant::new(internals, reentry) })
     }
 
-    /// Makes a mutex for a path that Python programs lock with kazoo's `Lock`. It is not reentrant, as kazoo's is not:
-    /// [`non_reentrant`](Self::non_reentrant) says what that means.
+    /// Makes a mutex for a path that Python programs lock with kazoo's `Lock`. It is not reentrant, like kazoo's: see
+    /// [`non_reentrant`](Self::non_reentrant).
     ///
-    /// Its nodes have kazoo's lock name, `__lock__`, in place of Curator's, `lock-`. So it and kazoo's `Lock` (or
-    /// `WriteLock`) on the same path exclude each other, and stand in one queue in the order of their arrival. Kazoo needs
+    /// Its nodes have kazoo's lock name, `__lock__`, in place of Curator's, `lock-`. So this mutex and kazoo's `Lock`
+    /// (or `WriteLock`) on the same path exclude each other, and share one queue in the order of arrival. Kazoo needs
     /// no `extra_lock_patterns` for this.
     ///
     /// ```no_run
@@ -146,14 +148,14 @@ impl InterProcessMutex {
     ///
     /// # Caveats
     ///
-    /// - All Rust programs on this path have to make their mutex in this way. It does not exclude one with
-    ///   Curator's names, nor the locks of Java Curator and go-zookeeper, a multi-lock of paths, or kazoo's `ReadLock`.
-    /// - The guarantees of this type hold for its own guards only. Kazoo's lock has no fencing token, and does not tell its
-    ///   holder that it is lost: a Python program has to listen to connection states; if it does not, it may go on working
-    ///   while a guard here is valid.
-    /// - Kazoo's lock takes no notice of [`revoke`](crate::revoke).
+    /// - All Rust programs on this path must make their mutex in this way. It does not exclude a mutex with Curator's
+    ///   names, nor the locks of Java Curator and go-zookeeper, a multi-lock of paths, or kazoo's `ReadLock`.
+    /// - The guarantees of this type hold for its guards only. Kazoo's lock has no fencing token, and does not signal
+    ///   its loss to the holder: a Python program has to listen to connection states; otherwise it may continue while a
+    ///   guard in Rust is valid.
+    /// - Kazoo's lock ignores [`revoke`](crate::revoke).
     ///
-    /// The page [Other clients on the same path](crate::guide::interop) says what was tested, and with which releases.
+    /// The page [Other clients on the same path](crate::guide::interop) lists what was tested, and with which releases.
     ///
     /// # Errors
     ///
@@ -162,19 +164,19 @@ impl InterProcessMutex {
         Self::non_reentrant(client, path)?.with_driver(StandardLockInternalsDriver::with_lock_name(KAZOO_LOCK_NAME))
     }
 
-    /// The same mutex, with another node layout.
+    /// Returns a mutex on the same path with the node names of this driver.
     ///
-    /// Call this when you make the lock: the new one does not know what the old one holds.
+    /// Call this when you make the lock: the new lock does not share the holds of the old one.
     ///
     /// # Errors
     ///
-    /// When the driver's node names cannot be used.
+    /// When the driver's node names are invalid.
     pub fn with_driver(self, driver: impl LockInternalsDriver) -> Result<Self> {
         Ok(Self { inner: self.inner.with_driver(Arc::new(driver))? })
     }
 
-    /// The mutex by which a leader is elected: its contenders enter the queue at once, each with a node. `queued` receives whether
-    /// the latest one waits there.
+    /// Makes the mutex of a leader election: its contenders enter the queue at once, each with a node. `queued`
+    /// receives whether the latest contender waits there.
     pub(crate) fn of_leaders(
         client: &CuratorClient,
         path: impl NodePath,
@@ -187,19 +189,20 @@ impl InterProcessMutex {
         Ok(Self { inner: Reentrant::new(internals.without_line().reporting(queued), Reentry::Never) })
     }
 
-    /// The same mutex, with other data in its nodes, for [`participants`](Self::participants) to show. Defaults to the
-    /// client's default lock data.
+    /// Returns a mutex on the same path with this data in its nodes, which [`participants`](Self::participants)
+    /// returns. Defaults to the client's default lock data.
     ///
-    /// Call this when you make the lock: the new one does not know what the old one holds.
+    /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[must_use]
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
         Self { inner: self.inner.with_data(data.into()) }
     }
 
-    /// The same lock, with a name for what is measured: the label `lock` of the metrics `curator_lock_*`. Defaults to none. Locks that share
-    /// a name are measured together; a name for each path would be too many for most stores.
+    /// Returns a lock on the same path with this value of the label `lock` in its metrics `curator_lock_*`. Defaults to
+    /// none. Locks that share a name are measured together; do not use a name for each path, because most metrics
+    /// stores cannot handle so many labels.
     ///
-    /// Call this when you make the lock: the new one does not know what the old one holds.
+    /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn with_metrics_name(self, name: impl Into<Arc<str>>) -> Self {
@@ -209,12 +212,12 @@ impl InterProcessMutex {
     acquire_methods!(LockGuard);
     holder_methods!();
 
-    /// Lists who holds the lock and who waits for it, in all processes, in the order of arrival. One round
-    /// trip for the list, and one for each 64 nodes that it names.
+    /// Lists the holder of the lock and the waiters, in all processes, in the order of arrival. One round trip for the
+    /// list, and one for each 64 nodes in it.
     ///
     /// # Errors
     ///
-    /// Those of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy gives up.
     ///
     /// # Cancel safety
     ///
@@ -227,7 +230,7 @@ impl InterProcessMutex {
         self.inner.internals().driver()
     }
 
-    /// Reads who is first in the queue. A list, and one node.
+    /// Reads the first participant in the queue, with two requests: a list, and one node.
     pub(crate) async fn first_participant(&self) -> Result<Option<Participant>> {
         self.inner.internals().first_participant().await
     }
@@ -264,7 +267,7 @@ mod tests {
 
     use super::*;
 
-    /// There may be ten thousand of them.
+    /// There may be ten thousand waiters.
     #[tokio::test]
     async fn a_future_of_acquire_is_small() {
         // Sends nothing.

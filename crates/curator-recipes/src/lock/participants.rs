@@ -1,4 +1,4 @@
-//! Who holds a lock, and who waits for it.
+//! Lists the participants of a lock: its holders and waiters.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
@@ -20,7 +20,7 @@ pub struct Participant {
     pub path: ZPath,
     /// Its sequence number.
     pub sequence: i32,
-    /// What the node contends for.
+    /// What kind of lock the node contends for.
     pub kind: ParticipantKind,
     /// Whether it owned the lock when the queue was read.
     pub owns: bool,
@@ -28,7 +28,8 @@ pub struct Participant {
     pub session_id: i64,
     /// When it was created, by the servers' clock.
     pub created: SystemTime,
-    /// The token that its hold has or will have. A waiter of a semaphore or a semaphore mutex gets another one with its lease.
+    /// The token of its current or future hold. A waiter for a semaphore or a semaphore mutex gets a different token
+    /// with its lease.
     pub fencing_token: FencingToken,
     /// Its data: by default the address of its client.
     pub data: Vec<u8>,
@@ -51,7 +52,7 @@ impl LockInternals {
         read_queues(self.client(), &queues).await
     }
 
-    /// Reads the queue, and of its nodes only the first one.
+    /// Lists the queue, and reads only its first node.
     pub(crate) async fn first_participant(&self) -> Result<Option<Participant>> {
         loop {
             let queue = [(self.dir(), self.driver(), Numbers::Order)];
@@ -60,7 +61,7 @@ impl LockInternals {
             if let Some(first) = self.client().retry(|session| read(session, first)).await?.pop() {
                 return Ok(Some(first));
             }
-            // It has left in the meantime.
+            // The node was deleted in the meantime.
         }
     }
 }
@@ -70,16 +71,17 @@ impl LockInternals {
 pub(crate) enum Numbers {
     /// The order of the contenders.
     Order,
-    /// Nothing: leases are only counted.
+    /// No meaning: leases are only counted.
     Nothing,
 }
 
 /// The most nodes that are read at once.
 const AT_ONCE: usize = 64;
 
-/// Reads the queues of several directories: one pipeline for the lists, and one for each part of the nodes that they name.
+/// Reads the queues of several directories: one pipeline for the lists, and one for each part of the listed nodes.
 ///
-/// The parts leave room for the client's other requests. Each is retried alone: what was read is not read again.
+/// The parts leave room for the client's other requests. Each part is retried separately, without reading earlier parts
+/// again.
 pub(crate) async fn read_queues(
     client: &CuratorClient,
     queues: &[(&ZPath, &dyn LockInternalsDriver, Numbers)],
@@ -92,7 +94,7 @@ pub(crate) async fn read_queues(
     Ok(participants)
 }
 
-/// A node that a list has named.
+/// A node in a list of children.
 pub(crate) struct Listed {
     pub(crate) path: ZPath,
     sequence: i32,
@@ -105,7 +107,7 @@ impl Listed {
     ///
     /// # Errors
     ///
-    /// [`SequenceOverflow`](Error::SequenceOverflow), and that a name cannot be part of a path.
+    /// [`SequenceOverflow`](Error::SequenceOverflow), or a name that cannot be part of a path.
     pub(crate) fn of(
         dir: &ZPath,
         children: Vec<String>,
@@ -142,7 +144,7 @@ impl Listed {
     }
 }
 
-/// Lists the queues. An overflow is not a failure of the connection, so it is passed through.
+/// Lists the queues. The outer error is retried; the inner one, such as an overflow, is not.
 async fn list(
     session: Session,
     queues: &[(&ZPath, &dyn LockInternalsDriver, Numbers)],
@@ -162,7 +164,7 @@ async fn list(
     Ok(Ok(listed))
 }
 
-/// Reads the nodes that are still there, in one pipeline.
+/// Reads the nodes that still exist, in one pipeline.
 async fn read(session: Session, nodes: &[Listed]) -> curator_client::Result<Vec<Participant>> {
     let requests: Vec<_> = session.pipelined(|| nodes.iter().map(|node| session.get_data(&node.path)).collect());
     let mut participants = Vec::with_capacity(nodes.len());

@@ -1,4 +1,4 @@
-//! A lock that its owner can enter again, unless each acquire has a separate owner.
+//! The shared part of locks that can be reentrant: finds the owner's hold, or acquires the lock.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::owner::{OwnerId, Reentry};
 use crate::wait::Wait;
 
-/// The engine of every lock that can be reentrant. Clones are the same lock.
+/// The engine of every lock that can be reentrant. Clones share the holds.
 #[derive(Debug, Clone)]
 pub(crate) struct Reentrant {
     internals: Arc<LockInternals>,
@@ -32,7 +32,7 @@ impl Reentrant {
         Self::new(LockInternals::clone(&self.internals).with_data(data), self.reentry)
     }
 
-    /// The same, with a name for what is measured.
+    /// Another lock on the same path, with this name in its metrics.
     #[cfg(feature = "metrics")]
     pub(crate) fn with_metrics_name(&self, name: Arc<str>) -> Self {
         Self::new(LockInternals::clone(&self.internals).with_metrics_name(name), self.reentry)
@@ -51,7 +51,7 @@ impl Reentrant {
         &self.holds
     }
 
-    /// The owner of an acquire that `asking` asks for. It must be the same throughout the acquire.
+    /// The owner of an acquire that `asking` requests. Use the same one throughout the acquire.
     ///
     /// # Errors
     ///
@@ -64,11 +64,13 @@ impl Reentrant {
         Ok(owner)
     }
 
-    /// Returns another guard if `owner` already holds the lock; otherwise acquires the lock, if that is `permitted`.
+    /// Returns another guard if `owner` already holds the lock; otherwise acquires the lock, unless `permitted` returns
+    /// an error.
     ///
     /// # Errors
     ///
-    /// That of `permitted`, which is called before and after the wait for the owner's other futures.
+    /// The error of `permitted`, which is called before and after the wait for the owner's other futures; and those of
+    /// the acquire.
     pub(crate) async fn enter(
         &self,
         owner: &OwnerId,
@@ -111,7 +113,7 @@ impl Reentrant {
         Some(LockGuard::new(Share::new(&self.holds, hold)).of_reentry(true))
     }
 
-    /// If `owner` holds the lock, keeps it held until this is dropped.
+    /// If `owner` holds the lock, returns a share that keeps it held until dropped.
     pub(crate) fn keep(&self, owner: &OwnerId) -> Option<Share> {
         let hold = self.holds.enter(owner, HoldUser::Lock)?;
         Some(Share::of_lock(&self.holds, hold))

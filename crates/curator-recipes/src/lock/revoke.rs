@@ -1,20 +1,20 @@
-//! Asking a holder for its lock back.
+//! Requests a lock back from its holder, or a place in the queue from a waiter.
 
 use curator_client::{CuratorClient, ZPath};
 
 use crate::engine::revocation::REVOKE_MESSAGE;
 use crate::error::Result;
 
-/// Asks the contender at `participant` to give back its lock, or its place in the queue.
+/// Requests that the contender at `participant` gives back its lock, or its place in the queue.
 ///
 /// `participant` is the [`path`](super::Participant::path) of a [`Participant`](super::Participant), in this process or
-/// any other, including Java Curator's. This is only a request: a holder that waits for
-/// [`LockGuard::revocation_requested`](super::LockGuard::revocation_requested) learns of it, and does as it sees fit. A
-/// contender that is still waiting for the lock learns of it once it holds the lock. Only a
-/// [downgrade](super::WriteGuard::downgrade) forgets a request for its write node, because the read node is a different
-/// one.
+/// any other, including Java Curator's. This is only a request: it completes
+/// [`LockGuard::revocation_requested`](super::LockGuard::revocation_requested) in the holder, which decides how to
+/// react. A contender that still waits for the lock is notified once it holds the lock. A
+/// [downgrade](super::WriteGuard::downgrade) keeps a request that the holder has already detected, and loses a later
+/// one, because it deletes the write node.
 ///
-/// Curator's `Revoker.attemptToRevoke`: the node's data becomes `__REVOKE__`.
+/// Curator's `Revoker.attemptToRevoke`: sets the node's data to `__REVOKE__`.
 ///
 /// ```no_run
 /// use curator_recipes::{InterProcessMutex, revoke};
@@ -29,8 +29,8 @@ use crate::error::Result;
 ///
 /// # Errors
 ///
-/// [`NoNode`](curator_client::Error::NoNode) when the participant has already left; and those of the client when its
-/// retry policy gives up.
+/// [`NoNode`](curator_client::Error::NoNode) when the participant has already left; errors of the client when its retry
+/// policy gives up.
 ///
 /// # Cancel safety
 ///

@@ -42,7 +42,7 @@ impl PersistentNodeBuilder {
 
     /// Sets the kind of node. Defaults to [`CreateMode::Ephemeral`].
     ///
-    /// The number of a sequential node is given once: when the node is created again, it has the same name.
+    /// The number of a sequential node is assigned once: when the node is created again, it has the same name.
     pub fn mode(self, mode: CreateMode) -> Self {
         Self { mode, ..self }
     }
@@ -52,13 +52,13 @@ impl PersistentNodeBuilder {
         Self { data: data.as_ref().into(), ..self }
     }
 
-    /// Puts `_c_<uuid>-` before the name, the same one each time that the node is created. So the node is found if the answer to
-    /// its create is lost, and no other client has a node of this name.
+    /// Adds the prefix `_c_<uuid>-` to the name, the same one each time that the node is created. So the node can be
+    /// found if the reply to its create is lost, and no other client has a node with this name.
     pub fn with_protection(self) -> Self {
         Self { is_protected: true, ..self }
     }
 
-    /// Sets who may do what with the node. Defaults to what the client's [`AclProvider`](curator_client::AclProvider) says of its
+    /// Sets the ACL of the node. Defaults to that of the client's [`AclProvider`](curator_client::AclProvider) for its
     /// path, or else to the client's default ACL.
     ///
     /// It must permit this client to read the node, which is watched. Otherwise the node is created, and its
@@ -67,11 +67,11 @@ impl PersistentNodeBuilder {
         Self { acl: Some(acl.into()), ..self }
     }
 
-    /// Takes a node over that exists at the path, whenever one is found there: its data is set, and closing deletes it. It keeps its
-    /// kind and its ACL. For a process that finds the node of its last run.
+    /// Takes over an existing node, whenever there is one at the path: sets its data, and deletes it at close. The node
+    /// keeps its mode and its ACL. For a process that finds the node of its last run.
     ///
-    /// An ephemeral node is never taken over, as it goes with another session. Without effect for the modes whose nodes are
-    /// ephemeral, and together with [`with_protection`](Self::with_protection).
+    /// An ephemeral node is never taken over, because it is deleted with another session. No effect with ephemeral
+    /// modes, or together with [`with_protection`](Self::with_protection).
     pub fn adopt_existing(self) -> Self {
         Self { adopts: true, ..self }
     }

@@ -1,28 +1,28 @@
-//! Which node at the path is ours.
+//! Decides whether the node at the path was created by this persistent node.
 //!
-//! An ephemeral node is ours if a session of ours has created it: if its zxid is that of a create that was answered, or if it
-//! belongs to a session whose create was not. A node of another mode is ours if its zxid is known from the answer, or if its
-//! name is protected. Any other node is foreign.
+//! The persistent node has created it if its zxid is that of a create whose reply arrived. Without such a zxid, it
+//! recognizes an ephemeral node by its session, if the reply to a create in that session was lost, and a node of
+//! another mode by its protected name. Any other node is foreign.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use curator_client::Stat;
 
-/// Whose the node at the path is.
+/// The owner of the node at the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// We have created it, and it stays while the current session lives.
+    /// This persistent node has created it, and it is not ephemeral or belongs to the current session.
     Ours,
-    /// We have created it in a session that is over for us. The servers may not know that yet.
+    /// This persistent node has created it in an earlier session, which the servers may not have expired yet.
     OursOfAnEndedSession,
-    /// Another client has created it, and we may take it over.
+    /// Another client has created it, and this persistent node may take it over.
     Adoptable,
-    /// Another client has created it, or another part of this program: in this session, or 0 if it is not ephemeral.
+    /// Another client, or another part of this program, has created it. Contains its session; 0 if it is not ephemeral.
     Foreign(i64),
 }
 
-/// A node, as opposed to any other one at its path.
+/// Identifies a node among all nodes created at its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) czxid: i64,
@@ -36,20 +36,20 @@ impl Node {
     }
 }
 
-/// How nodes of ours are recognised.
+/// How a persistent node recognizes the nodes that it has created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recognition {
-    /// By the session that they belong to.
+    /// By their sessions.
     Ephemeral,
-    /// By their names alone, which no other client uses.
+    /// Only by their names, which no other client uses.
     Protected,
-    /// By the answer to the create alone.
+    /// Only by the reply to the create.
     Answered { adopts: bool },
 }
 
-/// The creates that were answered, in all persistent nodes of a client: by their zxids.
+/// The zxids of the confirmed creates of all persistent nodes of a client.
 ///
-/// Two persistent nodes of one client at one path have the same session, and neither takes the other's node for its own.
+/// Two persistent nodes of one client at one path share the session; this prevents each from claiming the other's node.
 #[derive(Debug, Default)]
 pub(super) struct InClient(Mutex<BTreeSet<i64>>);
 
@@ -59,20 +59,20 @@ impl InClient {
     }
 }
 
-/// What one persistent node has created.
+/// The nodes that one persistent node has created or may have created.
 #[derive(Debug)]
 pub(super) struct Claims {
     pub(super) recognition: Recognition,
-    /// The node of the last create that was answered.
+    /// The node of the last create whose reply arrived.
     confirmed: Option<Node>,
-    /// A node of another client that is being taken over: it may have our data already.
+    /// A node of another client that is being taken over. It may already have this persistent node's data.
     adopting: Option<Node>,
-    /// The sessions in which the answer to a create was lost since then.
+    /// The sessions in which the reply to a create was lost since the last confirmed one.
     doubts: Vec<i64>,
     in_client: Arc<InClient>,
 }
 
-/// More sessions than can be lost in a row between creates and their answers.
+/// More sessions than can plausibly be lost in a row between creates and their replies.
 const MOST_DOUBTS: usize = 16;
 
 impl Claims {
@@ -80,7 +80,7 @@ impl Claims {
         Self { recognition, confirmed: None, adopting: None, doubts: Vec::new(), in_client }
     }
 
-    /// Whose the node is, for a client in this session.
+    /// Returns the owner of the node, for a client in this session.
     pub(super) fn owner(&self, node: Node, session: i64) -> Owner {
         let is_lasting = node.session == 0;
         // A client has one session at a time, so any other of its sessions is over.
@@ -97,7 +97,8 @@ impl Claims {
         }
     }
 
-    /// The node is ours, unless another persistent node of this client has claimed it first. Returns whether it is.
+    /// Claims the node, unless another persistent node of this client has claimed it first. Returns whether it is
+    /// claimed.
     pub(super) fn confirm(&mut self, node: Node) -> bool {
         if self.confirmed != Some(node) {
             if !self.in_client.lock().insert(node.czxid) {
@@ -111,17 +112,17 @@ impl Claims {
         true
     }
 
-    /// The node is about to be taken over.
+    /// Records that the node is about to be taken over.
     pub(super) fn adopt(&mut self, node: Node) {
         self.adopting = Some(node);
     }
 
-    /// The server refuses to let it be taken over.
+    /// Records that the node was not taken over.
     pub(super) fn was_not_adopted(&mut self) {
         self.adopting = None;
     }
 
-    /// The answer to a create in this session was lost.
+    /// Records that the reply to a create in this session was lost.
     pub(super) fn doubt(&mut self, session: i64) {
         if !self.doubts.contains(&session) {
             self.doubts.push(session);
@@ -131,17 +132,17 @@ impl Claims {
         }
     }
 
-    /// Whether the answer to a create was lost, and its node has not been found.
+    /// Whether the reply to a create was lost and its node has not been found.
     pub(super) fn is_in_doubt(&self) -> bool {
         !self.doubts.is_empty()
     }
 
-    /// The create in this session, whose answer was lost, was not applied.
+    /// Records that the create in this session whose reply was lost was not applied.
     pub(super) fn was_not_applied(&mut self, session: i64) {
         self.doubts.retain(|doubt| *doubt != session);
     }
 
-    /// Forgets the node that is ours, or that is being taken over, and returns it.
+    /// Forgets the claimed node, or the one that is being taken over, and returns it.
     pub(super) fn forget(&mut self) -> Option<Node> {
         let confirmed = self.confirmed.take();
         if let Some(node) = confirmed {
@@ -159,9 +160,9 @@ impl Drop for Claims {
 
 /// The session that a node with this `ephemeralOwner` belongs to; 0 if it is not ephemeral.
 fn owning_session(owner: i64) -> i64 {
-    /// The server marks a container by this owner,
+    /// The `ephemeralOwner` of a container.
     const CONTAINER: i64 = i64::MIN;
-    /// and a node with a time to live by the first byte of it.
+    /// The first byte of the `ephemeralOwner` of a node with a time to live.
     const WITH_TTL: u64 = 0xff;
     match owner {
         CONTAINER => 0,
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(claims.owner(node(0), SESSION), Owner::Foreign(0));
         claims.was_not_applied(SESSION);
         assert_eq!(claims.owner(node(SESSION), SESSION), Owner::Foreign(SESSION));
-        // Of the create that was answered, by its zxid, in any session.
+        // A confirmed create is recognized by its zxid in any session.
         claims.confirm(node(EARLIER));
         assert!(!claims.is_in_doubt());
         assert_eq!(claims.owner(node(EARLIER), EARLIER), Owner::Ours);
@@ -214,7 +215,7 @@ mod tests {
         let mut first = claims(Recognition::Ephemeral, &in_client);
         let mut second = claims(Recognition::Ephemeral, &in_client);
         second.doubt(SESSION);
-        // Both may have looked before one of them claims it.
+        // Both may read the node before one of them claims it.
         assert_eq!(second.owner(node, SESSION), Owner::Ours);
         assert!(first.confirm(node) && first.confirm(node) && !second.confirm(node));
         assert!(second.is_in_doubt());
@@ -277,7 +278,7 @@ mod tests {
         for (owner, session) in [(0, 0), (i64::MIN, 0), (-1, 0), (0xff << 56 | 1_000, 0), (SESSION, SESSION)] {
             assert_eq!(owning_session(owner), session);
         }
-        // The session of a server with a large id.
+        // A session id from a server with a large id.
         let session = (0xfe_u64 << 56 | 1).cast_signed();
         assert_eq!(owning_session(session), session);
     }

@@ -1,4 +1,4 @@
-//! The data that the node is to have, and whether it has it.
+//! Tracks the wanted data of a persistent node, and whether it is written.
 
 use std::mem;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::state::Command;
 #[derive(Debug)]
 pub(super) struct Contents {
     commands: watch::Receiver<Command>,
-    /// Of the latest data.
+    /// The number of the latest data.
     number: u64,
-    /// Whether the latest data is still to be written.
+    /// Whether the latest data is not written yet.
     is_pending: bool,
-    /// What the node is to have: the latest data, or what it has had before if the server refuses that.
+    /// The wanted data: the latest, or the previous data if the server refuses the latest.
     wanted: Arc<[u8]>,
-    /// What the node has had last.
+    /// The data that the node had last.
     accepted: Arc<[u8]>,
 }
 
@@ -37,7 +37,7 @@ impl Contents {
         }
     }
 
-    /// Takes what the user has set since. Returns whether it is new.
+    /// Takes the latest data of the user. Returns whether it is new.
     pub(super) fn update(&mut self) -> bool {
         let Command { number, data, .. } = self.commands.borrow_and_update().clone();
         let is_new = number != self.number;
@@ -47,28 +47,29 @@ impl Contents {
         is_new
     }
 
-    /// The data that the node is to have.
+    /// The data to write to the node.
     pub(super) fn wanted(&self) -> &Arc<[u8]> {
         &self.wanted
     }
 
-    /// Whether the latest data is still to be written.
+    /// Whether the latest data is not written yet.
     pub(super) fn is_pending(&self) -> bool {
         self.is_pending
     }
 
-    /// The node has the data. Returns its number, if it is the latest and was pending.
+    /// Records that the node has the wanted data. Returns its number, if it was pending.
     pub(super) fn applied(&mut self) -> Option<u64> {
         self.accepted = Arc::clone(&self.wanted);
         mem::take(&mut self.is_pending).then_some(self.number)
     }
 
-    /// Whether there is older data that may be acceptable, if the latest is not.
+    /// Whether there is older data that the server has accepted.
     pub(super) fn can_fall_back(&self) -> bool {
         !Arc::ptr_eq(&self.wanted, &self.accepted)
     }
 
-    /// The server refuses the latest data: the node keeps the data before it. Returns the number of the refused data.
+    /// Records that the server refuses the latest data, and falls back to the accepted data. Returns the number of the
+    /// refused data.
     pub(super) fn refused(&mut self) -> u64 {
         self.is_pending = false;
         self.wanted = Arc::clone(&self.accepted);
@@ -104,7 +105,7 @@ mod tests {
         set(&commands, b"third");
         assert!(contents.update() && contents.is_pending());
         assert_eq!(**contents.wanted(), *b"third");
-        // Data that is set meanwhile is not what was applied.
+        // Data that was set in the meantime is not applied yet.
         set(&commands, b"fourth");
         assert_eq!(contents.applied(), Some(3));
         assert!(contents.update() && contents.is_pending());
@@ -126,7 +127,7 @@ mod tests {
         assert_eq!(contents.refused(), 3);
         assert!(!contents.is_pending() && !contents.can_fall_back());
         assert_eq!(**contents.wanted(), *b"first");
-        // It is created again.
+        // The node is created again.
         assert_eq!(contents.applied(), None);
         assert!(!contents.is_pending());
         set(&commands, b"new");

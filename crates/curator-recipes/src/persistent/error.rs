@@ -1,4 +1,4 @@
-//! What can go wrong with a persistent node.
+//! The errors of a persistent node.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use curator_client::{InvalidPath, Outcome, ZPath};
 
 use crate::engine::task::TaskError;
 
-/// What can go wrong with a [`PersistentNode`](crate::PersistentNode).
+/// An error of a [`PersistentNode`](crate::PersistentNode).
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PersistentNodeError {
     /// An error of the client.
     #[error(transparent)]
     Client(#[from] curator_client::Error),
-    /// At the deadline, the path had a node of another owner, which this one waits for.
+    /// At the deadline, another owner had a node at the path. The persistent node waits until it is deleted.
     #[error("{path} was not created within {after:?}: the node belongs to {}", owner_text(*owner))]
     ForeignOwner {
         /// The node.
@@ -23,7 +23,7 @@ pub enum PersistentNodeError {
         /// How long the call waited.
         after: Duration,
     },
-    /// At the deadline, the server refused to create the node. It is tried again, in case the cause is repaired.
+    /// At the deadline, the server refused to create the node. The create is retried, in case the cause is repaired.
     #[error("{path} was not created within {after:?}: {cause}")]
     Refused {
         /// The node, without the number of a sequential one.
@@ -34,28 +34,28 @@ pub enum PersistentNodeError {
         #[source]
         cause: curator_client::Error,
     },
-    /// At the deadline, the node was not known to exist: there was no connection, or the create was still under way.
+    /// At the deadline, the node was not known to exist: there was no connection, or the create was still in flight.
     #[error("{path} was not created within {after:?}{}", cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default())]
     NotCreated {
         /// The node, without the number of a sequential one.
         path: ZPath,
         /// How long the call waited.
         after: Duration,
-        /// Why there was no connection, if that is the reason.
+        /// Why there was no connection, if there was none.
         #[source]
         cause: Option<curator_client::Error>,
     },
-    /// The node was not deleted within the client's close timeout. The deletion goes on in the background, as long as the client
-    /// is open.
+    /// The node was not deleted within the client's close timeout. The deletion continues in the background while the
+    /// client is open.
     #[error("{path} was not deleted within {after:?}; this goes on in the background")]
     DeletePending {
-        /// The node, without the number of a sequential one that has none yet.
+        /// The node, without a sequence number that is not known.
         path: ZPath,
         /// The client's close timeout.
         after: Duration,
     },
-    /// The server refused to delete the node, because of its ACL or its children, for example. The node stays; if it is
-    /// ephemeral, until its session ends.
+    /// The server refused to delete the node, because of its ACL or its children, for example. The node stays; an
+    /// ephemeral one until its session ends.
     #[error("{path} cannot be deleted: {cause}")]
     DeleteRefused {
         /// The node.
@@ -70,7 +70,7 @@ pub enum PersistentNodeError {
         /// The node, as configured.
         path: ZPath,
     },
-    /// The task of the persistent node has panicked, in code of the user (an ACL provider), or because of a defect.
+    /// The task of the persistent node has panicked, in user code (an ACL provider), or by a defect.
     #[error("the task of the persistent node {path} has panicked: {message}")]
     Panicked {
         /// The node, as configured.
@@ -89,7 +89,7 @@ pub(super) fn owner_text(owner: i64) -> String {
 }
 
 impl PersistentNodeError {
-    /// Whether the call can succeed if it is repeated, with nothing else changed.
+    /// Whether the call can succeed if repeated unchanged.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -105,7 +105,8 @@ impl PersistentNodeError {
         matches!(self, Self::Client(curator_client::Error::Closed) | Self::Closed { .. })
     }
 
-    /// Whether what the call asked for may have been applied, or may be later: the node is kept in any case until it is closed.
+    /// Whether the requested change may have been applied, or may be applied later: the node is kept until it is
+    /// closed.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {

@@ -1,4 +1,4 @@
-//! The loop that keeps a node in existence, and leaves it at the end.
+//! The loop that keeps a node in existence, and deletes it at the end.
 
 use std::convert::Infallible;
 use std::mem;
@@ -19,7 +19,7 @@ use crate::engine::follow::Follower;
 use crate::engine::task::RecipeTask;
 
 impl PersistentNodeBuilder {
-    /// Creates the node, and keeps it from now on. Waits for nothing, and works before there is a connection.
+    /// Starts to create and keep the node. Returns at once, and works before there is a connection.
     #[must_use = "the node is deleted when its last handle is dropped"]
     pub fn start(self) -> PersistentNode {
         let Self { client, path, mode, .. } = self.clone();
@@ -33,7 +33,8 @@ impl PersistentNodeBuilder {
     }
 }
 
-/// Keeps the node until it is closed, its last handle is dropped, or the client ends. Returns what the calls return from then on.
+/// Keeps the node until it is closed, its last handle is dropped, or the client ends. Returns the error that the calls
+/// return afterwards.
 pub(super) async fn keep(kept: Kept, mut commands: watch::Receiver<Command>) -> PersistentNodeError {
     let (client, path, reporter) = (kept.client.clone(), kept.options.path.clone(), kept.reporter.clone());
     let mut follower = Follower::new(&client, kept);
@@ -47,7 +48,7 @@ pub(super) async fn keep(kept: Kept, mut commands: watch::Receiver<Command>) -> 
                 biased;
                 () = &mut closing => break None,
                 error = client.closing() => break Some(error),
-                // First what its watch has seen.
+                // Handle events of the watch before changes of the connection.
                 never = &mut following => match never {},
                 Some(_) = connection.next() => { reporter.states.refresh(); }
             }
@@ -60,7 +61,7 @@ pub(super) async fn keep(kept: Kept, mut commands: watch::Receiver<Command>) -> 
             PersistentNodeError::Closed { path }
         }
         Some(error) => {
-            // An ephemeral node goes with its session, which the client closes.
+            // Closing the client deletes an ephemeral node with its session.
             follower.node.claims.forget();
             error.into()
         }
@@ -74,10 +75,10 @@ async fn follow(follower: &mut Follower<Kept>) -> Infallible {
 }
 
 impl Kept {
-    /// Deletes the node, if it is ours: through the client's janitor, which does not give up.
+    /// Deletes the claimed node, if any, through the client's janitor, which does not give up.
     async fn leave(mut self) -> Result<(), PersistentNodeError> {
         if self.creating.is_some() {
-            // What it means is in the claims.
+            // The result is recorded in the claims.
             let _ = self.answered().await;
         }
         if self.claims.is_in_doubt() {
@@ -92,7 +93,7 @@ impl Kept {
         }
     }
 
-    /// Finds out whether the create was applied whose answer was lost.
+    /// Determines whether a create whose reply was lost was applied.
     async fn resolve(&mut self) -> ClientResult<()> {
         if let Recognition::Answered { .. } = self.claims.recognition {
             let (client, path) = (self.client.name(), &self.options.path);
@@ -110,7 +111,8 @@ impl Kept {
         }
     }
 
-    /// Gives the node to the janitor, if it is ours and does not go with a session that has ended.
+    /// Gives the claimed node to the janitor. Returns `None` if there is none, or if the node is deleted with an ended
+    /// session.
     pub(super) fn delete(&mut self) -> Option<impl Future<Output = ClientResult<()>> + Send + use<>> {
         let (path, node) = self.path.clone().zip(self.claims.forget())?;
         let session = self.client.current_session().filter(|session| session.id() == node.session);
@@ -119,7 +121,7 @@ impl Kept {
         }
         let (version, watch) = match mem::replace(&mut self.view, View::Unseen) {
             View::Seen(Seen { session, stat, mut watch, .. }) if stat.czxid == node.czxid && session.is_connected() => {
-                // An event that was not taken yet may be of another node at the path: then the janitor looks first.
+                // After an unprocessed event, the path may have another node: then the janitor reads it first.
                 let is_unchanged = watch.fired().now_or_never().is_none();
                 (is_unchanged.then_some(stat.version), Some(Box::new(watch) as Box<dyn Send>))
             }
@@ -129,7 +131,7 @@ impl Kept {
     }
 }
 
-/// Whatever ends the task, the node is deleted if that is still possible.
+/// Deletes the node, if that is still possible, however the task ends.
 impl Drop for Kept {
     fn drop(&mut self) {
         drop(self.delete());

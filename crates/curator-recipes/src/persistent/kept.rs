@@ -1,4 +1,4 @@
-//! The node that is kept: one look at it, and what follows from that.
+//! Reads the node that is kept, and creates or writes it as needed.
 
 mod creating;
 
@@ -16,32 +16,32 @@ use super::contents::Contents;
 use super::state::{Command, PersistentNodeState, Reporter};
 use crate::engine::follow::Followed;
 
-/// How often the node is created and found missing, or set and found changed, before a pause.
+/// How often the node is created and found missing, or written and found changed, before a pause.
 const ROUNDS: u32 = 16;
 
 /// The node of a [`PersistentNode`](crate::PersistentNode), whether or not it exists.
 ///
-/// A future of its methods may be dropped at any await: a create that is under way is in here.
+/// A future of its methods can be dropped at any await point: a create in flight is stored here.
 pub(super) struct Kept {
     pub(super) client: CuratorClient,
     pub(super) options: PersistentNodeBuilder,
     pub(super) reporter: Arc<Reporter>,
-    /// The path with the mark of a protected node, and without the number of a sequential one.
+    /// The path with the protection prefix, if any, and without a sequence number.
     base: ZPath,
-    /// The node, once its name is known: at once, or if it is sequential, when it was created.
+    /// The node's path, once known: at once, or, for a sequential node, after its creation.
     pub(super) path: Option<ZPath>,
     pub(super) claims: Claims,
     contents: Contents,
-    /// The create that is under way.
+    /// The create in flight.
     pub(super) creating: Option<Creating>,
     pub(super) view: View,
 }
 
-/// What is known of the node, until something changes.
+/// The last known state of the node.
 pub(super) enum View {
-    /// Nothing: look.
+    /// Not known: read it.
     Unseen,
-    /// It is not there, or probably not: create it.
+    /// It does not exist, or probably not: create it.
     Absent,
     /// It exists, and a watch is set.
     Seen(Seen),
@@ -54,7 +54,7 @@ pub(super) struct Seen {
     pub(super) watch: Watch,
 }
 
-/// The answer to a look.
+/// The reply to a read.
 type Looked = Result<(Vec<u8>, Stat, Watch)>;
 
 impl Followed for Kept {
@@ -64,7 +64,7 @@ impl Followed for Kept {
         let View::Seen(Seen { session, watch, .. }) = &mut self.view else { return };
         let event = tokio::select! {
             biased;
-            // The connection of a session that is over may look open for a while.
+            // The connection of an ended session may look open for a while.
             _ = session.ended() => WatchEvent::SessionEnded,
             event = watch.fired() => event,
             () = self.contents.changed() => return,
@@ -92,7 +92,7 @@ impl Followed for Kept {
                 }
             };
             if let Err(error) = step {
-                // What may not be created is created by the next attempt, without another look.
+                // If the create was refused, the next attempt creates without reading first.
                 if error.is_retryable() || matches!(self.view, View::Seen(_)) {
                     self.view = View::Unseen;
                 }
@@ -104,7 +104,7 @@ impl Followed for Kept {
     }
 
     fn failed(&mut self, error: &Error) {
-        // Other clients change the node all the time: its state is the one that was seen last.
+        // Not reported: other clients keep changing the node, and its last read state stays valid.
         if !matches!(error, Error::BadVersion { .. }) {
             self.reporter.failed(error);
         }
@@ -120,7 +120,7 @@ impl Kept {
             (false, false) => Recognition::Answered { adopts },
         };
         let marked = is_protected.then(|| ProtectionId::new().protect(path.name()));
-        // A mark makes no name invalid.
+        // A prefix does not make a name invalid.
         let marked = path.parent().zip(marked).and_then(|(dir, name)| dir.join(&name).ok());
         let base = marked.unwrap_or(path);
         Self {
@@ -136,12 +136,12 @@ impl Kept {
         }
     }
 
-    /// The node, as far as its name is known.
+    /// The node's path, without a sequence number that is not known yet.
     pub(super) fn path(&self) -> ZPath {
         self.path.as_ref().unwrap_or(&self.base).clone()
     }
 
-    /// Forgets what the event ends.
+    /// Updates the view and the reported state after an event.
     fn after(&mut self, event: WatchEvent) {
         let View::Seen(Seen { owner, .. }) = &self.view else { return };
         let is_ours = *owner != Owner::Adoptable && !matches!(owner, Owner::Foreign(_));
@@ -155,7 +155,7 @@ impl Kept {
             }
             WatchEvent::Interrupted | WatchEvent::SessionEnded => {
                 self.reporter.set(PersistentNodeState::Unknown);
-                // An ephemeral node is gone, or soon will be.
+                // An ephemeral node is deleted, or soon will be.
                 let goes = event == WatchEvent::SessionEnded && is_ours && self.options.mode.is_ephemeral();
                 self.view = if goes { View::Absent } else { View::Unseen };
             }
@@ -168,7 +168,7 @@ impl Kept {
         self.view = View::Absent;
     }
 
-    /// Decides what the answer to a look means. The next step acts on it.
+    /// Processes the reply to a read. The next step acts on it.
     fn take_look(&mut self, session: &Session, looked: Looked) -> Result<()> {
         let (data, stat, watch) = match looked {
             Err(Error::NoNode { .. }) => {
@@ -180,7 +180,7 @@ impl Kept {
         };
         let (path, node, has_data) = (self.path(), Node::of(&stat), *data == **self.contents.wanted());
         let mut owner = match self.claims.owner(node, session.id()) {
-            // Nothing is to be written. It is as if the node had just been created.
+            // The data is right, so treat the node as just created.
             Owner::Adoptable if has_data => Owner::Ours,
             owner => owner,
         };
@@ -203,7 +203,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Decides what the result of a request means, and the answer to the look that was sent behind it.
+    /// Processes the result of a request, and the reply to the read that was sent after it.
     fn take_result(&mut self, session: &Session, result: Result<()>, looked: Looked) -> Result<()> {
         match result {
             Ok(()) | Err(Error::NodeExists { .. } | Error::NoNode { .. } | Error::BadVersion { .. }) => {}
@@ -211,7 +211,7 @@ impl Kept {
                 self.refuse_data(error);
                 return Ok(());
             }
-            // A foreign node says more than that we may not create one.
+            // If the node is foreign, report that instead of the refused create.
             Err(error) if error.is_retryable() || !self.is_foreign(session, &looked) => return Err(error),
             Err(_) => {}
         }
@@ -223,7 +223,7 @@ impl Kept {
         matches!(owner, Ok(Owner::Foreign(_)))
     }
 
-    /// Writes the data to the node that was seen, and looks at it again.
+    /// Writes the data to the node that was read, and reads it again.
     async fn write(&mut self, session: &Session) -> Result<()> {
         let View::Seen(Seen { stat, owner, .. }) = &self.view else { return Ok(()) };
         let (version, owner, path) = (stat.version, *owner, self.path());
@@ -256,7 +256,7 @@ impl Kept {
         self.take_result(session, written, looked)
     }
 
-    /// The node has the data.
+    /// Records that the node has the wanted data.
     fn applied(&mut self) {
         if let Some(number) = self.contents.applied() {
             self.reporter.applied(number);

@@ -23,9 +23,10 @@ use crate::engine::task::RecipeTask;
 
 type Result<T> = std::result::Result<T, PersistentNodeError>;
 
-/// A node that is kept in existence until it is closed: through lost connections, lost sessions, and deletion by other clients.
+/// A node that is kept in existence until it is closed: through lost connections, lost sessions, and deletion by other
+/// clients.
 ///
-/// Curator's `PersistentNode`. A task on the client's runtime keeps it, while the user polls nothing.
+/// Curator's `PersistentNode`. A background task on the client's runtime keeps it; the user need not poll anything.
 ///
 /// ```no_run
 /// use curator_recipes::PersistentNode;
@@ -45,30 +46,33 @@ type Result<T> = std::result::Result<T, PersistentNodeError>;
 ///
 /// # Guarantees
 ///
-/// - The node is created as soon as the server permits it, and again whenever it is missing, with the latest data. Missing parents
-///   become containers.
-/// - A node of another owner is neither used, nor written, nor deleted: the [state](Self::state) names its owner, and ours is created
-///   when it is gone. So of several processes with the same path, one has the node, and the others wait. Only
-///   [`adopt_existing`](PersistentNodeBuilder::adopt_existing) takes a node over.
-/// - After a lost session, an ephemeral node of the old session is replaced in one step if the servers still have it: other clients
-///   see no gap.
-/// - [Data](Self::set_data) that was set is written, however long the connection is down.
-/// - [Closing](Self::close) deletes the node, also if its create is just under way, and only if it is ours.
+/// - The node is created as soon as the server permits it, and again whenever it is missing, with the latest data.
+///   Missing parents are created as containers.
+/// - A node of another owner is neither used, nor written, nor deleted: the [state](Self::state) names its owner, and
+///   the node is created once the other one is deleted. So of several processes with the same path, one has the node,
+///   and the others wait. Only [`adopt_existing`](PersistentNodeBuilder::adopt_existing) takes over a node.
+/// - After a lost session, an ephemeral node of the old session is replaced in one transaction if the servers still
+///   have it, so that it always exists for other clients.
+/// - [Data](Self::set_data) is written however long the connection is down.
+/// - [Closing](Self::close) deletes the node, even if its create is in flight, but not a node of another owner.
 ///
 /// # Caveats
 ///
-/// Data that another client writes to the node stays until the next [`set_data`](Self::set_data), or until the node is created again.
+/// Data that another client writes to the node stays until the next [`set_data`](Self::set_data), or until the node is
+/// created again.
 ///
-/// The servers compare versions of data, and not nodes. If, between a look at the node and the request that replaces, writes or
-/// deletes it, another client deletes the node and creates one that has the same version, then that request affects the new node.
+/// The servers compare versions of data, not nodes. If, between a read of the node and the request that replaces,
+/// writes or deletes it, another client deletes the node and creates one with the same version, that request affects
+/// the new node.
 ///
-/// If the answer to a create is lost, an ephemeral node is recognised by its session, and a protected one by its name. A node that is
-/// neither counts as foreign, because its creator cannot be known: use [`with_protection`](PersistentNodeBuilder::with_protection)
-/// or [`adopt_existing`](PersistentNodeBuilder::adopt_existing), and if it is sequential, the former.
+/// If the reply to a create is lost, an ephemeral node is recognized by its session, and a protected one by its name.
+/// Any other node counts as foreign, because its creator is not known: use
+/// [`with_protection`](PersistentNodeBuilder::with_protection) or, unless the node is sequential,
+/// [`adopt_existing`](PersistentNodeBuilder::adopt_existing).
 ///
-/// A client that closes before the persistent node leaves a node that is not ephemeral.
+/// If the client closes before the persistent node, a node that is not ephemeral stays.
 ///
-/// Clones are handles to one node. It is deleted in the background when the last of them is dropped.
+/// Clones are handles to one node. It is deleted in the background when the last handle is dropped.
 #[derive(Clone)]
 pub struct PersistentNode {
     client: CuratorClient,
@@ -92,14 +96,14 @@ impl PersistentNode {
         PersistentNodeBuilder::new(client, path)
     }
 
-    /// The path on the server as it was configured, including chroot and namespace: without the mark of a protected node and the
-    /// number of a sequential one.
+    /// The configured path on the server, including chroot and namespace, without protection prefix and sequence
+    /// number.
     #[must_use]
     pub fn path(&self) -> &ZPath {
         &self.path
     }
 
-    /// The path of the node on the server, while it exists as far as is known; during an outage, as it was before.
+    /// The path of the node on the server, while it is believed to exist; during an outage, the last known path.
     ///
     /// Curator's `getActualPath`.
     #[must_use]
@@ -107,37 +111,38 @@ impl PersistentNode {
         self.reports.borrow().node.clone()
     }
 
-    /// The state of the node, and its changes. A slow reader sees the latest state only. Do not hold a borrowed value while you print
-    /// or wait: the task waits for it.
+    /// The state of the node, and its changes. A slow reader gets the latest state only. Do not hold a borrowed value
+    /// while you print or wait, because it blocks the task.
     ///
-    /// When it is no longer kept, it is [`Closed`](PersistentNodeState::Closed), and the channel is closed. In a forked child it no
-    /// longer changes.
+    /// When the node is no longer kept, the state is [`Closed`](PersistentNodeState::Closed), and the channel is
+    /// closed. In a forked child it no longer changes.
     #[must_use]
     pub fn state(&self) -> watch::Receiver<PersistentNodeState> {
         self.states.clone()
     }
 
-    /// Why the last attempt to look at the node or to create it has failed. `None` while it exists, or belongs to another owner.
+    /// Why the last attempt to read or create the node has failed. `None` while it exists, or belongs to another owner.
     #[must_use]
     pub fn last_error(&self) -> Option<PersistentNodeError> {
         self.reports.borrow().error.clone()
     }
 
-    /// Waits until the node exists and is ours, and returns its path. Returns at once if it does now.
+    /// Waits until the node exists and belongs to this persistent node, and returns its path. Returns at once if it
+    /// exists now.
     ///
     /// # Errors
     ///
-    /// [`Closed`](PersistentNodeError::Closed) when it is closed; [`Client`](PersistentNodeError::Client) when the client is closed, or
-    /// has ended; [`Panicked`](PersistentNodeError::Panicked). Nothing else: the wait goes on through outages, refusals and foreign
-    /// owners, which the [state](Self::state) shows.
+    /// [`Closed`](PersistentNodeError::Closed) when it is closed; [`Client`](PersistentNodeError::Client) when the
+    /// client is closed, or has ended; [`Panicked`](PersistentNodeError::Panicked). No other errors: the wait continues
+    /// through outages, refusals and foreign owners, which the [state](Self::state) reports.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped: the node is created all the same.
+    /// Nothing is lost when the future is dropped: the node is still created.
     pub async fn created(&self) -> Result<ZPath> {
         let state = tokio::select! {
             biased;
-            // The state in a forked child is that of its parent.
+            // Checked first: a forked child has only the state of its parent.
             error = self.client.closing() => return Err(error.into()),
             state = self.wait(&self.states, PersistentNodeState::is_present) => state?,
         };
@@ -147,19 +152,19 @@ impl PersistentNode {
         }
     }
 
-    /// As [`created`](Self::created), but waits no longer than this. With zero, it looks at the state once. The node is kept
-    /// afterwards in any case.
+    /// Like [`created`](Self::created), but waits at most `timeout`. With zero, it checks the state once. A timeout
+    /// does not stop the node from being kept.
     ///
     /// Curator's `waitForInitialCreate`.
     ///
     /// # Errors
     ///
-    /// Besides those of `created`: at the deadline, what has prevented it, as [`ForeignOwner`](PersistentNodeError::ForeignOwner),
+    /// The errors of `created`; at the timeout, the cause: [`ForeignOwner`](PersistentNodeError::ForeignOwner),
     /// [`Refused`](PersistentNodeError::Refused), or [`NotCreated`](PersistentNodeError::NotCreated).
     ///
     /// # Cancel safety
     ///
-    /// That of `created`.
+    /// The same as `created`.
     pub async fn created_timeout(&self, timeout: Duration) -> Result<ZPath> {
         let deadline = Deadline::after(timeout);
         tokio::select! {
@@ -183,20 +188,20 @@ impl PersistentNode {
         }
     }
 
-    /// Sets the data of the node, and returns when the node has it, or has data that was set later by the same persistent node. Waits
-    /// for the node if it does not exist now. It can be called at any time: before the node is created, and while the connection
-    /// is down.
+    /// Sets the data of the node, and returns when the node has it, or has data that was set later by the same
+    /// persistent node. Waits for the node if it does not exist. Can be called at any time, even before the node is
+    /// created or while the connection is down.
     ///
     /// Curator's `setData` fails before the node is created, and does not wait.
     ///
     /// # Errors
     ///
-    /// [`Client`](PersistentNodeError::Client) when the server refuses to write the data to the node: the node then keeps its data, and
-    /// also gets that if it is created again. Besides, those of [`created`](Self::created).
+    /// [`Client`](PersistentNodeError::Client) when the server refuses to write the data: the node then keeps its
+    /// previous data, which it also gets when it is created again. Also the errors of [`created`](Self::created).
     ///
     /// # Cancel safety
     ///
-    /// It is carried out even if the future is dropped, once it was polled.
+    /// Once polled, the command is executed even if the future is dropped.
     pub async fn set_data(&self, data: impl AsRef<[u8]>) -> Result<()> {
         let mut number = 0;
         self.commands.send_modify(|command| {
@@ -213,19 +218,20 @@ impl PersistentNode {
         }
     }
 
-    /// Deletes the node if it is ours, for all clones, and keeps it no longer. Returns when it is gone, or goes with a session that has
-    /// ended, or after the client's close timeout. Closing again is harmless.
+    /// Deletes the node, unless it belongs to another owner, and stops keeping it, for all clones. Returns when it is
+    /// deleted, or will be deleted with an ended session, or after the client's close timeout. A second call is
+    /// harmless.
     ///
     /// # Errors
     ///
-    /// [`DeletePending`](PersistentNodeError::DeletePending) when the time is up, and
-    /// [`DeleteRefused`](PersistentNodeError::DeleteRefused), of the first call. [`Client`](PersistentNodeError::Client) if the client's
-    /// runtime has ended, the process was forked, or the client is closed and the node is not ephemeral: then it may be left.
-    /// [`Panicked`](PersistentNodeError::Panicked).
+    /// [`DeletePending`](PersistentNodeError::DeletePending) at the timeout;
+    /// [`DeleteRefused`](PersistentNodeError::DeleteRefused), only from the first call.
+    /// [`Client`](PersistentNodeError::Client) if the client's runtime has ended, the process was forked, or the client
+    /// is closed and the node is not ephemeral: then the node may stay. [`Panicked`](PersistentNodeError::Panicked).
     ///
     /// # Cancel safety
     ///
-    /// It is carried out even if the future is dropped, once it was polled.
+    /// Once polled, the command is executed even if the future is dropped.
     pub async fn close(&self) -> Result<()> {
         self.commands.send_modify(|command| command.is_closing = true);
         let after = self.client.close_timeout();
@@ -244,14 +250,14 @@ impl PersistentNode {
         }
     }
 
-    /// Waits for what the task reports.
+    /// Waits for a report of the task that `is_it` accepts.
     async fn wait<V: Clone>(&self, values: &watch::Receiver<V>, is_it: impl Fn(&V) -> bool) -> Result<V> {
         let mut values = values.clone();
         let value = async { values.wait_for(|value| is_it(value)).await.ok().map(|value| value.clone()) };
         let value = tokio::select! {
             biased;
             value = value => value,
-            // In a forked child there is no task.
+            // A forked child has no task.
             error = self.client.closing() => return Err(error.into()),
         };
         match value {

@@ -8,38 +8,38 @@ use tokio::sync::watch;
 use super::error::{PersistentNodeError, owner_text};
 use crate::engine::known::{Known, KnownState};
 
-/// What is known of the node of a [`PersistentNode`](crate::PersistentNode).
+/// The state of a [`PersistentNode`](crate::PersistentNode).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum PersistentNodeState {
-    /// Not known: there is no connection over which the session was confirmed recently, or no answer yet.
+    /// Not known: there is no recently confirmed connection, or no reply yet.
     Unknown,
     /// The node does not exist. It is being created.
     Absent,
-    /// The node exists, and is ours.
+    /// The node exists, and belongs to this persistent node.
     Present {
-        /// The node, with the mark of a protected one and the number of a sequential one.
+        /// The node, including the protection prefix and the sequence number, if any.
         path: ZPath,
     },
-    /// The path has a node of another owner. It is neither used nor deleted: when it is gone, ours is created.
+    /// Another owner has a node at the path. It is neither used nor deleted; when it is deleted, the node is created.
     Foreign {
         /// The node.
         path: ZPath,
         /// The id of the session that it belongs to, which may be this client's; 0 if it is not ephemeral.
         owner: i64,
     },
-    /// The server refuses to create the node, or to show the one that is there. That is tried again, after pauses of up to a second, in
-    /// case the cause is repaired.
+    /// The server refuses to create the node, or to read the existing one. The request is retried, after pauses of up
+    /// to a second, in case the cause is repaired.
     Refused {
         /// Why.
         error: ClientError,
     },
-    /// It is no longer kept: it was closed, or the client was, or its task has ended otherwise.
+    /// The node is no longer kept: it or the client was closed, or its task has ended otherwise.
     Closed,
 }
 
 impl PersistentNodeState {
-    /// Whether the node exists and is ours.
+    /// Whether the node exists and belongs to this persistent node.
     #[must_use]
     pub fn is_present(&self) -> bool {
         matches!(self, Self::Present { .. })
@@ -57,7 +57,7 @@ impl KnownState for PersistentNodeState {
     }
 }
 
-/// What the user wants: the latest command.
+/// The latest command of the user.
 #[derive(Debug, Clone)]
 pub(super) struct Command {
     pub(super) data: Arc<[u8]>,
@@ -66,10 +66,10 @@ pub(super) struct Command {
     pub(super) is_closing: bool,
 }
 
-/// What calls wait for, besides the state.
+/// The results that calls wait for, besides the state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Report {
-    /// Our node, while it is there as far as is known.
+    /// The persistent node's path, while it is believed to exist.
     pub(super) node: Option<ZPath>,
     pub(super) error: Option<PersistentNodeError>,
     /// The number of the latest data that the node has, or has had.
@@ -95,7 +95,7 @@ impl Reporter {
         Self { client: client.clone(), path: path.clone(), states, reports }
     }
 
-    /// This is the state from now on, as far as there is a connection.
+    /// Sets the state, which is reported while there is a connection.
     pub(super) fn set(&self, state: PersistentNodeState) {
         let is_new = !state.repeats(&self.states.read.borrow());
         let client = self.client.name();
@@ -118,7 +118,7 @@ impl Reporter {
         self.states.set(state);
     }
 
-    /// An attempt has failed. If a retry cannot help, that is the state, unless the client has ended.
+    /// Records a failed attempt. If a retry cannot help and there is a connection, the state becomes `Refused`.
     pub(super) fn failed(&self, error: &ClientError) {
         tracing::debug!(client = self.client.name(), path = %self.path, %error, "persistent node");
         self.reports.send_modify(|report| report.error = Some(error.clone().into()));
@@ -137,7 +137,7 @@ impl Reporter {
         self.reports.send_modify(|report| report.refused = Some((number, error)));
     }
 
-    /// It is no longer kept; the deletion had this result.
+    /// Records that the node is no longer kept, and the result of its deletion.
     pub(super) fn left(&self, left: Result<(), PersistentNodeError>) {
         self.states.report(PersistentNodeState::Closed);
         self.reports.send_modify(|report| (report.left, report.node) = (Some(left), None));

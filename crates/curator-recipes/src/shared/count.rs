@@ -8,11 +8,10 @@ use super::value::{Result, SharedValue, ValueChanges, VersionedValue};
 use crate::codec::BigEndian;
 use crate::engine::limit::LimitNode;
 
-/// A number that all processes share: an `i32`. See [`SharedValue`] for what is guaranteed.
+/// An `i32` that all processes share. See [`SharedValue`] for the guarantees.
 ///
-/// Curator's `SharedCount`, and compatible with it: Java and Rust programs can share one path. The node's data is the four
-/// bytes of the number, the most significant first. A number that processes add to is a
-/// [`DistributedAtomicLong`](crate::DistributedAtomicLong).
+/// Curator's `SharedCount`: Java and Rust programs can share one path. The node's data is the number in four big-endian
+/// bytes. For a number that processes add to, use a [`DistributedAtomicLong`](crate::DistributedAtomicLong).
 ///
 /// ```no_run
 /// use curator_recipes::SharedCount;
@@ -45,7 +44,7 @@ pub type VersionedCount = VersionedValue<i32>;
 pub type CountChanges = ValueChanges<i32>;
 
 impl SharedCount {
-    /// Creates a handle to the count at `path`; its initial value is `seed`. Nothing is sent yet.
+    /// Creates a handle to the count at `path`; its initial value is `seed`. Sends nothing.
     ///
     /// # Errors
     ///
@@ -67,7 +66,7 @@ impl LimitNode for SharedCount {
 
     fn limit(&self, data: &[u8], version: i32) -> crate::error::Result<Limit> {
         let VersionedValue { value, version } = self.decode(data, version)?;
-        // No lease below zero.
+        // A negative count grants no leases.
         Ok(Limit { leases: usize::try_from(value).unwrap_or(0), version: Some(version) })
     }
 }

@@ -1,4 +1,4 @@
-//! Values that all processes share.
+//! Values that all processes share: reads, conditional writes, and a stream of changes.
 
 mod count;
 mod value;

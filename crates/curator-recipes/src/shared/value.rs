@@ -14,15 +14,15 @@ pub use self::changes::ValueChanges;
 pub use self::error::SharedValueError;
 use crate::codec::{CodecError, ValueCodec};
 
-/// The version by which servers mean any version: the one after 2^32 - 1 writes.
+/// The version that servers treat as any version. A node reaches it after 2^32 - 1 writes.
 const ANY_VERSION: i32 = -1;
 
 pub(super) type Result<T> = std::result::Result<T, SharedValueError>;
 
 /// A value that all processes share, in the data of one persistent node.
 ///
-/// Curator's `SharedValue`, and compatible with it: the node's data is what the [codec](ValueCodec) makes of the value. The number is
-/// [`SharedCount`](crate::SharedCount). Clones are the same value.
+/// Curator's `SharedValue`; both can share a path if the [codec](ValueCodec) encodes the value in the same way. For a
+/// number, use [`SharedCount`](crate::SharedCount). Clones are handles to the same value.
 ///
 /// ```no_run
 /// use curator_recipes::SharedValue;
@@ -42,19 +42,20 @@ pub(super) type Result<T> = std::result::Result<T, SharedValueError>;
 ///
 /// # Guarantees
 ///
-/// - The node exists after the first successful [`get`](Self::get), [`versioned`](Self::versioned), [`watch`](Self::watch)
-///   or [`set`](Self::set), and stays when all clients are gone. If several processes find it missing, one creates it.
-///   Missing parents become containers, as in Curator.
-/// - Of several [`compare_and_set`](Self::compare_and_set) that follow the same read, at most one changes the number.
+/// - The node exists after the first successful [`get`](Self::get), [`versioned`](Self::versioned),
+///   [`watch`](Self::watch) or [`set`](Self::set), and stays after all clients have closed. If several processes find
+///   it missing, one creates it. Missing parents are created as containers, as in Curator.
+/// - Of several [`compare_and_set`](Self::compare_and_set) calls with the same previous version, at most one changes
+///   the value.
 ///
 /// # Caveats
 ///
-/// Like all reads of ZooKeeper, a read can be older than what another client has written: call [`CuratorClient::sync`]
-/// before it where that matters. Versions start over when another client deletes the node, so a `compare_and_set` across a deletion
-/// can replace a different value that happens to have the same version.
+/// Like all ZooKeeper reads, a read can miss a recent write of another client: where that matters, call
+/// [`CuratorClient::sync`] before it. Versions restart when the node is deleted and created again, so a
+/// `compare_and_set` across a deletion can replace a different value with the same version.
 ///
-/// Unlike Curator's, it has no `start`, and keeps no copy up to date in the background: each call asks the server. What a
-/// listener does there, [`changes`](Self::changes) does here.
+/// Unlike Curator's, it has no `start`, and keeps no copy in the background: each call sends a request. In place of
+/// Curator's listeners, use [`changes`](Self::changes).
 pub struct SharedValue<T> {
     inner: Arc<Inner<T>>,
 }
@@ -76,12 +77,12 @@ struct Inner<T> {
 pub struct VersionedValue<T> {
     /// The value.
     pub value: T,
-    /// The version of the node: how often it has been set since its creation, even to the same value.
+    /// The version of the node: the number of writes since its creation, including writes of the same value.
     pub version: i32,
 }
 
 impl<T: Send + Sync + 'static> SharedValue<T> {
-    /// Creates a handle to the value at `path`; its initial value is `seed`. Nothing is sent yet.
+    /// Creates a handle to the value at `path`; its initial value is `seed`. Sends nothing.
     ///
     /// # Errors
     ///
@@ -103,12 +104,12 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         &self.inner.seed
     }
 
-    /// Returns the value. Creates the node with the seed if it is missing. One request, if it is not.
+    /// Returns the value. Creates the node with the seed if it is missing. One request if the node exists.
     ///
     /// # Errors
     ///
-    /// [`SharedValueError::Invalid`] when the node's data is not such a value, and those of the client when its retry
-    /// policy gives up.
+    /// [`SharedValueError::Invalid`] when the node's data cannot be decoded; errors of the client when its retry policy
+    /// gives up.
     ///
     /// # Cancel safety
     ///
@@ -133,7 +134,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
 
     /// Like [`versioned`](Self::versioned), and sets a one-shot watch for the next change or the deletion of the node.
     ///
-    /// Between the event and the next call the value may change more than once: you see the latest, not every change.
+    /// Between the event and the next call the value may change several times: the call returns only the latest value.
     ///
     /// # Errors
     ///
@@ -147,25 +148,26 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         Ok((self.decode(&data, stat.version)?, watch))
     }
 
-    /// The current value, and then the latest one after each change, until the client closes. Nothing is sent before the
-    /// stream is polled.
+    /// Returns a stream of the current value, and then the latest value after each change, until the client closes.
+    /// Sends nothing before the stream is polled.
     ///
     /// It creates the node if it is missing, like [`get`](Self::get).
     pub fn changes(&self) -> ValueChanges<T> {
         ValueChanges::of(self)
     }
 
-    /// Sets the value, whatever it was, and whatever data the node had. Creates the node if it is missing. One request,
-    /// if it is not.
+    /// Sets the value unconditionally, even if the node's data was invalid. Creates the node if it is missing. One
+    /// request if the node exists.
     ///
     /// # Errors
     ///
-    /// Those of the client when its retry policy gives up. As with [`CuratorClient::set_data`] without a version, a call
-    /// with an unknown outcome is tried again, and can overwrite what another client has set since the first try.
+    /// Errors of the client when its retry policy gives up. Like [`CuratorClient::set_data`] without a version, this
+    /// retries a request with an unknown outcome, and can overwrite a value that another client has set since the first
+    /// attempt.
     ///
     /// # Cancel safety
     ///
-    /// A dropped change may still be applied.
+    /// The change may be applied even if the future is dropped.
     pub async fn set(&self, value: T) -> Result<()> {
         let (path, data) = (&self.inner.path, self.inner.codec.encode(&value));
         let data = &data;
@@ -175,7 +177,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
                 set => return set.map(drop),
             }
             match self.create(&session, data).await {
-                // Another client was first, with another value.
+                // Another client has created the node with another value.
                 Err(curator_client::Error::NodeExists { .. }) => session.set_data(path, data, None).await.map(drop),
                 created => created.map(drop),
             }
@@ -183,20 +185,21 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         Ok(set.await?)
     }
 
-    /// Sets the value if the node still has the version of `previous`; returns `false` if it does not, or is gone. One
-    /// request.
+    /// Sets the value if the node still has the version of `previous`; returns `false` if it has another version or was
+    /// deleted. One request.
     ///
     /// Curator's `trySetValue`.
     ///
     /// # Errors
     ///
-    /// Those of the client. An unknown outcome is [`Ambiguous`](curator_client::Error::Ambiguous) and is not retried, as the
-    /// second try could not tell our own change from another client's: read the value. [`Invalid`](SharedValueError::Invalid) when the version
-    /// is -1, after 2^32 - 1 writes: servers take that for any version.
+    /// Errors of the client. An unknown outcome is [`Ambiguous`](curator_client::Error::Ambiguous) and is not retried,
+    /// because a retry could not distinguish this change from another client's: read the value.
+    /// [`Invalid`](SharedValueError::Invalid) when the version is -1, after 2^32 - 1 writes, which servers treat as any
+    /// version.
     ///
     /// # Cancel safety
     ///
-    /// A dropped change may still be applied.
+    /// The change may be applied even if the future is dropped.
     pub async fn compare_and_set(&self, previous: &VersionedValue<T>, value: T) -> Result<bool> {
         let Inner { client, path, codec, .. } = &*self.inner;
         if previous.version == ANY_VERSION {
@@ -210,13 +213,13 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         }
     }
 
-    /// Reads the node, which is created if it is missing.
+    /// Reads the node, and creates it if it is missing.
     async fn read<R>(&self, read: impl Fn(&Session, &ZPath) -> Request<R>) -> Result<R> {
         let read = &read;
         Ok(self.inner.client.retry(|session| async move { self.read_in(&session, read).await }).await?)
     }
 
-    /// As [`read`](Self::read), in one session. Retries nothing.
+    /// Like [`read`](Self::read), in one session, without retries.
     async fn read_in<R>(
         &self,
         session: &Session,
@@ -234,7 +237,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// Creates the node with the seed, if it does not exist. Retries nothing.
     pub(super) async fn create_with_seed(&self, session: &Session) -> curator_client::Result<()> {
         match self.create(session, &self.inner.codec.encode(&self.inner.seed)).await {
-            // Created by another client, or by an earlier try of ours whose answer was lost.
+            // Created by another client, or by an earlier attempt of this call whose reply was lost.
             Ok(_) | Err(curator_client::Error::NodeExists { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -247,7 +250,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         client.create_with_containers(session, &node).await
     }
 
-    /// Decodes what was read from the node.
+    /// Decodes the node's data.
     pub(super) fn decode(&self, data: &[u8], version: i32) -> Result<VersionedValue<T>> {
         let invalid =
             |cause: CodecError| SharedValueError::Invalid { path: self.inner.path.clone(), cause: cause.into() };

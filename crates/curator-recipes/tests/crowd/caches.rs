@@ -1,4 +1,4 @@
-//! A cache of more nodes than a 16-bit count holds, all of which change at once.
+//! A cache with more nodes than a 16-bit count holds, when all of them change at once.
 
 use std::time::Instant;
 
@@ -9,8 +9,8 @@ use curator_test::{FaultProxy, OpCode, TestingServer, within};
 use super::support::{LONG_SESSION, Replay, builder, number, say};
 use super::{ALONE, PATIENCE_WITH_A_CROWD};
 
-/// More than 65,535 children, at which Curator's cache once failed to load (CURATOR-690), and more changes than a cache remembers
-/// one by one.
+/// More than 65,535 children, at which Curator's cache once failed to load (CURATOR-690), and more changes than a cache
+/// remembers individually.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_directory_is_loaded_and_a_storm_is_read_in_batches() {
     let _alone = ALONE.lock().await;
@@ -42,7 +42,7 @@ async fn a_large_directory_is_loaded_and_a_storm_is_read_in_batches() {
     while replay.readies == 0 {
         replay.apply(events.next().await.unwrap());
     }
-    // While an answer is on its way, all nodes change.
+    // While a reply is in flight, all nodes change.
     proxy.reset_counts();
     proxy.hold_replies(OpCode::MultiRead);
     its.set_data("/leaves", "first", None).await.unwrap();

@@ -1,4 +1,4 @@
-//! A client with a thousand latches: on one path, where each has a node in one queue, and on a path each.
+//! One client with a thousand latches: all in the queue of one path, or each on a separate path.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ fn latch(client: &CuratorClient, path: &str) -> LeaderLatch {
     LeaderLatch::builder(client, path).unwrap().start()
 }
 
-/// Waits until all have a place in the queue, or lead.
+/// Waits until every latch is queued or leads.
 async fn all_take_part(latches: &[LeaderLatch]) {
     within(PATIENCE_WITH_A_CROWD, async {
         for latch in latches {
@@ -28,7 +28,7 @@ async fn all_take_part(latches: &[LeaderLatch]) {
     .await;
 }
 
-/// Says what was sent and received for each since the counts began.
+/// Prints the time, requests and bytes received per latch, checks the requests, and resets the counts.
 fn say_costs(stage: &Stage, what: &str, begun: Instant) {
     let (requests, latches) = (without_probes(&stage.proxy).values().sum::<u64>(), LATCHES as u64);
     say(&format!(

@@ -1,9 +1,9 @@
-//! Thousands of tasks of one session wait: on one lock, and on a lock each; a cache has tens of thousands of nodes. All are served, no session is lost, and what
-//! that costs grows with their number and not with its square.
+//! Thousands of tasks of one session wait, on one lock or each on a separate lock; a cache has tens of thousands of
+//! nodes. All are served, no session is lost, and the cost grows linearly with their number.
 //!
 //! Only here: numbers at which a client that is busy with its waiters would miss the deadlines of its session.
 //!
-//! `CROWD` says how many, 2,000 if it is not set.
+//! `CROWD` sets the number of tasks; the default is 2,000.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod caches;
@@ -21,17 +21,17 @@ use tokio::task::{JoinSet, unconstrained};
 
 use self::support::{LONG_SESSION, Witness, number, say};
 
-/// Far more than is needed: only a failing test waits so long.
+/// Much longer than needed: only a failing test waits so long.
 const PATIENCE_WITH_A_CROWD: Duration = Duration::from_secs(300);
-/// A session that a busy machine may need to be kept, and no more.
+/// Just long enough for a busy machine to keep the session.
 const SESSION: Duration = Duration::from_secs(4);
-/// The most that one of a crowd may receive, however many there are: some lists of some names, and its own nodes.
+/// The most bytes received per waiter, however many there are: some lists of some names, and its own nodes.
 const BYTES_EACH: u64 = 12 * 1024;
 
-/// Crowds would get into each other's way.
+/// Serializes the tests: crowds would disturb each other.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// A client that waits, behind a proxy of its own, and one that holds what it waits for.
+/// A waiting client behind its own proxy, and a client that holds what the first waits for.
 struct Stage {
     crowd: usize,
     _server: TestingServer,
@@ -51,8 +51,8 @@ impl Stage {
         Self { crowd, _server: server, proxy, waiting, holding }
     }
 
-    /// Waits until a crowd is served in the first session of its client, and judges what came to it since the counts began.
-    /// Times are printed and not judged: machines differ.
+    /// Waits until the crowd is served within the client's first session, and checks what the client received since the
+    /// counts began. Times are printed and not checked: machines differ.
     async fn serve(self, what: &str, cut: bool, mut tasks: JoinSet<()>) {
         let begun = Instant::now();
         within(PATIENCE_WITH_A_CROWD, async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
@@ -61,7 +61,7 @@ impl Stage {
         say(&format!("crowd: {crowd} tasks on {what} served in {:.1?}, {each} bytes received each", begun.elapsed()));
         assert_eq!(proxy.handshakes() > 0, cut, "a connection that was cut is followed by another one");
         assert!(each <= BYTES_EACH, "{each} bytes were received for each of {crowd}");
-        // There is one, even if the first was lost just now.
+        // A session exists, even if the first was lost just now.
         waiting.session().await.unwrap();
         assert_eq!(waiting.health().sessions_replaced, 0, "a session was lost");
         for client in [waiting, holding] {
@@ -78,10 +78,10 @@ async fn on_one_lock(cut: bool) {
     stage.proxy.reset_counts();
     let (witness, mut tasks) = (Witness::default(), JoinSet::new());
     for number in 0..stage.crowd {
-        // As most programs do it: a new one each time it is needed.
+        // A new mutex per use, as in most programs.
         let mutex = InterProcessMutex::new(&stage.waiting, "/crowd").unwrap();
         let mut acquire = Box::pin(async move { mutex.acquire_as(&OwnerId::new()).await.unwrap() });
-        // It is in line when it was polled. Else the runtime would make a task that does so much at a time pause before that.
+        // One poll puts the acquire in the queue. `unconstrained`: tokio's budget would pause the task before that.
         assert!(poll!(unconstrained(&mut acquire)).is_pending());
         let witness = witness.clone();
         tasks.spawn(async move {
@@ -116,7 +116,7 @@ async fn on_a_lock_each(cut: bool) {
         let mutex = InterProcessMutex::new(&stage.waiting, path(number)).unwrap();
         tasks.spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() });
     }
-    // The last of them have come when all nodes are there.
+    // All nodes are there when the last waiters have joined.
     let last = async {
         for number in 0..stage.crowd {
             while stage.holding.get_children(path(number)).await.unwrap().len() < 2 {}

@@ -1,4 +1,5 @@
-//! The locks on servers as only the embedded one can be. Only this suite finds, on every machine, what does not work on old servers.
+//! The locks on servers that only the embedded one can imitate. Only this suite finds, on every machine, what does not
+//! work on old servers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod cache_watches;

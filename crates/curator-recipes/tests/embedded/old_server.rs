@@ -1,5 +1,5 @@
-//! Servers that are older than the embedded one: some do not tell the stats of nodes that a transaction creates
-//! (ZOOKEEPER-4026: before 3.7.2, and 3.8 before 3.8.2), some do not know `multiRead` (before 3.6).
+//! Servers older than the embedded one: some do not return the stats of nodes that a transaction creates
+//! (ZOOKEEPER-4026: older than 3.7.2, and 3.8.0 to 3.8.1), some do not support `multiRead` (older than 3.6).
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn connect(connect_string: &str) -> CuratorClient {
     builder.connect().await.unwrap()
 }
 
-/// Checks a holder's token by its node.
+/// Checks the holder's token against its node.
 async fn checked(client: &CuratorClient, guard: &LockGuard) -> FencingToken {
     for (node, token) in guard.fencing_tokens() {
         let stat = client.check_exists(node).await.unwrap().expect("the node is there");
@@ -74,7 +74,7 @@ async fn a_look_that_is_lost_leaves_one_holder_and_then_none() {
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, other) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);
     for ((name, lock), (_, others)) in locks(&client).into_iter().zip(locks(&other)) {
-        // With the nodes, this creates their directories, whose stats all servers return.
+        // Creates the directories together with the nodes; all servers return the directories' stats.
         lock.acquire().await.unwrap().release().await.unwrap();
         for (fault, arm) in FAULTS {
             proxy.reset_counts();
@@ -106,7 +106,7 @@ async fn before_3_6_what_needs_multi_read_is_refused_by_that_name_and_leaves_not
     for dir in ["/one", "/two", "/three", "/mutex/locks", "/mutex/leases"] {
         assert_eq!(client.get_children(dir).await.unwrap_or_default(), [""; 0], "{dir}");
     }
-    // The others need nothing of the kind.
+    // The other locks need no such preparation.
     let lock = InterProcessReadWriteLock::new(&client, "/read-write").unwrap();
     let writing = soon(lock.write().acquire()).await.unwrap();
     writing.downgrade().await.unwrap().release().await.unwrap();
@@ -125,12 +125,12 @@ async fn before_3_6_held_nodes_are_looked_at_one_by_one_after_a_reconnect() {
     let (kept, deleted) = (kept.acquire().await.unwrap(), deleted.acquire().await.unwrap());
     let mut states = client.connection_states();
     other.delete().for_path(deleted.node()).await.unwrap();
-    // Such a server may refuse before it has answered the probe, and then closes the connection.
+    // Such a server may reject the request before it has answered the probe, and then closes the connection.
     proxy.swallow_next_reply(OpCode::Multi);
     proxy.swallow_next_reply(OpCode::Sync);
     proxy.cut();
     assert!(soon(states.wait_for(client::ConnectionState::Reconnected)).await);
-    // Such a server closes the connection.
+    // Such a server closes the connection at an unknown request.
     assert_eq!(proxy.requests().get(&OpCode::MultiRead), Some(&1));
     assert_eq!((kept.is_valid(), deleted.is_valid()), (true, false));
 }

@@ -1,37 +1,37 @@
-//! The hostile things that a server does.
+//! The hostile acts of a server.
 
 use super::Numbers;
 
 named! {
-    /// One of them.
+    /// One hostile act.
     enum Act {
-        /// The answer with some bits, bytes or lengths changed.
+        /// The reply with some bits, bytes or lengths changed.
         Spoiled => "spoiled",
-        /// A length that is not that of the frame.
+        /// A length prefix that differs from the frame's length.
         WrongLength => "wrong length",
-        /// The xid of nobody, of another request, of an answer before it, or one with a meaning.
+        /// An unknown xid, the xid of another request or of an earlier reply, or a reserved one.
         WrongXid => "wrong xid",
         WrongZxid => "wrong zxid",
         /// An error code, known or not.
         WrongCode => "wrong code",
-        /// The answer to another request, under this one's header.
+        /// The reply to another request, under this one's header.
         OtherBody => "other body",
-        /// A list that is said to be long.
+        /// A list that claims to be long.
         LongList => "long list",
         Twice => "twice",
-        /// After the answer that comes after it.
+        /// The reply is sent after the next one.
         OutOfOrder => "out of order",
-        /// Events that nobody has asked for, of nodes that cannot exist.
+        /// Events without a watch, for nodes that cannot exist.
         Events => "events",
-        /// An answer to a request that nobody made.
+        /// A reply without a request.
         Unrequested => "unrequested",
         Garbage => "garbage",
-        /// A part of the frame, and then nothing.
+        /// A part of the frame, then silence.
         Partial => "partial",
         Silence => "silence",
-        /// A frame without an end.
+        /// A frame that never ends.
         EndlessFrame => "endless frame",
-        /// Events without an end.
+        /// Events that never end.
         EndlessEvents => "endless events",
         Close => "close",
         Reset => "reset",
@@ -44,12 +44,12 @@ impl Act {
     }
 }
 
-/// What a server does on one connection: it behaves until `at` answers have been given, does something hostile to the next
-/// one, and goes on in the same way.
+/// What a server does on one connection: it behaves until it has sent `at` replies, does something hostile at the next
+/// one, and continues with the next interval and act.
 pub(crate) struct Script {
     pub(crate) numbers: Numbers,
     pub(crate) act: Act,
-    /// The first answer is that to the handshake, the second that to the client's first ping.
+    /// Reply 0 answers the handshake, reply 1 the client's first ping.
     pub(crate) at: usize,
 }
 
@@ -60,13 +60,13 @@ impl Script {
         Self { numbers, act, at }
     }
 
-    /// What comes next on the same connection.
+    /// Selects the next act on the same connection.
     pub(crate) fn next(&mut self) {
         self.act = Act::any(&mut self.numbers);
         self.at += 1 + Self::pause(&mut self.numbers);
     }
 
-    /// A handshake and a probe are few frames, and what follows are some dozens.
+    /// A handshake and a probe are few frames; what follows are some dozens.
     fn pause(numbers: &mut Numbers) -> usize {
         match numbers.below(4) {
             0 => numbers.below(4),

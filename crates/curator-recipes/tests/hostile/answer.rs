@@ -1,4 +1,4 @@
-//! What a server says, on the wire: frames, and what is wrong with them.
+//! Frames of a server's replies, and how they are corrupted.
 
 use std::io;
 
@@ -9,16 +9,16 @@ use super::Numbers;
 /// The xid of events, and that of pings.
 pub(crate) const EVENT: i32 = -1;
 pub(crate) const PING: i32 = -2;
-/// Where the fields of an answer's header begin: xid, zxid, error code; and then what that kind of request returns.
+/// Offsets of the fields of a reply's header: xid, zxid, error code; then the body of that kind of request.
 pub(crate) const ZXID: usize = 4;
 pub(crate) const CODE: usize = 12;
 pub(crate) const BODY: usize = 16;
-/// The stat of a node.
+/// The length of a node's stat, in bytes.
 const STAT: usize = 68;
-/// The most elements that a list is said to have. The client crate allocates what it is told to, which ends the process from
+/// The longest list length that is sent. The client crate allocates the claimed length, which ends the process from
 /// some hundred million on: `the_count_of_a_list_is_believed`.
 const LONGEST_LIST: i32 = 1 << 20;
-/// What this proxy reads at most, of a client or a server that both are right.
+/// The longest frame that this proxy reads from a well-behaved client or server.
 const LONGEST_FRAME: usize = 1 << 21;
 
 /// The next frame, without its length.
@@ -32,7 +32,7 @@ pub(crate) async fn read_frame(stream: &mut (impl AsyncRead + Unpin)) -> io::Res
     Ok(frame)
 }
 
-/// With its length before it.
+/// Prepends the length.
 pub(crate) fn framed(payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u32).to_be_bytes(), payload].concat()
 }
@@ -48,7 +48,7 @@ pub(crate) fn set_int(bytes: &mut [u8], at: usize, value: i32) {
     }
 }
 
-/// An event as a server sends it.
+/// Encodes an event as a server does.
 pub(crate) fn event(kind: i32, state: i32, path: &[u8]) -> Vec<u8> {
     let (zxid, code) = (7_i64, 0_i32);
     let parts: [&[u8]; 6] = [
@@ -70,7 +70,7 @@ pub(crate) fn spoil(numbers: &mut Numbers, bytes: &mut Vec<u8>) {
         match (numbers.below(6), bytes.get_mut(at)) {
             (0, _) => bytes.truncate(at),
             (1, _) => bytes.extend((0..numbers.below(40)).map(|_| value)),
-            // A length or a number, where there may be one.
+            // Where an integer may be: a length or another number.
             (2, Some(_)) => set_int(bytes, at / 4 * 4, [-1, 0, 1, i32::MAX, i32::MIN, 0xffff][numbers.below(6)]),
             (3, Some(byte)) => *byte ^= 1 << numbers.below(8),
             (_, Some(byte)) => *byte = value,
@@ -79,7 +79,7 @@ pub(crate) fn spoil(numbers: &mut Numbers, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Lowers the counts of lists in the answer to a request of the kind `op`, down to what can be allocated.
+/// Lowers the lengths of lists in the reply to a request of the kind `op`, so that they can be allocated.
 pub(crate) fn tame(op: i32, answer: &mut [u8]) {
     match op {
         // getACL, getChildren and getChildren2 begin with a list.
@@ -97,7 +97,7 @@ fn lower(answer: &mut [u8], at: usize) -> Option<i32> {
     Some(count)
 }
 
-/// The same in each answer of a `multiRead`, as far as they can be read.
+/// Does the same in each reply of a `multiRead`, as far as it can be parsed.
 fn tame_reads(answer: &mut [u8]) {
     let mut at = BODY;
     while let Some(op) = int(answer, at) {

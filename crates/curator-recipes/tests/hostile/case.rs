@@ -25,15 +25,15 @@ const OPERATION_TIMEOUT: Duration = Duration::from_millis(400);
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(800);
 
-/// How long an operation may take: three attempts, each of which waits for a connection and then for as many answers as the
-/// longest of them needs; and then as long again, as the machine is busy. What waits without a bound takes longer.
+/// The longest an operation may take: three attempts, each of which waits for a connection and then for as many replies
+/// as the longest operation needs; doubled for a busy machine. Operations without a timeout take longer.
 const BOUND: Duration = Duration::from_secs(20);
 /// For a close, which waits twice for the close timeout.
 const CLOSE_BOUND: Duration = Duration::from_secs(6);
-/// How long after the end of the hostilities the client is itself again.
+/// How soon after the last hostile act the client must work again.
 const RECOVERY_BOUND: Duration = Duration::from_secs(60);
 
-/// All operations at once, against a server that is hostile as `seed` says.
+/// Runs all operations at once against a server whose acts follow from `seed`.
 pub(crate) async fn run(servers: &Handle, good: SocketAddr, seed: u64) -> Survey {
     let mut numbers = Numbers(seed);
     let hostile = [1, 1, 2, 3, usize::MAX][numbers.below(5)];
@@ -56,7 +56,7 @@ pub(crate) async fn run(servers: &Handle, good: SocketAddr, seed: u64) -> Survey
         }
     }
     let begun = Instant::now();
-    // Whether the server has confirmed it is up to the server.
+    // The server decides whether it confirms the close.
     let closed = tokio::time::timeout(CLOSE_BOUND, client.close()).await;
     ended.longest = ended.longest.max((begun.elapsed(), "close"));
     if closed.is_err() {
@@ -68,7 +68,7 @@ pub(crate) async fn run(servers: &Handle, good: SocketAddr, seed: u64) -> Survey
     ended
 }
 
-/// A case without hostilities.
+/// Runs a case without hostile acts.
 pub(crate) async fn get_acquainted(servers: &Handle, good: SocketAddr) {
     let server = HostileServer::start(servers, good, 0, 0).await.unwrap();
     let client = builder(&server, &mut Numbers(0)).connect().await.unwrap();
@@ -81,7 +81,7 @@ pub(crate) async fn get_acquainted(servers: &Handle, good: SocketAddr) {
     client.close().await.unwrap();
 }
 
-/// A list of 2^31 - 1 names, of which there is none.
+/// Sends a list that claims 2^31 - 1 names and contains none.
 pub(crate) fn be_told_of_a_long_list() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -103,11 +103,11 @@ fn builder(server: &HostileServer, numbers: &mut Numbers) -> CuratorClientBuilde
         .close_timeout(CLOSE_TIMEOUT)
         .retry_policy(RetryNTimes::new(2, Duration::from_millis(20)).unwrap());
     let builder = if numbers.below(4) == 0 { builder.authorization("digest", "user:secret") } else { builder };
-    // Without one, it is the session timeout; and that is not up to the server alone.
+    // Without an operation timeout, the session timeout applies, which does not depend on the server alone.
     if numbers.below(3) == 0 { builder } else { builder.operation_timeout(OPERATION_TIMEOUT) }
 }
 
-/// The name of each operation, how long it took, and whether it went well; or what should not have happened.
+/// For each operation: its name, how long it took, and whether it succeeded; or what should not have happened.
 async fn operations(client: &CuratorClient, seed: u64) -> Vec<(&'static str, Duration, Result<bool, String>)> {
     let tasks = NAMES.map(|name| {
         let work = operation(name, client.clone(), format!("/hostile/{seed}"));
@@ -120,7 +120,7 @@ async fn operations(client: &CuratorClient, seed: u64) -> Vec<(&'static str, Dur
     });
     let mut all = Vec::new();
     for (name, task) in NAMES.into_iter().zip(tasks) {
-        // The panic hook has its place.
+        // The panic hook has recorded the place.
         let (took, outcome) = task.await.unwrap_or_else(|_| (Duration::ZERO, Err("has panicked".to_owned())));
         all.push((name, took, outcome));
     }
@@ -144,7 +144,7 @@ const NAMES: [&str; 14] = [
     "multi-lock",
 ];
 
-/// What is returned has the form that was asked for, whatever the server has answered.
+/// The result has the requested form, whatever the server has replied.
 async fn operation(name: &str, client: CuratorClient, root: String) -> Result<(), Box<dyn Error + Send + Sync>> {
     const MISSED: &str = "not acquired in time";
     let path = |leaf: &str| format!("{root}-{leaf}");
@@ -161,7 +161,7 @@ async fn operation(name: &str, client: CuratorClient, root: String) -> Result<()
         "watch" => {
             let (watched, listed) = join!(client.watch_data("/zookeeper"), client.watch_children("/zookeeper"));
             let (_, _, mut watch) = watched?;
-            // Nobody writes there: only a lie lets it fire.
+            // No client writes there: only a false event can fire the watch.
             let _fired = tokio::time::timeout(Duration::from_millis(100), watch.fired()).await;
             drop(listed?);
         }
@@ -201,7 +201,7 @@ async fn operation(name: &str, client: CuratorClient, root: String) -> Result<()
         }
         "semaphore" => {
             let semaphore = InterProcessSemaphoreV2::new(&client, path("semaphore"), 3)?;
-            // Dropped: the janitor gives them back.
+            // Dropped: the janitor releases the leases.
             drop(semaphore.acquire_many_timeout(2, timeout).await?.ok_or(MISSED)?);
         }
         _ => {
@@ -212,7 +212,7 @@ async fn operation(name: &str, client: CuratorClient, root: String) -> Result<()
     Ok(())
 }
 
-/// Tries until everything works that a lock needs. The server is good by now, or soon.
+/// Retries until everything works that a lock needs. The server behaves by now, or soon.
 async fn recover(client: &CuratorClient, seed: u64) {
     for number in 0.. {
         let mutex = InterProcessMutex::new(client, format!("/hostile/{seed}-recovered-{number}")).unwrap();
@@ -222,7 +222,7 @@ async fn recover(client: &CuratorClient, seed: u64) {
         {
             return;
         }
-        // What fails at once must not be tried a thousand times a second.
+        // Do not retry immediate failures a thousand times a second.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

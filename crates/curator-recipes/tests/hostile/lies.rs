@@ -1,4 +1,4 @@
-//! What is hostile about the answers of a server.
+//! Performs the hostile acts on a server's replies.
 
 use std::io;
 use std::sync::MutexGuard;
@@ -11,19 +11,19 @@ use super::act::Act;
 use super::answer::{BODY, CODE, EVENT, PING, ZXID, event, framed, int, set_int, spoil, tame};
 use super::server::{Asked, Connection};
 
-/// How much an endless stream of events sends at a time, and how often: about 20 MB a second.
+/// The chunk size of an endless stream of events, and the pause between chunks: about 20 MB/s.
 const STREAM: usize = 100 * 1024;
 const STREAM_PAUSE: Duration = Duration::from_millis(5);
 
-/// Whether the connection goes on after an act.
+/// Whether the connection continues after an act.
 pub(super) enum Then {
     GoOn,
-    /// Nothing more is said.
+    /// Nothing more is sent.
     BeSilent,
 }
 
 impl Connection {
-    /// Does something hostile in place of this answer, to a request of the kind `op`.
+    /// Performs a hostile act in place of this reply, to a request of the kind `op`.
     pub(super) async fn act(&mut self, act: Act, mut answer: Vec<u8>, op: Option<i32>) -> io::Result<Then> {
         let is_handshake = op.is_none() && self.before.is_empty();
         match act {
@@ -82,7 +82,8 @@ impl Connection {
             Act::Silence => return Ok(Then::BeSilent),
             Act::EndlessFrame => {
                 self.say(&i32::MAX.to_be_bytes()).await?;
-                // All of it is kept by the client. So slowly that all cases at a time stay within what the process may have.
+                // The client buffers all of it. The rate is low enough for all concurrent cases to stay within the
+                // process's memory limit.
                 return self.stream(&[0; STREAM / 4]).await;
             }
             Act::EndlessEvents => {
@@ -131,7 +132,7 @@ impl Connection {
         Ok(Then::GoOn)
     }
 
-    /// The xid of nobody, of a request that waits, of one that does not any more, or one that means something else.
+    /// An unknown xid, that of a pending or of an answered request, or a reserved one.
     fn wrong_xid(&mut self) -> i32 {
         let waiting = self.asked().pending.keys().copied().min();
         let any = self.script.numbers.next() as i32;
@@ -157,14 +158,14 @@ impl Connection {
         event(kind, state, &path)
     }
 
-    /// One that a server could send.
+    /// An event that a server could send.
     fn calm_event(&mut self) -> Vec<u8> {
         let kind = 1 + self.script.numbers.below(4) as i32;
         let path = self.a_path().unwrap_or_else(|| b"/calm".to_vec());
         event(kind, 3, &path)
     }
 
-    /// A path that the client has named.
+    /// A path from the client's requests.
     fn a_path(&mut self) -> Option<Vec<u8>> {
         let asked = self.asked.lock().unwrap();
         let at = self.script.numbers.below(asked.paths.len().max(1));
@@ -180,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// Goes on until the client hangs up.
+    /// Repeats until the client disconnects.
     async fn stream(&mut self, bytes: &[u8]) -> io::Result<Then> {
         loop {
             self.say(bytes).await?;

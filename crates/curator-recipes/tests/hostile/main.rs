@@ -1,13 +1,13 @@
-//! Whatever a server answers: what a client does ends, in bounded time and memory, and the client works again as soon
-//! as its server does.
+//! Whatever a server replies, every operation of a client ends in bounded time and memory, and the client works again
+//! as soon as its server does.
 //!
-//! A good server stands behind a proxy that spoils its answers, at a place and in a way that follow from a seed.
-//! `HOSTILE_CASES` says how many cases there are, 400 if it is not set; `HOSTILE_SEED` the first seed, a new one each
-//! time by default: with one case, that is the one that is done again.
+//! A proxy in front of a good server corrupts its replies, at a place and in a way that follow from a seed.
+//! `HOSTILE_CASES` is the number of cases, 400 by default; `HOSTILE_SEED` the first seed, random by default: with one
+//! case, it selects the case to repeat.
 //!
-//! Only here: answers that no server gives, and what memory and panics they cost.
+//! Only here: replies that no server sends, and the memory and panics they cost.
 //!
-//! The clients are in a process of their own, whose memory is limited.
+//! The clients run in a separate process with limited memory.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
@@ -36,10 +36,10 @@ use self::numbers::Numbers;
 use self::process::Limited;
 use self::survey::Survey;
 
-/// Set in the process that has the clients.
+/// Set in the process that runs the clients.
 const CLIENTS: &str = "HOSTILE_CLIENTS";
 const SEED: &str = "HOSTILE_SEED";
-/// How many cases at a time: most of them wait.
+/// Concurrent cases: most of them wait.
 const AT_ONCE: usize = 32;
 
 #[test]
@@ -56,8 +56,8 @@ fn whatever_a_server_answers_its_clients_end_what_they_do_and_recover() {
     said.assert_success();
 }
 
-/// What cannot be mended here: see "Servers that lie" in `docs/guarantees.md`. When this fails, the client crate has
-/// become better, and the page can promise more.
+/// A limitation that cannot be fixed here: see "Servers that lie" in `docs/guarantees.md`. When this fails, the client
+/// crate has improved, and the page can promise more.
 #[test]
 fn the_count_of_a_list_is_believed() {
     if std::env::var_os(CLIENTS).is_some() {
@@ -69,11 +69,11 @@ fn the_count_of_a_list_is_believed() {
     assert!(died_of.contains("memory allocation of 51539607528 bytes failed"), "{died_of}");
 }
 
-/// The process with the clients.
+/// Runs in the process with the clients.
 fn clients(cases: u64, first: u64) {
     process::limit_memory();
     let panics = process::count_panics();
-    // In a thread of its own: the clients' tasks are counted.
+    // In a separate thread: the clients' tasks are counted.
     let servers = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let good = EmbeddedServer::start().unwrap();

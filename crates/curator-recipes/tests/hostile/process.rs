@@ -1,4 +1,4 @@
-//! The process that has the clients: what it may use, and what it says.
+//! The process that runs the clients: its memory limit, descriptors, panics and output.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -10,8 +10,8 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::environment::say;
 
-/// How much the process may have, in bytes, of what it can write to: an allocation beyond that fails, which ends it. Stacks are
-/// a part of it, and most of it is never used.
+/// The process's limit for writable memory, in bytes: an allocation beyond it fails, which ends the process. Stacks
+/// count, and most of their memory is never used.
 const MOST_MEMORY: u64 = 1 << 30;
 
 pub(crate) fn limit_memory() {
@@ -19,15 +19,15 @@ pub(crate) fn limit_memory() {
     setrlimit(Resource::Data, limit).unwrap();
 }
 
-/// How many descriptors are open.
+/// The number of open descriptors.
 pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// What panics have said, where, and how many there were. Those of the client crate are contained.
+/// Counts of panics by message and place. Panics of the client crate are contained.
 pub(crate) type Panics = Arc<Mutex<BTreeMap<String, usize>>>;
 
-/// Counts panics from now on.
+/// Starts counting panics.
 pub(crate) fn count_panics() -> Panics {
     let (panics, report) = (Panics::default(), panic::take_hook());
     let counted = Arc::clone(&panics);
@@ -47,7 +47,7 @@ pub(crate) fn count_panics() -> Panics {
     panics
 }
 
-/// This program, run once more.
+/// This program, run as a subprocess.
 pub(crate) struct Limited(Output);
 
 impl Limited {
@@ -68,7 +68,7 @@ impl Limited {
         assert!(status.success(), "{status}\n{stdout}\n{stderr}");
     }
 
-    /// What it has said as it died.
+    /// The output of the process if it died.
     pub(crate) fn died_of(&self) -> Option<String> {
         (!self.0.status.success()).then(|| String::from_utf8_lossy(&self.0.stderr).into_owned())
     }

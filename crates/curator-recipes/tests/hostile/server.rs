@@ -1,4 +1,4 @@
-//! A server that lies: a good one, behind a proxy that does hostile things to its answers.
+//! A hostile server: a proxy in front of a good server that corrupts its replies.
 
 use std::collections::HashMap;
 use std::io;
@@ -31,7 +31,7 @@ impl Drop for HostileServer {
 }
 
 impl HostileServer {
-    /// The first `hostile` connections are.
+    /// The first `hostile` connections are hostile.
     pub(crate) async fn start(runtime: &Handle, upstream: SocketAddr, seed: u64, hostile: usize) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?.into_std()?;
         let (address, done) = (listener.local_addr()?, Arc::default());
@@ -45,7 +45,7 @@ impl HostileServer {
                 count += 1;
                 let acts = Arc::clone(&acts);
                 connections.spawn(async move {
-                    // However it ends: the client has hung up, or is hung up on.
+                    // Any end is expected: the client or the proxy closes the connection.
                     let _ended = Connection::serve(client, upstream, script, acts).await;
                 });
                 while connections.try_join_next().is_some() {}
@@ -58,16 +58,16 @@ impl HostileServer {
         self.address.to_string()
     }
 
-    /// What it has done so far.
+    /// The acts so far.
     pub(crate) fn acts(&self) -> Vec<Act> {
         self.done.lock().unwrap().clone()
     }
 }
 
-/// What the client has asked for.
+/// The client's requests, for the acts on their replies.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    /// The kinds of the requests that are not answered, by xid.
+    /// The kinds of the unanswered requests, by xid.
     pub(super) pending: HashMap<i32, i32>,
     pub(super) paths: Vec<Vec<u8>>,
 }
@@ -88,9 +88,9 @@ pub(super) struct Connection {
     pub(super) script: Script,
     pub(super) asked: Arc<Mutex<Asked>>,
     acts: Arc<Mutex<Vec<Act>>>,
-    /// Answers that were given before.
+    /// Earlier replies.
     pub(super) before: Vec<Vec<u8>>,
-    /// One that waits for the next.
+    /// A reply held back until after the next one.
     pub(super) late: Option<Vec<u8>>,
 }
 
@@ -149,7 +149,7 @@ impl Connection {
     }
 }
 
-/// Passes the client's requests on, until it hangs up.
+/// Forwards the client's requests until it disconnects.
 async fn requests(
     mut from_client: OwnedReadHalf,
     mut to_server: OwnedWriteHalf,

@@ -1,4 +1,4 @@
-//! Many cases, and what is true of all of them.
+//! Runs many cases, and checks what must hold for all of them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,26 +13,26 @@ use super::environment::say;
 use super::process::{Panics, descriptors};
 use super::status::status;
 
-/// How much memory the process has at most while it runs, beyond what it had before, in KiB. An endless frame is buffered
-/// until a second or so after its session is over: that is the larger part of it.
+/// The most memory, in KiB, that the process uses beyond its initial memory. An endless frame is buffered until about a
+/// second after its session ends: that is the larger part.
 const MOST_RESIDENT: u64 = 400 << 10;
 
-/// What became of one case, or of many.
+/// The results of one case, or of many.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     cases: u64,
     took: Duration,
-    /// Operations that have succeeded and failed.
+    /// Operations that succeeded and failed.
     pub(crate) well: usize,
     pub(crate) ill: usize,
     pub(crate) acts: BTreeMap<&'static str, usize>,
-    /// What took the longest, and how long.
+    /// The longest operation and its duration.
     pub(crate) longest: (Duration, &'static str),
-    /// Where the server has become good, until everything worked.
+    /// Cases in which everything worked again once the server behaved.
     pub(crate) recovered: u64,
     pub(crate) longest_recovery: Duration,
     resident: (u64, u64),
-    /// What should not have happened.
+    /// The failures.
     pub(crate) wrong: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl Survey {
     pub(crate) async fn take(servers: &Handle, good: &EmbeddedServer, mut seeds: Range<u64>, at_once: usize) -> Self {
         let mut survey = Self { resident: (status("VmRSS"), 0), ..Self::default() };
         let (begun, address) = (Instant::now(), good.address());
-        // What the first client brings into being stays: the thread for input and output, for example.
+        // What the first client starts stays: the I/O thread, for example.
         case::get_acquainted(servers, address).await;
         let before = (Handle::current().metrics().num_alive_tasks(), descriptors());
         let mut running = JoinSet::new();
@@ -64,7 +64,7 @@ impl Survey {
         survey.took = begun.elapsed();
         survey.resident.1 = status("VmHWM");
         let now = || (Handle::current().metrics().num_alive_tasks(), descriptors());
-        // All clients are closed, and nothing is left of them.
+        // All clients are closed, and have released their tasks and descriptors.
         let gone = async {
             while now().0 > before.0 || now().1 > before.1 {
                 tokio::time::sleep(Duration::from_millis(10)).await;

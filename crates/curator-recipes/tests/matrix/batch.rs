@@ -1,4 +1,4 @@
-//! Plays many cells at a time, and looks for what they leave behind on the server.
+//! Plays many cells concurrently, and checks for watches that they leave on the server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,29 +11,29 @@ use super::cells::{Cell, Requests};
 use super::play::{Played, play};
 use super::stage::{BOUND, Hall, Stage};
 
-/// How many are played at a time in a hall. They wait for each other.
+/// Cells played concurrently in a hall. A batch ends with its slowest cell.
 const AT_ONCE: usize = 50;
-/// Four halls, and some nine descriptors for each cell.
+/// For four halls, with about nine descriptors per cell.
 const DESCRIPTORS: u64 = 2_048;
-/// How long a server may take to remove the watches of a session that it has closed.
+/// How long a server may take to remove the watches of a closed session.
 const A_MOMENT: Duration = Duration::from_millis(200);
-/// How often a cell is played until its request is sent: one that depends on who is quicker may come later, or not at all.
+/// Attempts per cell until its request is sent: a request that depends on a race may come later, or not at all.
 const TRIES: usize = 3;
 
-/// What came of a cell whose request was not sent, though it may be: see [`may_be_missing`].
+/// The outcome of a cell whose request was not sent, where that is allowed: see [`may_be_missing`].
 pub(crate) const NOT_SENT: &str = "not sent";
 
-/// What came of a cell.
+/// The result of a cell.
 #[derive(Debug, Clone)]
 pub(crate) struct Result {
     pub(crate) cell: Cell,
-    /// A word for the table; or what is wrong.
+    /// A label for the table; or the failure.
     pub(crate) outcome: std::result::Result<&'static str, String>,
     pub(crate) requests: Requests,
     pub(crate) took: Duration,
 }
 
-/// Permits as many descriptors as the cells need, where the system's limit is lower and may be raised.
+/// Raises the process's limit of descriptors to what the cells need, as far as the system permits.
 pub(crate) fn permit_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -43,7 +43,7 @@ pub(crate) fn permit_descriptors() {
     }
 }
 
-/// Plays them, in this order as far as there is one.
+/// Plays the cells in batches of [`AT_ONCE`], in this order.
 pub(crate) async fn play_all(hall: &Arc<Hall>, cells: &[Cell]) -> Vec<Result> {
     let mut results = Vec::new();
     for cells in cells.chunks(AT_ONCE) {
@@ -74,8 +74,8 @@ pub(crate) async fn play_all(hall: &Arc<Hall>, cells: &[Cell]) -> Vec<Result> {
     results
 }
 
-/// Whether it depends on who is quicker that its request is sent. What a lock does after a cut may depend on how many of its
-/// requests the cut has let through; and a watch may fire before it is removed.
+/// Whether a race decides if the cell's request is sent. After a cut, a lock's requests may depend on how many of its
+/// requests passed before the cut; and a watch may fire before it is removed.
 fn may_be_missing(cell: &Cell) -> bool {
     cell.cut.is_some() || cell.strike.is_some_and(|strike| strike.op == OpCode::RemoveWatches)
 }
@@ -90,8 +90,8 @@ async fn play_one(hall: Arc<Hall>, cell: Cell) -> Option<Played> {
     None
 }
 
-/// Closes the clients of these cells. Nothing of the cells should be watched before that; if something is, those whose
-/// sessions watch it, and how much.
+/// Closes the clients of these cells. No watches should be left before that; if some are, returns the cells whose
+/// sessions hold them, and how many.
 async fn close(hall: &Hall, stages: Vec<(Cell, Stage)>) -> Vec<(Cell, u64)> {
     let mut leaks = Vec::new();
     if is_left(hall, BOUND).await {
@@ -99,7 +99,7 @@ async fn close(hall: &Hall, stages: Vec<(Cell, Stage)>) -> Vec<(Cell, u64)> {
         for (cell, stage) in stages {
             let before = hall.watch_count().await;
             stage.actor.close().await.unwrap();
-            // The server may remove them just after it has confirmed the close.
+            // The server may remove the watches just after it has confirmed the close.
             let begun = Instant::now();
             let mut leaked = 0;
             while leaked == 0 && begun.elapsed() < A_MOMENT {
@@ -107,7 +107,7 @@ async fn close(hall: &Hall, stages: Vec<(Cell, Stage)>) -> Vec<(Cell, u64)> {
             }
             leaks.extend((leaked > 0).then_some((cell, leaked)));
         }
-        // Those are here for all cells to come.
+        // The neighbours' clients stay open for all later cells.
         let is_left = is_left(hall, Duration::ZERO).await;
         assert!(!is_left, "neighbours have left watches on the server, in one of these:\n{}", cells.join("\n"));
         return leaks;
@@ -117,7 +117,7 @@ async fn close(hall: &Hall, stages: Vec<(Cell, Stage)>) -> Vec<(Cell, u64)> {
     leaks
 }
 
-/// Whether anything is watched for that long.
+/// Whether watches are left after `bound`.
 async fn is_left(hall: &Hall, bound: Duration) -> bool {
     let begun = Instant::now();
     while hall.watch_count().await > 0 {

@@ -1,4 +1,4 @@
-//! Which cells there are: found out by watching each course without a fault, and each that is cut.
+//! Derives the cells from what each course sends without a fault, and after each cut.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,35 +8,36 @@ use curator_test::OpCode;
 use super::fault::{AFTER, Cut, Fault, Strike};
 use super::phase::{Course, Phase, Position};
 
-/// A course, and the faults that strike it, if there are any.
+/// A course, and the faults that strike it, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cell {
     pub(crate) course: Course,
-    /// Comes first, so that there are requests that are sent only because of it.
+    /// Strikes first, so that requests that are sent only because of it can be struck.
     pub(crate) cut: Option<Cut>,
     pub(crate) strike: Option<Strike>,
 }
 
-/// What makes the node of a contender.
+/// The requests that create a contender's node.
 const CREATES: [OpCode; 2] = [OpCode::Create2, OpCode::Multi];
 
-/// How many requests of each kind.
+/// The number of requests of each kind.
 pub(crate) type Requests = BTreeMap<OpCode, u64>;
 
 impl Cell {
-    /// The courses without a fault.
+    /// All courses, without faults.
     pub(crate) fn courses() -> Vec<Self> {
         Course::all().into_iter().map(|course| Self { course, cut: None, strike: None }).collect()
     }
 
-    /// This course, cut: at the first create, before and after; if there is none, after the first of each kind.
+    /// This course with cuts: before and after the first create; or, without a create, after the first request of each
+    /// kind.
     ///
-    /// Of the positions, that in the middle stands for all, where there is one; of locks that recover in the same way, one
-    /// for all.
+    /// The middle position represents the others, where the phase has one; one lock represents all that recover in the
+    /// same way.
     pub(crate) fn with_cuts(self, requests: &Requests) -> Vec<Self> {
         let Course { kind, phase, position } = self.course;
         let is_middle = position == Position::Middle || phase == Phase::NewDirectory;
-        // Up to its time-out it sends what an acquire sends, and then what one that is dropped sends: both are cut.
+        // A timed-out acquire sends the requests of an acquire, then those of a dropped one: both courses are cut.
         if !kind.stands_for_recovery() || !is_middle || phase == Phase::TimeOut {
             return Vec::new();
         }
@@ -48,7 +49,7 @@ impl Cell {
         cuts.into_iter().map(|cut| Self { cut: Some(cut), ..self }).collect()
     }
 
-    /// Whether an acquire has made its node and was cut before it knew.
+    /// Whether the acquire is cut after it has created its node and before it receives the reply.
     pub(crate) fn finds_its_node(&self) -> bool {
         self.course.phase.makes_a_node() && self.cut.is_some_and(|cut| cut.is_done && CREATES.contains(&cut.op))
     }
@@ -70,7 +71,7 @@ impl Cell {
         self.strike.map(|strike| strike.fault)
     }
 
-    /// Whether it takes seconds.
+    /// Whether the cell takes seconds.
     pub(crate) fn is_slow(&self) -> bool {
         self.course.phase == Phase::TimeOut || self.fault() == Some(Fault::Late)
     }
@@ -92,12 +93,12 @@ impl fmt::Display for Cell {
     }
 }
 
-/// Some of the cells: those that have all these parts of a name.
+/// Selects the cells whose names contain all these parts.
 #[derive(Debug, Default)]
 pub(crate) struct Choice(Vec<String>);
 
 impl Choice {
-    /// From a cell's name, or a part of one. All if there is none.
+    /// Parses a cell's name, or a part of one. An empty name selects all.
     pub(crate) fn parse(name: &str) -> Self {
         Self(name.split('/').map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect())
     }
@@ -106,7 +107,7 @@ impl Choice {
         self.0.is_empty()
     }
 
-    /// Whether there are such cells in this course, if nothing strikes it yet; whether it is such a cell, if something does.
+    /// Without a fault: whether the course has selected cells. With a fault: whether this cell is selected.
     pub(crate) fn has(&self, cell: &Cell) -> bool {
         let parts = cell.parts();
         let may_come = |part: &str| {

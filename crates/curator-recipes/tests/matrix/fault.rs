@@ -1,4 +1,4 @@
-//! What goes wrong, and what may come of it.
+//! The faults, and the errors that each may cause.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use curator_test::{FaultProxy, OpCode};
 use super::phase::Phase;
 
 named! {
-    /// What happens at one request of a contender.
+    /// What goes wrong at one request of a contender.
     enum Fault {
-        /// The answer is late, and all behind it on this connection: later than a request may take.
+        /// The reply, and all replies behind it on this connection, arrive later than the operation timeout.
         Late => "3 s late",
-        /// The answer is lost, and the connection stays.
+        /// The reply is lost, and the connection stays open.
         Lost => "answer lost",
-        /// The connection breaks, and the server never sees the request.
+        /// The connection breaks before the server receives the request.
         CutBefore => "cut before",
-        /// The server does what was asked for, and the connection breaks before the answer.
+        /// The server applies the request, and the connection breaks before the reply.
         CutAfter => "cut after",
-        /// The server ends the session when it has done what was asked for, and before anything more comes to the client.
+        /// The server ends the session after it has applied the request; the client receives nothing in between.
         Expired => "session expired",
-        /// The future is dropped when the server has done what was asked for, and before anything more comes to the client.
+        /// The future is dropped after the server has applied the request; the client receives nothing in between.
         Dropped => "future dropped",
     }
 }
 
-/// How late an answer is.
+/// How late a reply is.
 pub(crate) const LATE: Duration = Duration::from_secs(3);
 
 impl Fault {
@@ -35,7 +35,7 @@ impl Fault {
         self != Self::Dropped || phase.has_future()
     }
 
-    /// Whether somebody has to do something once the request is answered.
+    /// Whether the test has to act once the server has replied.
     pub(crate) fn holds_the_reply(self) -> bool {
         matches!(self, Self::Expired | Self::Dropped)
     }
@@ -60,12 +60,12 @@ pub(crate) struct Strike {
 }
 
 impl Strike {
-    /// Strikes from now on.
+    /// Arms the fault.
     pub(crate) fn arm(self, proxy: &FaultProxy) {
         self.fault.arm(proxy, self.op, self.nth);
     }
 
-    /// Waits until it has struck, and if somebody has to do something then, until that can be done.
+    /// Waits until the fault has struck, and, if the test has to act then, until the reply is held back.
     pub(crate) async fn struck(self, proxy: &FaultProxy) {
         proxy.wait_for_faults().await.unwrap();
         if self.fault.holds_the_reply() {
@@ -73,32 +73,33 @@ impl Strike {
         }
     }
 
-    /// Whether the answer to a request is lost that may set a watch.
+    /// Whether the lost reply belongs to a request that may set a watch.
     pub(crate) fn loses_a_watch(self) -> bool {
         self.fault == Fault::Lost && matches!(self.op, OpCode::GetData | OpCode::GetChildren)
     }
 }
 
-/// The end of the connection at the first request of this kind in a phase: what is sent because of that can be struck.
+/// Breaks the connection at the first request of this kind in a phase, so that the requests sent because of that can be
+/// struck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cut {
     pub(crate) op: OpCode,
-    /// Whether the server has done what was asked for.
+    /// Whether the server applies the request.
     pub(crate) is_done: bool,
 }
 
 impl Cut {
-    /// Cuts from now on. The contender does not connect again until this has [struck](Self::struck).
+    /// Arms the cut. The contender cannot reconnect until this has [struck](Self::struck).
     pub(crate) fn arm(self, proxy: &FaultProxy) {
         proxy.refuse(true).unwrap();
         let fault = if self.is_done { Fault::CutAfter } else { Fault::CutBefore };
         fault.arm(proxy, self.op, 1);
     }
 
-    /// Waits until it has struck. All counts begin then, and `next` is in time for whatever follows.
+    /// Waits until the cut has struck, resets the counts, and arms `next` before the contender can reconnect.
     pub(crate) async fn struck(self, proxy: &FaultProxy, next: Option<Strike>) {
         proxy.wait_for_faults().await.unwrap();
-        // And until nothing more can come of what was sent beside it.
+        // Also waits until the requests sent beside it can have no further effect.
         proxy.wait_for_connections(0).await.unwrap();
         proxy.reset_counts();
         if let Some(next) = next {
@@ -115,18 +116,18 @@ impl fmt::Display for Cut {
     }
 }
 
-/// What the name of a cut begins with.
+/// The prefix of a cut's name.
 pub(crate) const AFTER: &str = "after ";
 
-/// The name of an error that may come of this fault in this phase, as the documentation says.
+/// The name of the error that the documentation permits for this fault in this phase.
 ///
-/// An acquire that may wait has none: it goes on until it has the lock. Where it takes one lock after another, it cannot,
-/// when it has lost one on its way.
+/// An acquire that may wait permits none: it retries until it has the lock. Exception: an acquire of several locks in
+/// turn fails when it has lost one of them.
 pub(crate) fn documented(phase: Phase, fault: Option<Fault>, error: &Error) -> Option<&'static str> {
     let expired = fault == Some(Fault::Expired);
     match (phase, error) {
         (Phase::Try, Error::AcquireFailed { .. }) => Some("AcquireFailed"),
-        // What it gave back may be on its way for longer than it waits for that.
+        // The rollback may still be pending when the release times out.
         (Phase::Try, Error::MultiLockMember { cause, rollback, .. })
             if matches!(**cause, Error::AcquireFailed { .. })
                 && rollback.iter().all(|error| is_pending(error, fault)) =>
@@ -137,7 +138,7 @@ pub(crate) fn documented(phase: Phase, fault: Option<Fault>, error: &Error) -> O
             Phase::NewDirectory | Phase::Acquire | Phase::Turn | Phase::TimeOut | Phase::Try,
             Error::MultiLockMember { cause, rollback, .. },
         ) if expired && is_of_the_end(cause) && rollback.iter().all(is_of_the_end) => Some("MultiLockMember"),
-        // The connection was cut just before the time was up.
+        // The connection was cut just before the timeout.
         (Phase::TimeOut, error) if fault.is_some() && is_not_connected(error) => Some("NotConnected"),
         (Phase::Transaction, Error::Client(ClientError::Ambiguous { .. })) => Some("Ambiguous"),
         (Phase::Transaction | Phase::ReadToo | Phase::Downgrade | Phase::ReEntry | Phase::Release, error)
@@ -157,7 +158,7 @@ fn is_not_connected(error: &Error) -> bool {
     }
 }
 
-/// Whether this is what one is told whose session is over.
+/// Whether the error reports a lost session.
 fn is_of_the_end(error: &Error) -> bool {
     match error {
         Error::Lost(lost) => matches!(lost.reason, LossReason::SessionLost(_)),
@@ -166,7 +167,7 @@ fn is_of_the_end(error: &Error) -> bool {
     }
 }
 
-/// Whether a release goes on in the background for this reason, or failed for it.
+/// Whether the release continues in the background because of this fault, or failed because of it.
 fn is_pending(error: &Error, fault: Option<Fault>) -> bool {
     match fault {
         Some(Fault::Expired) => is_of_the_end(error),

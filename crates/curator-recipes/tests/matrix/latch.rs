@@ -1,4 +1,4 @@
-//! Plays one cell of a leader latch.
+//! Plays one cell of a leader latch: a course with or without a fault.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,18 +21,18 @@ struct Scene {
     stage: Stage,
     terms: Terms,
     before: Vec<Participant>,
-    /// The one that the fault strikes, from its join until it leaves for good.
+    /// The participant that the fault strikes, from its join until it leaves for good.
     actor: Option<Participant>,
     behind: Option<Participant>,
-    /// How many nodes there are when the phase begins.
+    /// The number of nodes when the phase begins.
     nodes: usize,
 }
 
-/// Plays a course, with a fault or without one. `None` if a request that is to be struck was not sent.
+/// Plays a course, with or without a fault. Returns `None` if a request that is to be struck was not sent.
 ///
 /// # Panics
 ///
-/// When anything comes of it that should not.
+/// If the outcome is wrong.
 pub(crate) async fn play(hall: &Arc<Hall>, cell: Cell) -> Option<Played> {
     let Cell { course, cut, strike } = cell;
     let mut scene = Scene::set(Stage::open(hall, course.kind, cut, strike).await, course).await;
@@ -55,7 +55,7 @@ pub(crate) async fn play(hall: &Arc<Hall>, cell: Cell) -> Option<Played> {
 }
 
 impl Scene {
-    /// Up to the beginning of the phase.
+    /// Sets the scene up to the beginning of the phase.
     async fn set(stage: Stage, course: Course) -> Self {
         let Course { phase, position, .. } = course;
         let (before, terms) = (Vec::new(), Terms::default());
@@ -81,20 +81,20 @@ impl Scene {
                 scene.behind = Some(scene.line_up(BEHIND).await);
             }
         }
-        // What belongs to the time before is over.
+        // Nothing sent before the phase is pending.
         scene.stage.settle().await;
         scene.nodes = scene.stage.nodes().await;
         scene
     }
 
-    /// One more participant, wherever it comes to stand.
+    /// Starts one more participant, at any place in the queue.
     fn start(&self, who: usize) -> Participant {
         let client = if who == ACTOR { &self.stage.actor } else { &self.stage.others };
         let latch = LeaderLatch::builder(client, self.stage.path()).unwrap().id(who.to_string()).start();
         Participant::new(who, latch, &self.terms)
     }
 
-    /// The same. It stands in the queue when this returns.
+    /// Starts a participant, and returns when it is queued.
     async fn line_up(&self, who: usize) -> Participant {
         let before = self.stage.nodes().await;
         let participant = self.start(who);
@@ -102,7 +102,7 @@ impl Scene {
         participant
     }
 
-    /// The phase begins.
+    /// Begins the phase.
     fn begin(&mut self) -> Operation {
         let phase = self.course.phase;
         let latch = if phase == Phase::Join {
@@ -127,8 +127,8 @@ impl Scene {
         &self.actor.as_ref().expect("it takes part").latch
     }
 
-    /// Waits until all is done that happens in the phase without a fault.
-    // Boxed, as the compiler cannot tell that it is `Send` otherwise.
+    /// Waits until the phase is complete if no fault strikes.
+    // Boxed: the compiler cannot prove that it is `Send` otherwise.
     fn to_the_end<'a>(&'a self, operation: &'a Operation) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if self.course.ends_waiting() {
@@ -144,14 +144,14 @@ impl Scene {
                 operation.finished().await;
             }
             if self.course.phase == Phase::Resign {
-                // It joins again.
+                // It rejoins.
                 self.stage.until_nodes(|now| now == self.nodes).await;
             }
             self.stage.settle().await;
         })
     }
 
-    /// What follows at once from the fault, up to the end of what it has struck.
+    /// What follows directly from the fault, until the struck operation ends.
     async fn suffer(&mut self, fault: Option<Fault>, operation: &mut Operation) -> &'static str {
         let Course { phase, position, .. } = self.course;
         if self.behind.is_none() && position.has_one_behind() {
@@ -181,7 +181,7 @@ impl Scene {
                     "leads"
                 }
             }
-            // It is carried out all the same.
+            // The command is still carried out.
             _ if is_dropped => "done, and not waited for",
             _ => self.judge(operation.join().await).await,
         };
@@ -203,7 +203,8 @@ impl Scene {
         outcome
     }
 
-    /// Ends the session of the participant. Its terms in that session count for nothing, whenever it hears of that.
+    /// Ends the session of the participant. Its terms in that session no longer count, even before it learns of the
+    /// end.
     async fn end_session(&self) {
         self.terms.end(ACTOR, i64::MAX);
         self.stage.end_session_unheard().await;
@@ -214,12 +215,12 @@ impl Scene {
         self.stage.proxy.release_held();
     }
 
-    /// Whether a command that has returned is carried out.
+    /// Checks that a command that has returned was carried out.
     async fn judge(&self, result: Result<Ended>) -> &'static str {
         let phase = self.course.phase;
         match result {
             Ok(Ended::Done) => {}
-            // After all its time: the deletion goes on in the background.
+            // After all its time: the delete continues in the background.
             Err(Error::ReleasePending { .. }) if matches!(phase, Phase::Close | Phase::CloseWaiting) => {
                 return "pending";
             }
@@ -228,18 +229,18 @@ impl Scene {
         if phase == Phase::Resign {
             "joins again"
         } else {
-            // Not "soon": it is gone.
+            // Gone already, not "soon".
             assert_eq!(self.stage.nodes().await, self.nodes - 1);
             "gone"
         }
     }
 
-    /// Waits until the participant has no node.
+    /// Waits until the participant's node is deleted.
     async fn until_left(&self) {
         self.stage.until_nodes(|now| now == self.nodes - 1).await;
     }
 
-    /// All that take part lead, one after another, and leave for good.
+    /// All participants lead in turn, and leave for good.
     async fn lead_in_turn(&mut self) {
         let all = std::mem::take(&mut self.before).into_iter().chain(self.actor.take()).chain(self.behind.take());
         let mut all: Vec<_> = all.collect();
@@ -249,7 +250,7 @@ impl Scene {
             let is_leaving = self.course.phase == Phase::TakeOver && all[first].who != ACTOR;
             let term = match term {
                 Ok(term) => term,
-                // It was about to leave when the fault struck.
+                // It was leaving when the fault struck.
                 Err(Error::RecipeClosed { .. }) if is_leaving => {
                     all.remove(first);
                     continue;
@@ -267,7 +268,7 @@ impl Scene {
             let leader = all.remove(first);
             self.stage.look().await;
             assert!(leader.latch.has_leadership(), "lost, for no reason");
-            // One whose session was ended by another hand leads until it hears of that.
+            // A participant whose session was ended on the server leads until it learns of that.
             let mut others = all.iter().filter(|other| !self.terms.has_ended_session(other.who));
             assert!(!others.any(|other| other.latch.has_leadership()) || !term.is_valid(), "two leaders");
             leader.latch.close().await.unwrap();

@@ -1,18 +1,19 @@
-//! The fault matrix: every lock and the leader latch, every request that it sends, every fault, first and in the middle and last in the queue.
+//! The fault matrix: every lock and the leader latch, every request that it sends, every fault, at the first, middle
+//! and last place in the queue.
 //!
-//! Nobody wrote the cells down. Each [course](phase::Course) of a lock is played without a fault, and what it sends is
-//! counted; then it is played again for each of these requests and each [fault](fault::Fault). So a request that is added
-//! to a lock is in the matrix by itself. Some requests are sent only because something has gone wrong: so courses are also
-//! played with a [cut](fault::Cut), and what follows only from that is struck too.
+//! The cells are derived. Each [course](phase::Course) of a lock is played without a fault, and its requests are
+//! counted; then it is played again for each of these requests and each [fault](fault::Fault). So a request that is
+//! added to a lock is in the matrix automatically. Some requests are sent only after a fault: so courses are also
+//! played with a [cut](fault::Cut), and the requests that follow only from the cut are struck too.
 //!
-//! What has to come of a cell, with nobody's help and within a [bound](stage::BOUND): the contender owns the lock, or has an
-//! error that its documentation names; nobody ever holds beside one that should be alone; all others get the lock in turn;
-//! there is no node left, no watch, and no work.
+//! The required outcome of a cell, without intervention and within a [bound](stage::BOUND): the contender owns the
+//! lock, or has an error that its documentation names; no contender ever holds beside an exclusive holder; all others
+//! get the lock in turn; no node, watch or pending work is left.
 //!
 //! Only here: each single request of each lock, struck by each fault, and what a lock sends only because of one.
 //!
-//! What came of them is printed. `CURATOR_FAULT_CELL` is the name of a cell, as a failure says it, or parts of one, as in
-//! `mutex / Create2 1` or `mutex / after Create2 1 cut before`: only such cells are played.
+//! The outcomes are printed. `CURATOR_FAULT_CELL` selects cells by a name, as printed by a failure, or by parts of one,
+//! as in `mutex / Create2 1` or `mutex / after Create2 1 cut before`: only such cells are played.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 #[macro_use]
@@ -45,7 +46,7 @@ use self::plan::Sent;
 use self::stage::Hall;
 use self::support::say;
 
-/// A little fewer than there are: in all, and of those after a cut.
+/// Slightly fewer than there are: cells in all, and cells after a cut.
 const AT_LEAST: (usize, usize) = (4_750, 1_300);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,14 +66,15 @@ async fn whatever_request_is_struck_there_is_one_owner_or_an_error_and_nothing_i
     };
     let quiet = twice(&courses).await;
     let cut = twice(&chosen(quiet.cuts())).await.because_of_the_cut(&quiet);
-    // A request that depends on who is quicker is not struck when it was not sent both times.
+    // A request that depends on a race is not struck unless it was sent both times.
     for differing in quiet.differing.iter().chain(&cut.differing) {
         say(&format!("not the same each time: {differing}"));
     }
     let cells = chosen([quiet.strikes(), cut.strikes()].concat());
-    // Some sleep most of the time. Others can work meanwhile, on a server of their own, where all watches are theirs.
+    // Slow cells sleep most of the time. The quick ones run meanwhile, on a separate server, so that all its watches
+    // are theirs.
     let (slow, mut quick): (Vec<_>, Vec<_>) = cells.iter().partition(|cell| cell.is_slow());
-    // Those that are played at the same time wait for each other, so they should take as long.
+    // Cells of one batch wait for each other, so group those that take equally long.
     quick.sort_by_key(Cell::fault);
     let halves = [&slow, &quick].map(|cells| cells.split_at(cells.len().div_ceil(2)));
     let mut playing = Vec::new();
@@ -111,7 +113,7 @@ async fn whatever_request_is_struck_there_is_one_owner_or_an_error_and_nothing_i
     }
 }
 
-/// What came of each lock's cells, and how often, as Markdown.
+/// The outcomes of each lock's cells, and how often each occurred, as Markdown.
 fn table(results: &[Result]) -> String {
     let mut rows = BTreeMap::<_, BTreeMap<_, usize>>::new();
     for Result { cell, outcome, .. } in results {

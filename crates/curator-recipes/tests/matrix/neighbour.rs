@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use super::support::subjects::Lock;
 use crate::support::Witness;
 
-/// Another contender for the same lock. It keeps the lock until it is told to go.
+/// Another contender for the same lock. It holds the lock until `go` is called.
 #[derive(Debug)]
 pub(crate) struct Neighbour {
     go: Option<oneshot::Sender<()>>,
@@ -16,17 +16,17 @@ pub(crate) struct Neighbour {
 }
 
 impl Neighbour {
-    /// Asks for the lock, as `who`.
+    /// Acquires the lock, as `who`.
     pub(crate) fn begin(who: usize, lock: Lock, witness: Witness, client: CuratorClient) -> Self {
         let (go, told) = oneshot::channel();
         let (enter, entered) = oneshot::channel();
         let task = tokio::spawn(async move {
             let held = lock.acquire().await.unwrap();
             witness.enter(who, lock.shares(), &held);
-            // Nobody may wait for it.
+            // The receiver may be gone.
             let _ = enter.send(());
             look(&client).await;
-            // It is told by the end of the channel.
+            // The end of the channel is the signal.
             let _ = told.await;
             witness.leave(lock.shares());
             held.release().await.unwrap();
@@ -34,18 +34,19 @@ impl Neighbour {
         Self { go: Some(go), entered, task }
     }
 
-    /// Lets it give the lock back, as soon as it has had it.
+    /// Lets the neighbour release the lock, once it has held it.
     pub(crate) fn go(&mut self) {
         self.go = None;
     }
 
-    /// Waits until it has the lock. Not to be called again.
+    /// Waits until the neighbour has the lock. Must not be called again.
     pub(crate) async fn entered(&mut self) {
-        // If it has failed, that shows at its end.
+        // `finish` reports a failure.
         let _ = (&mut self.entered).await;
     }
 
-    /// Waits until it has had the lock and has given it back. May be dropped and called again, until it has returned.
+    /// Waits until the neighbour has held and released the lock. May be dropped and called again, until it has
+    /// returned.
     pub(crate) async fn finish(&mut self) {
         self.go();
         joined((&mut self.task).await);
@@ -58,12 +59,12 @@ impl Drop for Neighbour {
     }
 }
 
-/// What a task has returned. Its panic is ours.
+/// The output of a task. Propagates its panic.
 pub(crate) fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
     result.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
-/// Some round trips, in which one that should not hold the lock would show.
+/// Makes some round trips, during which a second holder would be detected.
 pub(crate) async fn look(client: &CuratorClient) {
     for _ in 0..3 {
         client.check_exists("/").await.unwrap();

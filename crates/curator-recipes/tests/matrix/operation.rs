@@ -1,4 +1,4 @@
-//! What a contender does, as a task that can be watched and dropped.
+//! A contender's operation, as a task that can be observed and dropped.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::neighbour::joined;
 use super::stage::Stage;
 use super::support::subjects::Held;
 
-/// What a contender's future has come to.
+/// The output of a contender's future.
 #[derive(Debug)]
 pub(crate) enum Ended {
     Held(Held),
@@ -18,7 +18,7 @@ pub(crate) enum Ended {
     Lost(LossReason),
 }
 
-/// For how long a contender waits for the lock.
+/// How long a contender waits for the lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Waits {
     Forever,
@@ -30,7 +30,7 @@ pub(crate) enum Waits {
 #[derive(Debug)]
 pub(crate) struct Operation {
     task: JoinHandle<Result<Ended>>,
-    /// Closed when the future is over.
+    /// Closed when the future has ended.
     ended: watch::Receiver<()>,
 }
 
@@ -44,7 +44,7 @@ impl Operation {
         Self { task, ended }
     }
 
-    /// Asks for the lock; whoever gets it holds it from then on, for the witness too.
+    /// Acquires the lock; from then on the contender holds it, for the witness too.
     pub(crate) fn acquire(stage: &Stage, waits: Waits) -> Self {
         let (lock, enter, janitor) = (stage.lock(), stage.entrance(), stage.actor.janitor().clone());
         Self::spawn(async move {
@@ -55,7 +55,7 @@ impl Operation {
             };
             let Some(held) = held else {
                 if let Waits::For(_) = waits {
-                    // The place in the queue is given up in the background.
+                    // The place in the queue is removed in the background.
                     janitor.idle().await;
                 }
                 return Ok(Ended::Done);
@@ -66,7 +66,7 @@ impl Operation {
     }
 
     pub(crate) async fn finished(&self) {
-        // Nothing is ever sent.
+        // No value is ever sent.
         let _closed = self.ended.clone().changed().await;
     }
 
@@ -74,7 +74,7 @@ impl Operation {
         joined((&mut self.task).await)
     }
 
-    /// Drops the future. What it has come to, if it was too late for that.
+    /// Drops the future. Returns its output if it had ended already.
     pub(crate) async fn cancel(&mut self) -> Option<Result<Ended>> {
         self.task.abort();
         match (&mut self.task).await {

@@ -1,10 +1,10 @@
-//! What a contender does when the fault strikes, and where in the queue it is.
+//! The phases in which a fault can strike, and the contender's position in the queue.
 
 use super::support::subjects::Kind;
 
 impl Kind {
-    /// The locks of the matrix. Locks that send the same are here once: the semaphore mutex sends what a semaphore with one
-    /// lease sends.
+    /// The locks of the matrix. Locks that send the same requests are here once: the semaphore mutex sends what a
+    /// semaphore with one lease sends.
     pub(crate) const STRUCK: [Self; 8] = [
         Self::Mutex,
         Self::SemaphoreMutex,
@@ -16,7 +16,7 @@ impl Kind {
         Self::Locks,
     ];
 
-    /// The lock of those before it, counted from the first of them. Of two that follow one another, one is exclusive.
+    /// The lock kind of the `nth` contender ahead, counted from the first. Of two consecutive ones, one is exclusive.
     pub(crate) fn before(self, nth: usize) -> Self {
         match (self, nth % 2) {
             (Self::Read, 0) | (Self::Write, 1) => Self::Write,
@@ -25,26 +25,26 @@ impl Kind {
         }
     }
 
-    /// Whether its courses are also played with a cut. Of locks that recover in the same way, one stands for all.
+    /// Whether its courses are also played with a cut. One lock represents all that recover in the same way.
     pub(crate) fn stands_for_recovery(self) -> bool {
         self != Self::SemaphoreMutex
     }
 }
 
 named! {
-    /// Where a contender stands, or stood when it came.
+    /// A contender's position in the queue, or its position when it joined.
     enum Position {
-        /// Nobody is before it, and somebody behind it.
+        /// No contender is ahead, and one is behind.
         First => "first",
-        /// One is before it, and one behind it.
+        /// One is ahead, and one behind.
         Middle => "middle",
-        /// Three are before it, so that it looks ahead, and nobody behind it.
+        /// Three are ahead, so that it begins as a waiter far back, and none is behind.
         Last => "last",
     }
 }
 
 impl Position {
-    /// How many are before it.
+    /// The number of contenders ahead.
     pub(crate) fn before(self) -> usize {
         match self {
             Self::First => 0,
@@ -59,49 +59,49 @@ impl Position {
 }
 
 named! {
-    /// A part of what a contender does. Its requests are those that the faults strike.
+    /// A part of a contender's work. The faults strike its requests.
     enum Phase {
-        /// An acquire, up to the lock; the directories are not there.
+        /// An acquire, until it has the lock; the directories are missing.
         NewDirectory => "acquire, no directory",
-        /// An acquire, up to the lock or until it waits for those before it.
+        /// An acquire, until it has the lock or waits for those ahead.
         Acquire => "acquire",
-        /// Those before it leave, up to the lock.
+        /// Those ahead leave, until the contender has the lock.
         Turn => "its turn",
-        /// An acquire that waits for nobody, up to the lock or to its refusal.
+        /// An acquire that does not wait, until it has the lock or is refused.
         Try => "try_acquire",
-        /// An acquire whose time runs out while it waits.
+        /// An acquire that times out while it waits.
         TimeOut => "acquire_timeout",
-        /// An acquire is dropped while it waits.
+        /// An acquire that is dropped while it waits.
         Abandon => "acquire dropped",
-        // From here on, it holds the lock when the phase begins.
+        // From here on, the contender holds the lock when the phase begins.
         /// The holder waits for the loss of its lock.
         Loss => "lost",
         /// The holder writes by a guarded transaction.
         Transaction => "transaction",
-        /// The holder of the write lock takes the read lock too.
+        /// The holder of the write lock acquires the read lock too.
         ReadToo => "read beside write",
-        /// The holder of the write lock becomes a reader.
+        /// The holder of the write lock downgrades to a reader.
         Downgrade => "downgrade",
-        /// The holder enters again, gives that back, and releases.
+        /// The holder re-enters, releases the second guard, and then the first.
         ReEntry => "re-entry and release",
         /// The holder releases.
         Release => "release",
         /// The holder drops its guard.
         Drop => "guard dropped",
-        // From here on, it is a leader latch.
-        /// A participant joins, up to leadership or until it waits for those before it; the directories are there if anybody is.
+        // From here on, the contender is a leader latch.
+        /// A participant joins, until it leads or waits for those ahead; the directories exist if it is not the first.
         Join => "join",
-        /// Those before it leave, up to leadership.
+        /// Those ahead leave, until the participant leads.
         TakeOver => "take over",
-        /// The leader resigns, and joins again.
+        /// The leader resigns, and rejoins.
         Resign => "resign",
         /// The leader stands aside.
         StandAside => "stand aside",
-        /// One that waits stands aside.
+        /// A waiting participant stands aside.
         StandAsideWaiting => "stand aside, waiting",
         /// The leader closes its latch.
         Close => "close",
-        /// One that waits closes its latch.
+        /// A waiting participant closes its latch.
         CloseWaiting => "close, waiting",
     }
 }
@@ -109,11 +109,11 @@ named! {
 impl Phase {
     fn is_at(self, position: Position) -> bool {
         match self {
-            // Who is before others has made the directories.
+            // A contender ahead would have created the directories.
             Self::NewDirectory => position == Position::First,
             Self::Turn | Self::Abandon => position != Position::First,
             Self::TakeOver | Self::StandAsideWaiting | Self::CloseWaiting => position != Position::First,
-            // What it sends before its time is over, an acquire sends in all positions.
+            // Before its timeout, it sends what an acquire sends in all positions.
             Self::TimeOut => position == Position::Middle,
             _ => true,
         }
@@ -129,7 +129,7 @@ impl Phase {
         }
     }
 
-    /// Whether the contender waits already when the phase begins.
+    /// Whether the contender already waits when the phase begins.
     pub(crate) fn begins_waiting(self) -> bool {
         matches!(self, Self::Turn | Self::Abandon | Self::TakeOver | Self::StandAsideWaiting | Self::CloseWaiting)
     }
@@ -139,33 +139,33 @@ impl Phase {
         matches!(self, Self::Resign | Self::StandAside | Self::Close) || (Self::Loss..=Self::Drop).contains(&self)
     }
 
-    /// Whether the contender makes its node in it.
+    /// Whether the contender creates its node in this phase.
     pub(crate) fn makes_a_node(self) -> bool {
         matches!(self, Self::Acquire | Self::Join | Self::Resign)
     }
 
-    /// Whether it is a leader latch that does this.
+    /// Whether the phase belongs to a leader latch.
     pub(crate) fn is_of_a_latch(self) -> bool {
         self >= Self::Join
     }
 
-    /// Whether the contender asks for the lock, and ends without it if somebody is before it.
+    /// Whether the contender gives up if another contender is ahead.
     pub(crate) fn gives_up(self) -> bool {
         matches!(self, Self::Try | Self::TimeOut)
     }
 
-    /// Whether it may pass without a request in some positions: with what has been sent before, nothing is left to do.
+    /// Whether it may send no request in some positions, because earlier requests have done everything.
     pub(crate) fn may_be_silent(self) -> bool {
         matches!(self, Self::Turn | Self::Loss | Self::TakeOver)
     }
 
-    /// Whether there is a future that can be dropped.
+    /// Whether the phase has a future that can be dropped.
     pub(crate) fn has_future(self) -> bool {
         !matches!(self, Self::Abandon | Self::Drop)
     }
 }
 
-/// A lock, what is done with it, and where in the queue.
+/// A lock, an operation on it, and a position in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Course {
     pub(crate) kind: Kind,
@@ -174,7 +174,7 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// All that there are.
+    /// All courses.
     pub(crate) fn all() -> Vec<Self> {
         let phases = |kind| Phase::all().filter(move |phase| phase.is_of(kind)).map(move |phase| (kind, phase));
         let positions = |(kind, phase): (_, Phase)| {
@@ -184,12 +184,12 @@ impl Course {
         Kind::STRUCK.into_iter().flat_map(phases).flat_map(positions).collect()
     }
 
-    /// Whether the phase ends while the contender waits for those before it.
+    /// Whether the phase ends while the contender waits for those ahead.
     pub(crate) fn ends_waiting(self) -> bool {
         matches!(self.phase, Phase::Acquire | Phase::Join) && self.position.before() > 0
     }
 
-    /// What the contender is.
+    /// The name of the lock, or of the leader latch.
     pub(crate) fn subject(self) -> &'static str {
         if self.phase.is_of_a_latch() { "leader latch" } else { self.kind.name() }
     }

@@ -1,4 +1,4 @@
-//! What is sent when nothing is struck, and so, what can be.
+//! Counts the requests that are sent without a strike, and derives what can be struck.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use super::fault::{Cut, Fault};
 use super::phase::{Course, Phase};
 use super::support::subjects::Kind;
 
-/// What each course sends without a fault, or after its cut: what it has sent each time that it was played.
+/// The requests of each course without a fault, or after its cut, as far as they were the same in both plays.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     requests: BTreeMap<Cell, Requests>,
-    /// Where it was not the same each time, and what it was.
+    /// The differences between the two plays.
     pub(crate) differing: Vec<String>,
 }
 
 impl Sent {
-    /// Of two times that the same was played.
+    /// Compares two plays of the same cells.
     pub(crate) fn both(one: &[Result], other: &[Result]) -> Self {
         let mut sent = Self::default();
         let other: BTreeMap<_, _> = other.iter().map(|result| (result.cell, &result.requests)).collect();
@@ -44,27 +44,28 @@ impl Sent {
         self.requests.iter().flat_map(|(cell, requests)| cell.with_faults(requests)).collect()
     }
 
-    /// Of what is sent after a cut, what is sent because of it. When an acquire has made its node and does not know, that is
-    /// everything: it looks for the node by the same kinds of requests that others send. Otherwise, it is what the same course
-    /// does not send when it is not cut, which is assumed to come first.
+    /// Of the requests sent after a cut, those that are sent because of it. If the acquire has created its node and
+    /// does not know it, that is all of them: it searches for the node with the same kinds of requests that other
+    /// operations send. Otherwise, it is what the uncut course does not send, assuming that the usual requests come
+    /// first.
     pub(crate) fn because_of_the_cut(mut self, quiet: &Self) -> Self {
         for (cell, requests) in &mut self.requests {
             let quiet = &quiet.requests[&Cell { cut: None, ..*cell }];
             if let Some(Cut { op: at, .. }) = cell.cut.filter(|_| !cell.finds_its_node()) {
                 for (op, count) in &mut *requests {
-                    // All that came behind the one that was cut.
+                    // The usual requests, without the one that was cut.
                     let usual = quiet.get(op).copied().unwrap_or_default() - u64::from(*op == at);
                     *count = count.saturating_sub(usual);
                 }
             }
-            // The handshakes of a client are the same, whatever it does with its locks.
+            // A client's handshakes do not depend on its locks.
             let is_of_the_lock = |op: OpCode| op != OpCode::CreateSession || cell.course.phase.makes_a_node();
             requests.retain(|op, count| *count > 0 && is_of_the_lock(*op));
         }
         self
     }
 
-    /// What a contender that finds its node again is not seen to send, if all courses were cut.
+    /// The kinds of requests that recovery should send and did not, if all courses were cut.
     pub(crate) fn gaps_of_recovery(&self) -> Vec<String> {
         let lists = [OpCode::GetChildren, OpCode::MultiRead];
         let missing = |requests: &Requests| {
@@ -82,7 +83,7 @@ impl Sent {
         gaps
     }
 
-    /// What is missing from what is to be struck, if all courses were played.
+    /// What is missing from the cells to strike, if all courses were played.
     pub(crate) fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
         for (cell, requests) in &self.requests {
@@ -90,7 +91,7 @@ impl Sent {
             if requests.is_empty() && !phase.may_be_silent() {
                 gaps.push(format!("{cell}: nothing is sent"));
             }
-            // A re-entry costs no request.
+            // A re-entry sends no request.
             let without = Cell { course: Course { phase: Phase::Release, ..cell.course }, ..*cell };
             if phase == Phase::ReEntry && *requests != self.requests[&without] {
                 gaps.push(format!("{cell}: {requests:?} are sent, and without it {:?}", self.requests[&without]));

@@ -13,27 +13,27 @@ use super::phase::{Course, Phase};
 use super::scene::{Scene, to_the_end};
 use super::stage::{BEHIND, BOUND, Hall, Stage};
 
-/// What came of it.
+/// The result of a played cell.
 #[derive(Debug)]
 pub(crate) struct Played {
-    /// In a word, for the table.
+    /// A label for the table.
     pub(crate) outcome: &'static str,
-    /// What the contender sent in the phase, or after the cut, if nothing more was struck.
+    /// The contender's requests in the phase, or after the cut, if there is no strike.
     pub(crate) requests: Requests,
-    /// How long after the fault all others had had the lock.
+    /// The time from the fault until all others had held the lock.
     pub(crate) took: Duration,
-    /// Still open, as a closed session has no watches to leak.
+    /// Still open: closing the session would remove leaked watches.
     pub(crate) stage: Stage,
 }
 
-/// How long a request may come after everything else.
+/// How long after the end of the phase a request may still come.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Plays a course, with a fault or without one. `None` if a request that is to be struck was not sent.
+/// Plays a course, with or without a fault. Returns `None` if a request that is to be struck was not sent.
 ///
 /// # Panics
 ///
-/// When anything comes of it that should not.
+/// If the outcome is wrong.
 pub(crate) async fn play(hall: &Arc<Hall>, cell: Cell) -> Option<Played> {
     let Cell { course, cut, strike } = cell;
     if course.phase.is_of_a_latch() {
@@ -60,7 +60,7 @@ pub(crate) async fn play(hall: &Arc<Hall>, cell: Cell) -> Option<Played> {
     Some(Played { outcome, requests, took, stage: scene.stage })
 }
 
-/// The faults of this cell strike from now on.
+/// Arms the faults of this cell.
 pub(crate) fn arm(Cell { cut, strike, .. }: Cell, stage: &Stage) {
     stage.proxy.reset_counts();
     match (cut, strike) {
@@ -70,8 +70,8 @@ pub(crate) fn arm(Cell { cut, strike, .. }: Cell, stage: &Stage) {
     }
 }
 
-/// Waits until the faults of this cell have struck; if the last is a cut or there is none, `to_the_end` of the phase. Whether they
-/// have: a request that is to be struck may not be sent up to the end.
+/// Waits until the faults of this cell have struck; if the last is a cut or there is none, also until the phase is
+/// complete (`to_the_end`). Returns whether they have struck: the request to strike may not be sent.
 pub(crate) async fn struck(
     Cell { cut, strike, .. }: Cell,
     stage: &Stage,
@@ -100,23 +100,23 @@ pub(crate) async fn struck(
     }
 }
 
-/// TCP loses no single answer. If one is lost all the same, the client crate may wait with the removal of a watch on that path for
-/// ever, that is, as long as the connection ("after they are freed" in docs/upstream.md).
+/// TCP loses no single reply. After a simulated loss, the client crate may wait to remove a watch on that path for as
+/// long as the connection lasts ("after they are freed" in docs/upstream.md).
 pub(crate) fn free_watches(strike: Option<Strike>, stage: &Stage) {
     if strike.is_some_and(Strike::loses_a_watch) {
         stage.proxy.cut();
     }
 }
 
-/// The output of a future that must be ready when the time since then is over.
+/// Returns the output of a future that must be ready within [`BOUND`] of `since`.
 pub(crate) async fn in_time<T>(since: Instant, what: &str, future: impl Future<Output = T>) -> T {
-    // Boxed, as others are put around it.
+    // Boxed because further futures wrap it.
     let output = tokio::time::timeout(BOUND.saturating_sub(since.elapsed()), Box::pin(future)).await;
     output.unwrap_or_else(|_| panic!("{what} {BOUND:?} after the fault"))
 }
 
 impl Scene {
-    /// What follows at once from the fault, up to the end of what it has struck; `None` if that was dropped.
+    /// What follows directly from the fault, until the struck operation ends; returns `None` if that was dropped.
     async fn suffer(&mut self, fault: Option<Fault>, operation: &mut Operation) -> Option<Result<Ended>> {
         let Course { phase, position, .. } = self.course;
         let stage = &self.stage;
@@ -136,7 +136,7 @@ impl Scene {
             }
             _ => {}
         }
-        // Nobody should own the lock before those leave that are before it.
+        // No contender should own the lock before those ahead leave.
         if self.course.ends_waiting() && !is_dropped && fault.is_some() {
             stage.recover(fault == Some(Fault::Lost)).await;
         }
@@ -151,7 +151,7 @@ impl Scene {
             return ended;
         }
         if phase == Phase::Loss && fault != Some(Fault::Expired) {
-            // It still hears of what it waits for.
+            // It must still notice the loss that it waits for.
             let held = self.held();
             assert!(held.is_valid(), "lost, for no reason");
             stage.leave();
@@ -160,13 +160,13 @@ impl Scene {
         Some(operation.join().await)
     }
 
-    /// Whether this is how it should end. Then the contender gives back what it has.
+    /// Checks the outcome. Then the contender releases what it holds.
     async fn judge(&mut self, fault: Option<Fault>, result: Option<Result<Ended>>) -> &'static str {
         let (phase, stage) = (self.course.phase, &self.stage);
         let outcome = match result {
             None => "dropped",
             Some(Ok(Ended::Held(held))) if stage.has_ended(&held) => {
-                // It was acquired, and the news of the end came later.
+                // It was acquired, and learned of the end of its session later.
                 held.lost().await;
                 let released = held.release().await;
                 assert!(matches!(released, Err(Error::Lost(_) | Error::ReleasesFailed { .. })), "{released:?}");
@@ -209,7 +209,7 @@ impl Scene {
         let held = Arc::into_inner(held).expect("nobody else has it");
         if stage.has_ended(&held) {
             held.lost().await;
-            // What is lost cannot be released.
+            // A lost lock cannot be released.
             assert!(held.release().await.is_err());
         } else if phase == Phase::Loss && outcome == "told" {
             assert!(!held.is_valid());

@@ -1,4 +1,4 @@
-//! A contender and its neighbours, up to the moment at which something may go wrong.
+//! A contender and its neighbours, set up to the moment of the fault.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::stage::{BEHIND, Stage};
 use super::support::subjects::Held;
 use crate::support::soon;
 
-/// How long a contender waits whose time runs out: on a busy machine too, it is in the queue by then.
+/// The timeout of a contender that times out: long enough to be queued by then on a busy machine.
 const TIME: Duration = Duration::from_millis(1_500);
 
 /// A contender and its neighbours, at the beginning of a phase and from then on.
@@ -22,16 +22,16 @@ pub(crate) struct Scene {
     pub(crate) stage: Stage,
     pub(crate) before: VecDeque<Neighbour>,
     pub(crate) behind: Option<Neighbour>,
-    /// How many nodes the lock has when the phase begins.
+    /// The number of the lock's nodes when the phase begins.
     pub(crate) nodes: usize,
-    /// The contender's acquire, if it waits.
+    /// The contender's acquire, while it waits.
     waiting: Option<Operation>,
     /// What the contender holds.
     pub(crate) held: Option<Arc<Held>>,
 }
 
 impl Scene {
-    /// Up to the beginning of the phase.
+    /// Sets the scene up to the beginning of the phase.
     pub(crate) async fn set(stage: Stage, course: Course) -> Self {
         let Course { phase, position, .. } = course;
         let mut scene =
@@ -54,7 +54,7 @@ impl Scene {
         }
         let mut acquiring = Operation::acquire(stage, Waits::Forever);
         if !scene.before.is_empty() {
-            // It stands behind them.
+            // Queued behind them.
             stage.until_nodes(|now| now > nodes).await;
         }
         if phase.begins_holding() {
@@ -73,12 +73,12 @@ impl Scene {
         if position.has_one_behind() {
             scene.behind = Some(stage.line_up(BEHIND).await);
         }
-        // What belongs to the time before is over.
+        // Nothing sent before the phase is pending.
         stage.settle().await;
         scene
     }
 
-    /// The phase begins.
+    /// Begins the phase.
     pub(crate) async fn begin(&mut self) -> Operation {
         let stage = &self.stage;
         match self.course.phase {
@@ -111,7 +111,7 @@ impl Scene {
                 let held = self.held();
                 Operation::spawn(async move { held.read_too().await.map(Ended::Held) })
             }
-            // The witness sees it alone still: nobody else but readers may come.
+            // The witness still counts it as exclusive: only readers may enter.
             Phase::Downgrade => {
                 let held = self.give();
                 Operation::spawn(async move { held.downgrade().await.map(Ended::Held) })
@@ -120,7 +120,7 @@ impl Scene {
                 let (lock, exit, held) = (stage.lock(), stage.exit(), self.held());
                 drop(self.held.take());
                 Operation::spawn(async move {
-                    // However this ends, the witness sees it leave before the lock is free: the first is dropped first.
+                    // In either case the witness sees it leave before the lock is free: `exit` is dropped first.
                     let inside = (exit, held);
                     let again = lock.enter_again(&inside.1).await?;
                     assert!(again.is_reentry());
@@ -149,7 +149,7 @@ impl Scene {
         self.held.take().and_then(Arc::into_inner).expect("it holds, and nobody else has it")
     }
 
-    /// Waits for the work of a drop.
+    /// An operation that waits for the clean-up after a drop.
     fn cleaning(&self) -> Operation {
         let janitor = self.stage.actor.janitor().clone();
         Operation::spawn(async move {
@@ -159,8 +159,8 @@ impl Scene {
     }
 }
 
-/// Waits until all is done that happens in the phase without a fault.
-// Boxed, as the compiler cannot tell that it is `Send` otherwise.
+/// Waits until the phase is complete if no fault strikes.
+// Boxed: the compiler cannot prove that it is `Send` otherwise.
 pub(crate) fn to_the_end<'a>(
     course: Course,
     stage: &'a Stage,
@@ -180,7 +180,7 @@ pub(crate) fn to_the_end<'a>(
                 }
                 operation.finished().await;
             }
-            // It would wait as long as all goes well.
+            // Without a loss, it would wait forever.
             Phase::Loss => {}
             _ if course.ends_waiting() => stage.until_nodes(|now| now > nodes).await,
             _ => operation.finished().await,

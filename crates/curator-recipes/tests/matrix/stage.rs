@@ -1,4 +1,4 @@
-//! Where one cell is played: a lock's path, the contender that the fault strikes, and its neighbours.
+//! The environment of one cell: a lock's path, the contender that the fault strikes, and its neighbours.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,19 +12,19 @@ use super::neighbour::{Neighbour, look};
 use super::support::subjects::{Held, Kind, Lock};
 use crate::support::{Witness, builder, children, connect, path};
 
-/// The session timeout of the contender. An answer that is [`LATE`] must not end its lease, even on a busy machine.
+/// The session timeout of the contender. A reply that is [`LATE`] must not end its lease, even on a busy machine.
 const SESSION: Duration = Duration::from_secs(20);
-/// How long a request of the contender may take.
+/// The operation timeout of the contender.
 const OPERATION: Duration = Duration::from_millis(600);
-/// When all is over at the latest after a fault: twice what it may take, as a hundred cells are played at a time.
+/// The latest end after a fault: twice the longest expected time, as a hundred cells are played concurrently.
 pub(crate) const BOUND: Duration = LATE.saturating_add(OPERATION).saturating_add(SESSION).saturating_mul(2);
-/// After so many round trips without another request, there will be none. More where the requests are counted.
+/// Round trips without another request after which the contender is considered idle. More where requests are counted.
 const QUIET: usize = 4;
 const QUIET_TO_COUNT: usize = 30;
-/// After a connection was cut, requests are retried after a pause.
+/// After a cut, requests are retried after a pause.
 const QUIET_AFTER_CUT: usize = 60;
 
-/// Between two looks.
+/// Between two polls.
 const PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
@@ -32,13 +32,13 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct Hall {
     pub(crate) server: TestingServer,
-    /// The clients of the neighbours, whom no fault strikes.
+    /// The clients of the neighbours, which no fault strikes.
     others: Vec<CuratorClient>,
 }
 
 impl Hall {
     pub(crate) async fn open() -> Self {
-        // No directory is removed for being empty.
+        // Empty directories are not removed during the test.
         let server = TestingServer::builder().container_check_interval(Duration::from_secs(60 * 60));
         let server = server.start().await.unwrap();
         let mut others = Vec::new();
@@ -48,18 +48,18 @@ impl Hall {
         Self { server, others }
     }
 
-    /// All watches on the server, those on children too.
+    /// The number of all watches on the server, including child watches.
     pub(crate) async fn watch_count(&self) -> u64 {
         self.server.total_watch_count().await.unwrap()
     }
 }
 
-/// See the module.
+/// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Stage {
     hall: Arc<Hall>,
     pub(crate) kind: Kind,
-    /// Of the lock.
+    /// The path of the lock.
     path: String,
     pub(crate) proxy: FaultProxy,
     pub(crate) actor: CuratorClient,
@@ -72,14 +72,14 @@ pub(crate) struct Stage {
 
 /// The number of the contender that the fault strikes, for the witness.
 pub(crate) const ACTOR: usize = 100;
-/// That of the one behind it.
+/// The number of the contender behind it.
 pub(crate) const BEHIND: usize = 101;
 
 /// Whether the contender holds the lock, as the witness sees it.
 #[derive(Debug, Default)]
 struct Seat {
     is_inside: bool,
-    /// Its session that was ended on the server: what is held in it counts for nothing.
+    /// The contender's session that was ended on the server: its holds no longer count.
     ended: Option<i64>,
 }
 
@@ -105,10 +105,10 @@ impl Drop for Exit {
 }
 
 impl Stage {
-    /// For a cell with these faults. If one strikes, the contender's requests do not wait long for their answers.
+    /// Opens a stage for a cell with these faults. With a strike, the contender's operation timeout is short.
     pub(crate) async fn open(hall: &Arc<Hall>, kind: Kind, cut: Option<Cut>, strike: Option<Strike>) -> Self {
         let (path, proxy) = (format!("{}/lock", path("matrix")), FaultProxy::start(hall.server.address()).unwrap());
-        // The probes of the client, and the round trips of this stage.
+        // Excludes the client's probes and this stage's round trips.
         proxy.pass_over("/");
         let pause = if cut.is_some() { PAUSE } else { Duration::from_millis(50) };
         let retries = RetryNTimes::new(40, pause).unwrap();
@@ -127,7 +127,7 @@ impl Stage {
         Self { hall: Arc::clone(hall), kind, path, proxy, actor, lock, others, quiet, witness, seat }
     }
 
-    /// The lock that the fault is about.
+    /// The lock that the fault strikes.
     pub(crate) fn lock(&self) -> Lock {
         self.lock.clone()
     }
@@ -142,14 +142,14 @@ impl Stage {
         format!("{}-data", self.path)
     }
 
-    /// Makes all nodes that outlive a lock.
+    /// Creates all nodes that outlive a lock.
     pub(crate) async fn make_directories(&self) {
         let held = self.kind.lock(&self.others, &self.path).acquire().await.unwrap();
         held.release().await.unwrap();
         self.others.create().creating_parent_containers().for_path(self.data_path(), "old").await.unwrap();
     }
 
-    /// For a task: notes that the contender has the lock. That counts for nothing in a session that was ended.
+    /// Returns a closure that records that the contender has the lock, unless its session was ended.
     pub(crate) fn entrance(&self) -> impl FnOnce(&Held, bool) + Send + use<> {
         let (seat, witness) = (Arc::clone(&self.seat), self.witness.clone());
         move |held, shares| {
@@ -161,12 +161,12 @@ impl Stage {
         }
     }
 
-    /// Notes that the contender has the lock no more.
+    /// Records that the contender no longer has the lock.
     pub(crate) fn leave(&self) {
         drop(self.exit());
     }
 
-    /// For a task: notes when it is dropped that the contender has the lock no more.
+    /// Returns a guard that records on drop that the contender no longer has the lock.
     pub(crate) fn exit(&self) -> Exit {
         Exit { seat: Arc::clone(&self.seat), witness: self.witness.clone(), shares: self.lock().shares() }
     }
@@ -175,13 +175,13 @@ impl Stage {
         locked(&self.seat)
     }
 
-    /// Ends the contender's session on the server, and then lets it hear of it.
+    /// Ends the contender's session on the server, and then delivers the news.
     pub(crate) async fn end_session(&self) {
         self.end_session_unheard().await;
         self.proxy.release_held();
     }
 
-    /// Ends the contender's session on the server. It does not hear of it yet.
+    /// Ends the contender's session on the server. The contender does not learn of it yet.
     pub(crate) async fn end_session_unheard(&self) {
         let session = self.proxy.sessions().pop().unwrap();
         {
@@ -192,13 +192,13 @@ impl Stage {
         close_session(self.hall.server.address(), &session).await.unwrap();
     }
 
-    /// Whether this was held in a session that was ended.
+    /// Whether this was held in the ended session.
     pub(crate) fn has_ended(&self, held: &Held) -> bool {
         self.seat().ended == Some(held.session_id())
     }
 
-    /// One more contender, wherever it comes to stand: one of those before, by its number from the first on, or the one
-    /// [`BEHIND`], which gives the lock back soon.
+    /// Starts one more contender, at any place in the queue: one of those ahead, by its number from the first on, or
+    /// the one [`BEHIND`], which releases the lock soon.
     pub(crate) fn begin(&self, who: usize) -> Neighbour {
         let kind = if who == BEHIND { self.kind.blocker() } else { self.kind.before(who) };
         let lock = kind.lock(&self.others, &self.path);
@@ -209,7 +209,7 @@ impl Stage {
         neighbour
     }
 
-    /// The same. It stands in the queue when this returns.
+    /// Starts a contender, and returns when it is queued.
     pub(crate) async fn line_up(&self, who: usize) -> Neighbour {
         let before = self.nodes().await;
         let neighbour = self.begin(who);
@@ -221,7 +221,7 @@ impl Stage {
     pub(crate) async fn settle(&self) {
         let (mut quiet, mut sent) = (0, self.sent());
         while quiet < self.quiet {
-            // Answers and events come to a session in one order.
+            // A session receives replies and events in one order.
             let answered = self.actor.get_acl("/").await.is_ok();
             let now = self.sent();
             quiet = if answered && now == sent { quiet + 1 } else { 0 };
@@ -229,9 +229,10 @@ impl Stage {
         }
     }
 
-    /// Waits until the contender has dealt with a fault.
+    /// Waits until the contender has handled a fault.
     ///
-    /// An `answer_is_lost` is missed when its time is over, and may never be, if it does not matter.
+    /// The contender notices a lost answer (`answer_is_lost`) when its request times out, and may never do so if it
+    /// does not matter.
     pub(crate) async fn recover(&self, answer_is_lost: bool) {
         self.settle().await;
         if answer_is_lost {
@@ -250,18 +251,18 @@ impl Stage {
         self.requests().values().sum()
     }
 
-    /// What the contender has sent for the lock, and handshakes: neither probes, nor the round trips of this stage.
+    /// The contender's requests for the lock, and handshakes: without probes and this stage's round trips.
     pub(crate) fn requests(&self) -> Requests {
         let handshakes = Some((OpCode::CreateSession, self.proxy.handshakes())).filter(|(_, count)| *count > 0);
         self.proxy.requests().into_iter().chain(handshakes).collect()
     }
 
-    /// Some round trips, in which one that should not hold the lock would show.
+    /// Makes some round trips, during which a second holder would be detected.
     pub(crate) async fn look(&self) {
         look(&self.others).await;
     }
 
-    /// How many nodes the lock has.
+    /// The number of the lock's nodes.
     pub(crate) async fn nodes(&self) -> usize {
         let mut nodes = 0;
         for dir in self.kind.dirs(&self.path) {
@@ -270,10 +271,10 @@ impl Stage {
         nodes
     }
 
-    /// Waits until it has as many as are right.
+    /// Waits until the number of the lock's nodes is right.
     pub(crate) async fn until_nodes(&self, are_right: impl Fn(usize) -> bool + Send) {
-        // Not by `until`: the compiler could not tell that the future is `Send`. A hundred cells look at a time, and what
-        // takes seconds need not be seen at once.
+        // Not with `until`: the compiler could not prove that the future is `Send`. A hundred cells poll concurrently,
+        // and what takes seconds need not be noticed at once.
         let mut pause = PAUSE;
         while !are_right(self.nodes().await) {
             tokio::time::sleep(pause).await;
@@ -281,7 +282,7 @@ impl Stage {
         }
     }
 
-    /// The contender has nothing left to do, there is no node of the lock, and anybody can have it.
+    /// Checks that the contender has no work left, that no node of the lock is left, and that the lock is free.
     pub(crate) async fn free(&self) {
         self.actor.janitor().idle().await;
         self.until_nodes(|nodes| nodes == 0).await;
@@ -294,7 +295,7 @@ impl Stage {
     }
 }
 
-/// If the witness has found something wrong, it has said so.
+/// Ignores poison: the witness has already reported the failure.
 fn locked(seat: &Mutex<Seat>) -> MutexGuard<'_, Seat> {
     seat.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,21 +1,22 @@
-//! The terms of all participants of an election.
+//! Records the terms of all participants of an election.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use curator_recipes::{LeaderLatch, Leadership};
 use tokio::task::JoinHandle;
 
-/// Sees to it that no two participants lead at the same time. Clones are the same.
+/// Checks that no two participants lead at the same time. Clones share the record.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Terms(Arc<Mutex<Noted>>);
 
 #[derive(Debug, Default)]
 struct Noted {
-    /// All that count, each with whose it is.
+    /// All terms that count, each with its participant.
     terms: Vec<(usize, Leadership)>,
-    /// Whose session was ended on the server, and the number of a write after that: its terms from before count for nothing.
+    /// The participant whose session was ended on the server, and the zxid of a later write: its earlier terms do not
+    /// count.
     ended: Option<(usize, i64)>,
-    /// Two that have led at the same time.
+    /// Two terms that were valid at the same time.
     two: Option<String>,
 }
 
@@ -28,7 +29,7 @@ impl Terms {
         }
     }
 
-    /// The session of this participant was ended on the server, or is about to be, before the write of this number.
+    /// Records that the session of this participant ended on the server, or is about to, before the write `zxid`.
     pub(crate) fn end(&self, who: usize, zxid: i64) {
         let mut noted = self.noted();
         noted.ended = Some((who, zxid));
@@ -36,7 +37,7 @@ impl Terms {
         noted.terms = terms.into_iter().filter(|(who, term)| !noted.has_ended(*who, term)).collect();
     }
 
-    /// Whether this term counts for nothing.
+    /// Whether this term belongs to the ended session.
     pub(crate) fn has_ended(&self, who: usize, term: &Leadership) -> bool {
         self.noted().has_ended(who, term)
     }
@@ -48,7 +49,7 @@ impl Terms {
 
     /// # Panics
     ///
-    /// When two have led at the same time.
+    /// If two have led at the same time.
     pub(crate) fn check(&self) {
         let two = {
             let mut noted = self.noted();
@@ -68,7 +69,7 @@ impl Noted {
         self.ended.is_some_and(|(ended, zxid)| who == ended && term.fencing_token().as_i64() < zxid)
     }
 
-    /// A term that is valid before and after another one is valid at the same time.
+    /// If a term is valid before and after another is found valid, both were valid at the same time.
     fn compare(&mut self) {
         for (nth, (who, one)) in self.terms.iter().enumerate() {
             for (other_who, other) in &self.terms[nth + 1..] {
@@ -80,7 +81,7 @@ impl Noted {
     }
 }
 
-/// A participant, and a task that notes its terms.
+/// A participant, and a task that records its terms.
 #[derive(Debug)]
 pub(crate) struct Participant {
     pub(crate) who: usize,
@@ -101,7 +102,7 @@ impl Participant {
     }
 }
 
-/// The participant leaves if there is no other handle.
+/// Drops the latch; the participant leaves if no other handle exists.
 impl Drop for Participant {
     fn drop(&mut self) {
         self.noting.abort();

@@ -1,5 +1,5 @@
-//! The locks and what only a real ZooKeeper has: users that are known by SASL, and data on disk. Only this suite finds what a lock
-//! does with data that were restored from a backup, and whether the program that the page on SASL shows works.
+//! The locks with features of a real ZooKeeper: SASL users, and data on disk. Only this suite finds what a lock does
+//! with data restored from a backup, and whether the program on the SASL page works.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod restored;

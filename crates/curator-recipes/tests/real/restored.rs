@@ -18,7 +18,7 @@ async fn a_holder_whose_node_is_not_in_the_restored_data_is_invalid_when_its_ses
     let server = server.data_directory(&data).start().await.unwrap();
     let connect = async || builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
     let (holding, other) = (connect().await, connect().await);
-    // In the backup: both sessions, and one lock that is held.
+    // The backup has both sessions, and one held lock.
     let kept = mutex(&holding, "/kept").acquire().await.unwrap();
     mutex(&holding, "/lost").acquire().await.unwrap().release().await.unwrap();
     server.kill().unwrap();

@@ -1,4 +1,4 @@
-//! Who may do what with the nodes of locks and counts. What every lock keeps to is in the contract.
+//! ACLs of the nodes of locks and counts. What all locks have in common is in the contract.
 
 use curator_recipes::client::{Error as ClientError, Permission};
 use curator_recipes::{LossReason, SharedCount};
@@ -20,7 +20,7 @@ async fn the_nodes_of_counts_and_of_writers_that_became_readers_get_the_acls_of_
     }
 }
 
-/// ZooKeeper asks the parent who may delete a node, and not the node.
+/// ZooKeeper checks the delete permission on the parent, not on the node.
 #[tokio::test]
 async fn a_client_that_may_delete_in_the_directory_can_break_a_lock_and_the_holder_is_notified() {
     let open = Permission::CREATE | Permission::READ | Permission::DELETE;

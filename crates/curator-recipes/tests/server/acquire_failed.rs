@@ -1,4 +1,4 @@
-//! An acquire for which there is no server: its error, and what the retry policy is told.
+//! An acquire without a reachable server: its error, and what the retry policy receives.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,12 +14,12 @@ use crate::support::{
     read_write, requests_of, soon, still_waits, unplug,
 };
 
-/// How long it waits for a connection, for an answer, and between two attempts.
+/// The connection timeout, the operation timeout and the pause between two attempts.
 const NO_CONNECTION: Duration = Duration::from_millis(200);
 const NO_ANSWER: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A client that tries three times, and its proxy. It waits so long for a connection, and not long for an answer.
+/// A client with three attempts, this connection timeout and a short operation timeout, and its proxy.
 async fn impatient(connection_timeout: Duration) -> (FaultProxy, CuratorClient) {
     let retry_policy = RetryNTimes::new(2, PAUSE).unwrap();
     behind_proxy_with(|builder| {
@@ -28,12 +28,12 @@ async fn impatient(connection_timeout: Duration) -> (FaultProxy, CuratorClient) 
     .await
 }
 
-/// Checks the error of so many attempts, which took so long at least; returns what happened last.
+/// Checks the error's number of attempts and minimum duration; returns the last cause.
 #[track_caller]
 fn cause_of(error: &Error, path: &str, tried: u32, at_least: Duration) -> client::Error {
     let Error::AcquireFailed { lock, attempts, failing_for, cause } = error else { panic!("{error}") };
     assert_eq!((lock.as_str(), *attempts), (path, tried), "{error}");
-    // From the beginning of the first attempt.
+    // Since the beginning of the first attempt.
     assert!(*failing_for >= at_least, "{error}");
     assert!(error.is_retryable(), "{error}");
     (**cause).clone()
@@ -60,7 +60,7 @@ async fn every_lock_names_itself_and_how_often_it_was_tried_without_a_connection
     fails(soon(semaphore.acquire()).await.map(drop), 3).await;
     fails(soon(exclusive.acquire()).await.map(drop), 3).await;
     fails(soon(together.acquire()).await.map(drop), 3).await;
-    // Those that retry nothing.
+    // These do not retry.
     fails(mutex.try_acquire().await.map(drop), 1).await;
     fails(both.write().try_acquire().await.map(drop), 1).await;
     fails(semaphore.try_acquire().await.map(drop), 1).await;
@@ -100,7 +100,7 @@ async fn a_wait_in_the_queue_does_not_count_as_failing() {
     tokio::time::sleep(NO_ANSWER).await;
     let all_was_well = Instant::now();
     proxy.hold_replies(OpCode::GetChildren);
-    // It contends for another place, and does not learn which it is.
+    // It contends for another place, whose name it does not learn.
     let place = children(&steady, &path).await.into_iter().find(|name| name != held.node().name()).unwrap();
     steady.delete().for_path(format!("{path}/{place}")).await.unwrap();
     let error = soon(waiter).await.unwrap().unwrap_err();
@@ -110,7 +110,7 @@ async fn a_wait_in_the_queue_does_not_count_as_failing() {
     held.release().await.unwrap();
 }
 
-/// The reader's node is created by a way of its own.
+/// The reader's node is created in a different way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_downgrade_names_the_lock() {
     let (proxy, client) = impatient(LONG_SESSION).await;
@@ -126,7 +126,7 @@ async fn a_failed_downgrade_names_the_lock() {
     soon(writing.release()).await.unwrap();
 }
 
-/// An outage that outlives the session, with the policy that never gives up.
+/// An outage that outlives the session, with a policy that never gives up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_that_retries_forever_waits_through_any_outage() {
     let forever = RetryForever::new(PAUSE).unwrap();
@@ -146,7 +146,7 @@ async fn an_acquire_that_retries_forever_waits_through_any_outage() {
     guard.release().await.unwrap();
 }
 
-/// Never gives up, and notes what it is told.
+/// Never gives up, and records its arguments.
 #[derive(Debug, Default, Clone)]
 struct Noted(Arc<Mutex<Vec<(u32, Duration)>>>);
 
@@ -157,7 +157,7 @@ impl RetryPolicy for Noted {
     }
 }
 
-/// A policy with a limit of time would give up at the first lost answer, had the wait been longer than that.
+/// If the wait counted, a policy with a time limit would give up at the first lost reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_time_that_a_waiter_has_waited_is_no_time_of_failures() {
     let notes = Noted::default();
@@ -168,10 +168,10 @@ async fn the_time_that_a_waiter_has_waited_is_no_time_of_failures() {
     proxy.reset_counts();
     let waiter = acquiring(&waiting, &path);
     queue_of(&steady, &path, 2).await;
-    // It watches the holder and itself, and waits.
+    // It watches the holder's node and its own, and waits.
     proxy.wait_for_reply(OpCode::GetData, 2).await.unwrap();
     notes.0.lock().unwrap().clear();
-    // The write uses its watch up, and the answer to the next one is lost.
+    // The write fires its watch, and the reply to the next watch is lost.
     proxy.swallow_next_reply(OpCode::GetData);
     revoke(&steady, held.node()).await.unwrap();
     proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
@@ -181,7 +181,7 @@ async fn the_time_that_a_waiter_has_waited_is_no_time_of_failures() {
     assert_eq!(notes.first(), Some(&(0, Duration::ZERO)), "{notes:?}");
 }
 
-/// Of a client that has no session yet.
+/// For a client without a session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_that_are_made_before_the_first_session_are_acquired_in_it() {
     let server = TestingServer::start().await.unwrap();
@@ -196,7 +196,7 @@ async fn locks_that_are_made_before_the_first_session_are_acquired_in_it() {
     assert!(soon(states.wait_for(client::ConnectionState::Connected)).await);
     let (guard, lease) = soon(early).await.unwrap();
     let (guard, lease) = (guard.unwrap(), lease.unwrap());
-    // The client did not know its address when the locks were made.
+    // The client did not know its address when the locks were created.
     assert_eq!(&client.get_data(guard.node()).await.unwrap().0[..], b"127.0.0.1");
     assert_eq!(lease.data(), b"127.0.0.1");
     guard.release().await.unwrap();

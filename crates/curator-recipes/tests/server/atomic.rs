@@ -36,7 +36,7 @@ async fn a_number_is_changed_from_what_it_was() {
     let changed = other.add(41).await.unwrap();
     assert_eq!((changed.pre_value, changed.post_value), (1, 42));
     assert_eq!(number.decrement().await.unwrap().post_value, 41);
-    // As Curator has it: eight bytes, and it outlives its clients.
+    // Curator's layout: eight bytes, in a node that outlives its clients.
     let (data, stat) = one.get_data(&path).await.unwrap();
     assert_eq!((data, stat.ephemeral_owner), (vec![0, 0, 0, 0, 0, 0, 0, 41], 0));
 }
@@ -59,7 +59,7 @@ async fn numbers_that_cannot_be_are_errors_and_change_nothing() {
         assert_eq!(error.to_string(), format!("{path} has no such value: expected 8 bytes, found 5"));
         assert_eq!(error.outcome(), Outcome::NotApplied);
     }
-    // As Curator reads it.
+    // Curator reads empty data as 0.
     client.set_data(&path, b"", None).await.unwrap();
     assert_eq!(number.increment().await.unwrap().post_value, 1);
     client.set_data(&path, [0, 0, 0, 0, 0, 0, 0, 7, 7], None).await.unwrap();
@@ -142,7 +142,7 @@ async fn many_clients_count_together() {
                 1 => counter.promoted_to_lock(format!("{path}-lock")).unwrap(),
                 _ => counter.exactly_once(format!("{path}-receipts/w{number}")).unwrap(),
             };
-            // Others are first again and again.
+            // Other clients win again and again.
             let patient = RetryNTimes::new(1_000, Duration::from_millis(1)).unwrap();
             let counter = counter.with_retry_policy(patient);
             let mut values = Vec::new();
@@ -182,7 +182,7 @@ async fn a_client_that_is_never_first_gives_up_or_asks_for_the_mutex() {
     assert!(error.is_retryable() && error.outcome() == Outcome::NotApplied);
     assert_eq!(number.get().await.unwrap(), 101);
 
-    // The mutex is another client's.
+    // Another client holds the mutex.
     let lock = format!("{path}-lock");
     let guard = InterProcessMutex::non_reentrant(&other, &lock).unwrap().acquire().await.unwrap();
     let changing = begin(number.clone().promoted_to_lock(&lock).unwrap());
@@ -194,7 +194,7 @@ async fn a_client_that_is_never_first_gives_up_or_asks_for_the_mutex() {
     crate::support::nothing_left(&other, &[lock]).await;
 }
 
-/// Those in their first attempts do not ask for the mutex.
+/// Clients in their first attempts do not acquire the mutex.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_has_the_mutex_can_still_be_late_and_leaves_it() {
     let (client, other, path) = (client().await, client().await, path("atomic/late"));
@@ -210,7 +210,7 @@ async fn a_client_that_has_the_mutex_can_still_be_late_and_leaves_it() {
     crate::support::nothing_left(&other, &[format!("{path}-lock")]).await;
 }
 
-/// Increments, while another client acts between the first read and the write.
+/// Increments, while another client runs `acts` between the first read and the write.
 async fn increment_while(number: &DistributedAtomicLong, acts: impl AsyncFn() + Send + Sync) -> (i64, i64) {
     let is_first = AtomicBool::new(true);
     let changing = number.update(|value| {
@@ -223,7 +223,8 @@ async fn increment_while(number: &DistributedAtomicLong, acts: impl AsyncFn() + 
     (changed.pre_value, changed.post_value)
 }
 
-/// Who takes the same data with the next version for its own counts one of two. Netflix's Curator 187: the path is deleted.
+/// If a client took equal data with the next version for its own write, one of two increments would be lost. Netflix's
+/// Curator 187: the path is deleted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_number_from_another_client_and_a_deletion_are_seen() {
     let (client, other) = (client().await, client().await);
@@ -231,7 +232,7 @@ async fn the_same_number_from_another_client_and_a_deletion_are_seen() {
         let path = path("atomic/meanwhile");
         let (number, rival) = (long(&client, &path), long(&other, &path));
         let number = if has_receipt { number.exactly_once(format!("{path}-receipt")).unwrap() } else { number };
-        // Another client's node is no node of ours either.
+        // A node created by another client is not taken for ours either.
         assert_eq!(increment_while(&number, async || assert!(rival.increment().await.is_ok())).await, (1, 2));
         assert_eq!(increment_while(&number, async || assert!(rival.increment().await.is_ok())).await, (3, 4));
         assert_eq!(increment_while(&number, async || other.delete().for_path(&path).await.unwrap()).await, (0, 1));
@@ -253,7 +254,7 @@ async fn missing_parents_become_containers_without_data() {
     for node in nodes {
         client.delete().for_path(node).await.unwrap();
     }
-    // The server removes containers that have had children, and no others.
+    // The server removes only containers that have had children.
     until(async || client.check_exists("/top").await.unwrap().is_none()).await;
 }
 
@@ -311,7 +312,7 @@ async fn ids_are_given_once_and_a_block_is_two_requests() {
     assert!(given.iter().all(|given| given.is_sorted()));
     assert_eq!(given.into_iter().flatten().collect::<BTreeSet<_>>(), (1..=250).collect());
     assert_eq!(without_probes(&proxy), [(OpCode::GetData, 2), (OpCode::SetData, 2)].into());
-    // Another generator goes on behind the last block.
+    // Another generator continues behind the last block.
     let others = IdGenerator::new(&crate::support::client().await, &path, 0).unwrap();
     assert_eq!((others.next().await.unwrap(), others.next().await.unwrap()), (300, 301));
 }

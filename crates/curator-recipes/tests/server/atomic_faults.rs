@@ -1,4 +1,4 @@
-//! Values and numbers that many clients change, when answers are lost, connections are cut, and sessions end.
+//! Values and numbers that many clients change, when replies are lost, connections are cut, and sessions end.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -22,13 +22,13 @@ fn receipt(path: &str) -> String {
     format!("{path}-receipts/w1")
 }
 
-/// A client that does not wait for long for what is not answered, and does not give up.
+/// A client with a short operation timeout that does not give up.
 async fn impatient() -> (FaultProxy, CuratorClient) {
     let again = RetryForever::new(Duration::from_millis(20)).unwrap();
     behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(500)).retry_policy(again)).await
 }
 
-/// Curator's adds twice here: it takes its own write for that of another client.
+/// Curator adds twice here: it takes its own write for another client's.
 #[tokio::test]
 async fn a_lost_answer_is_unknown_and_not_repeated() {
     let (proxy, client) = impatient().await;
@@ -58,7 +58,8 @@ async fn a_lost_answer_is_unknown_and_not_repeated() {
     );
 }
 
-/// Curator's `compareAndSet` and `initialize` return false here, and its `increment` adds twice: they find their own write.
+/// Curator's `compareAndSet` and `initialize` return false here, and its `increment` adds twice: they find their own
+/// write.
 #[tokio::test]
 async fn a_lost_answer_is_unknown_for_each_kind_of_write() {
     let (proxy, client) = impatient().await;
@@ -76,7 +77,7 @@ async fn a_lost_answer_is_unknown_for_each_kind_of_write() {
         assert!(is_unknown(soon(initialized.initialize(1)).await.unwrap_err()), "{name}");
         for number in [&added, &compared, &initialized] {
             assert!([0, 1].contains(&soon(number.get()).await.unwrap()), "{name}");
-            // This one is repeated: it has no condition.
+            // This one is repeated: it is unconditional.
             fault(&proxy, OpCode::SetData);
             soon(number.force_set(5)).await.unwrap();
             proxy.disarm();
@@ -128,7 +129,7 @@ async fn a_receipt_answers_in_the_next_session_too() {
     assert_eq!(soon(number.increment()).await.unwrap().post_value, 3);
 }
 
-/// At any await; the change may have been applied or not, and the next one knows.
+/// At any await point; the change may have been applied or not, and the next change takes that into account.
 #[tokio::test]
 async fn a_change_that_was_dropped_is_applied_once_at_most() {
     let client = client().await;
@@ -160,7 +161,7 @@ async fn a_restarted_process_takes_its_receipt_over_and_two_at_once_are_told() {
     let error = first.increment().await.unwrap_err();
     assert!(matches!(&error, AtomicValueError::ReceiptInUse { is_in_doubt: false, .. }), "{error}");
     assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
-    // It knows of the other one's changes now.
+    // It has seen the other client's changes.
     assert_eq!(first.increment().await.unwrap().post_value, 3);
     let (data, _) = one.get_data(receipt(&path)).await.unwrap();
     assert!(data.starts_with(b"3 "));
@@ -208,7 +209,7 @@ async fn a_closed_client_changes_nothing() {
     assert!(error.is_closed() && error.outcome() == Outcome::NotApplied, "{error}");
 }
 
-/// A server has not seen the first attempt when the receipt is read, and applies it before the next one.
+/// The server has not seen the first attempt when the receipt is read, and applies it before the next attempt.
 #[tokio::test]
 async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
     let (proxy, client) = behind_proxy().await;
@@ -217,14 +218,14 @@ async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
     number.increment().await.unwrap();
     proxy.reset_counts();
     proxy.cut_before_request(OpCode::Multi);
-    // The receipt is read.
+    // The receipt is being read.
     proxy.hold_nth_reply(OpCode::GetData, 2);
     let changing = tokio::spawn({
         let number = number.clone();
         async move { number.compare_and_set(&1, 2).await }
     });
     proxy.wait_for_reply(OpCode::GetData, 2).await.unwrap();
-    // What was lost arrives.
+    // The lost request arrives.
     let (data, _) = other.get_data(receipt(&path)).await.unwrap();
     let text = String::from_utf8(data).unwrap();
     let words: Vec<&str> = text.split(' ').collect();
@@ -238,7 +239,7 @@ async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
     assert!(soon(changing).await.unwrap().unwrap(), "it was ours");
     assert_eq!(number.get().await.unwrap(), 2);
 
-    // If it arrives after that, it is refused.
+    // If it arrives later, it is rejected.
     proxy.reset_counts();
     proxy.cut_before_request(OpCode::Multi);
     assert_eq!(soon(number.increment()).await.unwrap().post_value, 3);
@@ -259,7 +260,7 @@ async fn a_client_that_gives_up_in_doubt_says_so() {
     proxy.refuse(true).unwrap();
     let error = soon(number.increment()).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown, "{error:?}");
-    // Nothing of the next one is sent.
+    // No request of the next change is sent.
     let error = soon(number.increment()).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::NotApplied, "{error:?}");
     proxy.refuse(false).unwrap();
@@ -284,14 +285,14 @@ async fn missing_parents_are_no_other_clients() {
     assert_eq!(number.increment().await.unwrap().post_value, 1);
 }
 
-/// Servers take the version after 2^32 - 1 writes for any version.
+/// For a server, version -1, reached after 2^32 - 1 writes, matches any version.
 #[tokio::test]
 async fn a_version_of_minus_one_is_refused() {
     let (proxy, client) = behind_proxy().await;
     let (other, path) = (crate::support::client().await, path("atomic-faults/minus-one"));
     let number = long(&client, &path);
     number.increment().await.unwrap();
-    // Behind header, length, eight bytes of data, and four numbers of the stat.
+    // The offset of the version: after the header, the length, eight bytes of data, and four fields of the stat.
     let minus_one = |reply: &mut Vec<u8>| reply[16 + 4 + 8 + 32..][..4].copy_from_slice(&(-1_i32).to_be_bytes());
     proxy.alter_next_reply(OpCode::GetData, minus_one);
     let error = number.increment().await.unwrap_err();
@@ -306,7 +307,7 @@ async fn a_version_of_minus_one_is_refused() {
     assert_eq!(shared.get().await.unwrap(), 1);
 }
 
-/// The value and the receipt are made again; an operator who deletes them can make a change count twice, and that is all.
+/// The value and the receipt are created again; the only harm of deleting them is that a change can count twice.
 #[tokio::test]
 async fn deleted_nodes_are_made_again() {
     let client = client().await;
@@ -329,7 +330,7 @@ async fn no_id_is_given_twice_after_a_lost_answer() {
     let mut given = vec![soon(ids.next()).await.unwrap(), soon(ids.next()).await.unwrap()];
     proxy.cut_before_reply(OpCode::SetData);
     given.extend([soon(ids.next()).await.unwrap(), soon(ids.next()).await.unwrap()]);
-    // The block that was taken without an answer is skipped.
+    // The block whose reply was lost is skipped.
     assert_eq!(given, [0, 1, 4, 5]);
     for polls in 0..6 {
         drop(drop_after(ids.next(), polls).await);
@@ -338,7 +339,7 @@ async fn no_id_is_given_twice_after_a_lost_answer() {
     assert!(given.is_sorted_by(|one, next| one < next), "{given:?}");
 }
 
-/// As one that asks a schema registry, which is away for a moment.
+/// Fails like a codec whose schema registry is briefly unavailable.
 struct FailsAfter(AtomicU32);
 
 impl ValueCodec<i64> for FailsAfter {

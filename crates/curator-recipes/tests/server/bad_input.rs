@@ -1,4 +1,4 @@
-//! Bad input is a typed error that names the value and what was expected, or has no effect; never a panic, never a hang.
+//! Bad input returns a typed error with the value and what was expected, or has no effect; it never panics or hangs.
 
 use curator_recipes::client;
 use curator_recipes::{Error, InterProcessMutex};

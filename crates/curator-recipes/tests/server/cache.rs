@@ -1,4 +1,4 @@
-//! Caches without a fault: what they load, which changes they report and in which order, and what that costs.
+//! Caches without a fault: what they load, which changes they report and in which order, and the cost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(crate) async fn planted(client: &CuratorClient, name: &str) -> String {
     root
 }
 
-/// The names below the root, and the data.
+/// The names below the root, with their data.
 pub(crate) fn shown(cache: &CuratorCache) -> BTreeMap<String, String> {
     let (snapshot, root) = (cache.snapshot(), cache.path());
     let below = |path: &ZPath| path.strip_prefix(root).unwrap().to_string();
@@ -42,7 +42,7 @@ fn names(cache: &CuratorCache) -> Vec<String> {
     shown(cache).into_keys().collect()
 }
 
-/// The next event, as a word and the path below the root.
+/// The next event, as a keyword and the path below the root.
 pub(crate) async fn next(events: &mut CacheEvents, root: &str) -> String {
     let below = |path: &ZPath| path.as_str().strip_prefix(root).unwrap().to_owned();
     match soon(events.next()).await.unwrap() {
@@ -99,7 +99,7 @@ async fn a_tree_is_loaded_and_its_changes_are_reported_in_order() {
     assert_eq!(gone.last().map(String::as_str), Some("-"));
     assert!(gone.iter().position(|it| it == "-/a/y") < gone.iter().position(|it| it == "-/a"), "{gone:?}");
     assert!(cache.snapshot().is_empty() && *cache.state().borrow() == CacheState::Current);
-    // The root is made again.
+    // The root is created again.
     create(&its, &at("/new"), b"").await;
     assert_eq!(all(&mut events, &root, 2).await, ["+", "+/new"]);
     cache.close().await.unwrap();
@@ -192,7 +192,7 @@ async fn what_this_client_has_written_is_there_after_catching_up() {
     }
 }
 
-/// A `sync` would be answered by a leader that was deposed.
+/// A `sync` could be answered by a deposed leader.
 #[tokio::test]
 async fn a_call_catches_up_by_a_request_that_needs_a_quorum() {
     let (proxy, client) = behind_proxy().await;
@@ -217,7 +217,7 @@ async fn a_cache_loads_and_catches_up_while_directories_are_created_all_the_time
             both.create(child, "", CreateMode::Persistent).unwrap().commit().await.unwrap();
         }
     };
-    // Several are created while one request is answered.
+    // Several are created during one request.
     proxy.set_delay(Duration::from_millis(10));
     let reading = async {
         let cache = cache(&client, &root).start().unwrap();
@@ -244,14 +244,14 @@ async fn a_resync_is_not_put_off_by_calls_that_catch_up() {
             tokio::join!(cache.caught_up(), cache.caught_up(), cache.caught_up()).0.unwrap();
         }
     };
-    // Nothing changes: only a resync reads.
+    // Without changes, only a resync reads.
     tokio::select! {
         () = asking => {}
         () = until(async || requests_of(&proxy, OpCode::MultiRead) > 2) => {}
     }
 }
 
-/// The second consumer is served while the first one reads nothing.
+/// The second consumer receives events while the first reads none.
 #[tokio::test]
 async fn a_slow_consumer_resyncs_and_stops_no_other() {
     let client = connected().await;
@@ -296,12 +296,12 @@ async fn nodes_that_may_not_be_read_show_as_denied_until_they_may_be() {
     owner.set_acl(&node, &acl(AuthId::authed()), None).await.unwrap();
     let mut gone = all(&mut events, &root, 3).await;
     assert_eq!(gone.pop().as_deref(), Some("-/a"));
-    // The event of a node that may not be read is not sent: the resync notices that it has gone.
+    // The server sends no event for an unreadable node: the resync notices that it was deleted.
     owner.delete().deleting_children_if_needed().for_path(&node).await.unwrap();
     until(async || cache.get(&node).unwrap() == Lookup::Absent).await;
 }
 
-/// Of what is below it, there was no event.
+/// There were no events for the nodes below it.
 #[tokio::test]
 async fn a_node_that_may_be_read_again_is_caught_up_with_all_that_is_below_it() {
     let (client, owner) = (connected().await, owner().await);
@@ -391,7 +391,7 @@ async fn a_filter_that_panics_ends_its_cache_alone() {
     assert_eq!(shown(&other)["/b"], "1");
 }
 
-/// Loading 10,000 leaves of one directory, and nothing for what does not change.
+/// Loads 10,000 leaves of one directory; unchanged nodes cost nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_leaves_are_loaded_by_fewer_than_fifty_requests() {
     let (proxy, client) = behind_proxy().await;
@@ -428,7 +428,7 @@ async fn ten_thousand_leaves_are_loaded_by_fewer_than_fifty_requests() {
     soon(cache.close()).await.unwrap();
 }
 
-/// Java's client gives the connection up, and comes back for the same reply.
+/// Java's client drops the connection and requests the same reply again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_of_more_than_a_mebibyte_are_read() {
     let ((proxy, client), root) = (behind_proxy().await, path("cache-long"));
@@ -447,7 +447,7 @@ async fn answers_of_more_than_a_mebibyte_are_read() {
     let (handshakes, before) = (proxy.handshakes(), proxy.bytes_received());
     let cache = cache(&client, &root).start().unwrap();
     assert_eq!(soon(cache.ready()).await.unwrap().len(), 6_005);
-    // The second session.
+    // The caches' separate session.
     assert_eq!(proxy.handshakes(), handshakes + 1);
     assert!(proxy.bytes_received() - before > 4 << 20);
 }
@@ -463,7 +463,7 @@ async fn what_a_cache_sends_for_a_change() {
         transaction.commit().await.unwrap();
     };
     create(&its, &root, b"").await;
-    // Opens the second session.
+    // Opens the caches' session.
     let first = cache(&client, "/cache-cost-first").start().unwrap();
     soon(first.ready()).await.unwrap();
     leaves(0, 200).await;
@@ -486,7 +486,7 @@ async fn what_a_cache_sends_for_a_change() {
     assert_eq!(spent(&proxy), stated(("cache", "a node is created, or deleted")).await);
 }
 
-/// A user may look at the cache while a state is borrowed, and for as long as it likes.
+/// A user may read the cache while a state is borrowed, for any time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_borrowed_state_stops_no_lookup_and_no_consumer() {
     let client = connected().await;
@@ -523,7 +523,7 @@ async fn a_consumer_that_starts_over_gets_a_ready_of_its_own() {
     assert_eq!(next(&mut events, &root).await, "ready");
 }
 
-/// While changes never end.
+/// While changes keep coming.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_resync_is_not_put_off_by_changes() {
     let (client, owner) = (connected().await, owner().await);

@@ -1,4 +1,4 @@
-//! Caches under faults, first of all those that Curator's caches have or had.
+//! Caches under faults, mainly those that Curator's caches have or had.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::{
     client as connected, new_seed, path, proxy, requests_of, soon, unplug, until,
 };
 
-/// A cache of a planted tree, and a consumer that has got all of it. `its` plants it.
+/// A cache of a planted tree, and a consumer that has received all of it. `its` plants the tree.
 async fn reported(client: &CuratorClient, its: &CuratorClient, name: &str) -> (String, CuratorCache, CacheEvents) {
     let root = planted(its, name).await;
     let cache = cache(client, &root).start().unwrap();
@@ -29,7 +29,7 @@ async fn is_stale(cache: &CuratorCache) {
     soon(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
 }
 
-/// Ends the sessions of the client behind `proxy`, one of which has its caches. Some may be over already.
+/// Ends all sessions of the client behind `proxy`, including that of its caches. Some may have ended already.
 async fn end_sessions(proxy: &FaultProxy) {
     let address = TestingServer::shared().await.address();
     for session in proxy.sessions() {
@@ -37,7 +37,7 @@ async fn end_sessions(proxy: &FaultProxy) {
     }
 }
 
-/// Whether the cache has what the servers have.
+/// Checks that the cache equals the servers' state.
 async fn is_the_tree(cache: &CuratorCache, client: &CuratorClient) {
     let snapshot = soon(cache.caught_up()).await.unwrap();
     client.sync("/").await.unwrap();
@@ -61,14 +61,14 @@ async fn is_the_tree(cache: &CuratorCache, client: &CuratorClient) {
     assert_eq!(snapshot.len(), found);
 }
 
-/// Curator's caches compare versions: these nodes have the same one before and after.
+/// Curator's caches compare versions: these nodes have the same version before and after.
 #[tokio::test]
 async fn a_node_that_was_replaced_while_cut_off_is_reported() {
     let ((proxy, client), its) = (behind_proxy().await, connected().await);
     let (root, cache, mut events) = reported(&client, &its, "cache-replaced").await;
     unplug(&proxy, &client).await;
     is_stale(&cache).await;
-    // One with the same version, and one with as many changes of children, one of which is another.
+    // One node with the same version; and one with as many changes of children, one of which is replaced.
     its.delete().for_path(format!("{root}/b")).await.unwrap();
     its.create().for_path(format!("{root}/b"), "other").await.unwrap();
     its.delete().deleting_children_if_needed().for_path(format!("{root}/a")).await.unwrap();
@@ -115,14 +115,14 @@ async fn what_changed_in_an_outage_is_reported_once_in_the_same_session_and_in_a
         its.create().for_path(format!("{root}/a/x"), "/a/x").await.unwrap();
         assert_eq!(next(&mut events, &root).await, "+/a/x");
     }
-    // A connection that breaks without a change reports no change.
+    // A broken connection alone reports no change.
     proxy.cut();
     is_stale(&cache).await;
     assert_eq!(next(&mut events, &root).await, "ready");
     is_the_tree(&cache, &its).await;
 }
 
-/// A request of a cache whose answer is lost, or that is lost itself.
+/// A request of a cache is lost, or its reply.
 #[tokio::test]
 async fn each_request_of_a_cache_may_fail() {
     let its = connected().await;
@@ -133,7 +133,7 @@ async fn each_request_of_a_cache_may_fail() {
             };
             let (proxy, client) = behind_proxy_with(settings).await;
             let root = planted(&its, "cache-lost").await;
-            // Opens the second session.
+            // Opens the caches' session.
             let first = cache(&client, &root).max_depth(0).start().unwrap();
             soon(first.ready()).await.unwrap();
             if op != OpCode::Sync {
@@ -155,12 +155,12 @@ async fn each_request_of_a_cache_may_fail() {
     }
 }
 
-/// Curator's `PathChildrenCache` was never ready then.
+/// Curator's `PathChildrenCache` never became ready then.
 #[tokio::test]
 async fn a_child_that_goes_between_the_listing_and_its_read_is_absent() {
     let ((proxy, client), its) = (behind_proxy().await, connected().await);
     let root = planted(&its, "cache-between").await;
-    // The root with its children, and then the children.
+    // The root with its list of children, then the children.
     proxy.hold_nth_reply(OpCode::MultiRead, 1);
     let cache = cache(&client, &root).start().unwrap();
     soon(proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
@@ -235,7 +235,7 @@ async fn a_session_that_is_lost_on_an_open_connection_is_followed_by_another() {
         proxy.heal();
         proxy.refuse(false).unwrap();
     }
-    // What was cached before is not current, not for a moment.
+    // The old contents are never current again.
     soon(state.changed()).await.unwrap();
     assert_eq!(*state.borrow(), CacheState::Current);
     assert_eq!(shown(&cache)["/b"], "later");
@@ -253,7 +253,7 @@ async fn a_cache_starts_before_its_client_is_connected_and_loads_once() {
     proxy.refuse(false).unwrap();
     soon(cache.ready()).await.unwrap();
     let counts = proxy.requests();
-    // The root; its children; theirs are listed, and read.
+    // One read of the root, one of its children, then a list and a read of theirs.
     assert_eq!((counts[&OpCode::AddWatch], counts[&OpCode::MultiRead]), (1, 4), "{counts:?}");
 }
 
@@ -287,7 +287,7 @@ async fn a_cache_ends_while_it_is_cut_off() {
         unplug(&proxy, &client).await;
         is_stale(&cache).await;
         if with_client {
-            // No server confirms it.
+            // No server confirms the close.
             soon(client.close()).await.unwrap_err();
             soon(cache.state().wait_for(|state| *state == CacheState::Ended)).await.unwrap();
         }
@@ -306,12 +306,12 @@ async fn a_call_catches_up_although_reading_takes_longer_than_the_interval_betwe
     for _ in 0..5 {
         soon(cache.caught_up()).await.unwrap();
     }
-    // It goes on reading.
+    // It continues to read.
     proxy.reset_counts();
     until(async || requests_of(&proxy, OpCode::MultiRead) > 5).await;
 }
 
-/// A cache reads what has changed; the parts of one batch are of one moment.
+/// A cache reads what has changed; the parts of one batch are a consistent snapshot.
 #[tokio::test]
 async fn a_transaction_is_seen_as_a_whole() {
     let (client, its) = (connected().await, connected().await);
@@ -330,7 +330,7 @@ async fn a_transaction_is_seen_as_a_whole() {
     }
 }
 
-/// Creates, changes, deletes and replaces nodes at random.
+/// Creates, changes, deletes and replaces random nodes.
 async fn churn(client: &CuratorClient, root: &str, numbers: &mut Numbers, steps: usize) {
     for step in 0..steps {
         let node = match numbers.below(3) {

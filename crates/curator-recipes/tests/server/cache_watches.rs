@@ -1,4 +1,4 @@
-//! The watches of caches on the server: none is left behind, none is lost, and none harms the watches of locks.
+//! The watches of caches on the server: none leaks, none is lost, and none affects the watches of locks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::support::{
     requests_of, soon, until, use_cache, watch_once_beside_a_cache,
 };
 
-/// No watch is left on a server that only this test uses.
+/// Checks that a server that only this test uses has no watches left.
 async fn no_watch_is_left(server: &TestingServer) {
     until(async || server.total_watch_count().await.unwrap() == 0).await;
 }
 
-/// How many paths are watched. Servers before 3.9 count a recursive watch twice.
+/// The number of watched paths. Servers older than 3.9 count a recursive watch twice.
 async fn watched(server: &TestingServer) -> usize {
     server.watches_by_path().await.unwrap().len()
 }
@@ -39,7 +39,7 @@ async fn create(client: &CuratorClient, path: &str) {
 async fn change_forever(client: &CuratorClient, base: &str) {
     for number in 0_usize.. {
         let (node, child) = (format!("{base}/a/b"), format!("{base}/a/b/{}", number % 5));
-        // What is there may be gone, and the other way round.
+        // The node may or may not exist.
         let _ = client.set_data(&node, number.to_string(), None).await;
         let _ = client.set_data(format!("{base}/a"), number.to_string(), None).await;
         let _ = client.create().for_path(&child, "").await;
@@ -48,7 +48,7 @@ async fn change_forever(client: &CuratorClient, base: &str) {
     }
 }
 
-/// The data of each node below `path`.
+/// Collects the data of each node below `path`.
 async fn read_tree(client: &CuratorClient, path: String, found: &mut BTreeMap<String, Vec<u8>>) {
     let data = client.get_data(&path).await.unwrap().0;
     for child in client.get_children(&path).await.unwrap() {
@@ -75,7 +75,7 @@ async fn a_thousand_caches_leave_no_watch() {
     }
     no_watch_is_left(&server).await;
     assert_eq!(client.health().watches, 0);
-    // The last one works as the first one did.
+    // The last cache works like the first.
     let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
     soon(cache.ready()).await.unwrap();
     assert_eq!(watched(&server).await, 1);
@@ -92,7 +92,7 @@ async fn locks_lose_no_watch_beside_caches_of_their_client() {
     other.close().await.unwrap();
 }
 
-/// Before 3.9 they would end its watch, if they were of the same session (ZOOKEEPER-4466).
+/// Before 3.9 they would remove the cache's watch, if they were of the same session (ZOOKEEPER-4466).
 #[tokio::test]
 async fn one_shot_watches_of_its_client_take_no_event_from_a_cache() {
     let (with_cache, other) = (client().await, client().await);
@@ -140,11 +140,11 @@ async fn a_cache_that_ends_while_its_watch_is_set_leaves_none() {
         proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
         assert_eq!(watched(&server).await, 1);
         if is_closed {
-            // The answer comes later.
+            // The reply comes later.
             drop(soon(drop_after(cache.close(), 1)).await);
         }
         drop(cache);
-        // Its task has given up the answer.
+        // Its task has stopped waiting for the reply.
         proxy.wait_for_request(OpCode::Sync, 1).await.unwrap();
         proxy.release_held();
         no_watch_is_left(&server).await;
@@ -173,7 +173,7 @@ async fn a_cache_that_ends_while_its_watch_is_set_leaves_none_on_a_server_that_d
     no_watch_is_left(&server).await;
 }
 
-/// The client crate would use freed memory (`docs/upstream.md`).
+/// Without it, the client crate would use freed memory (`docs/upstream.md`).
 #[tokio::test]
 async fn between_the_removal_of_a_watch_and_the_next_watch_a_request_is_answered() {
     let (_server, proxy, client) = alone_behind_proxy().await;
@@ -213,7 +213,7 @@ async fn a_client_closes_while_a_watch_of_a_cache_is_set() {
     until(async || server.sessions().await.unwrap().is_empty()).await;
 }
 
-/// While a watch is being set, the client crate reads freed memory at removals: `docs/upstream.md`.
+/// While a watch is being set, removals make the client crate read freed memory: `docs/upstream.md`.
 #[tokio::test]
 async fn a_client_that_closes_while_a_watch_is_set_removes_none() {
     let (server, proxy, client) = alone_behind_proxy().await;
@@ -224,7 +224,7 @@ async fn a_client_that_closes_while_a_watch_is_set_removes_none() {
     soon(unwanted.ready()).await.unwrap();
     proxy.hold_replies(OpCode::AddWatch);
     let set = start("/t/a");
-    // Those of the caches before it are counted too.
+    // The count includes the watches of the earlier caches.
     proxy.wait_for_reply(OpCode::AddWatch, 3).await.unwrap();
     drop(unwanted);
     let closed = tokio::spawn({
@@ -237,7 +237,7 @@ async fn a_client_that_closes_while_a_watch_is_set_removes_none() {
     proxy.release_held();
     soon(closed).await.unwrap().unwrap();
     assert_eq!(requests_of(&proxy, OpCode::RemoveWatches), 0);
-    // Each of the two sessions is closed over the connection that it has.
+    // Each of the two sessions is closed over its existing connection.
     assert_eq!((requests_of(&proxy, OpCode::CloseSession), proxy.handshakes()), (2, 2));
     no_watch_is_left(&server).await;
     until(async || server.sessions().await.unwrap().is_empty()).await;

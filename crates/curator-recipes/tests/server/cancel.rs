@@ -1,4 +1,4 @@
-//! A future may be dropped at any await, or not be polled any more: no node stays, and nobody is stuck.
+//! A future may be dropped at any await point, or no longer be polled: no node leaks, and no contender is stuck.
 
 use curator_test::OpCode;
 use futures_util::FutureExt as _;
@@ -23,7 +23,7 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
         proxy.release_held();
         runtime.block_on(free(&client, &[&path]));
     }
-    // And a guard.
+    // A guard, too.
     let guard = runtime.block_on(mutex(&client, &path).acquire()).unwrap();
     std::thread::spawn(move || drop(guard)).join().unwrap();
     runtime.block_on(free(&client, &[&path]));
@@ -33,7 +33,7 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
 async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
     let (proxy, client) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
     let (steady, path) = (self::client().await, path("drop-session"));
-    // The directory is there, so the next create is that of the place in the queue.
+    // The directory exists, so the next create is that of the place in the queue.
     free(&client, &[&path]).await;
     proxy.swallow_next_reply(OpCode::Create2);
     let mutex = mutex(&client, &path);
@@ -46,33 +46,33 @@ async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
     queue_of(&steady, &path, 0).await;
 }
 
-/// More than may be in flight at once, twice.
+/// Twice the number of requests that may be in flight.
 const ACQUIRES: usize = 300;
 
-/// A task works on one guard, and does not poll its other acquires meanwhile.
+/// One task works with a guard, and does not poll its other acquires meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_and_another_acquire_are_sent_before_any_request_of_unpolled_acquires() {
     let ((proxy, client), dir) = (behind_proxy().await, path("unpolled"));
     let free = non_reentrant(&client, &path("free"));
     let guard = soon(free.acquire()).await.unwrap();
-    // Each is polled once, and the answers are held.
+    // Each is polled once, and the replies are held back.
     let locks: Vec<_> = (0..ACQUIRES).map(|lock| non_reentrant(&client, &format!("{dir}/{lock}"))).collect();
     proxy.hold_replies(OpCode::GetChildren2);
     proxy.hold_replies(OpCode::GetChildren);
     let mut parked: Vec<_> = locks.iter().map(|lock| lock.acquire().boxed()).collect();
-    // With tokio's budget for one task, most of them would not get as far.
+    // With tokio's budget for one task, most of them would not be sent.
     let polled = tokio::task::unconstrained(async {
         parked.iter_mut().for_each(|acquire| assert!(acquire.as_mut().now_or_never().is_none()));
     });
     polled.await;
     proxy.release_held();
-    // By then the answers have arrived.
+    // The replies have arrived by then.
     soon(client.check_exists("/")).await.unwrap();
     let sent = || requests_of(&proxy, OpCode::Create2);
     let creates = sent();
     assert!(creates > 100, "{creates}");
 
-    // Each is sent by the first poll. It may even be answered by then.
+    // The first poll sends each request, and may even see its reply.
     let mut release = guard.release().boxed();
     let released = (&mut release).now_or_never();
     proxy.wait_for_request(OpCode::Delete, 1).await.unwrap();

@@ -24,7 +24,7 @@ async fn a_token_is_cancelled_by_a_loss() {
     }
 }
 
-/// The task of a token ends with the hold, whether it cancels the token or not.
+/// The token's task ends with the hold, whether it cancels the token or not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_cancelled_by_the_release_of_the_last_guard_unless_it_is_for_losses_only() {
     let holder = client().await;
@@ -36,7 +36,7 @@ async fn a_token_is_cancelled_by_the_release_of_the_last_guard_unless_it_is_for_
             (again.cancellation_token(), again.cancellation_token(), again.cancellation_token_on_loss());
         assert!(Handle::current().metrics().num_alive_tasks() > tasks);
         again.release().await.unwrap();
-        // A user who cancels a token ends neither the lock nor the other tokens.
+        // Cancelling a token ends neither the lock nor the other tokens.
         other.cancel();
         round_trips(&holder).await;
         assert!(!token.is_cancelled() && guard.is_valid());
@@ -51,7 +51,7 @@ async fn a_token_is_cancelled_by_the_release_of_the_last_guard_unless_it_is_for_
     }
 }
 
-/// The task goes with the runtime, and nobody would cancel the token any more.
+/// The runtime drops the token's task, which could no longer cancel the token.
 #[test]
 fn a_token_is_cancelled_when_the_runtime_ends() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -64,7 +64,7 @@ fn a_token_is_cancelled_when_the_runtime_ends() {
     let (guard, token) = clients.block_on(async {
         let guard = mutex(&connect(&proxy.connect_string()).await, "/token").acquire().await.unwrap();
         let token = guard.cancellation_token();
-        // By then the task waits.
+        // The task waits by then.
         proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
         (guard, token)
     });

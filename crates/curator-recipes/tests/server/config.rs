@@ -1,4 +1,4 @@
-//! A config without faults at its requests: its values, what it says of data that are refused, and of a node that is absent.
+//! A config without faults at its requests: its values, its errors for refused data, and an absent node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::support::{
     round_trips, soon, still_waits, unplug, until, until_watched,
 };
 
-/// A number, as text.
+/// A config of a number as text.
 pub(crate) fn number(client: &CuratorClient, path: &str) -> ConfigBuilder<u32> {
     Config::builder(client, path, |data| std::str::from_utf8(data).unwrap().parse::<u32>()).unwrap()
 }
@@ -33,7 +33,7 @@ pub(crate) async fn delete(client: &CuratorClient, path: &str) {
     client.delete().for_path(path).await.unwrap();
 }
 
-/// Waits until the config has this value, and is current.
+/// Waits until the config has this value and is current.
 pub(crate) async fn is(config: &Config<u32>, value: u32) {
     soon(config.values().wait_for(|now| **now == value)).await.unwrap();
     status(config, ConfigStatus::is_current).await;
@@ -69,7 +69,7 @@ async fn the_value_follows_the_node_and_refused_data_never_replace_it() {
     assert!(!values.has_changed().unwrap());
     write(&its, &path, "2").await;
     is(&config, 2).await;
-    // A value that a reader has stays as it is.
+    // A value that a reader holds does not change.
     assert_eq!((*first, **values.borrow_and_update()), (1, 2));
     for (refused, cause) in [("two", "invalid digit found in string"), ("", "cannot parse integer from empty string")] {
         write(&its, &path, refused).await;
@@ -86,7 +86,7 @@ async fn the_value_follows_the_node_and_refused_data_never_replace_it() {
     assert!(format!("{config:?}").starts_with(&format!("Config {{ path: {path:?}, status: Current")));
 }
 
-/// Another owner, permission, or version is no change of the settings.
+/// Another owner, permission or version does not change the settings.
 #[tokio::test]
 async fn the_same_bytes_written_again_signal_nothing() {
     let (client, its, path) = (connected().await, connected().await, path("config/same"));
@@ -100,7 +100,7 @@ async fn the_same_bytes_written_again_signal_nothing() {
     }
     round_trips(&client).await;
     assert!(!values.has_changed().unwrap() && !states.has_changed().unwrap());
-    // Refused data between two equal ones are no change either.
+    // Refused data between two equal values are no change either.
     write(&its, &path, "one").await;
     status(&config, is_invalid).await;
     write(&its, &path, "1").await;
@@ -108,7 +108,7 @@ async fn the_same_bytes_written_again_signal_nothing() {
     assert!(!values.has_changed().unwrap());
 }
 
-/// The last is the value that the config has while there is no node, and after the deletion of a 5.
+/// The last element is the config's value while there is no node, and after the deletion of a 5.
 #[tokio::test]
 async fn what_the_value_is_without_a_node_is_the_user_s_choice() {
     let choices = [(IfAbsent::KeepLast, None, 5), (IfAbsent::Default(9), Some(9), 9), (IfAbsent::Fail, None, 5)];
@@ -124,7 +124,7 @@ async fn what_the_value_is_without_a_node_is_the_user_s_choice() {
                 soon(builder().open()).await.unwrap()
             }
             (_, None) => {
-                // Not even the parent exists.
+                // The parent is missing too.
                 let opening = tokio::spawn(builder().open());
                 let session = client.try_session().unwrap().id();
                 until_watched(session, &path).await;
@@ -143,7 +143,7 @@ async fn what_the_value_is_without_a_node_is_the_user_s_choice() {
         for with_parent in [false, true] {
             delete(&its, &path).await;
             if with_parent {
-                // A container, which the server may have deleted first.
+                // A container, which the server may have deleted already.
                 let _ = its.delete().for_path(&parent).await;
             }
             status(&config, is_absent).await;
@@ -153,7 +153,7 @@ async fn what_the_value_is_without_a_node_is_the_user_s_choice() {
             write(&its, &path, "5").await;
             is(&config, 5).await;
         }
-        // What is made again with other data is seen, and with data that are refused too.
+        // A recreated node with other data is seen, and so are refused data.
         delete(&its, &path).await;
         status(&config, is_absent).await;
         write(&its, &path, "five").await;
@@ -164,7 +164,7 @@ async fn what_the_value_is_without_a_node_is_the_user_s_choice() {
     }
 }
 
-/// The node is created after it was read and before it is watched.
+/// The node is created between the read that misses it and the watch.
 #[tokio::test]
 async fn a_node_that_appears_between_two_requests_is_read() {
     let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("config/between"));
@@ -189,7 +189,7 @@ async fn data_that_are_refused_at_first_are_an_error_of_open() {
         let error = soon(number(&client, &path).if_absent(choice).open()).await.unwrap_err();
         assert!(matches!(error, ConfigError::Invalid { .. }), "{error}");
     }
-    // An error of any kind.
+    // Any error type.
     let refuses = |_: &[u8]| Err::<u32, _>("it is a holiday");
     let error = soon(Config::builder(&client, &path, refuses).unwrap().open()).await.unwrap_err();
     assert_eq!(error.to_string(), format!("the data of the config {path} are invalid: it is a holiday"));
@@ -199,7 +199,7 @@ async fn data_that_are_refused_at_first_are_an_error_of_open() {
     assert_eq!(*config.current(), [1, 2]);
 }
 
-/// What was missing when the time was up.
+/// The cause at the timeout.
 fn timed_out(error: &ConfigError) -> &ClientError {
     match error {
         ConfigError::TimedOut { cause, .. } => cause,
@@ -211,7 +211,7 @@ fn timed_out(error: &ConfigError) -> &ClientError {
 async fn a_timeout_ends_the_wait_and_says_what_it_waited_for() {
     let ((proxy, client), path) = (behind_proxy().await, path("config/timeouts"));
     let within = async |timeout| soon(number(&client, &path).open_timeout(timeout)).await;
-    // Zero does not wait, but it looks: a round trip.
+    // A timeout of zero does not wait, but reads the node: a round trip.
     proxy.set_delay(Duration::from_millis(10));
     for timeout in [Duration::ZERO, SLACK] {
         let error = within(timeout).await.unwrap_err();
@@ -222,7 +222,7 @@ async fn a_timeout_ends_the_wait_and_says_what_it_waited_for() {
         assert_eq!(*within(timeout).await.unwrap().current(), 1);
     }
     proxy.set_delay(Duration::ZERO);
-    // A server that does not answer in time.
+    // The server does not reply in time.
     proxy.hold_replies(OpCode::GetData);
     let error = within(Duration::from_millis(50)).await.unwrap_err();
     assert!(matches!(timed_out(&error), ClientError::OperationTimeout { .. }), "{error}");
@@ -243,7 +243,7 @@ async fn a_path_that_is_invalid_is_refused_at_once() {
     assert!(matches!(error, ConfigError::Client(ClientError::InvalidPath(_))), "{error}");
 }
 
-/// On a runtime whose tasks are all heard.
+/// On a runtime that captures the logs of all tasks.
 #[test]
 fn refused_data_are_logged_once_and_are_not_in_the_log() {
     let logs = Logs::at(Level::WARN);
@@ -291,7 +291,7 @@ async fn an_open_and_a_change_are_one_request_each() {
     let absent = format!("{path}-absent");
     let _absent = number(&client, &absent).if_absent(IfAbsent::Default(0)).open().await.unwrap();
     assert_eq!(spent(&proxy), stated(("config", "`open`, without a node")).await);
-    // The value is asked for without a request.
+    // Reading the value sends no request.
     for _ in 0..3 {
         assert_eq!(*config.clone().current(), 3);
     }
@@ -398,7 +398,7 @@ async fn a_decoder_that_panics_ends_the_config_with_its_message() {
     assert_eq!((*config.current(), **values.borrow()), (4, 4));
 }
 
-/// As a service does: several readers, each of which has its place.
+/// Like a service with several readers, each with a separate position.
 #[tokio::test]
 async fn a_slow_reader_sees_the_latest_value() {
     let (client, its, path) = (connected().await, connected().await, path("config/slow"));

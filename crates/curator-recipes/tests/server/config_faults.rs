@@ -21,7 +21,7 @@ fn is_unreadable(status: &ConfigStatus) -> bool {
     matches!(status, ConfigStatus::Unreadable { .. })
 }
 
-/// What happens to the node while the config cannot see it.
+/// Changes the node while the config cannot see it.
 async fn meanwhile(its: &CuratorClient, path: &str, change: &str) {
     match change {
         "nothing" => {}
@@ -33,7 +33,7 @@ async fn meanwhile(its: &CuratorClient, path: &str, change: &str) {
             delete(its, path).await;
             write(its, path, "2").await;
         }
-        // As many writes.
+        // The same number of writes.
         "replaced and written" => {
             delete(its, path).await;
             write(its, path, "one").await;
@@ -48,7 +48,7 @@ async fn what_happened_during_an_outage_is_seen_after_it_and_nothing_twice() {
     for new_session in [false, true] {
         for change in ["nothing", "written", "refused", "deleted", "replaced", "replaced and written"] {
             let case = format!("{change}, new session: {new_session}");
-            // No attempt to read ends and shows that there is no connection.
+            // During the outage, no read times out and reveals the lost connection.
             let client = behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(3_600)));
             let ((proxy, client), its, path) = (client.await, connected().await, path("config/outage"));
             write(&its, &path, "0").await;
@@ -71,7 +71,7 @@ async fn what_happened_during_an_outage_is_seen_after_it_and_nothing_twice() {
             let version = its.check_exists(&path).await.unwrap().map(|stat| stat.version);
             assert!(version.is_none_or(|version| version <= 1), "{case}");
             proxy.refuse(false).unwrap();
-            // The first status after the outage, as it is reported.
+            // The first status that is reported after the outage.
             soon(states.changed()).await.unwrap();
             let first = states.borrow_and_update().clone();
             match change {
@@ -88,7 +88,7 @@ async fn what_happened_during_an_outage_is_seen_after_it_and_nothing_twice() {
     }
 }
 
-/// It waits for its node, through the same.
+/// It waits for its node through lost connections and sessions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_absent_node_is_waited_for_through_lost_connections_and_sessions() {
     let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("config/awaited"));
@@ -143,7 +143,7 @@ async fn a_lost_answer_is_asked_for_again() {
     }
 }
 
-/// The connection stays, and its watch; but the session is not confirmed.
+/// The connection and its watch stay; but the session is not confirmed.
 #[tokio::test]
 async fn while_the_session_is_suspended_the_value_is_stale() {
     let client = behind_proxy_with(|builder| builder.session_timeout(3 * SHORT_SESSION));
@@ -163,7 +163,7 @@ async fn while_the_session_is_suspended_the_value_is_stale() {
     assert!(!values.has_changed().unwrap());
 }
 
-/// The server answers everything else.
+/// The server answers all other requests.
 #[tokio::test]
 async fn while_reads_fail_after_a_change_the_value_is_stale() {
     let short =
@@ -198,7 +198,7 @@ async fn a_session_that_is_lost_on_an_open_connection_is_followed_by_another() {
     states.mark_unchanged();
     write(&its, &path, "2").await;
     spare.refuse(false).unwrap();
-    // The value of before is not reported as the present one, not for a moment.
+    // The old value is never reported as current again.
     soon(states.changed()).await.unwrap();
     assert!(states.borrow().is_current() && *config.current() == 2, "{config:?}: {}", config.current());
     is(&config, 2).await;
@@ -215,7 +215,7 @@ async fn a_value_is_not_replaced_by_an_older_one() {
     let reads = requests_of(&proxy, OpCode::GetData);
     for _ in 0..2 {
         proxy.alter_next_reply(OpCode::GetData, |reply| {
-            // The header, the length of the data, the data, czxid; then mzxid.
+            // Offsets: the header, the length of the data, the data, czxid; then mzxid.
             let (data, mzxid) = (20, 20 + 1 + 8);
             reply[data] = b'1';
             reply[mzxid..mzxid + 8].copy_from_slice(&1_i64.to_be_bytes());
@@ -244,7 +244,7 @@ async fn a_missing_permission_that_is_repaired_heals_by_itself() {
     its.set_acl(&path, readable.clone(), None).await.unwrap();
     let config = soon(number(&client, &path).open()).await.unwrap();
     for value in 2..4 {
-        // Most servers send no event of a node that may not be read: only the next connection shows that.
+        // Most servers send no event for an unreadable node: only the next connection reveals the change.
         unplug(&proxy, &client).await;
         its.set_acl(&path, hidden.clone(), None).await.unwrap();
         write(&its, &path, &value.to_string()).await;
@@ -252,7 +252,7 @@ async fn a_missing_permission_that_is_repaired_heals_by_itself() {
         let ConfigStatus::Unreadable { error } = status(&config, is_unreadable).await else { unreachable!() };
         assert!(matches!(error, ConfigError::Client(ClientError::NoAuth { .. })), "{error}");
         assert_eq!(*config.current(), value - 1);
-        // The same error again is no news.
+        // A repeated error is not reported again.
         let (mut states, reads) = (config.status(), requests_of(&proxy, OpCode::GetData));
         states.mark_unchanged();
         proxy.wait_for_reply(OpCode::GetData, reads + 2).await.unwrap();
@@ -287,7 +287,7 @@ fn the_end_of_the_runtime_ends_a_config_that_keeps_its_value() {
     });
 }
 
-/// Many sessions, connections and changes, one after another.
+/// Many consecutive sessions, connections and changes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_values_never_go_backwards_while_connections_break() {
     let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("config/rising"));

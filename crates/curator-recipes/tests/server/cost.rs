@@ -1,4 +1,4 @@
-//! Requests and round trips: counted, not timed.
+//! Counts requests and round trips instead of measuring time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,27 +17,27 @@ pub(crate) type Cost = (BTreeMap<OpCode, u64>, u64);
 
 const DELAY: Duration = Duration::from_millis(20);
 
-/// A client whose requests are counted, on a server that is far away.
+/// A client whose requests are counted, with a delay to its server.
 pub(crate) async fn counted() -> (FaultProxy, CuratorClient) {
     let (proxy, client) = behind_proxy().await;
-    // A probe of the lease could fall into the count.
+    // Lease probes would distort the count.
     proxy.ignore(OpCode::Sync);
     proxy.set_delay(DELAY);
     proxy.reset_counts();
     (proxy, client)
 }
 
-/// What was sent since the last call: all requests, and all round trips.
+/// The requests and round trips since the last call.
 pub(crate) fn spent(proxy: &FaultProxy) -> Cost {
     let spent = (without_probes(proxy), proxy.round_trips());
     proxy.reset_counts();
     spent
 }
 
-/// A table in the pages, and a row of it.
+/// A table in the pages, and one of its rows.
 type Row = (&'static str, &'static str);
 
-/// What the row says of the server that is used.
+/// The cost that the row states for the server in use.
 pub(crate) async fn stated((table, operation): Row) -> Cost {
     let (_, rows) = TABLES.iter().find(|(name, _)| *name == table).expect(table);
     let row = rows.iter().find(|row| row.name == operation).expect(operation);
@@ -65,7 +65,7 @@ pub(crate) async fn stated((table, operation): Row) -> Cost {
 const FREE: Row = ("mutex", "acquire, when it is free");
 const RELEASE: Row = ("mutex", "release");
 
-/// Plays cycles when the directories are there. Compares them with these rows: the acquire, the release, and both.
+/// Plays acquire and release when the directories exist. Compares the acquire, the release, and both with these rows.
 async fn check_cycles(rows: [Row; 3], acquire: impl AsyncFn(CuratorClient) -> LockGuard) {
     let (proxy, client) = counted().await;
     acquire(client.clone()).await.release().await.unwrap();
@@ -80,7 +80,7 @@ async fn check_cycles(rows: [Row; 3], acquire: impl AsyncFn(CuratorClient) -> Lo
     }
 }
 
-/// What `check_cycles` does, as a future that can be spawned.
+/// `check_cycles`, as a future that can be spawned.
 async fn mutex_cycles() {
     let ((proxy, client), path) = (counted().await, path("far"));
     let mutex = mutex(&client, &path);
@@ -125,7 +125,7 @@ async fn a_re_entry_sends_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_sends_no_more_however_many_are_before_it() {
-    // How many watches are set before each of the others leaves.
+    // The number of watches that are set before each of the others leaves.
     let cases = [
         (("mutex", "acquire, one contender before us"), vec![2]),
         (("mutex", "acquire, two before us"), vec![3, 3]),
@@ -144,7 +144,7 @@ async fn a_waiter_sends_no_more_however_many_are_before_it() {
         let waiting = acquiring(&client, &path);
         for (other, watches) in before.into_iter().zip(watches) {
             proxy.wait_for_reply(OpCode::GetData, watches).await.unwrap();
-            // All that is sent with the watches has been answered then.
+            // All requests sent with the watches have been answered then.
             client.sync("/").await.unwrap();
             soon(other).await.unwrap().unwrap().release().await.unwrap();
         }
@@ -154,7 +154,7 @@ async fn a_waiter_sends_no_more_however_many_are_before_it() {
     }
 }
 
-/// A waiter that is next in line gets the lock without sending anything: the delete and its event are one round trip.
+/// The next waiter in line gets the lock without sending anything: the delete and its event are one round trip.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_over_is_one_round_trip() {
     let path = path("hand-over");
@@ -167,11 +167,11 @@ async fn a_hand_over_is_one_round_trip() {
         waiters.push(acquiring(&client, &path));
         queue_of(&holder, &path, place + 2).await;
         proxies.push(proxy);
-        // A client that nobody has any more is closed, which is a request.
+        // Dropping the last handle closes a client, which is a request.
         clients.push(client);
     }
     for (place, (waiter, proxy)) in waiters.into_iter().zip(&proxies).enumerate() {
-        // The next in line has made ready: watches on all that is before it, and on itself.
+        // The next in line is prepared: it watches all nodes ahead and its own.
         proxy.wait_for_reply(OpCode::GetData, if place == 0 { 2 } else { 3 }).await.unwrap();
         let (sent, probes) = (without_probes(proxy), requests_of(proxy, OpCode::Sync));
         // The release is one round trip of the holder, and its delete is half of the hand-over's.
@@ -180,7 +180,7 @@ async fn a_hand_over_is_one_round_trip() {
         guard.release().await.unwrap();
         guard = soon(waiter).await.unwrap().unwrap();
         assert_eq!(without_probes(proxy), sent, "place {place} has sent something between the release and its acquire");
-        // One may have been due.
+        // One probe may have been due.
         assert!(requests_of(proxy, OpCode::Sync) <= probes + 1);
         assert_eq!(spent(holders), stated(RELEASE).await);
     }
@@ -248,7 +248,7 @@ async fn a_multi_lock_of_any_number_of_paths_is_three_requests_and_two_round_tri
     }
 }
 
-/// What an acquire costs that is the first below a node.
+/// The cost of the first acquire below a node.
 async fn first_cost<G>(acquire: impl AsyncFnOnce(CuratorClient, String) -> G) -> Cost {
     let ((proxy, client), top) = (counted().await, path("first"));
     client.create().for_path(&top, "").await.unwrap();
@@ -282,7 +282,7 @@ async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
     let path = path("fifty");
     let holder = client().await;
     let mut guard = mutex(&holder, &path).acquire().await.unwrap();
-    // All waiters talk through one proxy, so whatever one of them does when it wakes is counted.
+    // All waiters use one proxy, so every request that a wake-up causes is counted.
     let proxy = FaultProxy::start(server.address()).unwrap();
     let mut waiters = std::collections::VecDeque::new();
     for place in 0..50 {
@@ -294,7 +294,7 @@ async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
         watches.retain(|watched, _| watched.starts_with(&path));
         watches
     };
-    // Two or three for the first two, one for each of the others.
+    // Two or three watches for the first two waiters, one for each of the others.
     until(async || watched().await.values().map(Vec::len).sum::<usize>() == 2 + 3 + 48).await;
     proxy.reset_counts();
     for round in 1..=ROUNDS {
@@ -303,12 +303,13 @@ async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
         assert!((1..=2).contains(&woken), "round {round}: {woken} sessions wait for the holder's node");
         guard.release().await.unwrap();
         guard = soon(waiters.pop_front().unwrap()).await.unwrap().unwrap();
-        // The holder watches itself, the next one the holder and itself, and each other one node before it.
+        // The holder watches its own node, the next waiter the holder's and its own, and each other waiter one node
+        // ahead.
         let left = waiters.len();
         until(async || watched().await.values().map(Vec::len).sum::<usize>() == 1 + 2 + left - 1).await;
     }
-    // In the first round nobody has to make ready. In each other one waiter does, by three requests, and all others sleep.
-    // The holders of all rounds but the first have released by a delete, and closed their clients.
+    // In the first round no waiter prepares. In each later round one waiter does, with three requests, and all others
+    // sleep. The holders of all rounds but the first have released with a delete, and closed their clients.
     let mut requests = without_probes(&proxy);
     let expected = [
         (OpCode::GetChildren, ROUNDS - 1),

@@ -1,4 +1,4 @@
-//! What waiting, many leases, revocation and guarded transactions cost: requests, counted.
+//! The cost in requests of waiting, many leases, revocation and guarded transactions.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ async fn many_leases_cost_what_one_costs_also_under_a_shared_count() {
     let (path, count) = (path("leases"), path("leases-count"));
     let count = SharedCount::new(&client, count, 3).unwrap();
     let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, &path, count).unwrap();
-    // The directories and the count are made once.
+    // The directories and the count are created once.
     semaphore.acquire().await.unwrap().release().await.unwrap();
     for quantity in [1, 3] {
         proxy.reset_counts();
@@ -134,7 +134,7 @@ async fn a_guarded_transaction_is_one_request_and_so_is_the_first_wait_for_a_rev
     })
     .await;
     proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
-    // The watch is there, for whoever asks: nothing more is sent, and nothing is on its way.
+    // The watch is in place: listening sends nothing more, and no request is in flight.
     assert!(guard.revocation_requested().now_or_never().is_none());
     assert!(guard.lost().now_or_never().is_none());
     client.sync("/").await.unwrap();

@@ -10,9 +10,9 @@ pub(crate) struct Operation {
     /// is sent several times: `4 looks at the nodes of the path`. `(look)` is sent to [old servers](Self::pipelines)
     /// only. `the event` and `nothing` are not requests.
     pub(crate) sends: &'static str,
-    /// Requests and round trips of Curator 5.9. No test here counts them: those of the table `cycles` were measured by hand,
-    /// and the bench counts them too, except the read lock of a writer; those of its leader latch are counted by
-    /// an interop test, but that of `leader()`, which is read in its source, as are those of its persistent node.
+    /// Requests and round trips of Curator 5.9. No test here counts them: those of the table `cycles` were measured
+    /// manually, and the bench counts them too, except the read lock of a writer; an interop test counts those of its
+    /// leader latch, except `leader()`, which is taken from its source, as are those of its persistent node.
     pub(crate) curator: Option<(u64, u64)>,
 }
 
@@ -21,8 +21,8 @@ impl Operation {
         Self { curator: Some((requests, round_trips)), ..self }
     }
 
-    /// The requests of each pipeline: verbs and numbers. Old servers do not return the stats of new nodes in the answer
-    /// to a transaction: those older than 3.7.2, and 3.8.0 and 3.8.1.
+    /// The requests of each pipeline: verbs and numbers. Old servers do not return the stats of new nodes in the reply
+    /// to a transaction: those older than 3.7.2, and 3.8.0 to 3.8.1.
     pub(crate) fn pipelines(&self, on_old_servers: bool) -> Vec<Vec<(&'static str, u64)>> {
         let sent = |step: &&str| !matches!(*step, "nothing" | "the event") && (on_old_servers || *step != "(look)");
         let pipelines = self.sends.split("; ").filter(sent);

@@ -1,4 +1,4 @@
-//! The lock's directory comes and goes.
+//! The lock's directory is created and removed while the lock is used.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::{acquiring, behind_proxy, behind_proxy_with, children, clien
 /// Acquires a lock at a path whose directory is missing.
 type Acquire = fn(CuratorClient, String) -> BoxFuture<'static, Result<LockGuard>>;
 
-/// Each with the directories below the path that it needs. Those that make theirs in the same way are here once.
+/// Each lock with the directories below its path that it needs. Locks that create theirs in the same way are here once.
 const LOCKS: [(&str, &[&str], Acquire); 4] = [
     ("mutex", &[], |client, path| async move { mutex(&client, &path).acquire().await }.boxed()),
     ("multi-lock", &["/one", "/two", "/two/three"], |client, path| {
@@ -30,7 +30,8 @@ const LOCKS: [(&str, &[&str], Acquire); 4] = [
     }),
 ];
 
-/// Each directory is missing, or has had a child: the server never removes an empty container that has not.
+/// Checks that each directory is missing or has had a child: the server never removes an empty container that has never
+/// had one.
 async fn none_is_unused(client: &CuratorClient, dirs: impl Iterator<Item = &str>, after: &str) {
     for dir in dirs {
         if let Some(stat) = client.check_exists(dir).await.unwrap() {
@@ -39,8 +40,8 @@ async fn none_is_unused(client: &CuratorClient, dirs: impl Iterator<Item = &str>
     }
 }
 
-/// Drops an acquire when the server has applied its `nth` request of this kind, and before the answer is here. Returns whether
-/// there was such a request.
+/// Drops an acquire after the server has applied its `nth` request of this kind, and before the reply arrives. Returns
+/// whether there was such a request.
 async fn dropped_at(
     (op, nth): (OpCode, u64),
     (proxy, client): (&FaultProxy, &CuratorClient),
@@ -98,7 +99,7 @@ async fn directories_that_others_create_in_the_meantime_are_used() {
         for held in [OpCode::Create2, OpCode::Multi] {
             let ((proxy, client), top) = (behind_proxy().await, path("race"));
             let dir = format!("{top}/a/lock");
-            // What it learns is not true any more when it acts upon it.
+            // The reply is outdated when it acts on it.
             proxy.hold_nth_reply(held, 1);
             let acquiring = acquiring(&client, &dir);
             soon(proxy.wait_for_reply(held, 1)).await.unwrap();
@@ -128,7 +129,7 @@ async fn a_directory_that_another_client_creates_is_used_where_the_parent_permit
     soon(acquiring).await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// As when the server removes an empty container just before the lock is wanted again, but all the time.
+/// As if the server kept removing the empty container just before the next acquire.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_that_vanishes_again_and_again_is_made_again() {
     let often = RetryNTimes::new(20, Duration::from_millis(1)).unwrap();
@@ -176,7 +177,7 @@ async fn tokens_rise_when_the_directory_is_deleted_and_numbers_start_again() {
         before = Some(guard.fencing_token());
         guard.release().await.unwrap();
         match holder.delete().for_path(&path).await {
-            // The server may have removed it for being empty.
+            // The server may have removed the empty directory.
             Ok(()) | Err(ClientError::NoNode { .. }) => {}
             Err(error) => panic!("{error}"),
         }

@@ -1,4 +1,4 @@
-//! A writer that goes on as a reader, at once or while it still writes: nobody comes between.
+//! A writer downgrades to a reader, at once or while it still writes: no other contender gets in between.
 
 use curator_recipes::client::{Acl, AuthId, Permission};
 use curator_recipes::{Error, InterProcessReadWriteLock, LockGuard, LossReason, OwnerId, WriteGuard};
@@ -15,7 +15,7 @@ use crate::transactions::assert_lost;
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Downgrade,
-    /// Takes the read lock too, and then releases the write lock.
+    /// Acquires the read lock too, and then releases the write lock.
     ReadBeside,
 }
 
@@ -39,7 +39,7 @@ fn spawn_read(lock: &InterProcessReadWriteLock) -> JoinHandle<LockGuard> {
     tokio::spawn(async move { lock.read().acquire().await.unwrap() })
 }
 
-/// The writer watches the write node, or it has seen it in a list, and when it comes to watch it, it is not there.
+/// The waiting writer watches the write node, or has seen it in a list and finds it gone when it sets the watch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_waits_and_the_readers_behind_it_are_kept_out_by_who_was_a_writer() {
     for (way, just_gone) in Way::BOTH.into_iter().flat_map(|way| [(way, false), (way, true)]) {
@@ -67,9 +67,9 @@ async fn a_writer_that_waits_and_the_readers_behind_it_are_kept_out_by_who_was_a
         let reading = way.go(&holding, writing).await;
         assert!(holder.check_exists(&gone).await.unwrap().is_none());
         proxy.release_held();
-        // It has looked, and found that it is not its turn.
+        // It has read the queue, and found that it is not its turn.
         until_watched(writer_session, reading.node().as_str()).await;
-        // One who comes later does not pass the writer that waits.
+        // A later reader does not overtake the waiting writer.
         let late = lock(&client().await, &path);
         assert!(late.read().try_acquire().await.unwrap().is_none());
         assert!(still_waits(&waiting_writer, &writer).await && still_waits(&waiting_reader, &reader).await);
@@ -99,7 +99,7 @@ async fn the_reader_has_the_writers_number_session_and_token() {
         let (data, stat) = holder.get_data(reading.node()).await.unwrap();
         assert_eq!(data, b"the data");
         assert_eq!(stat.ephemeral_owner, reading.session_id());
-        // The node is a new one; the token is still that of the write lock.
+        // The node is new; the token is still that of the write lock.
         assert!(stat.czxid > token.as_i64());
         assert_eq!(reading.fencing_token(), token);
         assert!(holding.read().is_owned_by_current() && !holding.write().is_acquired_in_this_process());
@@ -112,7 +112,7 @@ async fn the_reader_has_the_writers_number_session_and_token() {
 async fn a_downgrade_beside_other_guards_leaves_the_write_lock_to_them() {
     let (holder, other, path) = (client().await, client().await, path("downgrade-one"));
     let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
-    // The last guard of the write lock may be released or downgraded too.
+    // The last guard of the write lock may be released or downgraded.
     for is_released in [false, true] {
         let first = holding.write().acquire().await.unwrap();
         let second = holding.write().acquire().await.unwrap();
@@ -123,7 +123,7 @@ async fn a_downgrade_beside_other_guards_leaves_the_write_lock_to_them() {
         // Another guard of the same read lock.
         reading.push(second.downgrade().await.unwrap());
         assert_eq!(reading[1].node(), reading[0].node());
-        // Who tried to read has gone.
+        // The `try_acquire` of the reader has removed its node.
         queue_of(&holder, &path, 2).await;
         assert!(wanted.read().try_acquire().await.unwrap().is_none());
         if is_released {
@@ -155,7 +155,7 @@ async fn a_downgrade_of_a_lock_whose_node_was_deleted_says_that_it_was_lost() {
         let theirs = wanted.write().acquire().await.unwrap();
         assert_lost(&writing.downgrade().await.unwrap_err(), &node, LossReason::NodeDeleted);
         assert!(kept.as_ref().is_none_or(|kept| !kept.is_valid()), "the other guard does not know");
-        // Who asks for the read lock now asks like everybody else.
+        // A new read lock now queues like any other contender.
         assert!(holding.read().try_acquire().await.unwrap().is_none());
         drop(kept);
         soon(holder.janitor().idle()).await;
@@ -173,7 +173,7 @@ async fn a_downgrade_that_is_given_up_releases_the_lock() {
         let writing = holding.write().acquire().await.unwrap();
         let waiting = spawn_acquire(arc(wanted.write().clone()));
         queue_of(&other, &path, 2).await;
-        // The request, and the question what became of it.
+        // The request, and the check whether it was applied.
         fault(&proxy, OpCode::Multi);
         proxy.swallow_next_reply(OpCode::Exists);
         let error = soon(writing.downgrade()).await.unwrap_err();
@@ -185,7 +185,7 @@ async fn a_downgrade_that_is_given_up_releases_the_lock() {
     }
 }
 
-/// The read lock is there already, so all that is left to do is the release.
+/// The read lock exists already, so only the release of the write lock is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downgrade_of_a_lost_lock_leaves_the_read_lock_that_was_there_before() {
     let (holder, other, path) = (client().await, client().await, path("downgrade-beside-deleted"));
@@ -210,7 +210,7 @@ async fn a_downgrade_of_a_lost_lock_does_not_wait_for_the_next_acquire_of_its_ow
         let (ours, owner) = (lock(&holder, &path), OwnerId::new());
         let writing = ours.write().acquire_as(&owner).await.unwrap();
         lose(&writing, &proxy, reason).await;
-        // A reader beside it finds the deletion by itself.
+        // A separate read lock detects the deletion by itself.
         if !reads || reason != LossReason::NodeDeleted {
             soon(writing.lost()).await;
         }
@@ -223,7 +223,7 @@ async fn a_downgrade_of_a_lost_lock_does_not_wait_for_the_next_acquire_of_its_ow
             }
         });
         queue_of(&other, &path, 2).await;
-        // The other one holds for as long as this takes.
+        // The other contender holds it meanwhile.
         let error = soon(writing.downgrade()).await.unwrap_err();
         assert!(matches!(&error, Error::Lost(lost) if lost.path.as_str().starts_with(&path)), "{error}");
         assert!(still_waits(&again, &holder).await);
@@ -238,7 +238,7 @@ async fn a_downgrade_that_is_not_permitted_leaves_the_write_node_and_nothing_els
     owner.create().for_path(&path, "").await.unwrap();
     let writing = lock(&client, &path).write().acquire().await.unwrap();
     let node = writing.node().clone();
-    // Not even the search for a read node.
+    // Not even the search for a read node is permitted.
     owner.set_acl(&path, [Acl::new(Permission::ALL, AuthId::authed())], None).await.unwrap();
     let error = soon(writing.downgrade()).await.unwrap_err();
     assert!(matches!(&error, Error::Client(_)), "{error}");
@@ -269,7 +269,7 @@ async fn a_dropped_downgrade_leaves_the_write_lock_to_another_guard() {
         proxy.hold_replies(OpCode::Multi);
         let downgrade = first.downgrade();
         if is_sent {
-            // Its read node is there.
+            // Its read node exists.
             drop(polled_until(downgrade, queue_of(&other, &path, 2)).await);
         } else {
             drop(downgrade);

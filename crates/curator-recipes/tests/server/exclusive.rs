@@ -1,4 +1,4 @@
-//! One holder at a time, first come, first served, and nobody stuck.
+//! One holder at a time, in order of arrival, and no contender stuck.
 
 use std::panic::catch_unwind;
 
@@ -22,7 +22,7 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_no_task_is_stuck() {
             let (shared, owner) = (shared.clone(), owner.clone());
             async move { soon(shared.acquire_as(&owner)).await.unwrap() }
         });
-        // It has its place when it was polled once: some in the queue, the others in the line of the client.
+        // One poll gives it its place: some in the queue, the others in the client's local line.
         assert!(poll!(&mut first).is_pending());
         tasks.spawn(async move {
             let hold = async |guard: LockGuard| {
@@ -32,7 +32,7 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_no_task_is_stuck() {
                 guard.release().await.unwrap();
             };
             hold(first.await).await;
-            // The second round contends with the first rounds of the others.
+            // The second round contends with the first rounds of the other contenders.
             hold(soon(shared.acquire_as(&owner)).await.unwrap()).await;
         });
     }
@@ -43,12 +43,12 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_no_task_is_stuck() {
     assert_eq!(order.len(), 40);
 }
 
-/// It is the witness of other tests, too: what it does not see, none of them finds.
+/// Other tests rely on the witness: they find only what it detects.
 #[test]
 fn a_witness_sees_two_at_once_one_too_many_and_a_token_that_does_not_rise() {
     let (alone, shared) = (false, true);
     let token = |number: i64| number.to_string().parse::<FencingToken>().unwrap();
-    // Each with whether it shares, its token, and whether it has left before the next one comes.
+    // Each entry: whether it shares, its token, and whether it leaves before the next one enters.
     let is_seen = |entries: &[(bool, i64, bool)]| {
         let seen = catch_unwind(|| {
             let witness = Witness::with_room_for(2);

@@ -1,4 +1,4 @@
-//! Locks in the tasks of an executor that is not tokio's, outside a runtime.
+//! Locks in the tasks of an executor other than tokio's, outside a runtime.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn elsewhere() -> (tokio::runtime::Runtime, CuratorClient) {
     (runtime, client)
 }
 
-/// The largest number of four tasks that hold the lock together.
+/// The largest number of four tasks that hold the lock at the same time.
 fn most_inside(client: &CuratorClient, lock: &AnyLock, owned: bool) -> usize {
     let (inside, mut pool) = (Witness::default(), LocalPool::new());
     for who in 0..4 {
@@ -68,7 +68,7 @@ fn a_reentrant_lock_refuses_a_caller_whose_owner_is_unknown_and_says_what_to_cal
     refused(pool.run_until(mutex.try_acquire()).map(|guard| guard.is_some()));
     refused(pool.run_until(lock.read().acquire()).map(|_| true));
     assert!(runtime.block_on(children(&client, &format!("{dir}/mutex"))).is_empty());
-    // The first member was given back.
+    // The first member was released.
     assert!(pool.run_until(semaphore_mutex.try_acquire()).unwrap().is_some());
 }
 

@@ -1,4 +1,5 @@
-//! A process that holds locks forks: nothing that its child does reaches the servers, or the parent's connection.
+//! A process that holds locks forks: nothing that the child does reaches the servers, or affects the parent's
+//! connection.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::support::{
     polled_until, queue_of, soon,
 };
 
-/// What a process forks is its own, so each test has its own.
+/// A fork copies the process's runtime, so each test has a separate one.
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
@@ -76,7 +77,7 @@ fn a_forked_child_holds_nothing_and_what_it_drops_stays_its_parent_s() {
             drop(client);
         });
 
-        // What the child had sent would have come first.
+        // Any request of the child would have arrived earlier.
         home.block_on(client.check_exists("/")).unwrap();
         assert_eq!(proxy.requests().into_iter().collect::<Vec<_>>(), [(OpCode::Exists, 1)]);
         for guard in [&first, &second] {
@@ -100,14 +101,14 @@ fn a_forked_child_holds_nothing_and_what_it_drops_stays_its_parent_s() {
     });
 }
 
-/// The only thread of the child drives its copy of the runtime, and with it the copies of the client's tasks.
+/// The child's only thread drives its copy of the runtime, and with it the copies of the client's tasks.
 #[test]
 fn a_forked_child_that_drives_and_drops_its_runtime_leaves_its_parent_s_session_alone() {
     alone("forked::a_forked_child_that_drives_and_drops_its_runtime_leaves_its_parent_s_session_alone", || {
         let outside = runtime();
         let proxy = outside.block_on(support::proxy());
         let session_timeout = Duration::from_secs(3);
-        // Without sockets, which parent and child would share.
+        // Without an I/O driver, whose sockets parent and child would share.
         let mut home = Some(Builder::new_current_thread().enable_time().build().unwrap());
         let parent = home.as_ref().unwrap();
         let client = parent.block_on(builder(&proxy.connect_string(), session_timeout).connect()).unwrap();
@@ -119,7 +120,7 @@ fn a_forked_child_that_drives_and_drops_its_runtime_leaves_its_parent_s_session_
             let home = home.take().unwrap();
             // A few probes would be due, and none would be answered.
             home.block_on(async { tokio::time::sleep(session_timeout / 3).await });
-            // A plain drop would wait for the threads of the runtime, of which the child has none.
+            // A plain drop would wait for the threads of the runtime, which the child does not have.
             home.shutdown_background();
             drop((client.take(), guard.take()));
         });
@@ -127,7 +128,7 @@ fn a_forked_child_that_drives_and_drops_its_runtime_leaves_its_parent_s_session_
         let (client, guard) = (client.take().unwrap(), guard.take().unwrap());
         home.as_ref().unwrap().block_on(async {
             client.check_exists("/").await.unwrap();
-            // The parent has not driven its own in the meantime either, so one probe was overdue.
+            // The parent has not driven its runtime meanwhile either, so one probe was overdue.
             let mut sent = proxy.requests();
             assert!(sent.remove(&OpCode::Sync).is_none_or(|probes| probes == 1));
             assert_eq!(sent.into_iter().collect::<Vec<_>>(), [(OpCode::Exists, 1)]);

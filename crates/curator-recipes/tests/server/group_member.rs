@@ -1,4 +1,4 @@
-//! Who belongs to a group.
+//! The members of a group, and events about them.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ fn ids(members: &Members) -> Vec<String> {
     members.iter().map(|member| member.id().to_owned()).collect()
 }
 
-/// Waits until these are the members.
+/// Waits until the group has these members.
 #[track_caller]
 fn are(member: &GroupMember, wanted: &[&str]) -> impl Future<Output = ()> {
     until(async move || ids(&member.members()) == wanted && member.members().state() == CacheState::Current)
 }
 
-/// What comes next, in a few words.
+/// The next event, in a few words.
 async fn next(events: &mut GroupEvents) -> String {
     match soon(events.next()).await.unwrap() {
         GroupEvent::Joined(member) => format!("{} joined", member.id()),
@@ -74,7 +74,7 @@ async fn all_members_know_each_other() {
     nothing_left(&one, &[group]).await;
 }
 
-/// Curator's two would both have it, and each leave for the other.
+/// Two of Curator's members would both join with that id, and each would leave for the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_with_one_id_the_second_waits_and_says_for_whom() {
     let (one, other, group) = (connected().await, connected().await, path("group-twice"));
@@ -94,7 +94,7 @@ async fn of_two_with_one_id_the_second_waits_and_says_for_whom() {
     assert_eq!(soon(second.caught_up()).await.unwrap().get("a").unwrap().data(), b"second");
 }
 
-/// The list of Curator's does not say that it is old.
+/// Curator's list of members does not show that it is outdated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_is_cut_off_says_so_and_is_back_after_its_session_was_lost() {
     let ((proxy, client), others, group) = (behind_proxy().await, connected().await, path("group-cut"));
@@ -114,7 +114,7 @@ async fn a_member_that_is_cut_off_says_so_and_is_back_after_its_session_was_lost
     are(&a, &["a", "c"]).await;
     let before = client.session().await.unwrap();
     proxy.refuse(true).unwrap();
-    // Another session is that of its caches.
+    // The caches use a separate session.
     let address = curator_test::TestingServer::shared().await.address();
     let sessions = proxy.sessions();
     let session = sessions.iter().find(|session| session.session_id == before.id()).unwrap();

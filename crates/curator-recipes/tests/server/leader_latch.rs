@@ -1,4 +1,4 @@
-//! The leader latch: who leads, for how long, and what it does while its user polls nothing.
+//! The leader latch: who leads, for how long, and that it works while its user polls nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -93,11 +93,11 @@ async fn the_nodes_are_curators() {
         data.push(bytes);
     }
     data.sort();
-    // Curator writes no default data here.
+    // Curator writes empty data by default.
     assert_eq!(data, [b"".to_vec(), b"replica-1".to_vec()]);
 }
 
-/// In a take-over, the event makes the leader. It watches its node already.
+/// In a take-over, the event makes the participant the leader. It watches its node already.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
     let ((proxy, client), others, path) = (counted().await, connected().await, path("latch-cost"));
@@ -121,14 +121,14 @@ async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
     leader.close().await.unwrap();
     let mine = leads(&follower).await;
     assert!(mine.fencing_token() > leadership.fencing_token());
-    // An answer later, it has sent nothing else.
+    // By the time of this reply, it has sent nothing else.
     client.sync("/").await.unwrap();
     assert_eq!(spent(&proxy), stated(("leader latch", "to take over")).await);
 }
 
 #[tokio::test]
 async fn a_participant_that_resigns_goes_to_the_end_and_one_that_stands_aside_leaves() {
-    // What another session sees is gone.
+    // Another session sees that the node is gone.
     let (its, client, path) = (connected().await, connected().await, path("latch-resign"));
     let ((first, leadership), second) = leader_and_follower(&its, &its, &path).await;
     soon(first.resign()).await.unwrap();
@@ -137,7 +137,7 @@ async fn a_participant_that_resigns_goes_to_the_end_and_one_that_stands_aside_le
     assert!(client.check_exists(leadership.node()).await.unwrap().is_none());
     leads(&second).await;
     queue_of(&client, &path, 2).await;
-    // It does not lead, so there is nothing to end, and it keeps its place.
+    // It does not lead, so no term ends, and it keeps its place.
     let mut before = children(&client, &path).await;
     soon(first.resign()).await.unwrap();
     let mut after = children(&client, &path).await;
@@ -147,7 +147,7 @@ async fn a_participant_that_resigns_goes_to_the_end_and_one_that_stands_aside_le
 
     soon(first.stand_aside()).await.unwrap();
     assert_eq!(children(&client, &path).await.len(), 1);
-    // A head that does not lead would leave the others, Java's too, without a leader.
+    // If the first in the queue did not lead, the others, Java's included, would have no leader.
     soon(second.stand_aside()).await.unwrap();
     assert!(children(&client, &path).await.is_empty());
     state(&second, LeaderState::Follower).await;
@@ -156,7 +156,7 @@ async fn a_participant_that_resigns_goes_to_the_end_and_one_that_stands_aside_le
     first.stand_by();
     let again = leads(&first).await;
     assert!(again.fencing_token() > leadership.fencing_token());
-    // It takes part already.
+    // It already takes part.
     first.stand_by();
     assert!(first.has_leadership());
     soon(first.close()).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_leader_that_is_asked_for_its_leadership_resigns() {
     assert_eq!(soon(leadership.lost()).await.reason, LossReason::Released);
     assert!(leads(&second).await.fencing_token() > leadership.fencing_token());
     queue_of(&client, &path, 2).await;
-    // Its new node has its id.
+    // Its new node has its id as data.
     assert_eq!(second.participants().await.unwrap()[1].data, b"first");
     assert!(!first.has_leadership());
 }
@@ -202,7 +202,7 @@ async fn a_leader_that_is_cut_off_stops_before_another_starts_and_takes_part_aga
         let mut connection = cut_off.connection_states();
         proxy.black_hole(direction);
         assert!(soon(connection.wait_for(client::ConnectionState::Suspended)).await);
-        // Still the leader, for as long as its session is certainly alive.
+        // It leads only while its session is certainly alive.
         assert!(first.state().borrow().is_leader() || !mine.is_valid());
         let new = leads(&second).await;
         assert!(!mine.is_valid() && !first.has_leadership(), "two leaders");
@@ -301,14 +301,14 @@ async fn it_starts_before_its_servers_and_leads_when_they_are_there() {
 async fn closing_waits_until_the_node_is_gone_and_is_for_good() {
     let ((proxy, its), client, path) = (counted().await, connected().await, path("latch-close"));
     let ((leader, leadership), follower) = leader_and_follower(&its, &its, &path).await;
-    // The delete is sent at once, and takes a second to be answered.
+    // The delete is sent at once, and answered after a second.
     proxy.set_delay(Duration::from_millis(300));
     let waiting = tokio::spawn({
         let follower = follower.clone();
         async move { follower.leadership().await }
     });
     soon(follower.close()).await.unwrap();
-    // Not "soon": it is gone.
+    // Gone already, not "soon".
     assert_eq!(children(&client, &path).await.len(), 1);
     proxy.set_delay(Duration::ZERO);
     let error = soon(waiting).await.unwrap().unwrap_err();
@@ -378,7 +378,7 @@ fn the_end_of_the_runtime_ends_it() {
     });
 }
 
-/// Waiters of a lock beyond the sixteenth wait within the client: participants have to be seen by all.
+/// Of a lock's waiters, those beyond the sixteenth wait within the client: participants must be visible to all clients.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_participant_of_a_client_has_a_node() {
     let (client, path) = (connected().await, path("latch-many"));
@@ -411,7 +411,7 @@ async fn a_job_ends_with_the_term_and_a_transaction_needs_it() {
     assert_eq!(client.get_data(&written).await.unwrap().0, b"1");
 }
 
-/// Its node would block all who are behind it, Java's too.
+/// Its node would block all participants behind it, Java's included.
 #[tokio::test]
 async fn a_participant_that_may_not_delete_its_node_says_so() {
     let (owner, client, path) = (connected().await, connected().await, path("latch-refused"));
@@ -424,7 +424,7 @@ async fn a_participant_that_may_not_delete_its_node_says_so() {
         let refused = if again == "aside" { latch.stand_aside().await } else { soon(latch.close()).await };
         assert!(matches!(&refused, Err(Error::ReleaseRefused { .. })), "{again}: {refused:?}");
     }
-    // Also if it was refused before.
+    // Also if an earlier delete was refused.
     let refused = soon(follower.close()).await;
     assert!(matches!(&refused, Err(Error::ReleaseRefused { .. })), "{refused:?}");
     client.close().await.unwrap();
@@ -461,7 +461,7 @@ async fn a_refused_delete_that_is_permitted_since_is_done_by_the_next_command() 
     soon(leader.close()).await.unwrap();
 }
 
-/// Panics once there is a leader.
+/// Panics from the moment there is a leader.
 #[derive(Debug, Default)]
 struct Panics(AtomicBool);
 
@@ -497,7 +497,7 @@ async fn a_panic_in_code_of_the_user_ends_it_and_leaves_no_node() {
     let latch = latch(&client, &path);
     let leadership = leads(&latch).await;
     panics.0.store(true, Ordering::SeqCst);
-    // It joins again, and asks for an ACL.
+    // It rejoins, and requests an ACL.
     drop(soon(latch.resign()).await);
     let error = soon(latch.leadership()).await.unwrap_err();
     assert!(matches!(&error, Error::RecipePanicked { message, .. } if message.starts_with("no ACL for")), "{error}");
@@ -519,7 +519,7 @@ async fn participants_meet_in_the_directory_of_their_namespace() {
     leads(&second).await;
 }
 
-/// The text of a request to resign would be its own data.
+/// Its id is the text of a request to resign, in the data of its node.
 #[tokio::test]
 async fn a_participant_called_as_a_revocation_leads() {
     let (client, path) = (connected().await, path("latch-revoke-id"));

@@ -1,4 +1,4 @@
-//! The leader latch under faults that Curator's has had: each test is about one of them.
+//! The leader latch under faults that affected Curator's: one test for each.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -13,21 +13,22 @@ use crate::support::{
     path, queue_of, requests_of, server_at, soon, unplug, until,
 };
 
-/// Of sessions that are given up.
+/// The timeout of sessions that clients give up.
 const SESSION: Duration = Duration::from_secs(10);
 
 async fn with_a_brief_session() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|builder| builder.session_timeout(SESSION)).await
 }
 
-/// The client gives its session up, but cannot close it on the server, up to the next [`FaultProxy::disarm`]. There is no connection.
+/// The client gives its session up, but cannot close it on the server until the next [`FaultProxy::disarm`]. There is
+/// no connection.
 async fn lose_session_but_not_its_node(proxy: &FaultProxy, term: &Leadership) {
     proxy.black_hole(Direction::Both);
     assert_eq!(soon(term.lost()).await.reason, LossReason::SessionLost(SessionEnd::LeaseOver));
     (1..=1_000).for_each(|nth| proxy.cut_before_nth_request(OpCode::CloseSession, nth));
 }
 
-/// What the session has sent before is answered, and what it has sent because of that.
+/// Waits until the session's earlier requests, and those that follow from them, are answered.
 async fn settled(client: &CuratorClient) {
     for _ in 0..5 {
         client.check_exists("/").await.unwrap();
@@ -41,7 +42,7 @@ async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
     let ((first, term), second) = leader_and_follower(&cut_off, &others, &path).await;
     lose_session_but_not_its_node(&proxy, &term).await;
     proxy.heal();
-    // The old node, the second participant's, and the new one.
+    // The old node, the second participant's node, and the new node.
     queue_of(&others, &path, 3).await;
     settled(&cut_off).await;
     assert!(others.check_exists(term.node()).await.unwrap().is_some());
@@ -56,7 +57,7 @@ async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
     leads(&first).await;
 }
 
-/// A leader, and then not: CURATOR-87.
+/// A latch that leads briefly: CURATOR-87.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_latch_that_is_closed_and_one_that_is_opened_during_an_outage_do_not_lead_by_an_old_node() {
     let ((proxy, cut_off), others, path) = (with_a_brief_session().await, connected().await, path("latch-reopened"));
@@ -83,7 +84,7 @@ async fn a_latch_that_is_closed_and_one_that_is_opened_during_an_outage_do_not_l
     assert!(leadership.is_valid() && !states.has_changed().unwrap());
 }
 
-/// A livelock, in which all make new nodes again and again: CURATOR-504, 644, 645.
+/// A livelock, in which all participants keep creating new nodes: CURATOR-504, 644, 645.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_leader_closes_while_the_others_reconnect_they_lead_by_the_nodes_they_have() {
     let ((near, second), (far, third)) = (behind_proxy().await, behind_proxy().await);
@@ -108,7 +109,7 @@ async fn when_the_leader_closes_while_the_others_reconnect_they_lead_by_the_node
     assert_eq!(children(&client, &path).await.len(), 1);
 }
 
-/// An answer of the last session counts for the present one: CURATOR-498.
+/// A reply of the previous session is attributed to the current one: CURATOR-498.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_creation_is_answered_after_the_end_of_its_session_is_not_taken() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("latch-late"));
@@ -125,7 +126,7 @@ async fn a_node_whose_creation_is_answered_after_the_end_of_its_session_is_not_t
         if leadership.node().name() == name {
             break leadership;
         }
-        // It has not heard of the end yet.
+        // It has not learned of the end yet.
         soon(leadership.lost()).await;
     };
     settled(&client).await;
@@ -133,7 +134,7 @@ async fn a_node_whose_creation_is_answered_after_the_end_of_its_session_is_not_t
     assert_eq!(children(&others, &path).await, [name]);
 }
 
-/// Waits until there is one node, and another one.
+/// Waits until there is a node that is not among `before`, and returns its name.
 async fn until_another(client: &CuratorClient, path: &str, before: &[String]) -> String {
     let mut name = None;
     until(async || {
@@ -144,7 +145,7 @@ async fn until_another(client: &CuratorClient, path: &str, before: &[String]) ->
     name.unwrap()
 }
 
-/// Nodes that are left after a close: CURATOR-3, 18.
+/// Nodes that outlive a close: CURATOR-3, 18.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_while_the_node_is_created_leaves_none() {
     for (name, fault) in FAULTS {
@@ -161,19 +162,19 @@ async fn closing_while_the_node_is_created_leaves_none() {
     }
 }
 
-/// Whose requests do not wait long for their answers.
+/// A client with a short operation timeout.
 async fn soon_given_up() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(500))).await
 }
 
-/// All stop when the directory is gone: CURATOR-724.
+/// All participants stop when the directory is deleted: CURATOR-724.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_that_is_deleted_during_an_outage_is_made_again() {
     let ((proxy, cut_off), others, path) = (behind_proxy().await, connected().await, path("latch-outage"));
     let ((first, term), second) = leader_and_follower(&cut_off, &cut_off, &path).await;
     unplug(&proxy, &cut_off).await;
     others.delete().deleting_children_if_needed().for_path(&path).await.unwrap();
-    // A lost connection alone ends no term.
+    // A lost connection alone does not end a term.
     proxy.refuse(false).unwrap();
     assert_eq!(soon(term.lost()).await.reason, LossReason::NodeDeleted);
     queue_of(&others, &path, 2).await;
@@ -181,7 +182,7 @@ async fn a_directory_that_is_deleted_during_an_outage_is_made_again() {
     assert_eq!(first.participants().await.unwrap().len(), 2);
 }
 
-/// Any error counts as "not my node", and the place in the queue is lost.
+/// Any error is read as "not my node", and the place in the queue is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_participant_that_is_cut_off_while_it_joins_keeps_its_place() {
     for (name, fault) in FAULTS {
@@ -204,7 +205,7 @@ async fn a_participant_that_is_cut_off_while_it_joins_keeps_its_place() {
                 before.close().await.unwrap();
             }
             leads(&latch).await;
-            // Creations and deletions. The first request may have been lost with its connection.
+            // Counts creates and deletes. The first request may have been lost with its connection.
             let changes = others.check_exists(&path).await.unwrap().unwrap().cversion;
             assert_eq!(changes, if is_first { 1 } else { 3 });
             latch.close().await.unwrap();
@@ -212,7 +213,7 @@ async fn a_participant_that_is_cut_off_while_it_joins_keeps_its_place() {
     }
 }
 
-/// A child whose name sorts before the digits is first for good.
+/// A child whose name sorts before the digits stays first forever.
 #[tokio::test]
 async fn children_that_are_no_participants_do_not_keep_one_from_leading() {
     let (client, path) = (connected().await, path("latch-foreign"));
@@ -226,7 +227,7 @@ async fn children_that_are_no_participants_do_not_keep_one_from_leading() {
     leads(&second).await;
 }
 
-/// As [`leader_and_follower`], beside so many other nodes.
+/// Like [`leader_and_follower`], with so many other nodes in the directory.
 async fn leader_and_follower_beside(
     client: &CuratorClient,
     path: &str,
@@ -239,7 +240,7 @@ async fn leader_and_follower_beside(
     ((leader, leadership), follower)
 }
 
-/// Negative numbers sort first, so that a newcomer leads beside the leader.
+/// Negative numbers sort first, so a newcomer would lead beside the leader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_the_end_of_the_counter_the_leader_leads_on_and_newcomers_do_not() {
     let (server, client) = server_at(i32::MAX - 1, &["/latch"]).await;
@@ -251,17 +252,18 @@ async fn at_the_end_of_the_counter_the_leader_leads_on_and_newcomers_do_not() {
         until(async || matches!(newcomer.last_error(), Some(Error::SequenceOverflow { .. }))).await;
         assert!(leadership.is_valid() && first.has_leadership() && !newcomer.has_leadership());
     }
-    // Nor do they in its place. That shows in what a third one meets with, which comes later.
+    // Nor do the newcomers lead after the leader has left. The third participant's error, which comes later, shows
+    // that.
     first.close().await.unwrap();
     let third = latch(&client, "/latch");
     until(async || matches!(third.last_error(), Some(Error::SequenceOverflow { .. }))).await;
     assert!(!newcomers.iter().any(LeaderLatch::has_leadership));
-    // The way out. They make their nodes again and again.
+    // The remedy is to delete the directory; retried, as they keep creating nodes.
     until(async || client.delete().deleting_children_if_needed().for_path("/latch").await.is_ok()).await;
     until(async || newcomers.iter().chain([&third]).filter(|latch| latch.has_leadership()).count() == 1).await;
 }
 
-/// `NoNode`, where the leader left in between: CURATOR-358.
+/// `NoNode`, if the leader leaves in between: CURATOR-358.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn participants_are_listed_while_leaders_come_and_go() {
     let (client, others, path) = (connected().await, connected().await, path("latch-listed"));
@@ -273,7 +275,7 @@ async fn participants_are_listed_while_leaders_come_and_go() {
         loop {
             for latch in [&first, &second] {
                 leads(latch).await;
-                // Both have joined again, so the other one is next.
+                // Both have rejoined, so the other one is next.
                 queue_of(&client, &path, 2).await;
                 latch.resign().await.unwrap();
                 resigned.update(|times| times + 1);

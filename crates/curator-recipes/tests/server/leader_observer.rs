@@ -1,4 +1,4 @@
-//! Who leads, as someone sees it who does not take part.
+//! Reports the leader to a client that does not take part.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn each_leader_is_reported_and_that_there_is_none() {
     let (client, its, path) = (connected().await, connected().await, path("observed"));
     let observer = observer(&client, &path);
     let mut changes = observer.changes();
-    // There is no directory.
+    // The directory is missing.
     assert_eq!(soon(observer.leader()).await.unwrap(), None);
     let first = latch(&its, &path, "first");
     let leader = reported(&observer, "first").await;
@@ -57,13 +57,13 @@ async fn each_leader_is_reported_and_that_there_is_none() {
     assert_eq!(soon(second.leader()).await.unwrap(), Some(next));
     soon(first.close()).await.unwrap();
     soon(second.close()).await.unwrap();
-    // There is a directory, without participants; and then no directory.
+    // A directory without participants; then no directory.
     is(&observer, ObservedLeader::NoLeader).await;
     assert_eq!(first.leader().await.unwrap(), None);
     its.delete().for_path(&path).await.unwrap();
     let _third = latch(&its, &path, "third");
     reported(&observer, "third").await;
-    // Where a stream is read late, it yields the latest state.
+    // A late reader of the stream receives the latest state.
     assert!(matches!(soon(changes.next()).await, Some(ObservedLeader::Leader(it)) if it.data == b"third"));
 }
 
@@ -89,7 +89,7 @@ async fn a_selector_and_a_mutex_are_observed_as_well() {
     drop(running);
 }
 
-/// It watches the leader's node alone.
+/// It watches the leader's node only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_leader_costs_one_request_or_two_and_a_new_participant_none() {
     let ((proxy, client), its, path) = (counted().await, connected().await, path("observed-cost"));
@@ -124,7 +124,7 @@ async fn a_new_leader_costs_one_request_or_two_and_a_new_participant_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_there_is_no_connection_the_leader_is_unknown() {
-    // It is not an attempt to read that ends, and shows that there is no connection.
+    // During the outage, no read times out and reveals the lost connection.
     let client = behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(3_600)));
     let ((proxy, client), its, path) = (client.await, connected().await, path("observed-outage"));
     let first = latch(&its, &path, "first");
@@ -143,7 +143,7 @@ async fn while_there_is_no_connection_the_leader_is_unknown() {
     proxy.refuse(false).unwrap();
     let leader = soon(asked).await.unwrap().unwrap();
     assert!(leader.fencing_token > before.fencing_token);
-    // The leader of before is not reported again, not for a moment.
+    // The old leader is never reported again.
     assert_eq!(soon(changes.next()).await, Some(ObservedLeader::Leader(leader.clone())));
     let before = client.session().await.unwrap();
     end_session(&proxy).await;
@@ -216,7 +216,7 @@ async fn a_leader_that_is_revoked_keeps_its_id() {
     let mut state = observer.state();
     state.mark_unchanged();
     revoke(&client, guard.node()).await.unwrap();
-    // It has read the node since, and the answers have come.
+    // It has read the node since, and the replies have arrived.
     for _ in 0..5 {
         client.check_exists("/").await.unwrap();
     }
@@ -265,7 +265,7 @@ async fn nothing_is_left_of_an_observer_that_is_dropped() {
         watches.get(node.as_str()).is_some_and(|sessions| sessions.contains(&session))
     };
     assert!(is_watched().await);
-    // A receiver keeps it going, and a clone.
+    // A receiver or a clone keeps the observer running.
     let (mut state, clone) = (observer.state(), observer.clone());
     drop(observer);
     soon(first.resign()).await.unwrap();

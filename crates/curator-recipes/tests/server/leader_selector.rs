@@ -1,4 +1,4 @@
-//! The leader selector: where its job runs, how it is stopped, and what becomes of jobs that fail.
+//! The leader selector: where its job runs, how it is stopped, and how failed jobs are reported.
 
 use std::future::pending;
 use std::io;
@@ -19,7 +19,7 @@ use crate::support::{
 
 pub(crate) type Ended = Result<(), LeaderSelectorError<io::Error>>;
 
-/// A selector whose job runs until it is dropped, as a task.
+/// A task that runs a selector whose job ends only when it is dropped.
 pub(crate) struct Running {
     pub(crate) selector: LeaderSelector,
     pub(crate) terms: mpsc::UnboundedReceiver<Leadership>,
@@ -28,7 +28,7 @@ pub(crate) struct Running {
     pub(crate) jobs: Arc<AtomicUsize>,
 }
 
-/// Counts the jobs that run.
+/// Counts the running jobs.
 struct Job(Arc<AtomicUsize>);
 
 impl Job {
@@ -44,7 +44,7 @@ impl Drop for Job {
     }
 }
 
-/// Spawned where only the bounds of the job are known, as a user's helper would.
+/// Spawns the run with only the bounds of the job known, as a user's helper function would.
 pub(crate) fn spawn<F, E>(
     selector: LeaderSelector,
     job: impl FnMut(Leadership) -> F + Send + 'static,
@@ -94,7 +94,7 @@ async fn one_job_runs_at_a_time_and_the_next_after_the_first_was_stopped() {
     let participants = second.selector.participants().await.unwrap();
     assert_eq!(participants.iter().map(|each| &*each.data).collect::<Vec<_>>(), [b"first".as_slice(), b"second"]);
     for name in children(&client, &path).await {
-        // Curator's mutex.
+        // The node names of Curator's mutex.
         id_and_number(&name, "-lock-");
     }
     assert!(mutex(&client, &path).try_acquire().await.unwrap().is_none());
@@ -109,7 +109,7 @@ async fn one_job_runs_at_a_time_and_the_next_after_the_first_was_stopped() {
     nothing_left(&client, &[path]).await;
 }
 
-/// Dropped, or told to stop.
+/// Whether dropped or stopped.
 async fn nothing_runs(leader: Running, waiter: Running) {
     waiter.stop.send(()).unwrap();
     soon(waiter.task).await.unwrap().unwrap();
@@ -132,7 +132,7 @@ async fn a_job_that_is_cut_off_is_dropped_before_another_begins_and_runs_again_l
     proxy.heal();
     queue_of(&others, &path, 2).await;
     second.stop.send(()).unwrap();
-    // It has not ended by itself, so the grace period would pass.
+    // The job would not end by itself before the grace period.
     second.task.abort();
     assert!(first.leads().await.fencing_token() > term.fencing_token());
 }
@@ -140,7 +140,7 @@ async fn a_job_that_is_cut_off_is_dropped_before_another_begins_and_runs_again_l
 #[tokio::test]
 async fn a_job_without_an_end_is_asked_to_end_by_the_shutdown() {
     let (client, path) = (connected().await, path("selector-asked"));
-    // It would not return in time if it waited for this.
+    // Waiting for the grace period would fail the test.
     let grace = Duration::from_secs(3_600);
     let selector = LeaderSelector::builder(&client, &path).unwrap().grace_period(grace).build();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -153,7 +153,7 @@ async fn a_job_without_an_end_is_asked_to_end_by_the_shutdown() {
             began.send(leadership.clone()).unwrap();
             requested.await;
             assert!(leadership.is_valid());
-            // It stays requested.
+            // The request persists.
             leadership.shutdown_requested().await;
             Ok::<_, io::Error>(())
         }
@@ -182,7 +182,7 @@ async fn after_the_shutdown_the_job_has_a_grace_period() {
             let (began, finish) = (began.clone(), finish.take().unwrap());
             async move {
                 began.send(()).unwrap();
-                // As long as it takes to write down what was done.
+                // Time to persist the results.
                 leadership
                     .transaction()
                     .create(format!("{}-done", path_of(&leadership)), "", CreateMode::Persistent)
@@ -241,7 +241,7 @@ async fn a_job_that_ends_at_once_leads_again_after_growing_pauses() {
         assert!(*pause >= Duration::from_millis(least), "{pauses:?}");
     }
     client.close().await.unwrap();
-    // The client was closed by this program: no error.
+    // This program closed the client: no error.
     soon(task).await.unwrap().unwrap();
 }
 
@@ -263,7 +263,7 @@ async fn a_failure_ends_the_run_where_that_is_wanted() {
         matches!(&ended, Err(LeaderSelectorError::JobPanicked { message, .. }) if message == "on purpose"),
         "{ended:?}"
     );
-    // So does a panic before there is a future.
+    // A panic before the future exists is reported in the same way.
     let ended: Ended = soon(selector.run(|_| -> std::future::Ready<_> { panic!("at once") }, pending::<()>())).await;
     assert!(
         matches!(&ended, Err(LeaderSelectorError::JobPanicked { message, .. }) if message == "at once"),
@@ -281,7 +281,7 @@ async fn it_waits_for_its_servers_and_stops_while_it_does() {
         builder(&address, LONG_SESSION).retry_policy(client::RetryOneTime::new(Duration::from_millis(1)).unwrap());
     let client = client.connection_timeout(Duration::from_millis(100)).start().unwrap();
     let (mut first, second) = (running(&client, &path, "first"), running(&client, &path, "second"));
-    // Both acquires have failed in this time, as there are two attempts of 100 ms.
+    // Both acquires have failed by then: two attempts of 100 ms each.
     client.wait_connected(Duration::from_millis(400)).await.unwrap_err();
     second.stop.send(()).unwrap();
     soon(second.task).await.unwrap().unwrap();
@@ -290,7 +290,7 @@ async fn it_waits_for_its_servers_and_stops_while_it_does() {
     until(async || first.selector.has_leadership()).await;
 }
 
-/// A job that never lets go of its task, as one that reads from a full channel.
+/// A job that never yields, like one that reads from a full channel.
 #[tokio::test]
 async fn a_busy_job_hides_neither_the_shutdown_nor_an_interrupt() {
     let (client, path) = (connected().await, path("selector-busy"));

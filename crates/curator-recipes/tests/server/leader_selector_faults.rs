@@ -1,4 +1,4 @@
-//! The leader selector under faults that Curator's has had: each test is about one of them.
+//! The leader selector under faults that affected Curator's: one test for each.
 
 use std::future::pending;
 use std::io;
@@ -19,7 +19,7 @@ use crate::support::{
     queue_of, soon, until,
 };
 
-/// A leader that runs on, as it ignores its interrupt: CURATOR-54.
+/// A leader that continues because it ignores its interrupt: CURATOR-54.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another_begins() {
     let (proxy, cut_off) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
@@ -31,7 +31,7 @@ async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another
         let (began, stops) = (began.clone(), Arc::clone(&stops));
         async move {
             began.send(term.clone()).unwrap();
-            // Nothing interrupts this, and nothing drops it meanwhile.
+            // Nothing interrupts this or drops it meanwhile.
             while term.is_valid() {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -51,13 +51,13 @@ async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another
     first.abort();
 }
 
-/// An interrupt that comes at the end of a job, or a second one, ends the run or the next term: CURATOR-73, 518, 671.
+/// An interrupt at the end of a job, or a second one, ends the run or the next term: CURATOR-73, 518, 671.
 // On one thread: all interrupts come before the next term.
 #[tokio::test]
 async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_term() {
     let (client, path) = (connected().await, path("selector-interrupts"));
     let selector = LeaderSelector::builder(&client, &path).unwrap().build();
-    // None leads yet.
+    // No term has begun yet.
     selector.interrupt_leadership();
     let (began, mut begins) = mpsc::unbounded_channel();
     let job = move |term: Leadership| {
@@ -92,11 +92,11 @@ async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_ter
     soon(task).await.unwrap().unwrap();
 }
 
-/// An interrupt while the node is created leaves it behind, and all wait for it: CURATOR-62, 104, 202, 573.
+/// An interrupt during the create leaves the node behind, and all others wait for it: CURATOR-62, 104, 202, 573.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_dropped_at_any_await_leaves_nothing_in_the_way() {
     let ((proxy, client), path) = (behind_proxy().await, path("selector-dropped"));
-    // No answer is there at once.
+    // No reply arrives immediately.
     proxy.set_delay(Duration::from_millis(2));
     for polls in 1.. {
         let selector = LeaderSelector::builder(&client, &path).unwrap().stop_on_failure().build();
@@ -114,7 +114,7 @@ async fn a_run_that_is_dropped_at_any_await_leaves_nothing_in_the_way() {
     }
 }
 
-/// Errors in the log, and a node that stays up to the end of its session: CURATOR-466, 468, 659.
+/// Errors in the log, and a node that lasts until its session ends: CURATOR-466, 468, 659.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_the_client_right_after_the_selector_leaves_no_node_and_no_error() {
     for is_dropped in [false, true] {
@@ -149,7 +149,7 @@ async fn closing_the_client_right_after_the_selector_leaves_no_node_and_no_error
     }
 }
 
-/// It fails to lead, and nobody can see it: CURATOR-15, 110, 165.
+/// It fails to lead, invisibly: CURATOR-15, 110, 165.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_selector_without_a_permission_logs_that_and_leads_once_it_is_repaired() {
     let (client, path, logs) = (connected().await, path("selector-acl"), Logs::at(Level::WARN));

@@ -1,4 +1,5 @@
-//! A holder that is cut off knows that its lock is gone before anybody else has it; and nobody takes over what a dead session had.
+//! A holder that is cut off knows that its lock is gone before another client acquires it; and no client adopts the
+//! nodes of a dead session.
 
 use curator_recipes::client::{self, ConnectionState, CuratorClient, SessionEnd};
 use curator_recipes::{Error, InterProcessSemaphoreV2, LockGuard, LockLost, LossReason, revoke};
@@ -9,7 +10,7 @@ use crate::support::{
     requests_of, soon, still_waits, until,
 };
 
-/// Each with sessions and a network of its own, as a round takes as long as a session's timeout.
+/// Each lane has separate sessions and a separate network, as a round takes as long as a session timeout.
 const LANES: usize = 5;
 const ROUNDS: usize = 4;
 
@@ -86,7 +87,7 @@ async fn the_holder_is_notified_of_a_deletion_whether_it_had_waited_or_not() {
         assert_eq!((path, reason), (node, LossReason::NodeDeleted));
     };
     after_delete(at_once).await;
-    // The deletion of the first has made the second the holder.
+    // The delete of the first has made the second the holder.
     after_delete(soon(waited).await.unwrap().unwrap()).await;
 }
 
@@ -143,7 +144,7 @@ async fn the_validity_of_a_guard_is_known_without_a_request() {
     proxy.wait_for_reply(OpCode::GetData, 2).await.unwrap();
     held.release().await.unwrap();
     let guard = soon(waiting).await.unwrap().unwrap();
-    // A write uses up the watch that the acquire has placed.
+    // A write fires the watch that the acquire has set.
     let events = proxy.notifications();
     revoke(&other, guard.node()).await.unwrap();
     until(async || {
@@ -151,7 +152,7 @@ async fn the_validity_of_a_guard_is_known_without_a_request() {
         proxy.notifications() > events
     })
     .await;
-    // What the server sends comes in order: the event is here.
+    // The server sends replies and events in order: the event has arrived.
     holder.check_exists("/").await.unwrap();
     let sent = requests_of(&proxy, OpCode::GetData);
     for _ in 0..3 {
@@ -159,7 +160,7 @@ async fn the_validity_of_a_guard_is_known_without_a_request() {
         holder.check_exists("/").await.unwrap();
     }
     assert_eq!(requests_of(&proxy, OpCode::GetData), sent);
-    // Whoever waits is not blinded by those who only look.
+    // `is_valid` calls do not keep `loss` from learning of the deletion.
     let lost = tokio::spawn(guard.loss());
     proxy.wait_for_reply(OpCode::GetData, sent + 1).await.unwrap();
     other.delete().for_path(guard.node()).await.unwrap();
@@ -171,7 +172,7 @@ async fn the_validity_of_a_guard_is_known_without_a_request() {
     assert_eq!(soon(lost).await.unwrap().reason, LossReason::NodeDeleted);
 }
 
-/// Acquires a mutex, or so many leases of a semaphore.
+/// Acquires a mutex (`leases` is 0), or so many leases of a semaphore.
 async fn acquire(client: CuratorClient, path: String, leases: usize) -> Vec<LockGuard> {
     if leases == 0 {
         return vec![mutex(&client, &path).acquire().await.unwrap()];
@@ -180,16 +181,16 @@ async fn acquire(client: CuratorClient, path: String, leases: usize) -> Vec<Lock
     semaphore.acquire_many(leases).await.unwrap().into_iter().map(Into::into).collect()
 }
 
-/// The session dies between the create and its answer: the nodes of the dead session are still there, with our own name
-/// on them, when the next try begins. That is where Curator issue 1121 makes two holders.
+/// The session dies between the create and its reply: when the next attempt begins, the dead session's nodes, with our
+/// name on them, still exist. In this case, Curator issue 1121 makes two holders.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_node_of_a_dead_session_is_never_adopted() {
     for (dir, create, leases) in [("", OpCode::Create2, 0), ("/leases", OpCode::Multi, 2)] {
         let (proxy, unlucky) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
         let (steady, path) = (client().await, path("dead-session"));
-        // A mutex has no such queue.
+        // For a mutex, this directory does not exist.
         let (dir, queue) = (format!("{path}{dir}"), format!("{path}/locks"));
-        // The directories are there.
+        // The directories exist.
         drop(acquire(steady.clone(), path.clone(), leases).await);
         nothing_left(&steady, &[&dir, &queue]).await;
         proxy.swallow_next_reply(create);
@@ -198,13 +199,13 @@ async fn the_node_of_a_dead_session_is_never_adopted() {
         assert_eq!(children(&steady, &queue).await, [""; 0]);
         let old = children(&steady, &dir).await;
         let credentials = proxy.sessions().pop().unwrap();
-        // Nothing gets through any more, so that the session ends by its lease while its nodes stand.
+        // No packet passes any more, so the client's lease ends the session while its nodes still exist.
         proxy.black_hole(Direction::Both);
         let mut states = unlucky.connection_states();
         assert!(soon(states.wait_for(ConnectionState::Lost)).await);
         proxy.heal();
         let guards = soon(acquiring).await.unwrap();
-        // They were not owned while the old nodes stood before them.
+        // The new nodes were not owned while the old ones were ahead of them.
         let now = children(&steady, &dir).await;
         assert_eq!(now.len(), guards.len());
         for guard in guards {
@@ -214,7 +215,7 @@ async fn the_node_of_a_dead_session_is_never_adopted() {
             guard.release().await.unwrap();
         }
         nothing_left(&unlucky, &[&dir, &queue]).await;
-        // All of it can be had again.
+        // The lock is free again.
         drop(soon(acquire(steady, path, leases)).await);
     }
 }

@@ -1,4 +1,4 @@
-//! A handle tells any task that a lock is no longer held, wherever the guard is.
+//! A handle notifies any task that a lock is no longer held, wherever the guard is.
 
 use curator_recipes::{LossHandle, LossReason};
 use curator_test::OpCode;
@@ -10,7 +10,7 @@ use crate::support::{
     round_trips, soon, still_waits, unplug,
 };
 
-/// A task that waits for the end of the lock.
+/// A task that waits for the end of the hold.
 fn watching(handle: &LossHandle) -> tokio::task::JoinHandle<LossReason> {
     let handle = handle.clone();
     tokio::spawn(async move { handle.await.reason })
@@ -23,7 +23,7 @@ async fn every_task_with_a_handle_learns_of_a_loss_from_one_watch() {
         let (proxy, holder) = behind_proxy().await;
         let guard = mutex(&holder, &path("handle/lost")).acquire().await.unwrap();
         let (handle, unpolled, node) = (guard.loss(), guard.loss(), guard.node().clone());
-        // The others are still told if one handle is not polled any more, or is dropped.
+        // An unpolled or dropped handle does not affect the others.
         let (mut parked, mut dropped) = (guard.loss(), handle.clone());
         assert!((&mut parked).now_or_never().is_none() && (&mut dropped).now_or_never().is_none());
         drop(dropped);
@@ -35,25 +35,25 @@ async fn every_task_with_a_handle_learns_of_a_loss_from_one_watch() {
         assert!(handle.is_valid());
         assert_eq!(requests_of(&proxy, OpCode::GetData), 1, "each has set a watch");
         lose(&guard, &proxy, reason).await;
-        // The guard has gone elsewhere.
+        // The guard has moved into another task.
         let elsewhere = tokio::spawn(async move { guard.lost().await.reason });
         for task in tasks.into_iter().chain([elsewhere]) {
             assert_eq!(soon(task).await.unwrap(), reason);
         }
-        // What was lost before the release stays lost after it, for one that nobody has polled yet, too.
+        // A loss before the release stays reported after it, even by a handle that was never polled.
         assert!(!handle.is_valid());
         for handle in [handle, unpolled] {
             let lost = soon(handle).await;
             assert_eq!((&lost.path, lost.reason), (&node, reason));
         }
-        // It says the same as often as it is asked.
+        // Each call returns the same.
         for _ in 0..2 {
             assert_eq!(soon(&mut parked).await.reason, reason);
         }
     }
 }
 
-/// No event of the server is needed to tell it.
+/// Without an event of the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handle_ends_with_the_last_guard_and_keeps_no_lock() {
     let ((proxy, holder), path) = (behind_proxy().await, path("handle/released"));
@@ -76,12 +76,12 @@ async fn a_handle_ends_with_the_last_guard_and_keeps_no_lock() {
         assert_eq!(soon(task).await.unwrap(), LossReason::Released);
         proxy.refuse(false).unwrap();
         nothing_left(&holder, &[&path]).await;
-        // The handle is still there, and polled for the first time.
+        // This handle is polled for the first time after the release.
         assert_eq!(soon(handle).await.reason, LossReason::Released);
     }
 }
 
-/// It waits for an answer, or for an event, and nobody will ever fetch it.
+/// Its reply or event is never consumed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unpolled_handle_keeps_neither_the_client_open_nor_the_span_of_the_hold() {
     for polls in [1, 20] {

@@ -1,9 +1,8 @@
-//! The locks on a server, embedded or real. Only this suite finds what users of a lock meet without a fault at one of its
-//! requests, which the matrix has: who holds in which order, who is an owner, what a guard tells and when, what is refused, and
-//! what all of it costs.
+//! The locks on a server, embedded or real. Only this suite finds failures that users meet without a fault at a lock's
+//! requests, which the matrix has: the order of holders, ownership, when a guard reports what, refusals, and the cost.
 //!
-//! Most tests share one server, each on a path of its own; a test that counts the server's packets, stops it or kills
-//! its sessions starts its own.
+//! Most tests share one server, each on a separate path; a test that counts the server's packets, stops it or kills its
+//! sessions starts a separate one.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 

@@ -1,4 +1,4 @@
-//! What is measured, with the feature `metrics`.
+//! The metrics, with the feature `metrics`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::{
     LONG_SESSION, behind_proxy, builder, children, client as connected, end_session, path, proxy, soon, until,
 };
 
-/// Runs a test whose metrics are recorded, on this thread.
+/// Runs a test on this thread and records its metrics.
 fn measured(test: impl AsyncFnOnce(Measured)) {
     let recorder = PrometheusBuilder::new().build_recorder();
     let measured = Measured { handle: recorder.handle() };
@@ -35,7 +35,7 @@ impl Measured {
         self.all().get(name).copied().unwrap_or_default()
     }
 
-    /// Those of mutexes with this name that are not zero; of histograms, how many values there are.
+    /// The nonzero metrics of mutexes with this name; for a histogram, its count.
     fn of_locks(&self, name: &str) -> BTreeMap<String, f64> {
         let labels = format!("kind=\"mutex\",lock=\"{name}\"");
         let short = self.all().into_iter().filter_map(|(key, value)| {
@@ -155,7 +155,7 @@ fn a_cache_is_counted_while_it_is_not_current() {
         proxy.refuse(true).unwrap();
         proxy.cut();
         until(async || stale() == 1.0).await;
-        // One that is gone is not stale.
+        // A closed cache does not count as stale.
         soon(cache.close()).await.unwrap();
         assert_eq!((stale(), ended()), (0.0, 1.0));
     });

@@ -1,4 +1,4 @@
-//! What locks return is the node itself: it can be given back to the client, under any chroot and namespace.
+//! A lock returns paths that the client accepts unchanged, under any chroot and namespace.
 
 use curator_recipes::client::{CreateMode, CuratorClient, ZPath};
 use curator_recipes::{
@@ -10,7 +10,7 @@ use curator_test::TestingServer;
 use crate::support::{LONG_SESSION, arc, builder, client, path, soon};
 use crate::transactions::assert_lost;
 
-/// The same server plainly, under a chroot, in a namespace, and in a namespace under a chroot.
+/// Clients of the same server: plain, under a chroot, in a namespace, and in a namespace under a chroot.
 async fn clients() -> Vec<CuratorClient> {
     let server = TestingServer::shared().await.connect_string();
     let (chroot, namespace) = (format!("{server}{}", path("chroot")), path("namespace"));
@@ -23,7 +23,7 @@ async fn clients() -> Vec<CuratorClient> {
     clients
 }
 
-/// The holder's own node, and all that the lock says of paths, mean the same to the client.
+/// Checks that the holder's node, and all paths from the lock, mean the same to the client.
 async fn agrees(client: &CuratorClient, guard: &LockGuard, participants: Vec<Participant>, paths: &[ZPath]) {
     let session = client.session().await.unwrap();
     for node in guard.nodes() {
@@ -60,7 +60,7 @@ async fn paths_of_every_lock_work_with_the_client() {
         for (path, name) in [(read_write.path(), "/read-write"), (semaphore_mutex.path(), "/semaphore-mutex")] {
             assert_eq!(*path, client.resolve(name).unwrap());
         }
-        // The same queue, and so not a lock in a namespace within the namespace.
+        // The same queue: the namespace is not applied twice.
         let _held = mutex.acquire().await.unwrap();
         assert_eq!(InterProcessMutex::new(&client, mutex.path()).unwrap().path(), mutex.path());
         assert!(InterProcessMutex::new(&client, mutex.path()).unwrap().try_acquire().await.unwrap().is_none());

@@ -1,4 +1,4 @@
-//! Locks whose acquires have an owner each: futures that share a task exclude each other.
+//! Locks with a separate owner for each acquire: futures that share a task exclude each other.
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
@@ -9,7 +9,7 @@ use futures_util::{StreamExt as _, stream};
 
 use crate::support::{AnyLock, Witness, arc, client, mutex, path, round_trips, soon};
 
-/// Every lock that can be reentrant, made so or not.
+/// Every lock that can be reentrant, created reentrant or not.
 pub(super) fn locks(client: &CuratorClient, reentrant: bool) -> [AnyLock; 4] {
     let (dir, (mutex, read_write)) = (path("non-reentrant"), pair(reentrant));
     let multi = if reentrant { InterProcessMultiLock::new } else { InterProcessMultiLock::non_reentrant };
@@ -33,7 +33,7 @@ fn pair(reentrant: bool) -> (Make<InterProcessMutex>, Make<InterProcessReadWrite
     (InterProcessMutex::non_reentrant, InterProcessReadWriteLock::non_reentrant)
 }
 
-/// Holds for a while, so that all who may hold beside it do.
+/// Holds for a while, so that all that may share the lock hold at the same time.
 pub(super) async fn hold(guard: LockGuard, who: usize, client: &CuratorClient, inside: &Witness) {
     inside.enter_with(who, true, guard.fencing_token());
     round_trips(client).await;
@@ -41,7 +41,7 @@ pub(super) async fn hold(guard: LockGuard, who: usize, client: &CuratorClient, i
     guard.release().await.unwrap();
 }
 
-/// One task, four futures at a time: the usual way to limit concurrency.
+/// One task, four concurrent futures: the usual way to limit concurrency.
 async fn four_at_a_time(client: &CuratorClient, lock: &AnyLock) -> usize {
     let inside = &Witness::default();
     let work = stream::iter(0..4)
@@ -57,7 +57,7 @@ async fn futures_that_share_a_task_hold_one_after_the_other() {
     for lock in locks(&client, false) {
         assert_eq!(four_at_a_time(&client, &lock).await, 1, "{:?}", lock.paths());
     }
-    // What is prevented here: whoever asks in the same task is let in.
+    // For comparison: a reentrant lock admits every acquire of the task.
     for lock in locks(&client, true) {
         assert_eq!(four_at_a_time(&client, &lock).await, 4, "{:?}", lock.paths());
     }
@@ -70,7 +70,7 @@ async fn a_kept_guard_keeps_out_the_next_request_of_its_task() {
     for lock in locks(&client, false) {
         let kept = lock.try_acquire().await.unwrap().unwrap();
         assert!(lock.try_acquire().await.unwrap().is_none(), "{:?}", lock.paths());
-        // Nor does the guard's own owner get in: every acquire has another one.
+        // The guard's owner cannot re-enter either: every acquire has a separate owner.
         assert!(lock.try_acquire_as(kept.owner()).await.unwrap().is_none());
         assert!(lock.is_acquired_in_this_process());
         kept.release().await.unwrap();
@@ -101,7 +101,7 @@ async fn with_other_lock_data_or_another_driver_it_is_as_reentrant_as_before() {
     }
 }
 
-/// As kazoo's lock.
+/// Like kazoo's lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mutex_for_a_path_of_kazoo_is_not_reentrant() {
     let (client, owner) = (client().await, OwnerId::new());
@@ -121,7 +121,7 @@ async fn a_reader_of_the_writers_task_waits_for_the_writer_unless_it_is_a_downgr
     let other = lock.read().try_acquire().await.unwrap().unwrap();
     assert!(!other.is_reentry());
     assert_eq!(lock.participants().await.unwrap().len(), 2);
-    // Nobody knows that it waits for itself.
+    // The lock cannot detect that the owner waits for itself.
     assert!(lock.write().try_acquire().await.unwrap().is_none());
     other.release().await.unwrap();
     reading.release().await.unwrap();
@@ -144,7 +144,7 @@ async fn it_belongs_to_no_task_and_to_no_owner_but_that_of_its_guard() {
     }
 }
 
-/// Who shares a lock with whom can be seen.
+/// A guard reports whether it shares its hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_re_entry_can_be_seen() {
     let client = client().await;

@@ -1,4 +1,4 @@
-//! The end of the counter of sequence numbers, as each lock meets it by itself. What all of them keep to is in the contract.
+//! The end of the sequence counter, for each lock separately. What all of them have in common is in the contract.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::{
     server_at, soon, spawn_acquire,
 };
 
-/// The directory and the node that the refusal speaks of.
+/// The directory and the node in the error.
 fn overflow(error: Error) -> (String, String) {
     match error {
         Error::SequenceOverflow { dir, node } => (dir.as_str().to_owned(), node),
@@ -52,14 +52,14 @@ async fn a_waiter_that_looks_again_and_sees_the_end_does_not_own() {
     let guard = soon(holding.write().acquire()).await.unwrap();
     let waiter = spawn_acquire(arc(waiting.write().clone()));
     queue_of(&client, "/rw", 2).await;
-    // One who does not go away, as another program's might not.
+    // A node that stays, as another program's might.
     let created = client.create().with_mode(CreateMode::PersistentSequential).for_path("/rw/_c_x-__WRIT__", "").await;
     assert_eq!(created.unwrap().name(), "_c_x-__WRIT__2147483647");
     guard.release().await.unwrap();
     let (_, node) = overflow(soon(waiter).await.unwrap().unwrap_err());
     assert_eq!(node, "_c_x-__WRIT__2147483647");
     queue_of(&client, "/rw", 1).await;
-    // Nor can anybody say who owns.
+    // Ownership cannot be determined either.
     let (_, node) = overflow(holding.participants().await.unwrap_err());
     assert_eq!(node, "_c_x-__WRIT__2147483647");
 }
@@ -89,7 +89,7 @@ async fn two_contenders_with_one_number_stop_the_lock() {
     assert_eq!(children(&client, &path).await.len(), 2);
 }
 
-/// Leases are counted and not lined up: the end of *their* counter means nothing.
+/// Leases are counted and not ordered: the end of *their* counter has no effect.
 const LEASES: &str = "/s/leases";
 
 fn semaphore(client: &CuratorClient, max_leases: usize) -> InterProcessSemaphoreV2 {
@@ -101,7 +101,7 @@ async fn past_the_end_of_their_counter_there_are_still_never_too_many_leases() {
     let (server, client) = server_at(i32::MAX - 1, &[LEASES]).await;
     let mut clients = vec![client];
     clients.push(connect(&server.connect_string()).await);
-    // In one transaction, over the end; then the same number again, by one and by several.
+    // Across the end in one transaction; then the same number repeats, for one lease and for several.
     let mut held = Vec::new();
     for (quantity, client) in [(3, 0), (1, 1), (1, 0), (2, 1)] {
         held.extend(soon(semaphore(&clients[client], 7).acquire_many(quantity)).await.unwrap());

@@ -1,4 +1,4 @@
-//! What a lock's nodes look like, where they are, and how a long queue is read.
+//! The layout of a lock's nodes, and how a long queue is read.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::{
     behind_proxy_with, children, client, connect, id_and_number, mutex, path, requests_of, soon, until,
 };
 
-/// A queue of this length at `path`.
+/// Creates a queue of this length at `path`.
 async fn queue(client: &CuratorClient, path: &str, length: usize) {
     client.create().creating_parent_containers().for_path(path, "").await.unwrap();
     let node = NodeSpec {
@@ -22,7 +22,7 @@ async fn queue(client: &CuratorClient, path: &str, length: usize) {
     client.session().await.unwrap().transact(creates).await.unwrap();
 }
 
-/// A client with the smallest number of requests in flight, which never gives up, and a queue of this length.
+/// A client with the minimum of requests in flight, which never gives up, and a queue of this length.
 async fn with_few_requests_in_flight(length: usize) -> (FaultProxy, CuratorClient, String) {
     let policy = RetryForever::new(Duration::from_millis(50)).unwrap();
     let (proxy, client) = behind_proxy_with(|builder| builder.max_requests_in_flight(16).retry_policy(policy)).await;
@@ -40,7 +40,7 @@ async fn a_queue_longer_than_the_requests_in_flight_is_read_with_one_request_for
     assert!(participants.iter().all(|node| node.owns == (node.sequence == 0)));
     assert_eq!((requests_of(&proxy, OpCode::GetChildren), requests_of(&proxy, OpCode::GetData)), (1, 300));
 
-    // A failure repeats the part that was being read.
+    // A failure repeats the batch that was being read.
     proxy.reset_counts();
     proxy.cut_before_nth_reply(OpCode::GetData, 30);
     assert_eq!(soon(mutex(&client, &path).participants()).await.unwrap(), participants);
@@ -70,7 +70,7 @@ async fn nodes_look_as_curator_writes_them() {
     assert_eq!(id_and_number(guard.node().name(), "-lock-").1, 0);
     let (data, _) = client.get_data(&path).await.unwrap();
     assert!(data.is_empty());
-    // As Curator has it: the address of the client, unless the user says otherwise.
+    // As in Curator: the client's address, unless configured.
     assert_eq!(client.get_data(guard.node()).await.unwrap().0, b"127.0.0.1");
     assert_eq!(guard.fencing_token().as_i64(), client.get_data(guard.node()).await.unwrap().1.czxid);
     guard.release().await.unwrap();

@@ -1,4 +1,4 @@
-//! A node that is kept, without faults of the connection.
+//! A persistent node, without connection faults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(crate) fn started(client: &CuratorClient, path: &str) -> PersistentNode {
     configured(client, path).start()
 }
 
-/// The node that is there, on the server.
+/// Waits until the node is created, and returns its path.
 pub(crate) async fn created(node: &PersistentNode) -> String {
     soon(node.created()).await.unwrap().to_string()
 }
@@ -48,7 +48,7 @@ pub(crate) async fn is(node: &PersistentNode, wanted: impl FnMut(&PersistentNode
     }
 }
 
-/// Waits until the node is known to be another's.
+/// Waits until the node is reported as another session's.
 pub(crate) async fn is_foreign(node: &PersistentNode, its_owner: i64) {
     is(node, |state| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == its_owner)).await;
 }
@@ -74,13 +74,13 @@ pub(crate) async fn plant(client: &CuratorClient, path: &str, mode: CreateMode, 
     client.create().with_mode(mode).creating_parent_containers().for_path(path, data).await.unwrap();
 }
 
-/// Puts another node in its place, before anyone can see that it is gone.
+/// Replaces the node in one transaction.
 pub(crate) async fn replace(client: &CuratorClient, path: &str) {
     let delete = client.transaction().delete(path, None).unwrap();
     delete.create(path, "theirs", CreateMode::Persistent).unwrap().commit().await.unwrap();
 }
 
-/// Deletes it, and waits until another one is there.
+/// Deletes the node, and waits until it is created again.
 async fn deleted_and_created_again(client: &CuratorClient, path: &str) {
     let before = client.check_exists(path).await.unwrap().unwrap();
     client.delete().for_path(path).await.unwrap();
@@ -115,7 +115,7 @@ async fn a_node_of_any_mode_is_created_kept_and_deleted() {
             assert!(!exists(&others, &at).await);
             assert_eq!(node.actual_path(), None);
             assert!(matches!(*node.state().borrow(), PersistentNodeState::Closed));
-            // The directory is a container, and not ours to delete.
+            // The directory is a container, and must not be deleted by the client.
             assert!(exists(&others, &dir).await);
         }
     }
@@ -167,7 +167,7 @@ async fn data_can_be_set_before_there_is_a_connection_and_by_a_future_that_is_dr
     assert!(node.set_data("dropped").now_or_never().is_none());
     proxy.refuse(false).unwrap();
     until(async || data(&others, &path).await == "dropped").await;
-    // What is set at the same time is merged; each call waits for its data, or for later data.
+    // Concurrent updates are merged; each call waits until its data, or later data, is written.
     let sets = (0..20).map(|number| node.set_data(number.to_string()));
     for set in soon(futures_util::future::join_all(sets)).await {
         set.unwrap();
@@ -202,7 +202,7 @@ async fn of_two_processes_with_one_path_the_second_waits_until_the_first_has_clo
     assert!(!exists(&one, &path).await);
 }
 
-/// They have one session, by which neither takes the other's node for its own.
+/// They share one session, and neither takes the other's node for its own.
 #[tokio::test]
 async fn of_two_in_one_client_the_second_waits_as_well() {
     let (client, path) = (connected().await, path("kept-twice-here"));
@@ -233,7 +233,7 @@ async fn a_node_that_exists_is_neither_used_nor_deleted() {
         others.delete().for_path(&path).await.unwrap();
         created(&node).await;
         assert_eq!(data(&others, &path).await, "ours");
-        // Ours is deleted, and another client is faster.
+        // Our node is deleted, and another client creates one first.
         replace(&others, &path).await;
         is_foreign(&node, 0).await;
         drop(node);
@@ -252,19 +252,19 @@ async fn a_node_that_exists_is_taken_over_if_the_user_wants_that() {
         let node = adopting();
         created(&node).await;
         assert_eq!(data(&others, &path).await, "ours");
-        // Another one at its path, too.
+        // It adopts a later node at its path, too.
         replace(&others, &path).await;
         until(async || data(&others, &path).await == "ours").await;
         soon(node.close()).await.unwrap();
         assert!(!exists(&others, &path).await);
-        // One that has the data already is not written.
+        // A node that already has the data is not written.
         plant(&others, &path, mode, "ours").await;
         let node = adopting();
         created(&node).await;
         soon(node.set_data("new")).await.unwrap();
         assert_eq!(others.check_exists(&path).await.unwrap().unwrap().version, 1);
         soon(node.close()).await.unwrap();
-        // An ephemeral one goes with its session.
+        // An ephemeral node is deleted with its session.
         plant(&others, &path, CreateMode::Ephemeral, "theirs").await;
         let node = adopting();
         is_foreign(&node, session(&others).await).await;
@@ -276,7 +276,7 @@ async fn a_node_that_exists_is_taken_over_if_the_user_wants_that() {
     is_foreign(&node, 0).await;
 }
 
-/// Refusals ended all attempts of Curator's until the next reconnect, without a sign.
+/// After a refusal, Curator's stopped all attempts until the next reconnect, without a report.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_server_refuses_is_shown_until_it_is_repaired() {
     let (client, dir) = (connected().await, path("kept-acl"));
@@ -391,7 +391,7 @@ async fn a_closed_node_stays_away_and_its_calls_say_that_it_is_closed() {
     assert!(states.changed().await.is_err());
 }
 
-/// CURATOR-297.
+/// CURATOR-297: nodes outlived an immediate close.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_of_nodes_that_are_closed_or_dropped_at_once() {
     let (client, others, dir) = (connected().await, connected().await, path("kept-at-once"));
@@ -496,7 +496,7 @@ async fn the_root_and_an_invalid_path_are_refused() {
     assert!(printed.starts_with("PersistentNode { path: \"/kept-printed") && !printed.contains('\n'), "{printed}");
 }
 
-/// The ACL provider of the user.
+/// A panic in the user's ACL provider.
 #[tokio::test]
 async fn a_panic_ends_it_with_its_message() {
     #[derive(Debug)]
@@ -525,7 +525,7 @@ async fn a_panic_ends_it_with_its_message() {
 async fn it_sends_what_the_table_says() {
     let ((proxy, client), others, dir) = (counted().await, connected().await, path("kept-cost"));
     plant(&others, &dir, CreateMode::Persistent, "").await;
-    // The first probe of a connection may be of another kind.
+    // The first probe of a connection may be another kind of request.
     proxy.pass_over("/");
     let path = format!("{dir}/node");
     proxy.reset_counts();

@@ -1,4 +1,4 @@
-//! A node that is kept, under faults that Curator's has had: each test is about one of them.
+//! A persistent node under faults that affected Curator's: one test for each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,9 +20,9 @@ use crate::support::{
     end_session, owner, path, proxy, requests_of, round_trips, soon, unplug, until, without_probes,
 };
 
-/// Of sessions that a client gives up.
+/// The timeout of sessions that a client gives up.
 const SESSION: Duration = Duration::from_secs(20);
-/// Of requests whose answers are lost.
+/// The timeout of requests whose replies are lost.
 const OPERATION: Duration = Duration::from_millis(500);
 
 async fn impatient() -> (FaultProxy, CuratorClient) {
@@ -37,7 +37,7 @@ async fn fast_clock() -> (FaultProxy, CuratorClient) {
     (proxy, client)
 }
 
-/// The client gives its session up, but cannot close it on the server, up to the next [`FaultProxy::disarm`].
+/// The client gives its session up, but cannot close it on the server until the next [`FaultProxy::disarm`].
 async fn lose_session_but_not_its_node(proxy: &FaultProxy, client: &CuratorClient) {
     let session = client.session().await.unwrap();
     proxy.black_hole(Direction::Both);
@@ -92,7 +92,7 @@ async fn while_the_session_is_suspended_the_state_is_unknown() {
     created(&node).await;
 }
 
-/// Not back after an outage: CURATOR-97.
+/// Missing after an outage: CURATOR-97.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_created_again_in_a_new_session_and_if_it_was_deleted_during_an_outage() {
     let ((proxy, client), others) = (behind_proxy().await, connected().await);
@@ -118,7 +118,7 @@ async fn it_is_created_again_in_a_new_session_and_if_it_was_deleted_during_an_ou
     }
 }
 
-/// The old session's node goes, then an event, and then a new one is created: others see a gap.
+/// If the old session's node were deleted first, other clients would see a gap before the new node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
     for lost in [None, Some(OpCode::Multi)] {
@@ -155,7 +155,7 @@ async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
     }
 }
 
-/// The dying session is another process's.
+/// The dying session belongs to another process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_node_of_another_processes_dying_session_is_not_taken_over() {
     let ((proxy, client), other, path) = (behind_proxy().await, connected().await, path("kept-dying"));
@@ -170,7 +170,7 @@ async fn the_node_of_another_processes_dying_session_is_not_taken_over() {
     end_session(&proxy).await;
     assert_eq!(created(&node).await, path);
     assert_eq!(other.check_exists(&path).await.unwrap().unwrap().ephemeral_owner, session(&other).await);
-    // The first process comes back, and waits.
+    // The first process reconnects, and waits.
     proxy.refuse(false).unwrap();
     proxy.heal();
     is_foreign(&dies, session(&other).await).await;
@@ -204,7 +204,7 @@ async fn a_create_whose_answer_is_lost_leaves_one_node_which_is_ours() {
     }
 }
 
-/// Its creator cannot be known.
+/// Its creator cannot be determined.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unprotected_persistent_node_whose_answer_was_lost_is_foreign_unless_it_may_be_adopted() {
     for adopts in [false, true] {
@@ -224,7 +224,7 @@ async fn an_unprotected_persistent_node_whose_answer_was_lost_is_foreign_unless_
     }
 }
 
-/// It may have our data already, as a node has that is under way.
+/// It may have our data already, like a node whose create is in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_if_it_is_closed_while_it_takes_a_node_over() {
     for is_lost in [false, true] {
@@ -247,7 +247,7 @@ async fn nothing_is_left_if_it_is_closed_while_it_takes_a_node_over() {
     }
 }
 
-/// Both have seen it before one of them takes it over, and the other one was about to.
+/// Both have seen the node, and the second was about to take it over when the first did.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_that_take_a_node_over_the_second_does_not_delete_it() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-adopted-twice"));
@@ -285,7 +285,7 @@ async fn data_whose_answer_is_lost_is_written_once() {
     }
 }
 
-/// Curator loses its watch then, up to the next reconnect.
+/// Curator loses its watch then, until the next reconnect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_look_whose_answer_is_lost_is_made_again() {
     for (name, fault) in FAULTS {
@@ -329,7 +329,7 @@ async fn data_that_is_set_during_an_outage_is_written_after_it_also_in_a_new_ses
     }
 }
 
-/// A leak if it is closed at once: CURATOR-297.
+/// An immediate close leaks the node: CURATOR-297.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_if_it_is_closed_or_dropped_while_its_create_is_under_way() {
     for mode in MODES {
@@ -385,7 +385,7 @@ async fn a_close_without_a_connection_ends_in_time_and_the_node_goes_after_the_o
     }
 }
 
-/// Without a process, Curator's stayed for ever if it had not been touched yet (CURATOR-545).
+/// Curator's node stayed forever after its process ended, if it had never been touched (CURATOR-545).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_with_a_time_to_live_is_kept_with_its_process_and_goes_without() {
     let server = TestingServer::builder()
@@ -400,13 +400,13 @@ async fn a_node_with_a_time_to_live_is_kept_with_its_process_and_goes_without() 
     let czxid = async || others.check_exists("/ttl").await.unwrap().map(|stat| stat.czxid);
     let first = czxid().await;
     until(async || czxid().await.is_some_and(|now| first.is_none_or(|first| now > first))).await;
-    // As a process does that has died.
+    // Like a process that has died.
     proxy.refuse(true).unwrap();
     proxy.black_hole(Direction::Both);
     until(async || czxid().await.is_none()).await;
 }
 
-/// Curator's deletes whatever is there.
+/// Curator's deletes any node at the path.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_has_taken_its_place_during_an_outage_is_not_deleted() {
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
@@ -440,7 +440,7 @@ async fn a_node_that_has_taken_its_place_during_an_outage_is_not_deleted() {
     is_foreign(&node, 0).await;
 }
 
-/// It was found to be the parents that were deleted: CURATOR-506.
+/// Curator's was found to delete the parents: CURATOR-506.
 #[tokio::test]
 async fn nothing_but_the_node_is_deleted() {
     let (client, others, dir) = (connected().await, connected().await, path("kept-only"));
@@ -449,7 +449,7 @@ async fn nothing_but_the_node_is_deleted() {
         let node = configured(&client, &format!("{dir}/node")).mode(mode).start();
         created(&node).await;
         soon(node.close()).await.unwrap();
-        // With its last child, and not a container.
+        // Its last child is gone, and it is not a container.
         assert!(exists(&others, &dir).await && children(&others, &dir).await.is_empty());
     }
 }
@@ -470,7 +470,7 @@ async fn it_is_there_after_another_client_has_deleted_it_again_and_again() {
     created(&node).await;
 }
 
-/// Each write of ours finds that the version has changed.
+/// Each of our writes finds a changed version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_stays_present_while_another_client_changes_it_all_the_time() {
     let (proxy, client) = behind_proxy().await;
@@ -510,7 +510,7 @@ fn what_happens_to_it_is_logged_once() {
         let node = started(&client, &path);
         is_foreign(&node, 0).await;
         others.set_data(&path, "", None).await.unwrap();
-        // It looks again, at the same owner.
+        // It reads the node again, and finds the same owner.
         round_trips(&client).await;
         others.delete().for_path(&path).await.unwrap();
         created(&node).await;
@@ -528,14 +528,14 @@ fn what_happens_to_it_is_logged_once() {
     assert_eq!(messages, [waits, "created", "another client has deleted the node", "created"]);
 }
 
-/// The event that our node is gone has arrived, and was not looked at.
+/// The event of our node's deletion has arrived, and is unprocessed.
 #[tokio::test]
 async fn closing_spares_a_node_that_has_taken_the_place_of_ours() {
     let client = connected().await;
     let node = started(&client, &path("persistent-replaced"));
     let at = created(&node).await;
     let there = at.clone();
-    // The runtime of the node is busy meanwhile.
+    // The node's runtime is busy meanwhile.
     let replaced = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
@@ -549,7 +549,7 @@ async fn closing_spares_a_node_that_has_taken_the_place_of_ours() {
     assert!(exists(&client, &at).await);
 }
 
-/// A sequential node is looked for by its mark, in a list.
+/// A sequential node is found by its mark, in a list of the children.
 #[tokio::test]
 async fn a_node_that_cannot_be_looked_for_is_refused_until_it_can() {
     let settings = |builder: CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(300));

@@ -1,4 +1,4 @@
-//! The `Debug` output of the locks, which stands in logs: which lock it is, and whether it is held.
+//! The `Debug` output of the locks, which appears in logs: the lock, and whether it is held.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Both sides of one lock: a writer that reads too, a reader that would write, and who is shown as what.
+//! Both sides of a read-write lock: a writer that also reads, a reader that wants to write, and how participants are
+//! shown.
 //!
 //! What each side has in common with the other locks is in the contract.
 
@@ -12,7 +13,7 @@ use crate::support::{
     DEFAULT_TIMEOUT, behind_proxy, children, client, path, queue_of, read_write as lock, round_trips, soon, until,
 };
 
-/// Whether it can be had. It is given back.
+/// Whether the lock can be acquired. Releases it.
 async fn is_free(acquired: impl Future<Output = Result<Option<impl Into<LockGuard>>>>) -> bool {
     match acquired.await.unwrap() {
         Some(guard) => {
@@ -23,7 +24,7 @@ async fn is_free(acquired: impl Future<Output = Result<Option<impl Into<LockGuar
     }
 }
 
-/// What another session can have now: to read, to write.
+/// Whether another session can read, and whether it can write, now.
 async fn free_for(other: &InterProcessReadWriteLock) -> [bool; 2] {
     let owner = OwnerId::new();
     [is_free(other.read().try_acquire_as(&owner)).await, is_free(other.write().try_acquire_as(&owner)).await]
@@ -54,7 +55,7 @@ async fn a_writer_that_reads_too_lets_readers_in_when_it_writes_no_more() {
     }
     assert_eq!(free_for(&wanted).await, [true, true]);
 
-    // In the other order of the releases.
+    // The releases in the other order.
     let writing = holding.write().acquire().await.unwrap();
     let reading = holding.read().acquire().await.unwrap();
     reading.release().await.unwrap();
@@ -89,13 +90,13 @@ async fn an_upgrade_is_refused_at_once_in_every_way_to_ask_for_it() {
     // Another owner is not refused: it would wait.
     let owner = OwnerId::new();
     assert!(lock.write().try_acquire_as(&owner).await.unwrap().is_none());
-    // Who reads no more may write.
+    // After the reader's release, the write lock is free.
     reading.release().await.unwrap();
     soon(lock.write().acquire()).await.unwrap().release().await.unwrap();
     queue_of(&client, &path, 0).await;
 }
 
-/// Two futures of one task are one owner, and whichever comes first, none waits for the other for ever.
+/// Two futures of one task are one owner; in either order, neither waits for the other forever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reading_and_writing_joined_in_one_task_wait_for_nothing() {
     let (client, path) = (client().await, path("upgrade-joined"));
@@ -138,7 +139,7 @@ async fn participants_are_listed_of_each_side_and_of_both() {
     }
     let all = lock.participants().await.unwrap();
     assert!(all.iter().all(|each| each.session_id == writing.session_id() && each.data == b"the data"), "{all:?}");
-    // The two nodes of one holder have one number, and no order.
+    // The two nodes of one holder have the same number, and no order.
     let (holders, waiters) = all.split_at(2);
     for (node, kind) in [(writing.node(), Write), (reading.node(), Read)] {
         assert!(holders.iter().any(|each| each.path == *node && each.kind == kind && each.owns), "{holders:?}");
@@ -176,7 +177,7 @@ async fn readers_of_one_client_enter_a_free_lock_sixteen_at_a_time() {
     let reading: Vec<_> =
         std::iter::repeat_n(lock, 20).map(|lock| tokio::spawn(async move { lock.read().acquire().await })).collect();
     until(async || proxy.requests().get(&OpCode::Create2) == Some(&16)).await;
-    // Time for another request.
+    // Time in which another request would arrive.
     round_trips(&other).await;
     assert_eq!(proxy.requests()[&OpCode::Create2], 16);
     proxy.release_held();

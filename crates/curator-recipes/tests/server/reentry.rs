@@ -1,4 +1,4 @@
-//! An owner that holds the lock gets it again; nobody else does.
+//! An owner that holds the lock re-enters it; other owners cannot.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ async fn re_entry_to_any_depth_costs_no_request() {
     while let Some(guard) = guards.pop() {
         guard.release().await.unwrap();
     }
-    // What it had sent would have come first.
+    // Any request sent would have arrived earlier.
     client.check_exists("/").await.unwrap();
     assert_eq!(without_probes(&proxy), BTreeMap::from([(OpCode::Exists, 1)]), "re-entry has sent something");
 
@@ -70,7 +70,7 @@ async fn futures_joined_in_one_task_are_one_owner_and_do_not_wait_for_each_other
 async fn when_the_first_of_two_joined_futures_is_dropped_the_second_takes_its_turn() {
     let ((proxy, client), path) = (behind_proxy().await, path("joined-drop"));
     let mutex = mutex(&client, &path);
-    // The first one is stuck in the middle of its flight, and the second one waits for it.
+    // The first acquire is blocked on its list, and the second waits for it.
     proxy.hold_replies(OpCode::GetChildren);
     let first = polled_until(mutex.acquire(), proxy.wait_for_request(OpCode::GetChildren, 1)).await;
     let mut second = Box::pin(mutex.acquire());
@@ -98,7 +98,7 @@ async fn re_entry_on_a_lost_hold_acquires_anew() {
         assert!(anew.is_valid() && !anew.is_reentry());
         assert!(anew.fencing_token() > lost.fencing_token());
         assert_eq!(anew.session_id() == lost.session_id(), reason == LossReason::NodeDeleted);
-        // The old guard has nothing to do with the new hold.
+        // The old guard does not affect the new hold.
         let error = lost.release().await.unwrap_err();
         assert!(matches!(&error, Error::Lost(lost) if lost.reason == reason), "{error}");
         assert!(anew.is_valid() && mutex.is_owned_by_current());

@@ -1,4 +1,4 @@
-//! Who learns that a release was refused: those who would wait for its node for as long as the session lives, and no others.
+//! A refused release fails the waiters that would wait for its node as long as the session lives, and no others.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use crate::support::{
     spawn_acquire, still_waits, until, without_probes,
 };
 
-/// An owner, a client that is somebody else, and a path. The directory below it lets everybody in, and only the owner out.
+/// An owner, a client of another user, and a path. The directory `below` it lets all clients create, and only the owner
+/// delete.
 async fn no_way_out(name: &str, below: &str) -> (CuratorClient, CuratorClient, String) {
     let (owner, client, path) = (owner().await, client().await, path(name));
     no_way_out_for_others(&owner, &format!("{path}{below}")).await;
@@ -36,7 +37,7 @@ fn is_refused<T>(result: Result<T, Error>, node: &ZPath) -> bool {
     }
 }
 
-/// Waits in the queue, gives up, and leaves a node that cannot be deleted.
+/// Queues, gives up, and leaves a node that cannot be deleted.
 async fn leave_a_node(client: &CuratorClient, dir: &str, waiting: JoinHandle<impl Send>, places: usize) {
     queue_of(client, dir, places).await;
     waiting.abort();
@@ -55,7 +56,7 @@ async fn waiters_learn_that_their_own_clients_release_was_refused() {
     }
     assert!(is_refused(guard.release().await, &node));
     for waiter in waiters {
-        // Of the node before it, or of one of those that the others have left.
+        // It names the node ahead, or one of the nodes that the others have left.
         let error = soon(waiter).await.unwrap().unwrap_err();
         assert!(matches!(&error, Error::ReleaseRefused { .. }), "{error}");
         assert_eq!(error.to_string().matches(&path).count(), 1, "{error}");
@@ -75,7 +76,7 @@ async fn a_waiter_of_several_locks_learns_that_one_of_them_is_never_released() {
     queue_of(&client, &paths[1], 2).await;
     drop(guard);
     assert!(is_refused(soon(waiter).await.unwrap(), &node));
-    // The other node goes.
+    // The other node is deleted.
     queue_of(&client, &paths[0], 0).await;
 }
 
@@ -87,7 +88,7 @@ async fn a_waiter_bears_a_refused_node_that_is_behind_it() {
     let waiter = acquiring(&client, &path);
     queue_of(&client, &path, 2).await;
     leave_a_node(&client, &path, acquiring(&client, &path), 3).await;
-    // Something wakes the waiter, and it goes on to wait.
+    // An event wakes the waiter, and it continues to wait.
     proxy.reset_counts();
     revoke(&owner, held.node()).await.unwrap();
     proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
@@ -109,7 +110,7 @@ async fn a_reader_bears_a_refused_read_node() {
     let left = children(&client, &path).await.into_iter().find(|name| name.contains("__READ__")).unwrap();
     let waiter = reading();
     queue_of(&client, &path, 3).await;
-    // A writer does not bear it.
+    // Readers ignore the leftover node; a writer does not.
     let error = soon(lock.write().acquire()).await.unwrap_err();
     assert!(matches!(&error, Error::ReleaseRefused { path, .. } if path.name() == left), "{error}");
     writing.release().await.unwrap();
@@ -127,7 +128,7 @@ async fn a_refused_node_that_another_client_has_deleted_does_not_block() {
     let held = mutex(&owner, &path).acquire().await.unwrap();
     let waiter = acquiring(&client, &path);
     queue_of(&client, &path, 2).await;
-    // Once it has looked at the node, there is nothing more to be told of it.
+    // Once the waiter has read the node, there is nothing more to report about it.
     until(async || {
         client.check_exists("/").await.unwrap();
         client.janitor().pending_deletes().is_empty()
@@ -137,7 +138,7 @@ async fn a_refused_node_that_another_client_has_deleted_does_not_block() {
     assert!(soon(waiter).await.unwrap().unwrap().is_valid());
 }
 
-/// Whoever waits for leases learns of one that is never given back, if it takes the room that it needs.
+/// A waiter for leases fails if it needs the room of a lease that is never released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_for_leases_fails_on_a_refused_one_that_it_needs() {
     let (owner, (proxy, client), path) = (owner().await, behind_proxy().await, path("refused-lease"));
@@ -157,7 +158,7 @@ async fn a_wait_for_leases_fails_on_a_refused_one_that_it_needs() {
     queue_of(&owner, &locks, 2).await;
     assert!(is_refused(ours.release().await, &node));
     assert!(is_refused(soon(greedy).await.unwrap(), &node));
-    // One of two is enough for it, and will be given back: it has looked at the leases, and waits.
+    // It needs only one of the two, and that will be released: it has listed the leases, and waits.
     proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
     theirs.release().await.unwrap();
     assert_eq!(soon(modest).await.unwrap().unwrap().len(), 1);
@@ -180,7 +181,7 @@ async fn a_refused_lease_that_another_client_has_deleted_takes_no_room() {
     assert_eq!(soon(both).await.unwrap().unwrap().len(), 2);
 }
 
-/// One way to acquire a lock at a path. What it returns gives the lock back when it is dropped.
+/// One way to acquire a lock at a path. Dropping the result releases the lock.
 type Attempt = fn(CuratorClient, String) -> BoxFuture<'static, Result<Option<LockGuard>, Error>>;
 
 /// Each with the directory, below the path, in which a node is left.
@@ -217,7 +218,7 @@ async fn a_job_that_may_not_delete_leaves_one_node_and_sends_two_requests_for_ea
             let error = soon(attempt(client.clone(), path.clone())).await.unwrap_err();
             assert!(matches!(&error, Error::ReleaseRefused { path, .. } if path.name() == left[0]), "{error}");
         }
-        // Is it still there? May it be deleted by now?
+        // Checks that the node exists, then whether it may be deleted by now.
         let expected = BTreeMap::from([(OpCode::Exists, 10), (OpCode::Delete, 10)]);
         assert_eq!(without_probes(&proxy), expected, "{dir}");
         assert_eq!((children(&owner, &dir).await, client.janitor().pending_deletes().len()), (left, 1), "{dir}");
@@ -236,7 +237,7 @@ async fn a_refused_node_is_deleted_by_the_next_acquire_if_that_is_permitted_by_t
     guard.release().await.unwrap();
 }
 
-/// Data of a contender names it, not the node: another session's node may have the name of one that is gone.
+/// The contender's data, not the name, identifies the node: another session's node may reuse a deleted name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_of_another_session_with_the_name_of_a_refused_one_stays() {
     let (owner, client, path) = no_way_out("refused-name", "").await;

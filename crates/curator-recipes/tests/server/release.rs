@@ -1,4 +1,4 @@
-//! Releases that fail, or take too long.
+//! Releases that fail or take too long.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use curator_test::{Direction, OpCode};
 
 use crate::support::{DEFAULT_TIMEOUT, arc, behind_proxy, client, gives_up, mutex, no_way_out, path, queue_of, soon};
 
-/// Curator's issues 1193 and 1006: local state is cleared, and the node lives on.
+/// Curator's issues 1193 and 1006: local state is cleared, and the node remains.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_cannot_be_confirmed_goes_on_and_can_be_asked_about() {
     let ((proxy, holder), other, path) = (gives_up().await, client().await, path("release-pending"));
@@ -34,7 +34,7 @@ async fn releasing_a_lock_whose_node_is_gone_says_that_it_was_lost() {
     assert!(matches!(&error, Error::Lost(_)), "{error}");
 }
 
-/// The directory lets everybody in and nobody out.
+/// The directory lets all clients create and none delete.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_is_not_permitted_says_so_and_can_be_asked_about() {
     let (holder, path) = (client().await, path("release-refused"));
@@ -48,10 +48,10 @@ async fn a_release_that_is_not_permitted_says_so_and_can_be_asked_about() {
     let left = holder.janitor().pending_deletes();
     let left: Vec<_> = left.iter().map(|delete| (delete.path.as_str(), delete.given_up)).collect();
     assert_eq!(left, [(node.as_str(), true)]);
-    // Nobody waits for what this client itself has left there.
+    // An acquire does not wait for a node that its own client has left.
     let error = soon(mutex(&holder, &path).acquire()).await.unwrap_err();
     assert!(matches!(&error, Error::ReleaseRefused { path, .. } if *path == node), "{error}");
-    // With the session the node goes, and with the node the note.
+    // The session's end deletes the node, and so removes the record of it.
     holder.close().await.unwrap();
     queue_of(&client().await, &path, 0).await;
     assert!(holder.janitor().pending_deletes().is_empty());

@@ -1,4 +1,4 @@
-//! A session that goes on over another connection keeps its locks and its places.
+//! A session resumed over another connection keeps its locks and its places.
 
 use std::pin::pin;
 
@@ -15,7 +15,7 @@ use crate::support::{
     spawn_acquire, still_waits,
 };
 
-/// Cuts the connection, and lets nobody answer the next one until another one is tried.
+/// Cuts the connection, and lets the next one hang until another one is tried.
 async fn outage(proxy: &FaultProxy) {
     proxy.reset_counts();
     proxy.hold_replies(OpCode::CreateSession);
@@ -23,7 +23,7 @@ async fn outage(proxy: &FaultProxy) {
     soon(proxy.wait_for_request(OpCode::CreateSession, 2)).await.unwrap();
 }
 
-/// A lock of each kind, and the directory in which its waiters stand.
+/// A lock of each kind, and the directory of its waiters.
 fn locks(client: &CuratorClient, base: &str) -> [(AnyLock, String); 5] {
     let at = |kind: &str| format!("{base}/{kind}");
     let multi = InterProcessMultiLock::new(client, [at("multi/1"), at("multi/2")]).unwrap();
@@ -79,7 +79,7 @@ async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_it
     guards.push(lock.write().acquire().await.unwrap().downgrade().await.unwrap());
     let semaphore = InterProcessSemaphoreV2::new(&holding, format!("{base}/leases"), 2).unwrap();
     guards.extend(semaphore.acquire_many(2).await.unwrap().into_iter().map(LockGuard::from));
-    // One whose owner waits for the loss, and another that is kept.
+    // One lock whose owner waits for the loss, and another that is kept.
     let (watched, kept) = (format!("{base}/watched"), format!("{base}/kept"));
     guards.push(mutex(&holding, &watched).acquire().await.unwrap());
     let kept_guard = mutex(&holding, &kept).acquire().await.unwrap();
@@ -115,7 +115,7 @@ async fn the_nodes_of_a_thousand_holders_are_looked_at_in_two_requests() {
         guards.extend(join_all((guards.len()..holds).map(acquire)).await);
         let mut states = holding.connection_states();
         proxy.reset_counts();
-        // In the pipeline of the first probe: all are sent before there is an answer to any.
+        // In the pipeline of the first probe: all are sent before any reply arrives.
         for op in [OpCode::Sync, OpCode::Multi, OpCode::MultiRead] {
             proxy.hold_replies(op);
         }
@@ -126,7 +126,7 @@ async fn the_nodes_of_a_thousand_holders_are_looked_at_in_two_requests() {
         assert_eq!(requests_of(&proxy, OpCode::MultiRead), requests, "{holds} holds");
         assert!(guards.iter().all(LockGuard::is_valid));
     }
-    // A released lock is not looked at.
+    // A released lock is not verified.
     for guard in guards {
         guard.release().await.unwrap();
     }
@@ -148,7 +148,7 @@ async fn an_acquire_that_is_not_polled_while_its_session_resumes_looks_for_its_n
     let mut acquire = pin!(mutex.acquire());
     assert!((&mut acquire).now_or_never().is_none());
     proxy.release_held();
-    // What was sent before has been answered.
+    // Earlier requests have been answered.
     holding.check_exists("/").await.unwrap();
     let [node] = &children(&steady, &dir).await[..] else { panic!("it has one node") };
     outage(&proxy).await;
@@ -161,7 +161,7 @@ async fn an_acquire_that_is_not_polled_while_its_session_resumes_looks_for_its_n
     guard.release().await.unwrap();
 }
 
-/// All watches of a client break together, so one look tells what all of them have missed.
+/// All watches of a client break together, so one pipeline of reads finds what all of them have missed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_whose_connection_breaks_looks_at_all_its_queues_with_one_pipeline() {
     let ((proxy, waiting), steady, base) = (behind_proxy().await, client().await, path("one-look"));
@@ -169,7 +169,7 @@ async fn a_waiter_whose_connection_breaks_looks_at_all_its_queues_with_one_pipel
     let multi = |client: &CuratorClient| InterProcessMultiLock::new(client, &paths).unwrap();
     let held = multi(&steady).acquire().await.unwrap();
     let waiter = spawn_acquire(arc(multi(&waiting)));
-    // In each queue the node ahead is watched, and the own one.
+    // In each queue it watches the node ahead and its own.
     proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
     assert!(still_waits(&waiter, &waiting).await);
     proxy.reset_counts();

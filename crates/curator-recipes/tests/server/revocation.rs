@@ -1,4 +1,4 @@
-//! Somebody asks for the lock back. What every lock does about it is in the contract.
+//! Another client requests that the lock be released. What all locks have in common is in the contract.
 
 use std::sync::Arc;
 
@@ -12,8 +12,7 @@ use crate::support::{
     round_trips, soon, still_waits,
 };
 
-/// A waiter so far back does not watch its own node yet. The tests of the contract send the request to a waiter that watches its
-/// own.
+/// A waiter so far back does not watch its own node yet. The contract's tests send the request to a waiter that does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revocation_of_a_waiter_far_back_in_the_queue_reaches_it_as_holder() {
     let (first, last, path) = (client().await, client().await, path("revoke-waiting"));
@@ -47,7 +46,7 @@ async fn other_data_in_the_node_is_no_request() {
     revoke(&admin, guard.node()).await.unwrap();
     assert_eq!(holder.get_data(guard.node()).await.unwrap().0, b"__REVOKE__");
     soon(waiting).await.unwrap().unwrap();
-    // It was said, and cannot be unsaid.
+    // A request cannot be withdrawn.
     admin.set_data(guard.node(), "never mind", None).await.unwrap();
     round_trips(&holder).await;
     guard.revocation_requested().now_or_never().expect("it is known").unwrap();
@@ -82,13 +81,13 @@ async fn a_wait_to_be_asked_that_is_dropped_loses_no_request() {
     let (holder, admin, path) = (client().await, client().await, path("revoke-dropped"));
     for polls in 0..6 {
         let guard = mutex(&holder, &path).acquire().await.unwrap();
-        // What is never asked for does not wake for ever, so the request is made beside it.
+        // Without a request, the future would never wake, so the request is made concurrently.
         let (_, revoked) = tokio::join!(drop_after(guard.revocation_requested(), polls), revoke(&admin, guard.node()));
         revoked.unwrap();
         soon(guard.revocation_requested()).await.unwrap();
         guard.release().await.unwrap();
     }
-    // Nobody polls it, and nobody else is blinded by it.
+    // An unpolled wait does not keep another one from receiving the request.
     let guard = Arc::new(Held::Guard(mutex(&holder, &path).acquire().await.unwrap()));
     let mut parked = Box::pin(guard.revocation_requested());
     assert!((&mut parked).now_or_never().is_none());

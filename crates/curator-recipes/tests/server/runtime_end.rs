@@ -1,4 +1,4 @@
-//! The end of a runtime, or of a thread: who waits is told, nothing panics on the way, and what it held is free.
+//! The end of a runtime, or of a thread: waiters get an error, nothing panics, and held locks are released.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,10 +14,10 @@ use tokio::runtime::Builder;
 
 use crate::support::{alone, builder, client, connect, mutex, nothing_left, path, polled_until, queue_of, soon};
 
-/// The threads of this test, by their name: other tests run beside it, and may panic where they have to.
+/// The name of this test's threads: other tests run concurrently, and may panic on purpose.
 const NAME: &str = "the-end-of-a-runtime";
 const ROUNDS: usize = 30;
-/// The others wait in the line of the client. Without a timeout, they have no timer that would end with the runtime.
+/// The others wait in the client's local line. Without a timeout, they have no timer that would end with the runtime.
 const IN_QUEUE: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,7 +61,7 @@ async fn the_end_of_the_runtime_under_waiting_threads_panics_nowhere() {
 /// As in a test that fails, or ends without `close`.
 #[tokio::test]
 async fn a_lock_that_a_runtime_held_is_free_at_once() {
-    // So long that no test waits for it.
+    // Longer than any test waits.
     let session_timeout = Duration::from_secs(600);
     let server = TestingServer::builder().property("maxSessionTimeout", "600000").start().await.unwrap();
     let next = connect(&server.connect_string()).await;
@@ -87,7 +87,7 @@ thread_local! {
     static HELD: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// When they are dropped, tokio's own thread-local variables are gone. A panic in such a destructor aborts the process.
+/// When they are dropped, tokio's thread-local variables are gone. A panic in such a destructor aborts the process.
 #[test]
 fn what_a_thread_has_in_thread_local_variables_is_released_when_it_ends() {
     alone("runtime_end::what_a_thread_has_in_thread_local_variables_is_released_when_it_ends", || {
@@ -98,7 +98,7 @@ fn what_a_thread_has_in_thread_local_variables_is_released_when_it_ends() {
         let held_by_thread = (client, held.clone(), leased.clone(), lost.clone());
         let thread = thread::spawn(move || {
             let (client, held, leased, waited_for) = held_by_thread;
-            // Those that are used first are dropped last.
+            // The first used are dropped last.
             HELD.with(|_| ());
             let keep = |value: Box<dyn Any>| HELD.with(|held| held.borrow_mut().push(value));
             keep(Box::new(mutex(&client, &held).blocking_acquire().unwrap()));

@@ -1,4 +1,4 @@
-//! A number that several clients share; and its values, as a stream.
+//! A number that several clients share, and the stream of its values.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn what_one_client_sets_another_gets() {
     assert_eq!((*ours.seed(), ours.path().as_str()), (7, path.as_str()));
     assert!(one.check_exists(&path).await.unwrap().is_none(), "something was sent too early");
 
-    // The first one's seed, for both.
+    // The first client's seed, for both.
     assert_eq!(ours.get().await.unwrap(), 7);
     assert_eq!(theirs.get().await.unwrap(), 7);
     for value in [-1, i32::MIN, i32::MAX, 258] {
@@ -33,7 +33,7 @@ async fn what_one_client_sets_another_gets() {
     let now = ours.versioned().await.unwrap();
     assert_eq!((now.value, now.version), (258, 4));
 
-    // As Curator has it: four bytes, and it outlives its clients.
+    // Curator's layout: four bytes, in a node that outlives its clients.
     let (data, stat) = one.get_data(&path).await.unwrap();
     assert_eq!((data, stat.ephemeral_owner), (vec![0, 0, 1, 2], 0));
 }
@@ -49,7 +49,7 @@ async fn a_stale_version_changes_nothing() {
     other.sync(&path).await.unwrap();
     assert_eq!(theirs.get().await.unwrap(), 1);
 
-    // The same number set again is another version.
+    // Setting the same number creates another version.
     let seen = theirs.versioned().await.unwrap();
     ours.set(1).await.unwrap();
     assert!(!theirs.compare_and_set(&seen, 2).await.unwrap());
@@ -71,12 +71,12 @@ async fn a_watch_sees_a_change_and_the_deletion() {
     assert_eq!((now.value, now.version), (4, 1));
     other.delete().for_path(&path).await.unwrap();
     assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted);
-    // A follower goes on, with the seed.
+    // A follower continues, with the seed.
     let (now, _watch) = ours.watch().await.unwrap();
     assert_eq!((now.value, now.version), (3, 0));
 }
 
-/// Another creates it between our look and our create: the reply to the look is held back meanwhile.
+/// Another client creates it between our read and our create: the reply to the read is held back meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_that_another_creates_meanwhile_is_anothers_until_it_is_set() {
     let other = client().await;
@@ -107,7 +107,7 @@ async fn a_lost_answer_is_harmless_or_reported() {
     let (proxy, client) = behind_proxy().await;
     let count = count(&client, &path("count/lost-answers"), 6);
 
-    // The parents are there, so that it is the count's own create that is in doubt.
+    // The parents exist, so that the create in doubt is the count's.
     let parent = count.path().parent().unwrap();
     client.ensure_containers(&client.session().await.unwrap(), &parent).await.unwrap();
     proxy.cut_before_reply(OpCode::Create2);
@@ -154,7 +154,7 @@ async fn the_stream_begins_with_the_current_value_and_yields_each_change_and_a_d
     assert!(other.check_exists(&path).await.unwrap().is_none(), "something was sent too early");
     assert_eq!(next(&mut changes).await, (3, 0));
     proxy.reset_counts();
-    // The same number set again is a change too.
+    // Setting the same number is a change too.
     for (value, version) in [(4, 1), (4, 2), (-5, 3)] {
         theirs.set(value).await.unwrap();
         assert_eq!(next(&mut changes).await, (value, version));
@@ -162,13 +162,13 @@ async fn the_stream_begins_with_the_current_value_and_yields_each_change_and_a_d
     assert_eq!(requests_of(&proxy, OpCode::GetData), 3, "one for each change");
     other.delete().for_path(&path).await.unwrap();
     assert_eq!(next(&mut changes).await, (3, 0));
-    // A stream, for those who combine it with others.
+    // A stream, to be combined with other streams.
     theirs.set(7).await.unwrap();
     let mut values = changes.map(|now| now.unwrap().value);
     assert_eq!(soon(values.next()).await, Some(7));
 }
 
-/// Who comes late sees the latest, and delays no other stream. CURATOR-344: one listener blocked them all.
+/// A late reader sees the latest value, and delays no other stream. CURATOR-344: one listener blocked them all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unread_changes_become_one_and_delay_no_other_stream() {
     let (one, other, path) = (client().await, client().await, path("changes/many"));
@@ -189,7 +189,7 @@ async fn the_stream_goes_on_over_another_connection_and_in_another_session_witho
     let theirs = count(&other, &path, 0);
     let mut changes = count(&one, &path, 0).changes();
     assert_eq!(next(&mut changes).await, (0, 0));
-    // A connection that breaks is no change.
+    // A broken connection alone is not a change.
     let reads = requests_of(&proxy, OpCode::GetData);
     proxy.cut();
     let mut following = tokio::spawn(async move { (next(&mut changes).await, changes) });
@@ -199,19 +199,19 @@ async fn the_stream_goes_on_over_another_connection_and_in_another_session_witho
     theirs.set(1).await.unwrap();
     let (seen, mut changes) = soon(&mut following).await.unwrap();
     assert_eq!(seen, (1, 1));
-    // What has changed while there was no connection is seen afterwards; here, in another session.
+    // A change during an outage is reported afterwards; here, in another session.
     let epoch = one.session().await.unwrap().epoch();
     end_session(&proxy).await;
     theirs.set(2).await.unwrap();
     assert_eq!(next(&mut changes).await, (2, 2));
     until(async || one.try_session().is_ok_and(|session| session.epoch() > epoch)).await;
-    // A lost answer.
+    // A lost reply.
     proxy.cut_before_reply(OpCode::GetData);
     theirs.set(3).await.unwrap();
     assert_eq!(next(&mut changes).await, (3, 3));
 }
 
-/// Longer than any policy would wait: this one waits not at all.
+/// Longer than any policy would wait: this one does not wait at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_that_is_too_long_for_the_retry_policy_is_no_error() {
     let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();

@@ -1,4 +1,4 @@
-//! A value that several clients share, with a codec: when answers are lost, and when its node is deleted.
+//! A value that several clients share, with a codec: when replies are lost, and when its node is deleted.
 
 use curator_recipes::client::{CuratorClient, Outcome};
 use curator_recipes::{SharedValue, SharedValueError};
@@ -49,7 +49,7 @@ async fn changes_go_on_when_the_node_is_deleted_and_made_again() {
     assert_eq!(next().await, "replaced");
 }
 
-/// Curator's returns false, although the value was set.
+/// Curator's returns false although the value was set.
 #[tokio::test]
 async fn a_comparison_whose_answer_is_lost_is_not_false() {
     let (proxy, client) = behind_proxy().await;

@@ -1,4 +1,4 @@
-//! Two nodes of one contender.
+//! A contender with two nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use curator_test::OpCode;
 
 use crate::support::{acquiring, behind_proxy_with, children, client, mutex, path, queue_of, soon, still_waits};
 
-/// A recovery that finds two nodes of its contender keeps the first, and gives both up when the acquire is dropped.
+/// A recovery that finds two nodes of its contender keeps the first, and removes both when the acquire is dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
     let (other, path) = (client().await, path("surplus"));
     let held = mutex(&other, &path).acquire().await.unwrap();
-    // The recovery comes after a pause that is long enough to put a second node there.
+    // The recovery follows after a pause in which the test adds a second node.
     let policy = RetryNTimes::new(5, Duration::from_secs(2)).unwrap();
     let (proxy, client) = behind_proxy_with(|builder| builder.retry_policy(policy)).await;
     proxy.cut_before_reply(OpCode::Create2);
@@ -29,7 +29,7 @@ async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
         acl: Arc::clone(client.default_acl()),
     };
     client.session().await.unwrap().create(&second).await.unwrap();
-    // Both are looked at, and then the one ahead and the first of them are watched.
+    // It reads both, and then watches the node ahead and the first of them.
     proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
     assert!(still_waits(&waiter, &client).await);
     waiter.abort();

@@ -1,4 +1,4 @@
-//! Time that is over, and clients that close.
+//! Acquires that time out, and clients that close.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::support::{
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_timed_acquire_returns_in_time_during_an_outage() {
-    // Without its own timeout the acquire would try for ever.
+    // Without a timeout the acquire would retry forever.
     let forever = client::RetryForever::new(Duration::from_millis(50)).unwrap();
     let (proxy, client) = behind_proxy_with(|builder| {
         builder.session_timeout(SHORT_SESSION).connection_timeout(Duration::from_secs(60)).retry_policy(forever)
@@ -21,16 +21,16 @@ async fn a_timed_acquire_returns_in_time_during_an_outage() {
     let mutex = mutex(&client, &path("outage"));
     mutex.acquire().await.unwrap().release().await.unwrap();
     proxy.black_hole(Direction::Both);
-    // While nothing is known, while the session is suspended, and when it is lost.
+    // Before the session's state is known, while it is suspended, and when it is lost.
     let mut states = client.connection_states();
     for round in 0..3 {
         let began = Instant::now();
         let outcome = soon(mutex.acquire_timeout(Duration::from_millis(20))).await;
         assert!(began.elapsed() < SLACK);
-        // `None` would say that somebody else has the lock.
+        // `None` would mean that another client has the lock.
         match outcome {
             Err(Error::Client(error @ client::Error::NotConnected { .. })) => assert!(error.is_retryable()),
-            // The servers are only slow, as far as the client knows.
+            // To the client, the servers merely seem slow.
             Ok(None) if round == 0 => {}
             outcome => panic!("{outcome:?}"),
         }
@@ -39,7 +39,7 @@ async fn a_timed_acquire_returns_in_time_during_an_outage() {
             assert!(soon(states.wait_for(*state)).await);
         }
     }
-    // Nothing to wait for, and so an error at once.
+    // There is nothing to wait for, so the error is immediate.
     let began = Instant::now();
     let error = soon(mutex.try_acquire()).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
@@ -78,7 +78,7 @@ async fn closing_the_client_notifies_the_holder_and_frees_the_lock_at_once() {
     assert!(mutex(&other, &path).try_acquire().await.unwrap().is_some());
 }
 
-/// The connection works, and every create fails: that the lock can be looked at in between is no progress.
+/// The connection works, and every create fails: successful reads in between do not count as progress.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_retry_policy_ends_an_acquire_whose_create_always_fails() {
     let few = client::RetryNTimes::new(4, Duration::from_millis(1)).unwrap();
@@ -115,17 +115,17 @@ async fn a_timed_acquire_of_several_locks_returns_in_time_during_an_outage() {
     queue_of(&others, &second, 2).await;
     proxy.black_hole(Direction::Both);
     let acquired = soon(acquiring).await.unwrap();
-    // What it held cannot be given back now, which is no reason to keep the caller.
+    // The acquired nodes cannot be released now, which must not delay the caller.
     assert!(began.elapsed() < timeout + SLACK, "{:?}: {acquired:?}", began.elapsed());
     match acquired {
-        // As far as the client knew then, the servers were slow.
+        // To the client, the servers seemed slow then.
         Ok(None) => {}
         Err(error @ Error::MultiLockMember { .. }) => assert!(error.is_retryable(), "{error}"),
         acquired => panic!("{acquired:?}"),
     }
 }
 
-/// In a test that pauses tokio's clock, the time of the locks is real time.
+/// In a test that pauses tokio's clock, the locks use real time.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_waits_for_its_timeout_and_no_shorter() {
     let (holder, waiter) = (connected().await, connected().await);

@@ -1,4 +1,5 @@
-//! Writes that are done only under the lock: `LockGuard::transaction`. What it does under every lock is in the contract.
+//! `LockGuard::transaction`: writes that are applied only under the lock. What all locks have in common is in the
+//! contract.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::support::{
     queue_of, read_write, soon,
 };
 
-/// A node to write to.
+/// Creates a node to write to.
 pub(crate) async fn account(client: &CuratorClient) -> String {
     let path = path("account");
     client.create().creating_parent_containers().for_path(&path, "100").await.unwrap();
@@ -61,13 +62,13 @@ async fn in_a_session_that_is_gone_nothing_is_applied() {
     assert_eq!(data(&steady, &account).await, "100");
 }
 
-/// Each ensemble numbers its sessions by itself.
+/// Each ensemble numbers its sessions separately.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guard_of_two_clients_has_no_transaction_even_if_their_sessions_have_one_id() {
     let (first, elsewhere) = (client().await, TestingServer::start().await.unwrap());
     let proxy = FaultProxy::start(elsewhere.address()).unwrap();
     let id = first.session().await.unwrap().id();
-    // Behind the version and the timeout.
+    // The offset of the session id: after the version and the timeout.
     proxy.alter_next_reply(OpCode::CreateSession, move |reply| reply[8..16].copy_from_slice(&id.to_be_bytes()));
     let namesake = connect(&proxy.connect_string()).await;
     assert_eq!(namesake.session().await.unwrap().id(), id);
@@ -97,18 +98,18 @@ async fn a_transaction_whose_answer_was_lost_is_ambiguous_and_not_tried_again() 
         let error = soon(committing).await.unwrap_err();
         assert!(matches!(&error, Error::Client(client::Error::Ambiguous { .. })), "{error}");
         assert_eq!(error.outcome(), client::Outcome::Unknown);
-        // Each time that it is applied, it counts. The session that is resumed sends a transaction of its own, so those are
-        // not counted.
+        // Each application counts in the version. The resumed session sends a transaction too, so transactions are not
+        // counted.
         let (found, stat) = steady.get_data(&account).await.unwrap();
         assert_eq!((&*String::from_utf8(found).unwrap(), stat.version), applied);
-        // The lock is still held, and the next transaction goes through.
+        // The lock is still held, and the next transaction succeeds.
         guard.transaction().set_data(&account, "80", None).unwrap().commit().await.unwrap();
         assert_eq!(data(&steady, &account).await, "80");
     }
     guard.release().await.unwrap();
 }
 
-/// The lock is given up with the transaction on its way: the server has its order.
+/// The lock is released while the transaction is in flight: the server applies them in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_is_dropped_on_its_way_was_applied_before_the_next_holder_came() {
     let ((proxy, holder), next, path) = (behind_proxy().await, client().await, path("transaction-way"));

@@ -1,4 +1,4 @@
-//! What happens to the connections.
+//! The faults of the connections.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::SESSION_TIMEOUT;
 use super::support::{Fault, Numbers};
 
-/// Requests whose answers get lost.
+/// Requests whose replies get lost.
 const OPS: [OpCode; 7] = [
     OpCode::Create2,
     OpCode::Delete,
@@ -21,29 +21,29 @@ const OPS: [OpCode; 7] = [
     OpCode::CreateSession,
 ];
 
-/// What is done at once.
+/// Faults that take effect immediately.
 const STRIKES: [(&str, Fault); 6] = [
     ("cut", |proxy, _| proxy.cut()),
     ("reset", |proxy, _| proxy.reset()),
     ("answer lost", FaultProxy::swallow_next_reply),
     ("cut before a request", FaultProxy::cut_before_request),
     ("cut before an answer", FaultProxy::cut_before_reply),
-    // The next connection is accepted, and given up when it has answered no probe for a second.
+    // The next connection is accepted, and given up after a second without a reply to its probe.
     ("cut, and the next one silent", |proxy, _| {
         (0..3).for_each(|_| proxy.swallow_next_reply(OpCode::Sync));
         proxy.cut();
     }),
 ];
 
-/// How many kinds there are, with those that are done in `do_some`.
+/// The number of kinds of faults, including those in `do_some`.
 const KINDS: usize = STRIKES.len() + 6;
 
-/// The faults of a soak: each once, and then each once more.
+/// The faults of a soak, in random order: each once, then each once more.
 pub(crate) struct Faults {
     proxies: Vec<FaultProxy>,
     server: SocketAddr,
     numbers: Numbers,
-    /// What is still to come before everything comes again.
+    /// The remaining faults of the current round.
     bag: Vec<usize>,
     done: BTreeMap<&'static str, u64>,
 }
@@ -53,13 +53,13 @@ impl Faults {
         Self { proxies, server: server.address(), numbers: Numbers(seed), bag: Vec::new(), done: BTreeMap::new() }
     }
 
-    /// What was done, and how often.
+    /// The faults so far, and how often each has struck.
     pub(crate) fn done(&self) -> String {
         let done: Vec<_> = self.done.iter().map(|(what, count)| format!("{count} × {what}")).collect();
         done.join(", ")
     }
 
-    /// One fault, and then a pause. Takes a second or so; seldom longer.
+    /// Causes one fault, then pauses. Takes about a second; rarely longer.
     pub(crate) async fn do_some(&mut self) {
         if self.bag.is_empty() {
             self.bag = (0..KINDS).collect();
@@ -94,7 +94,7 @@ impl Faults {
                 "slow for a while"
             }
             Some(3) => {
-                // Past the end of a lease: the session is lost, and nobody confirms that it is closed.
+                // Longer than the lease: the session is lost, and its close cannot be confirmed.
                 proxy.black_hole(Direction::Both);
                 sleep(SESSION_TIMEOUT).await;
                 proxy.heal();
@@ -102,7 +102,7 @@ impl Faults {
             }
             _ => {
                 if let Some(session) = proxy.sessions().pop() {
-                    // It may be over already.
+                    // The session may have ended already.
                     let _closed = close_session(self.server, &session).await;
                 }
                 "session ended"
@@ -112,7 +112,7 @@ impl Faults {
         self.pause(700).await;
     }
 
-    /// The network is well from now on.
+    /// The network works from now on.
     pub(crate) fn heal(&self) {
         self.proxies.iter().for_each(FaultProxy::heal);
     }

@@ -1,13 +1,13 @@
-//! Two hundred tasks acquire, release, cancel and time out on twenty locks, through connections that break all the time: nothing
-//! grows. At the end, all that was there at the beginning is there, and no more.
+//! Two hundred tasks acquire, release, cancel and time out on twenty locks, through connections that break all the
+//! time: no level grows, and everything is released at the end.
 //!
-//! Only here: what is left behind by many operations and faults that meet each other, in the client's process too.
+//! Only here: leaks caused by many operations and concurrent faults, in the client's process too.
 //!
-//! `SOAK_SECONDS` says for how long, 15 if it is not set, in which each fault strikes; `SOAK_SEED` the seed of the faults and of
-//! the work, a new one each time by default; `SOAK_TABLE` names a file for the table, in Markdown. `cargo xtask soak` does all
-//! of this.
+//! `SOAK_SECONDS` is the duration, 15 by default, within which each fault strikes; `SOAK_SEED` the seed of the faults
+//! and of the work, random by default; `SOAK_TABLE` a file for the table, in Markdown. `cargo xtask soak` sets all of
+//! them.
 //!
-//! The clients are in the test's process, which is what is measured; server, proxies and faults are in one of their own.
+//! The clients run in the test's process, which is measured; server, proxies and faults run in a separate one.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
@@ -33,16 +33,16 @@ use self::support::{builder, new_seed, number, say, soon};
 use self::table::Record;
 use self::work::{Done, task, use_each};
 
-/// The name of the test, which starts itself once more as the process with the server.
+/// The name of the test, which starts itself again as the process with the server.
 const TEST: &str = "nothing_grows_while_locks_are_used_and_connections_break";
 const SEED: &str = "SOAK_SEED";
-/// Each has a proxy of its own.
+/// Each client has a separate proxy.
 const CLIENT_COUNT: usize = 4;
-/// As many for each client.
+/// In total, divided evenly among the clients.
 const TASKS: usize = 200;
-/// Short, as some sessions are lost; and long enough for a server of any kind.
+/// Short, as some sessions are lost; and long enough for any kind of server.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
-/// How long it may take until all is as it was: a session that nobody could close lasts for its timeout.
+/// How long the initial state may take to return: a session that could not be closed lasts for its timeout.
 const TO_SETTLE: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,7 +52,7 @@ async fn nothing_grows_while_locks_are_used_and_connections_break() {
         return network::run(seed).await;
     }
     let seconds = number("SOAK_SECONDS", 15).max(12);
-    // Now, as it may fail at any time from now on.
+    // Printed first, as the test may fail at any time from now on.
     say(&format!("soak: {SEED}={seed}"));
     let mut network = Network::start(seed);
     let mut record = Record::new(seconds, seed, &network.about);
@@ -63,7 +63,7 @@ async fn nothing_grows_while_locks_are_used_and_connections_break() {
     let source = Source { clients: clients.clone(), done: Arc::clone(&done), server: network.server };
     let mut ticks = interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first is at once, and the clients have just begun.
+    // The first tick is immediate, and the clients have just started.
     ticks.tick().await;
     ticks.tick().await;
     record.idle = source.sample().await;
@@ -91,7 +91,7 @@ async fn nothing_grows_while_locks_are_used_and_connections_break() {
     record.rest = settled(&source, |rest| record.left_at(rest)).await;
     for client in &clients {
         match client.close().await {
-            // What that leaves on the server is counted.
+            // What an unconfirmed close leaves on the server is counted.
             Ok(()) | Err(Error::CloseUnconfirmed { .. }) => {}
             Err(error) => panic!("{error}"),
         }
@@ -108,7 +108,7 @@ async fn nothing_grows_while_locks_are_used_and_connections_break() {
     assert_eq!(record.problems(), [""; 0], "{SEED}={seed}");
 }
 
-/// The sample at which everything is as it should be, or the one at which the patience ends.
+/// The first sample without leftovers, or the last before the patience ends.
 async fn settled(source: &Source, left: impl Fn(&Sample) -> Vec<String>) -> Sample {
     let patience = Instant::now() + TO_SETTLE;
     loop {

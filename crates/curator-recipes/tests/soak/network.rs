@@ -15,18 +15,18 @@ use super::{CLIENT_COUNT, SEED, TEST};
 
 /// Set in that process.
 const NETWORK: &str = "SOAK_NETWORK";
-/// What it says for the test begins with this.
+/// The prefix of the process's messages to the test.
 const SAYS: &str = "soak-says ";
 
-/// That process, as the test has it. Killed when this is dropped.
+/// Handle of that process in the test. Killed on drop.
 pub(crate) struct Network {
     process: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
-    /// Which server it is.
+    /// The kind and version of the server.
     pub(crate) about: String,
     pub(crate) server: SocketAddr,
-    /// Where the clients connect to.
+    /// The addresses that the clients connect to.
     pub(crate) proxies: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl Network {
         env::var_os(NETWORK).is_some()
     }
 
-    /// Blocks until there is a server.
+    /// Blocks until the server runs.
     pub(crate) fn start(seed: u64) -> Self {
         let mut process = Command::new(env::current_exe().unwrap())
             .args(["--exact", TEST, "--nocapture"])
@@ -53,25 +53,25 @@ impl Network {
         network
     }
 
-    /// The faults begin.
+    /// Starts the faults.
     pub(crate) fn begin(&mut self) {
         self.order();
     }
 
-    /// The faults end. Blocks until they have, and returns what they were.
+    /// Ends the faults. Blocks until they have ended, and returns what they were.
     pub(crate) fn heal(&mut self) -> String {
         self.order();
         self.says()
     }
 
-    /// Waits for its end, and that of its server.
+    /// Waits until the process and its server have ended.
     pub(crate) fn end(mut self) {
         drop(self.stdin.take());
         let status = self.process.wait().unwrap();
         assert!(status.success(), "the process with the server has failed: {status}");
     }
 
-    /// It goes on to what comes next.
+    /// Lets the process continue with its next step.
     fn order(&mut self) {
         writeln!(self.stdin.as_mut().unwrap()).unwrap();
     }
@@ -88,21 +88,21 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         drop(self.process.kill());
         drop(self.process.wait());
     }
 }
 
-/// What that process does.
+/// The main function of that process.
 pub(crate) async fn run(seed: u64) {
-    // Also when the test is killed.
+    // Also if the test is killed.
     let death = Some(rustix::process::Signal::KILL);
     rustix::process::set_parent_process_death_signal(death).unwrap();
-    // Directories without locks are to be seen to go.
+    // The soak has to see that unused directories are removed.
     let server = TestingServer::builder().container_check_interval(Duration::from_secs(1)).start().await.unwrap();
     let proxies: Vec<_> = (0..CLIENT_COUNT).map(|_| FaultProxy::start(server.address()).unwrap()).collect();
-    // On lines of their own, whatever the test harness has begun to print.
+    // On separate lines, whatever the test harness has begun to print.
     let tell = |what: &str| say(&format!("\n{SAYS}{what}"));
     tell(&match (server.kind(), server.version()) {
         (ServerKind::Real, Some(version)) => format!("ZooKeeper {version}"),

@@ -1,4 +1,4 @@
-//! What is measured, at one moment.
+//! The measurements at one moment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use super::support::status;
 use super::work::Done;
 
-/// Levels, which must not grow. In this order in the table.
+/// Levels, which must not grow. In the order of the table.
 pub(crate) const LEVELS: [&str; 11] = [
     "memory (KiB)",
     "threads",
@@ -28,15 +28,15 @@ pub(crate) const LEVELS: [&str; 11] = [
     "connections of the server",
 ];
 
-/// Counts, which grow all the time.
+/// Counts, which always grow.
 pub(crate) const COUNTS: [&str; 6] =
     ["acquired", "timed out", "cancelled", "failed", "connections resumed", "sessions replaced"];
 
-/// Numbers by their names.
+/// Values by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sample(pub(crate) BTreeMap<&'static str, u64>);
 
-/// Whom a sample is taken of.
+/// The server and the clients that a sample measures.
 pub(crate) struct Source {
     pub(crate) clients: Vec<CuratorClient>,
     pub(crate) done: Arc<Done>,
@@ -58,7 +58,7 @@ impl Source {
         }
         let descriptors = descriptors();
         let health: Vec<_> = self.clients.iter().map(CuratorClient::health).collect();
-        // Without what is read from files, such as the program itself.
+        // Without file-backed memory, such as the program itself.
         sample.insert("memory (KiB)", status("RssAnon"));
         sample.insert("threads", status("Threads"));
         sample.insert("tasks", Handle::current().metrics().num_alive_tasks() as u64);
@@ -79,7 +79,7 @@ impl Sample {
     }
 }
 
-/// What the descriptors of this process are.
+/// The targets of this process's descriptors.
 fn descriptors() -> Vec<String> {
     let targets = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     targets.map(|target| target.to_string_lossy().into_owned()).collect()

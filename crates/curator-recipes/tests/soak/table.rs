@@ -1,22 +1,22 @@
-//! What a soak has shown: the first part against the last.
+//! Compares the first part of a soak with the last.
 
 use std::fmt::Write as _;
 
 use super::CLIENT_COUNT;
 use super::sample::{COUNTS, LEVELS, Sample};
 
-/// How many times as high a level may be in the last part as in the first, and how much may come on top of that, one for each
-/// task: levels go up and down with what the tasks and the faults happen to do. What is left of them at rest is exact.
+/// The highest permitted level in the last part: a factor of that in the first, plus a constant of one per task, as
+/// levels vary with the tasks and the faults. What is left at rest is compared exactly.
 const MORE: (f64, f64) = (1.5, 200.0);
-/// The same for what there is a fixed number of, give or take a connection that is being replaced.
+/// The same for levels of a fixed size, apart from connections that are being replaced.
 const MORE_FIXED: (f64, f64) = (1.0, 12.0);
-/// The same for memory, in KiB. What is freed does not go back to the system at once, nor does all of it.
+/// The same for memory, in KiB. Freed memory returns to the system late, and only in part.
 const MORE_MEMORY: (f64, f64) = (1.10, 4.0 * 1024.0);
-/// How much time after the beginning does not count, and how long the two parts are, at most: seconds.
+/// The time after the start that does not count, and the maximum length of each part, in seconds.
 const WARM_UP: usize = 30;
 const PART: usize = 60;
 
-/// All that was measured.
+/// All measurements.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     seconds: u64,
@@ -25,11 +25,11 @@ pub(crate) struct Record {
     pub(crate) faults: String,
     /// Before the work.
     pub(crate) idle: Sample,
-    /// One for each second.
+    /// One per second.
     pub(crate) samples: Vec<Sample>,
-    /// When all tasks have ended, and all is cleaned up.
+    /// After all tasks have ended and the clean-up is done.
     pub(crate) rest: Sample,
-    /// When the clients are closed.
+    /// After the clients are closed.
     pub(crate) closed: Sample,
 }
 
@@ -38,7 +38,7 @@ impl Record {
         Self { seconds, seed, server: server.to_owned(), ..Self::default() }
     }
 
-    /// What there is more of when all is at rest than before the work.
+    /// The levels that are higher at rest than before the work.
     pub(crate) fn left_at(&self, rest: &Sample) -> Vec<String> {
         let levels = LEVELS.into_iter().filter(|level| !is_kept(level));
         let levels =
@@ -46,14 +46,14 @@ impl Record {
         levels.map(|(level, idle, rest)| format!("{level}: {idle} before the work, {rest} after it")).collect()
     }
 
-    /// What is left of what the clients have had.
+    /// What the clients have not released.
     pub(crate) fn not_given_back(&self, closed: &Sample) -> Vec<String> {
         let is_left = |level: &&str| self.own(level).is_some_and(|own| closed.get(level) > own);
         let left = LEVELS.into_iter().filter(is_left);
         left.map(|level| format!("{level}: {} when the clients are closed", closed.get(level))).collect()
     }
 
-    /// What has grown, or was not given back.
+    /// What has grown, or was not released.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for level in LEVELS {
@@ -66,7 +66,7 @@ impl Record {
         }
         problems.extend([self.left_at(&self.rest), self.not_given_back(&self.closed)].concat());
         for count in COUNTS {
-            // Otherwise the soak would show nothing.
+            // Otherwise the soak would not test anything.
             if self.closed.get(count) == 0 {
                 problems.push(format!("{count}: never"));
             }
@@ -74,12 +74,12 @@ impl Record {
         problems
     }
 
-    /// How much of a level is not the clients', if that is known: what is left of it when they are closed.
+    /// The part of a level that is not the clients', if known: what is left when they are closed.
     fn own(&self, level: &str) -> Option<u64> {
         match level {
             "tasks" | "pending deletes" | "ephemeral nodes" => Some(0),
             "watches, of the clients" | "watches, of the server" => Some(0),
-            // Each has one. A real server also counts the connection that asks.
+            // Each client has one. A real server also counts the connection that queries it.
             "sockets" | "descriptors" | "connections of the server" => Some(self.idle.get(level) - CLIENT_COUNT as u64),
             _ => None,
         }
@@ -93,7 +93,7 @@ impl Record {
         })
     }
 
-    /// How often in a second something was done in the first and in the last part.
+    /// The rate per second in the first and in the last part.
     fn rates(&self, count: &str) -> [f64; 2] {
         self.windows().map(|samples| match samples {
             [first, .., last] => (last.get(count) - first.get(count)) as f64 / (samples.len() - 1) as f64,
@@ -135,7 +135,7 @@ impl Record {
     }
 }
 
-/// How high a level may be in the last part.
+/// The highest permitted level in the last part.
 fn most(level: &str, first: f64) -> f64 {
     let (times, besides) = match level {
         "memory (KiB)" => MORE_MEMORY,
@@ -145,8 +145,8 @@ fn most(level: &str, first: f64) -> f64 {
     first * times + besides
 }
 
-/// What is not given back at once, or not at all: memory that is free but still ours, and threads for blocking work that wait
-/// for more of it.
+/// Levels that are not released at once, or not at all: freed memory that the process keeps, and idle threads for
+/// blocking work.
 fn is_kept(level: &str) -> bool {
     level.starts_with("memory") || level == "threads"
 }
@@ -155,7 +155,7 @@ fn is_kept(level: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Where all levels are 20 at the beginning, and everything is done ten times a second.
+    /// A sample in which all levels start at 20 and each count grows by ten per second.
     fn sample(second: u64, change: impl Fn(&str) -> u64) -> Sample {
         let levels = LEVELS.map(|level| (level, 20 + change(level))).into_iter();
         Sample(levels.chain(COUNTS.map(|count| (count, 10 * second))).collect())

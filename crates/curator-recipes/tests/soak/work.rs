@@ -1,4 +1,4 @@
-//! What each task does, again and again.
+//! The work that each task repeats.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::support::subjects::{Held, Kind, Lock};
 use super::support::{Numbers, drop_after, until};
 
-/// What has been done so far.
+/// The results so far.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     acquired: AtomicU64,
@@ -30,10 +30,10 @@ impl Done {
 }
 
 const LOCKS: usize = 20;
-/// All but that whose limit is a node, as it stays.
+/// All kinds except the one whose limit is a node, as the node stays.
 const KINDS: [Kind; 6] = [Kind::Mutex, Kind::Write, Kind::Leases, Kind::SemaphoreMutex, Kind::Paths, Kind::Locks];
 
-/// Some of those that write only read.
+/// Some contenders of the read-write lock read only.
 fn lock(client: &CuratorClient, number: usize, reads: bool) -> (Kind, Lock) {
     let number = number % LOCKS;
     let kind = match KINDS[number % KINDS.len()] {
@@ -43,7 +43,7 @@ fn lock(client: &CuratorClient, number: usize, reads: bool) -> (Kind, Lock) {
     (kind, kind.lock(client, &format!("/soak/{number}")))
 }
 
-/// Works under the lock, in one of the ways in which one may.
+/// Works under the lock, in one of several ways.
 async fn work(held: &Held, chance: usize, time: Duration) {
     match chance {
         0 => {
@@ -66,7 +66,7 @@ async fn release(held: Held, downgrades: bool) -> Result<()> {
     }
 }
 
-/// A task of the soak, until it may rest.
+/// A task of the soak, until it is stopped.
 pub(crate) async fn task(
     client: CuratorClient,
     number: usize,
@@ -75,7 +75,7 @@ pub(crate) async fn task(
     mut resting: watch::Receiver<bool>,
 ) {
     let mut numbers = Numbers(seed);
-    // Some programs keep their lock, others make one each time.
+    // Some programs keep their lock object, others create one per use.
     let kept = lock(&client, number, numbers.below(3) > 0);
     while !*resting.borrow_and_update() {
         let reads = numbers.below(3) > 0;
@@ -86,12 +86,12 @@ pub(crate) async fn task(
     }
 }
 
-/// Uses each directory once more: the server removes no container that has never had a child, and an acquire may have been
-/// cancelled between the one and the other.
+/// Uses each directory once more: the server never removes a container that has had no child, and an acquire may have
+/// been cancelled between creating the directory and the node.
 pub(crate) async fn use_each(client: &CuratorClient) {
     for number in 0..LOCKS {
         let (_, lock) = lock(client, number, false);
-        // The last faults may still strike.
+        // The last faults may still be in effect.
         until(async || match lock.acquire_timeout(Duration::from_secs(10)).await {
             Ok(Some(held)) => held.release().await.is_ok(),
             _ => false,
@@ -100,7 +100,7 @@ pub(crate) async fn use_each(client: &CuratorClient) {
     }
 }
 
-/// Acquires once, and gives back what it has.
+/// Acquires once, and releases what it has.
 async fn once(kind: Kind, lock: Lock, numbers: &mut Numbers, done: &Done) {
     let count = |count: &AtomicU64| {
         count.fetch_add(1, Ordering::Relaxed);
@@ -111,9 +111,9 @@ async fn once(kind: Kind, lock: Lock, numbers: &mut Numbers, done: &Done) {
         async move { lock.acquire_timeout(limit).await }
     };
     let acquired = match numbers.below(10) {
-        // Dropped at some await.
+        // Dropped at some await point.
         0 | 1 => drop_after(acquire, 1 + numbers.below(8)).await,
-        // Dropped at some time.
+        // Dropped after some time.
         2 => timeout(Duration::from_millis(numbers.below(300) as u64), acquire).await.ok(),
         // Dropped in a task that is aborted.
         3 => {
@@ -134,13 +134,13 @@ async fn once(kind: Kind, lock: Lock, numbers: &mut Numbers, done: &Done) {
         Some(Ok(Some(held))) => held,
     };
     count(&done.acquired);
-    // Enters again now and then. If it has lost the lock meanwhile, it has to wait as anybody else.
+    // Re-enters now and then. If it has lost the lock meanwhile, it waits like any contender.
     let again = if kind.is_reentrant() && numbers.below(8) == 0 { lock.enter_again(&held).await.ok() } else { None };
     work(&held, numbers.below(4), Duration::from_millis(numbers.below(15) as u64)).await;
     drop(again);
     let downgrades = numbers.below(2) == 0;
     match numbers.below(4) {
-        // The janitor does the rest.
+        // The janitor releases it.
         0 => drop(held),
         1 => drop(drop_after(release(held, downgrades), 1 + numbers.below(3)).await),
         _ => drop(release(held, downgrades).await),

@@ -1,4 +1,4 @@
-//! Caches that come and go, alone and beside locks of the same client, and on servers that refuse them.
+//! Opens and closes caches, alone and beside locks of the same client, and on servers that refuse them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,26 +13,26 @@ use super::{drop_after, mutex, round_trips, soon, until};
 
 /// How often each contender of a lock holds it.
 const HOLDS: usize = 40;
-/// How long a contender waits. One that had lost its watch was seen to go on after a minute.
+/// How long a contender waits. Without its watch, one was seen to continue only after a minute.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Contenders of each lock, of each client.
+/// Contenders per lock and client.
 const CONTENDERS: usize = 3;
 
 /// How a use of a cache ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It is closed.
+    /// The cache is closed.
     Closed,
     /// Its handles are dropped.
     Dropped,
-    /// Its handles are dropped at some await before it is ready.
+    /// Its handles are dropped at some await point before it is ready.
     DroppedEarly(usize),
-    /// It is closed before it is ready, and the close is given up at some await.
+    /// It is closed before it is ready, and the close is dropped at some await point.
     CloseGivenUp(usize),
 }
 
 impl End {
-    /// A different one for each number.
+    /// Cycles through the ways to end.
     pub(crate) fn nth(number: usize) -> Self {
         match number % 4 {
             0 => Self::Closed,
@@ -61,8 +61,8 @@ pub(crate) async fn use_cache(client: &CuratorClient, path: &str, end: End) {
     }
 }
 
-/// Contends for locks, one below the other, with both clients, while `with_caches` opens and closes caches at the locks and above
-/// them. A waiter whose watch is lost waits until this fails.
+/// Contends for locks, one below the other, with both clients, while `with_caches` opens and closes caches at the locks
+/// and above them. A waiter that loses its watch makes this fail.
 pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other: &CuratorClient, base: &str) {
     let locks = ["a", "a/b", "c"].map(|name| format!("{base}/{name}"));
     let is_over = AtomicBool::new(false);
@@ -79,7 +79,7 @@ pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other
         };
         tokio::spawn(contend).await.unwrap();
     }));
-    // The first in its queue watches the children of a directory.
+    // The first in its queue sets a child watch.
     let semaphore = format!("{base}/s");
     let leases = join_all([with_caches, other, with_caches].into_iter().map(async |client| {
         let semaphore = InterProcessSemaphoreV2::new(client, &semaphore, 2).unwrap();
@@ -104,7 +104,8 @@ pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other
     tokio::join!(contended, caches);
 }
 
-/// One-shot watches of the same client at the root of a cache fire, and are dropped; then the cache still gets its events.
+/// One-shot watches of the same client at the root of a cache fire, and are dropped; then the cache still receives its
+/// events.
 pub(crate) async fn watch_once_beside_a_cache(with_cache: &CuratorClient, other: &CuratorClient, root: &str) {
     other.create().creating_parent_containers().for_path(root, "").await.unwrap();
     let cache = CuratorCache::builder(with_cache, root).unwrap().start().unwrap();
@@ -122,7 +123,7 @@ pub(crate) async fn watch_once_beside_a_cache(with_cache: &CuratorClient, other:
             soon(children.fired()).await;
         } else {
             drop((data, children));
-            // The next request of this session comes after the removals.
+            // The session's next request follows the removals.
             round_trips(with_cache).await;
             other.set_data(root, before, None).await.unwrap();
         }
@@ -133,7 +134,7 @@ pub(crate) async fn watch_once_beside_a_cache(with_cache: &CuratorClient, other:
     soon(cache.close()).await.unwrap();
 }
 
-/// Two caches are refused their watches, with one request each, and the client goes on.
+/// The watches of two caches are refused, with one request each, and the client continues.
 pub(crate) async fn refuses_watches(proxy: &FaultProxy, client: &CuratorClient) {
     for count in 1..=2 {
         let cache = CuratorCache::builder(client, "/t").unwrap().start().unwrap();
@@ -142,7 +143,7 @@ pub(crate) async fn refuses_watches(proxy: &FaultProxy, client: &CuratorClient) 
         assert!(!error.is_retryable() && !error.is_closed());
         assert!(matches!(soon(cache.caught_up()).await, Err(CacheError::WatchesRefused { .. })));
         assert!(matches!(soon(cache.close()).await, Err(CacheError::WatchesRefused { .. })));
-        // It is not tried again.
+        // The caches do not retry.
         client.create().for_path(format!("/n{count}"), "").await.unwrap();
         assert_eq!(proxy.requests().get(&OpCode::AddWatch), Some(&count));
     }

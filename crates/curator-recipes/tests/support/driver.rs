@@ -1,13 +1,13 @@
-//! A node layout of the user's own.
+//! A user-defined node layout.
 
 use curator_recipes::driver::{LockInternalsDriver, Queue, Uuid, Verdict, sequence_after};
 
-/// First come, first served, with other names.
+/// Grants in order of arrival, with other node names.
 #[derive(Debug)]
 pub(crate) struct Plain {
-    /// In which `ID` stands for the id of the contender.
+    /// `ID` stands for the id of the contender.
     pub(crate) prefix: &'static str,
-    /// What the sequence number follows.
+    /// The text before the sequence number.
     pub(crate) mark: &'static str,
 }
 

@@ -1,17 +1,18 @@
-//! Futures that are not polled to their end.
+//! Polls futures a limited number of times.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Polls `future` up to `polls` times, as often as it wakes, and then drops it. Its output if it came that far.
+/// Polls `future` up to `polls` times, each time that it wakes, and then drops it. Returns its output if it was ready
+/// by then.
 ///
-/// In a task of its own a future is polled when it wakes, and not when a neighbour does.
+/// In a separate task, a future is polled only when it wakes itself.
 pub(crate) async fn drop_after<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     drop_after_when(future, polls, || true).await
 }
 
-/// The same, with only those polls counted that come when `counts` says so.
+/// Like [`drop_after`], but counts only polls for which `counts` returns true.
 pub(crate) async fn drop_after_when<F: Future>(
     future: F,
     polls: usize,
@@ -25,7 +26,7 @@ pub(crate) async fn drop_after_when<F: Future>(
         }
         match future.as_mut().poll(cx) {
             Poll::Ready(output) => return Poll::Ready(Some(output)),
-            // The next time that it wakes is the next await point, or the same one again.
+            // The next wake-up is at the next await point, or at the same one again.
             Poll::Pending if counts() => polled += 1,
             Poll::Pending => {}
         }
@@ -34,7 +35,7 @@ pub(crate) async fn drop_after_when<F: Future>(
     .await
 }
 
-/// A future that is polled until `ready`, and then handed out, not finished.
+/// Polls a future until `ready`, and returns it unfinished.
 pub(crate) async fn polled_until<F: Future>(future: F, ready: impl Future) -> Pin<Box<F>> {
     let mut future = Box::pin(future);
     tokio::select! {

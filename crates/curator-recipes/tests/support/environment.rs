@@ -1,20 +1,20 @@
-//! What a test is told by its environment, and what it says to whoever runs it.
+//! Environment variables of the tests, and output that is always shown.
 
 use std::env;
 use std::io::Write as _;
 use std::time::UNIX_EPOCH;
 
-/// A number from the environment.
+/// A number from an environment variable.
 pub(crate) fn number(variable: &str, default: u64) -> u64 {
     env::var(variable).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
 }
 
-/// One that no run before has begun with.
+/// A seed that differs from run to run.
 pub(crate) fn new_seed() -> u64 {
     UNIX_EPOCH.elapsed().map_or(0, |time| time.as_millis() as u64)
 }
 
-/// Prints a line that is seen even if the test passes, unlike that of `println`.
+/// Prints a line that is shown even if the test passes, unlike `println`.
 pub(crate) fn say(line: &str) {
     writeln!(std::io::stdout(), "{line}").expect("a place to print to");
 }

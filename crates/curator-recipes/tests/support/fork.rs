@@ -15,14 +15,15 @@ unsafe extern "C" {
 
 /// Runs `work` in a forked child, and waits until the child ends. Asserts that it has not panicked.
 ///
-/// The child has copies of everything, and no thread but the one that forks. So no other thread may hold a lock that `work` needs.
+/// The child has copies of everything, but only the forking thread. So no other thread may hold a lock that `work`
+/// needs.
 pub(crate) fn in_forked_child(work: impl FnOnce()) {
-    // SAFETY: the child has all of this process's memory. That other threads are gone is the same to it as if they never ran
+    // SAFETY: the child has all of this process's memory. The missing threads act like threads that are never scheduled
     // again: a lock that they hold stays held.
     let pid = unsafe { fork() };
     if pid == 0 {
         let panicked = catch_unwind(AssertUnwindSafe(work)).is_err();
-        // SAFETY: ends the process at once, without the destructors that are the parent's to run.
+        // SAFETY: ends the process at once, without the destructors, which only the parent may run.
         unsafe { _exit(i32::from(panicked)) }
     }
     let child = Child(Pid::from_raw(pid).unwrap());
@@ -37,7 +38,7 @@ pub(crate) fn in_forked_child(work: impl FnOnce()) {
     assert_eq!(status.exit_status(), Some(0), "the child has failed");
 }
 
-/// Killed when this is dropped, if it has not ended.
+/// Killed on drop, if it has not ended.
 struct Child(Pid);
 
 impl Drop for Child {

@@ -1,10 +1,10 @@
-//! What is left when all is over: nothing.
+//! Checks that nothing is left behind.
 
 use curator_recipes::client::CuratorClient;
 
 use super::{children, mutex, soon, until};
 
-/// Waits until the client has nothing left to delete, and nothing is left in these directories.
+/// Waits until the client's janitor is idle, and these directories are empty.
 pub(crate) async fn nothing_left(client: &CuratorClient, dirs: &[impl AsRef<str>]) {
     soon(client.janitor().idle()).await;
     for dir in dirs {
@@ -12,7 +12,7 @@ pub(crate) async fn nothing_left(client: &CuratorClient, dirs: &[impl AsRef<str>
     }
 }
 
-/// Waits until nothing is left of the mutexes on these paths; then each of them can be had at once.
+/// Waits until nothing is left of the mutexes on these paths, and checks that each can be acquired at once.
 pub(crate) async fn free(client: &CuratorClient, paths: &[impl AsRef<str>]) {
     nothing_left(client, paths).await;
     for path in paths {

@@ -1,4 +1,4 @@
-//! What the locks say.
+//! Captures the log lines of the locks.
 
 use std::sync::Once;
 
@@ -10,30 +10,30 @@ use super::log::{Line, Listener};
 
 const LOCKS: &str = "curator_recipes";
 
-/// Hears what the locks say up to a level, in the futures that it [listens to](Logs::hear). Clones hear together.
+/// Captures the locks' lines up to a level, in the futures that it [listens to](Logs::hear). Clones share their lines.
 #[derive(Debug, Clone)]
 pub(crate) struct Logs(Listener);
 
 impl Logs {
     pub(crate) fn at(level: Level) -> Self {
-        // Where it is the only subscriber, `tracing` asks the subscriber of the thread that comes to an event first whether
-        // anybody wants it, and remembers that for all threads. With a second one, it asks each time.
+        // With a single subscriber, `tracing` asks that of the first thread to reach an event whether it is interested,
+        // and caches the answer for all threads. With a second subscriber, it asks each time.
         static DEAF: Once = Once::new();
         DEAF.call_once(|| tracing::subscriber::set_global_default(Listener::to(LOCKS, LevelFilter::OFF)).unwrap());
         Self(Listener::to(LOCKS, level.into()))
     }
 
-    /// The same future; what it says is heard.
+    /// Wraps the future so that its lines are captured.
     pub(crate) fn hear<F: Future>(&self, future: F) -> WithDispatch<F> {
         future.with_subscriber(self.0.clone())
     }
 
-    /// The same for what is not a future.
+    /// Captures the lines of a synchronous call.
     pub(crate) fn hear_now<T>(&self, call: impl FnOnce() -> T) -> T {
         tracing::subscriber::with_default(self.0.clone(), call)
     }
 
-    /// What was said in the span with this name, in order.
+    /// The lines of the span with this name, in order.
     pub(crate) fn lines(&self, span: &str) -> Vec<Line> {
         self.0.lines_with("span", span)
     }
@@ -43,12 +43,12 @@ impl Logs {
         self.0.open_spans()
     }
 
-    /// All that was said, in whichever span.
+    /// All lines, of any span.
     pub(crate) fn all(&self) -> Vec<Line> {
         self.0.lines()
     }
 
-    /// The messages of these lines.
+    /// The messages of the span's lines.
     pub(crate) fn messages(&self, span: &str) -> Vec<String> {
         self.lines(span).into_iter().map(|line| line.message).collect()
     }

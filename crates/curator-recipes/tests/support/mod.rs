@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Clients, proxies and waits that the tests share.
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
 #[macro_use]
@@ -56,14 +56,14 @@ pub(crate) use self::still_waits::{round_trips, still_waits};
 pub(crate) use self::witness::Witness;
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path as path, until};
 
-/// A session that no test means to lose.
+/// A session timeout that no test means to exceed.
 pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);
-/// A session that a test means to lose.
+/// A session timeout that a test means to exceed.
 pub(crate) const SHORT_SESSION: Duration = Duration::from_millis(1000);
-/// What a loaded machine may need on top of a timeout.
+/// What a loaded machine may need in addition to a timeout.
 pub(crate) const SLACK: Duration = Duration::from_secs(3);
 
-/// How an answer gets lost.
+/// How a reply gets lost.
 pub(crate) type Fault = fn(&FaultProxy, OpCode);
 
 pub(crate) const FAULTS: [(&str, Fault); 3] = [
@@ -93,7 +93,7 @@ pub(crate) async fn client() -> CuratorClient {
     connect(&TestingServer::shared().await.connect_string()).await
 }
 
-/// A client of the shared server that may do what only the owner of a node may.
+/// A client of the shared server, authenticated as the owner of nodes.
 pub(crate) async fn owner() -> CuratorClient {
     let builder = builder(&TestingServer::shared().await.connect_string(), LONG_SESSION);
     builder.authorization("digest", "owner:secret").connect().await.unwrap()
@@ -104,18 +104,18 @@ pub(crate) async fn proxy() -> FaultProxy {
     FaultProxy::start(TestingServer::shared().await.address()).unwrap()
 }
 
-/// A client of the shared server, behind a proxy of its own.
+/// A client of the shared server, behind a separate proxy.
 pub(crate) async fn behind_proxy() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|builder| builder).await
 }
 
-/// The same, with settings of its own.
+/// The same, with other settings.
 pub(crate) async fn behind_proxy_with(
     settings: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
 ) -> (FaultProxy, CuratorClient) {
     let proxy = proxy().await;
     let client = settings(builder(&proxy.connect_string(), LONG_SESSION)).start().unwrap();
-    // However brief its timeouts are, a busy server has the time that it needs.
+    // A busy server may need longer than the client's timeouts: retry until it is connected.
     soon(async {
         while let Err(error) = client.session().await {
             assert!(error.is_retryable(), "{error}");
@@ -125,26 +125,26 @@ pub(crate) async fn behind_proxy_with(
     (proxy, client)
 }
 
-/// One that soon gives up what is not answered, after a second attempt.
+/// A client that gives up soon after a second attempt without a reply.
 pub(crate) async fn gives_up() -> (FaultProxy, CuratorClient) {
     let once_more = RetryOneTime::new(Duration::from_millis(10)).unwrap();
     behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(300)).retry_policy(once_more)).await
 }
 
-/// From now on there is no connection, and the client knows it.
+/// Breaks the connection and prevents new ones; returns when the client knows it.
 pub(crate) async fn unplug(proxy: &FaultProxy, client: &CuratorClient) {
     proxy.refuse(true).unwrap();
     proxy.cut();
     until(async || client.try_session().is_err()).await;
 }
 
-/// Ends the session of the client behind `proxy` on the shared server, without its client.
+/// Ends the session of the client behind `proxy` on the shared server, without the client.
 pub(crate) async fn end_session(proxy: &FaultProxy) {
     let address = TestingServer::shared().await.address();
     curator_test::close_session(address, &proxy.sessions().pop().unwrap()).await.unwrap();
 }
 
-/// How a lock is lost behind the back of its holder.
+/// How a holder can lose its lock on the server.
 pub(crate) const LOSSES: [LossReason; 2] = [LossReason::NodeDeleted, LossReason::SessionLost(SessionEnd::Expired)];
 
 /// Makes the holder behind `proxy` lose its lock in this way.
@@ -162,7 +162,7 @@ pub(crate) async fn until_watched(session: i64, node: &str) {
     until(async || server.watches_by_path().await.unwrap().get(node).is_some_and(|by| by.contains(&session))).await;
 }
 
-/// Waits to be asked for the lock, in a task whose watches are in place.
+/// Waits for a request to release the lock, in a task; returns when its watches are set.
 pub(crate) async fn listening(guard: &Arc<subjects::Held>) -> JoinHandle<Result<(), LockLost>> {
     let asked = Arc::clone(guard);
     let listening = tokio::spawn(async move { asked.revocation_requested().await });
@@ -207,7 +207,7 @@ pub(crate) async fn children(client: &CuratorClient, path: &str) -> Vec<String> 
     }
 }
 
-/// The id and the number in a node's name that is as Curator writes it, with this between them.
+/// The id and the number in a node name in Curator's format, with `mark` between them.
 pub(crate) fn id_and_number(name: &str, mark: &str) -> (String, i32) {
     let (id, number) = name.strip_prefix("_c_").and_then(|rest| rest.split_once(mark)).unwrap();
     assert_eq!(curator_recipes::driver::Uuid::parse_str(id).unwrap().hyphenated().to_string(), id);
@@ -215,13 +215,13 @@ pub(crate) fn id_and_number(name: &str, mark: &str) -> (String, i32) {
     (id.to_owned(), number.parse().unwrap())
 }
 
-/// A directory that lets everybody in and nobody out.
+/// Creates a directory in which any client may create and none delete.
 pub(crate) async fn no_way_out(client: &CuratorClient, path: &str) {
     let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
     client.create().creating_parent_containers().with_acl(no_delete).for_path(path, "").await.unwrap();
 }
 
-/// A server with these directories, which have counted so far. None of them is a container, so they stay.
+/// A server with these directories, whose sequence counters have this value. They are not containers, so they stay.
 pub(crate) async fn server_at(counter: i32, dirs: &[&str]) -> (TestingServer, CuratorClient) {
     let server = TestingServer::start().await.unwrap();
     let client = connect(&server.connect_string()).await;
@@ -232,12 +232,12 @@ pub(crate) async fn server_at(counter: i32, dirs: &[&str]) -> (TestingServer, Cu
     (server, client)
 }
 
-/// How many requests of this kind have come through `proxy`.
+/// The number of requests of this kind that have passed through `proxy`.
 pub(crate) fn requests_of(proxy: &FaultProxy, op: OpCode) -> u64 {
     proxy.requests().get(&op).copied().unwrap_or(0)
 }
 
-/// All requests that have come through `proxy`, but for the probes of the lease: one may have been due at any time.
+/// All requests that have passed through `proxy`, except lease probes: one may have been due at any time.
 pub(crate) fn without_probes(proxy: &FaultProxy) -> BTreeMap<OpCode, u64> {
     let mut requests = proxy.requests();
     requests.remove(&OpCode::Sync);

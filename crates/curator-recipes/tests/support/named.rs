@@ -1,6 +1,6 @@
-//! Enums without data.
+//! Enums without data, whose values have names.
 
-/// Such an enum, with a name for each of its values.
+/// Declares such an enum, with a name for each of its values.
 macro_rules! named {
     ($(#[$about:meta])* enum $Type:ident { $($(#[$what:meta])* $Value:ident => $name:literal,)+ }) => {
         $(#[$about])*

@@ -1,4 +1,4 @@
-//! Replays the events of a cache, and checks that each fits what came before.
+//! Replays the events of a cache, and checks that each is consistent with the earlier ones.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use curator_recipes::{CacheEvent, CacheEvents, CachedNode, Snapshot};
 
 use super::soon;
 
-/// What a consumer of a cache's events has after them.
+/// The nodes that a consumer knows after the events.
 #[derive(Default)]
 pub(crate) struct Replay {
     pub(crate) nodes: BTreeMap<ZPath, CachedNode>,
-    /// The last state that was reported of each node that ever was.
+    /// The last reported state of each node, deleted ones included.
     latest: BTreeMap<ZPath, (i64, i64)>,
     pub(crate) resyncs: usize,
     pub(crate) readies: usize,
@@ -63,14 +63,14 @@ impl Replay {
         }
     }
 
-    /// No node may be older than it was.
+    /// Checks that the node is not older than reported before.
     fn forward(&mut self, node: &CachedNode) {
         let now = (node.stat().czxid, node.stat().mzxid);
         let before = self.latest.insert(node.path().clone(), now);
         assert!(before.is_none_or(|before| before <= now), "{}: {now:?} after {before:?}", node.path());
     }
 
-    /// Replays until the nodes are those of the snapshot.
+    /// Replays until the nodes equal those of the snapshot.
     pub(crate) async fn until(&mut self, events: &mut CacheEvents, snapshot: &Snapshot) {
         while !self.is(snapshot) {
             self.apply(soon(events.next()).await.expect("the cache has ended"));

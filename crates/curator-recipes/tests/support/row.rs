@@ -1,8 +1,8 @@
-//! Which row of a table a test has come to.
+//! Names the row of a table at which a test fails.
 
 use std::fmt::Debug;
 
-/// Says it if the test fails before this is dropped, so that no assertion has to.
+/// Prints the row if the test panics before this is dropped, so that assertions do not have to name it.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Row(String);

@@ -1,4 +1,4 @@
-//! All kinds of locks, with one face: for suites that are run for each of them.
+//! All kinds of locks behind one interface, for suites that run for each kind.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use curator_recipes::{
 use super::{mutex, non_reentrant, read_write};
 
 named! {
-    /// Which lock.
+    /// The kind of lock.
     enum Kind {
         Mutex => "mutex",
         NonReentrantMutex => "non-reentrant mutex",
@@ -22,7 +22,7 @@ named! {
         Semaphore => "semaphore",
         /// Two of three leases.
         Leases => "semaphore, two of three leases",
-        /// One lease, and a node says that there is one.
+        /// One lease, and the limit is stored in a node.
         SharedLimit => "semaphore with a shared count",
         Read => "read lock",
         Write => "write lock",
@@ -62,24 +62,24 @@ impl Kind {
         }
     }
 
-    /// The multi-lock of three paths, which are named in an order that depends on the `turn`.
+    /// The multi-lock of three paths, in an order that depends on `turn`.
     pub(crate) fn paths(client: &CuratorClient, path: &str, turn: usize) -> Lock {
         let mut paths = members(path);
         paths.rotate_left(turn % 3);
         Lock::Exclusive(Arc::new(InterProcessMultiLock::new(client, paths).unwrap()))
     }
 
-    /// The lock that keeps out everybody who wants this one.
+    /// A lock that excludes every contender for this one.
     pub(crate) fn blocker(self) -> Self {
         if self == Self::Read { Self::Write } else { self }
     }
 
-    /// Whether the owner that holds it gets it again.
+    /// Whether its owner can re-enter it.
     pub(crate) fn is_reentrant(self) -> bool {
         matches!(self, Self::Mutex | Self::Write | Self::Read | Self::Paths)
     }
 
-    /// All directories that may have nodes of the lock.
+    /// All directories that may contain nodes of the lock.
     pub(crate) fn dirs(self, path: &str) -> Vec<String> {
         let semaphore = |path: &str| ["locks", "leases"].map(|name| format!("{path}/{name}"));
         match self {
@@ -105,12 +105,12 @@ pub(crate) enum Lock {
     Exclusive(Arc<dyn InterProcessLock>),
     Read(ReadLock),
     Write(InterProcessReadWriteLock),
-    /// And how many leases to take.
+    /// With the number of leases to take.
     Semaphore(InterProcessSemaphoreV2, usize),
 }
 
 impl Lock {
-    /// Whether others may hold it at the same time.
+    /// Whether it can be shared.
     pub(crate) fn shares(&self) -> bool {
         matches!(self, Self::Read(_))
     }
@@ -147,7 +147,7 @@ impl Lock {
         })
     }
 
-    /// Once more, by the owner that holds it.
+    /// Re-enters, as the owner that holds it.
     pub(crate) async fn enter_again(&self, held: &Held) -> Result<Held> {
         let owner = held.owner();
         Ok(match self {
@@ -168,7 +168,7 @@ impl Lock {
     }
 }
 
-/// What the holder of a lock has.
+/// What an acquire of a lock returns.
 #[derive(Debug)]
 pub(crate) enum Held {
     Guard(LockGuard),
@@ -186,13 +186,13 @@ impl Held {
         }
     }
 
-    /// The read lock beside a write lock, for the same owner.
+    /// Acquires the read lock beside a write lock, for the same owner.
     pub(crate) async fn read_too(&self) -> Result<Self> {
         let Self::Write(lock, guard) = self else { panic!("{self:?} is no write lock") };
         Ok(Self::Guard(lock.read().acquire_as(guard.owner()).await?))
     }
 
-    /// A read lock instead of a write lock.
+    /// Downgrades a write lock to a read lock.
     pub(crate) async fn downgrade(self) -> Result<Self> {
         let Self::Write(_, guard) = self else { panic!("{self:?} is no write lock") };
         Ok(Self::Guard(guard.downgrade().await?))

@@ -1,18 +1,18 @@
-//! Who holds, as the holders themselves see it.
+//! Checks exclusion and order from the holders' reports.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use curator_recipes::{FencingToken, LockGuard};
 
-/// Sees to it that nobody holds who should not, and writes down who held.
+/// Checks that no two contenders hold that must not, and records who held.
 ///
-/// Clones are the same witness.
+/// Clones share the record.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Witness(Arc<Mutex<Seen>>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// How many may share. Any number, if it is not said.
+    /// The most that may share. `None` means any number.
     room: Option<usize>,
     alone: usize,
     sharing: usize,
@@ -24,18 +24,18 @@ struct Seen {
 }
 
 impl Witness {
-    /// For a lock that so many can share.
+    /// For a lock that this many can share.
     pub(crate) fn with_room_for(holders: usize) -> Self {
         Self(Arc::new(Mutex::new(Seen { room: Some(holders), ..Seen::default() })))
     }
 
-    /// `who` holds from now on, alone or together with others that share.
+    /// Records that `who` holds from now on, exclusively or shared.
     pub(crate) fn enter(&self, who: usize, shares: bool, guard: &LockGuard) {
         assert!(guard.is_valid());
         self.enter_with(who, shares, guard.fencing_token());
     }
 
-    /// The same for one of several locks that a guard stands for.
+    /// The same for one of several locks of a guard.
     pub(crate) fn enter_with(&self, who: usize, shares: bool, token: FencingToken) {
         let mut seen = self.seen();
         assert_eq!(seen.alone, 0, "{who} holds beside one that should be alone");
@@ -46,7 +46,7 @@ impl Witness {
             seen.most_sharing = seen.most_sharing.max(seen.sharing);
             let (sharing, room) = (seen.sharing, seen.room.unwrap_or(usize::MAX));
             assert!(sharing <= room, "{sharing} hold what {room} can share");
-            // Those that hold together have no order among themselves.
+            // Shared holders have no order among themselves.
             seen.greatest_sharing = seen.greatest_sharing.max(Some(token));
         } else {
             seen.alone += 1;
@@ -56,19 +56,19 @@ impl Witness {
         seen.held.push((who, shares));
     }
 
-    /// To be called before the lock is given back.
+    /// Must be called before the lock is released.
     pub(crate) fn leave(&self, shares: bool) {
         let mut seen = self.seen();
         *(if shares { &mut seen.sharing } else { &mut seen.alone }) -= 1;
         seen.left += 1;
     }
 
-    /// Whoever has found something wrong says so, and no one else.
+    /// Ignores poison: the thread that found the failure has reported it.
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many have held, and hold no more.
+    /// How many have held and released.
     pub(crate) fn left(&self) -> usize {
         self.seen().left
     }
@@ -79,12 +79,12 @@ impl Witness {
         seen.alone + seen.sharing
     }
 
-    /// How many have held together at most.
+    /// The most that have held at the same time.
     pub(crate) fn most_sharing(&self) -> usize {
         self.seen().most_sharing
     }
 
-    /// Who held, in order. Of those that hold together, any may be the first.
+    /// The holders, in order. Shared holders may be in any order.
     pub(crate) fn order(&self) -> Vec<usize> {
         let seen = self.seen();
         let together = seen.held.chunk_by(|(_, one_shares), (_, next_shares)| *one_shares && *next_shares);

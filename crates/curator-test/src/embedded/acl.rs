@@ -1,4 +1,4 @@
-//! Who may do what: access lists and the identities of a connection.
+//! Access lists, and the identities of a connection.
 
 use std::net::IpAddr;
 
@@ -30,7 +30,7 @@ pub(crate) struct Acl {
     pub(crate) id: Id,
 }
 
-/// A user, in the terms of a scheme.
+/// An identity in a scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Id {
     pub(crate) scheme: String,
@@ -42,7 +42,7 @@ impl Id {
         Self { scheme: scheme.to_owned(), id: id.into() }
     }
 
-    /// An identity that every connection has.
+    /// The identity that every connection has by its address.
     pub(crate) fn of_address(address: IpAddr) -> Self {
         Self::new(IP, address.to_string())
     }
@@ -72,7 +72,7 @@ impl Id {
     }
 }
 
-/// A user and a hash. As in the real server, trailing colons are ignored.
+/// Whether this is a user and a hash. As in the real server, trailing colons are ignored.
 fn is_digest(id: &str) -> bool {
     id.trim_end_matches(':').split(':').count() == 2
 }
@@ -91,17 +91,17 @@ pub(crate) fn authenticate(scheme: Option<&str>, auth: Option<&[u8]>, address: I
     }
 }
 
-/// Everyone may do everything.
+/// All clients have all permissions.
 pub(crate) fn open() -> Vec<Acl> {
     vec![Acl { permissions: permissions::ALL, id: Id::new(WORLD, ANYONE) }]
 }
 
-/// Everyone may read.
+/// All clients may read.
 pub(crate) fn read_only() -> Vec<Acl> {
     vec![Acl { permissions: permissions::READ, id: Id::new(WORLD, ANYONE) }]
 }
 
-/// Whether a client with these identities has one of these permissions.
+/// Succeeds if a client with these identities has at least one of these permissions.
 pub(crate) fn check(acl: &[Acl], wanted: i32, identities: &[Id]) -> Result<(), Code> {
     let grants = |entry: &Acl| {
         let everybody = entry.id.scheme == WORLD && entry.id.id == ANYONE;
@@ -110,8 +110,8 @@ pub(crate) fn check(acl: &[Acl], wanted: i32, identities: &[Id]) -> Result<(), C
     if acl.is_empty() || acl.iter().any(grants) { Ok(()) } else { Err(Code::NoAuth) }
 }
 
-/// The list that a node gets: without duplicates, valid, and with `auth` replaced by the identities that the client has
-/// proved.
+/// The list that is stored for a node: validated, without duplicates, and with `auth` replaced by the identities that
+/// the client has proved.
 pub(crate) fn fix_up(acl: &[Acl], identities: &[Id]) -> Result<Vec<Acl>, Code> {
     let mut fixed = Vec::new();
     let mut seen = Vec::new();
@@ -121,7 +121,7 @@ pub(crate) fn fix_up(acl: &[Acl], identities: &[Id]) -> Result<Vec<Acl>, Code> {
         }
         seen.push(entry);
         if entry.id.scheme == AUTH {
-            // An address proves nothing.
+            // An address is not a proof.
             let proved = identities.iter().filter(|id| id.scheme != IP);
             let before = fixed.len();
             fixed.extend(proved.map(|id| Acl { permissions: entry.permissions, id: id.clone() }));
@@ -137,7 +137,7 @@ pub(crate) fn fix_up(acl: &[Acl], identities: &[Id]) -> Result<Vec<Acl>, Code> {
     if fixed.is_empty() { Err(Code::InvalidAcl) } else { Ok(fixed) }
 }
 
-/// The list as shown to clients that may read a node but not administer it.
+/// The list as shown to clients with the read permission but not the admin permission.
 pub(crate) fn without_secrets(acl: &[Acl]) -> Vec<Acl> {
     let mask = |entry: &Acl| {
         let mut entry = entry.clone();
@@ -184,7 +184,7 @@ impl Network {
     }
 }
 
-/// Numbers may have leading zeros, as in Java.
+/// As in Java, numbers may have leading zeros.
 fn parse_address(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse().ok();

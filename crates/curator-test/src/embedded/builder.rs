@@ -19,7 +19,7 @@ const SHORTEST_FRAME: usize = 64;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     tick: Duration,
-    /// The shortest and the longest; the shortest defaults to two ticks.
+    /// The bounds of session timeouts. The lower one defaults to two ticks.
     pub(crate) session_timeouts: (Option<Duration>, Duration),
     pub(crate) max_frame: usize,
     container_check: Duration,
@@ -80,56 +80,58 @@ impl EmbeddedServerBuilder {
         self
     }
 
-    /// How long a connection may be open before its first request. Defaults to 10 s. ZooKeeper's
+    /// How long a connection may stay open before its first request. Defaults to 10 s. ZooKeeper's
     /// `zookeeper.nio.sessionlessCnxnTimeout`.
     pub fn sessionless_timeout(mut self, timeout: Duration) -> Self {
         self.settings.sessionless_timeout = timeout;
         self
     }
 
-    /// Whether nodes can have a time to live. Defaults to true. (On a real server this has to be enabled.)
+    /// Whether nodes can have a time to live. Defaults to true. (A real server has to be configured for this.)
     pub fn extended_types(mut self, enabled: bool) -> Self {
         self.settings.extended_types = enabled;
         self
     }
 
-    /// Whether the answer to a transaction has the stats of the nodes that it creates. Defaults to true. Servers before
-    /// 3.7.2, and 3.8 before 3.8.2, return only the paths (ZOOKEEPER-4026), except for containers and nodes with a time to
-    /// live.
+    /// Whether the reply to a transaction contains the stats of created nodes. Defaults to true. Servers older than
+    /// 3.7.2, and 3.8.0 to 3.8.1, return only the paths (ZOOKEEPER-4026), except for containers and nodes with a time
+    /// to live.
     pub fn stats_in_transactions(mut self, told: bool) -> Self {
         self.settings.stats_in_transactions = told;
         self
     }
 
-    /// Whether the server knows `multiRead`. Defaults to true. Servers before 3.6 do not know it: they answer
+    /// Whether the server knows `multiRead`. Defaults to true. Servers older than 3.6 do not: they reply
     /// `Unimplemented` and close the connection.
     pub fn multi_read(mut self, known: bool) -> Self {
         self.settings.multi_read = known;
         self
     }
 
-    /// Whether the server knows `addWatch`, which sets persistent watches, and `setWatches2`, which sets them again. Defaults to
-    /// true. Servers before 3.6 do not know them: they answer `Unimplemented` and close the connection.
+    /// Whether the server knows `addWatch`, which sets persistent watches, and `setWatches2`, which sets them again.
+    /// Defaults to true. Servers older than 3.6 do not: they reply `Unimplemented` and close the connection.
     pub fn add_watch(mut self, known: bool) -> Self {
         self.settings.add_watch = known;
         self
     }
 
-    /// Whether the server's watch manager supports persistent watches. Defaults to true. That of a server with
-    /// `zookeeper.watchManagerName=org.apache.zookeeper.server.watch.WatchManagerOptimized` does not: it answers `addWatch` with
-    /// `MarshallingError`, and the connection stays open.
+    /// Whether the server's watch manager supports persistent watches. Defaults to true. With
+    /// `zookeeper.watchManagerName=org.apache.zookeeper.server.watch.WatchManagerOptimized`, a server does not: it
+    /// replies `MarshallingError` to `addWatch`, and the connection stays open.
     pub fn persistent_watches(mut self, supported: bool) -> Self {
         self.settings.persistent_watches = supported;
         self
     }
 
-    /// Whether watches of several modes (one-shot, persistent, recursive) of one connection on one path stay side by side. Defaults
-    /// to true. Servers before 3.9 keep only the mode of the last request (ZOOKEEPER-4466), separately for data and for children:
+    /// Whether a connection can have watches of several modes (one-shot, persistent, recursive) on one path. Defaults
+    /// to true. Servers older than 3.9 keep only the mode of the last request (ZOOKEEPER-4466), separately for data and
+    /// for children:
     ///
-    /// - A one-shot watch takes the place of a persistent or recursive one. A recursive one then reports nothing below its path
-    ///   any more, and neither is left when the one-shot fires or is removed.
-    /// - A recursive watch is one on data and on children, and takes the place of a one-shot watch on children, which never fires.
-    /// - `removeWatches` of data or of children removes a watch of any mode, and cannot name the persistent modes.
+    /// - A one-shot watch replaces a persistent or recursive one. A replaced recursive watch reports nothing below its
+    ///   path, and when the one-shot watch fires or is removed, no watch is left.
+    /// - A recursive watch counts for data and for children. It replaces a one-shot watch on children, which then never
+    ///   fires.
+    /// - `removeWatches` for data or for children removes a watch of any mode, and cannot name the persistent modes.
     pub fn watch_modes_together(mut self, kept: bool) -> Self {
         self.settings.watch_modes = if kept { Modes::All } else { Modes::Last };
         self
@@ -141,12 +143,12 @@ impl EmbeddedServerBuilder {
         self
     }
 
-    /// Starts the server. It is ready when this returns, after a millisecond or so.
+    /// Starts the server, in about a millisecond. It is ready when this returns.
     ///
     /// # Errors
     ///
-    /// [`Error::Property`] when the shortest session timeout is longer than the longest, or when no handshake fits into a
-    /// frame. Others when there is no free port, or when the system cannot start a thread.
+    /// [`Error::Property`] when the shortest session timeout is longer than the longest, or when a frame is too short
+    /// for a handshake. Others when there is no free port, or the system cannot start a thread.
     pub fn start(self) -> Result<EmbeddedServer, Error> {
         self.settings.check()?;
         EmbeddedServer::start_with(self.settings)
@@ -185,7 +187,7 @@ impl Settings {
         millis(self.container_check).max(1)
     }
 
-    /// The timeout that is granted to a client that asks for one, in milliseconds.
+    /// The timeout granted to a client that requests `asked`, in milliseconds.
     pub(crate) fn negotiate(&self, asked: i32) -> Millis {
         let longest = millis(self.session_timeouts.1);
         u64::try_from(asked).unwrap_or(0).clamp(self.shortest_timeout().min(longest), longest)

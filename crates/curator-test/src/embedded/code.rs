@@ -1,9 +1,9 @@
 //! Error codes of the protocol.
 
-/// What a reply's header says about a failed request, as in ZooKeeper's `KeeperException.Code`.
+/// The error in a reply's header, as in ZooKeeper's `KeeperException.Code`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// An operation of a transaction that was not tried because an earlier one had failed.
+    /// An operation of a transaction that was not tried, because an earlier one failed.
     RuntimeInconsistency,
     MarshallingError,
     Unimplemented,
@@ -21,7 +21,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    /// The number on the wire. 0 means success.
+    /// The number on the wire; 0 means success.
     pub(crate) fn number(self) -> i32 {
         match self {
             Self::RuntimeInconsistency => -2,

@@ -1,4 +1,4 @@
-//! What the server knows about a connection.
+//! The state of a connection.
 
 use std::net::SocketAddr;
 
@@ -12,12 +12,12 @@ pub(crate) type ConnectionId = u64;
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
-    /// `None` before the handshake, and if the server has refused it.
+    /// `None` before the handshake, and if the server has refused the session.
     pub(crate) session: Option<Attached>,
-    /// A session that is over for this client, and still has its nodes.
+    /// A session that has ended for this client, while its nodes still exist.
     pub(crate) refused_session: Option<i64>,
     pub(crate) has_greeted: bool,
-    /// Will be closed once everything queued for it has been sent; nothing more is read from it.
+    /// Will be closed after everything queued for it; nothing more is read from it.
     pub(crate) is_closing: bool,
     pub(crate) identities: Vec<Id>,
     pub(crate) received: u64,

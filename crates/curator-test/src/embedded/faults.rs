@@ -1,15 +1,15 @@
-//! Faults that a test asks for.
+//! Faults armed by a test.
 
 use std::{fmt, time::Duration};
 
 use super::request_info::RequestInfo;
 
-/// What happens to the answer to a request that has been applied.
+/// A fault that affects the reply to an applied request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The answer is lost.
+    /// The reply is lost.
     Swallow,
-    /// The connection is closed instead of the answer being sent.
+    /// Instead of the reply, the connection is closed.
     Drop,
 }
 

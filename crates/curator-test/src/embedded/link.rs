@@ -1,4 +1,4 @@
-//! Reads a client's frames and writes its answers.
+//! Reads a client's frames and writes its replies.
 
 use std::{
     io,
@@ -24,7 +24,7 @@ use super::{
     words,
 };
 
-/// How long a client may keep sending after the end of its connection.
+/// How long a client may keep sending after its connection was closed.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves one client until either side ends the connection.
@@ -36,35 +36,35 @@ pub(crate) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-/// Ends a connection by an end of stream. Closing a socket that has unread data would reset the connection instead, and the
-/// client could lose what it has not read yet. Returns whether the client has ended it too, with everything read: one that
-/// leaves something unread resets the connection.
+/// Ends a connection with an end of stream, then reads the rest. Closing a socket with unread data would reset the
+/// connection, and the client could lose what it has not read yet. Returns whether the client has closed it too, having
+/// read everything: a client that leaves data unread resets the connection.
 async fn see_off(mut client: TcpStream) -> bool {
-    // This fails if the connection is already broken or cut: there is nothing left to end.
+    // Fails if the connection is already broken or cut.
     client.shutdown().await.is_ok() && matches!(timeout(FAREWELL, copy(&mut client, &mut sink())).await, Ok(Ok(_)))
 }
 
-/// Returns the session of which the client was sent that it is over, if its nodes are still there.
+/// Returns the session whose end was reported to the client, if its nodes still exist.
 async fn serve_until_end(client: &mut TcpStream, shared: &Shared) -> Option<i64> {
     let (Ok(peer), Ok(socket)) = (client.peer_addr(), client.as_fd().try_clone_to_owned()) else { return None };
     let (items, outgoing) = unbounded_channel();
     let id = shared.update(|state, now| state.open(peer, socket.into(), items, now))?;
     let _open = Open { id, shared };
-    // Without it, a small answer can wait for the acknowledgement of the one before. It fails only for a closed socket.
+    // Without this, a small reply can wait for the acknowledgement of the previous one. Fails only for a closed socket.
     drop(client.set_nodelay(true));
     let (from_client, to_client) = client.split();
-    // An error just ends the connection.
+    // An error ends the connection.
     let is_answered = tokio::select! {
         _ = read(from_client, id, shared) => false,
         written = write(to_client, outgoing, shared) => written.is_ok_and(|frames| frames > 0),
-        // Nothing that is still queued can be delivered.
+        // The connection was cut: queued output cannot be delivered.
         () = shared.until(|state| !state.has_link(id)) => false,
     };
     if is_answered { shared.lock().processor.refused_session(id) } else { None }
 }
 
-/// A connection that the server knows, until this is dropped: even if a test's matcher panics, as the client would otherwise
-/// never see the end.
+/// A connection that is registered until this is dropped, even if a test's matcher panics. Otherwise the client would
+/// not see the end.
 struct Open<'a> {
     id: ConnectionId,
     shared: &'a Shared,
@@ -76,7 +76,7 @@ impl Drop for Open<'_> {
     }
 }
 
-/// Ends when the client does, or when it sends something that cannot be a frame, or nothing at all.
+/// Ends when the client does, or sends an invalid frame, or sends nothing for too long.
 async fn read(mut client: ReadHalf<'_>, id: ConnectionId, shared: &Shared) -> io::Result<()> {
     let Settings { max_frame, sessionless_timeout, .. } = shared.lock().processor.settings;
     let mut first = timeout(sessionless_timeout, first_frame(&mut client, max_frame)).await??;
@@ -91,7 +91,7 @@ async fn read(mut client: ReadHalf<'_>, id: ConnectionId, shared: &Shared) -> io
         };
         shared.receive(id, &payload).await;
         if !shared.lock().processor.is_open(id) {
-            // The writer ends the link, once everything has been sent.
+            // The writer ends the link, after everything queued.
             std::future::pending::<()>().await;
         }
     }
@@ -111,7 +111,7 @@ async fn first_frame(client: &mut ReadHalf<'_>, max_frame: usize) -> io::Result<
     Ok(Some(First::Frame(frame(length, client, max_frame).await?)))
 }
 
-/// The rest of a frame of that length.
+/// Reads the rest of a frame of this length.
 async fn frame(length: [u8; 4], client: &mut ReadHalf<'_>, max_frame: usize) -> io::Result<Vec<u8>> {
     let length = usize::try_from(i32::from_be_bytes(length)).ok().filter(|length| *length <= max_frame);
     let mut payload = vec![0; length.ok_or(io::ErrorKind::InvalidData)?];
@@ -125,11 +125,11 @@ async fn answer_word(word: [u8; 4], id: ConnectionId, shared: &Shared) -> io::Re
     std::future::pending().await
 }
 
-/// Sends what is due, until the connection ends. Returns how many frames that were.
+/// Sends output when it is due, until the connection ends. Returns the number of frames.
 async fn write(mut client: WriteHalf<'_>, mut items: UnboundedReceiver<Item>, shared: &Shared) -> io::Result<usize> {
     let mut frames = 0;
     while let Some(Item { due, frame }) = items.recv().await {
-        // A timer rounds up to the next millisecond, even for what is already due.
+        // A timer rounds up to the next millisecond, even if it is already due.
         if due > Instant::now() {
             sleep_until(due.into()).await;
         }
@@ -143,7 +143,7 @@ async fn write(mut client: WriteHalf<'_>, mut items: UnboundedReceiver<Item>, sh
     Ok(frames)
 }
 
-/// A paused server does nothing.
+/// Waits until the server is not paused.
 async fn resumed(shared: &Shared) {
     shared.until(|state| state.stage != Stage::Paused).await;
 }

@@ -1,16 +1,16 @@
-//! A ZooKeeper in this process, for tests, examples and first steps.
+//! A ZooKeeper server in this process, for tests, examples and first steps.
 //!
 //! | Module | |
 //! |---|---|
 //! | `codec` | the wire format: typed requests, replies and events |
 //! | `tree` | nodes, transactions, sequence numbers; no I/O, no clock |
-//! | `acl` | who may do what |
-//! | `sessions` | who is alive, and until when |
-//! | `watches` | who is notified of what |
-//! | `connection` | what is known about a client |
-//! | `processor` | a request in, replies and events out; no I/O, no clock |
+//! | `acl` | access lists and identities |
+//! | `sessions` | sessions and their expiry |
+//! | `watches` | which connections to notify of an event |
+//! | `connection` | the state of a connection |
+//! | `processor` | turns requests into replies and events; no I/O, no clock |
 //! | `words` | four-letter words |
-//! | `faults` | faults that a test asks for |
+//! | `faults` | faults armed by a test |
 //! | `shared`, `link` | sockets and time |
 
 mod acl;
@@ -52,30 +52,27 @@ use crate::{
     serving_thread::{LONGEST_DELAY, ServingThread},
 };
 
-/// A ZooKeeper server inside this process: in memory, on a port of the loopback interface, ready in milliseconds.
+/// A ZooKeeper server in this process: in memory, on a port of the loopback interface, ready in milliseconds.
 ///
-/// It speaks the client protocol as ZooKeeper 3.9 does: sessions, ephemeral, sequential, container and TTL nodes,
-/// transactions, access lists, watches of all kinds, and the four-letter words `ruok`, `srvr`, `mntr`, `cons`, `wchs` and
-/// `wchp`. A suite of conformance tests compares it with real servers, byte by byte wherever the bytes are deterministic.
-/// Any ZooKeeper client can talk to it.
+/// It implements the client protocol of ZooKeeper 3.9: sessions, ephemeral, sequential, container and TTL nodes,
+/// transactions, access lists, watches of all kinds, and the four-letter words `ruok`, `srvr`, `mntr`, `cons`, `wchs`
+/// and `wchp`. Conformance tests compare it with real servers, byte by byte wherever the bytes are deterministic. Any
+/// ZooKeeper client can connect to it.
 ///
-/// It is for tests, examples and first steps. It does not replace an ensemble: it is one server, and its data is gone when
-/// it is dropped.
+/// It does not replace an ensemble: it is a single server, and its data is lost when it is dropped.
 ///
-/// It can do what no real server does on demand: lose the answer to a chosen request, expire a session before its time, stand still.
-/// The effect of a method is in place when it returns. The methods can be called from anywhere; the server runs on its own
-/// thread.
+/// On demand it loses the reply to a chosen request, expires a session early, or freezes. The effect of a method is in
+/// place when it returns. The methods can be called from any thread; the server runs on a separate thread.
 ///
-/// # What it lacks
+/// # Limitations
 ///
-/// - SASL: it answers as the real server does on which that is not set up, with success and nothing else. A client of
-///   `curator-client` that is configured to authenticate takes this for a refusal.
-/// - TLS, quotas (their nodes can be created, but nothing is counted), the super user, `reconfig`, and what servers
-///   send only to each other. A request of an unknown kind is answered with `Unimplemented`, and the connection is closed,
-///   as the real server does.
+/// - SASL: as a real server without SASL, it replies with success and an empty token. A `curator-client` that is
+///   configured to authenticate takes this for a refusal.
+/// - TLS, quotas (their nodes can be created, but nothing is counted), the super user, `reconfig`, and requests between
+///   servers. To an unknown request it replies `Unimplemented` and closes the connection, as the real server does.
 /// - Other four-letter words, the admin server, metrics, latencies.
-/// - Limits on the number of connections, on requests in flight, and on the rate of anything.
-/// - Files: nothing is written to disk.
+/// - Limits on connections, requests in flight, and rates.
+/// - Persistence: nothing is written to disk.
 ///
 /// Dropping it closes all connections and frees the port.
 #[derive(Debug)]
@@ -85,7 +82,7 @@ pub struct EmbeddedServer {
     settings: Settings,
     begin: Instant,
     port: Port,
-    /// Locked to start or stop it, as its stage and its port change together.
+    /// Locked while the server starts or stops, as its stage and its port change together.
     control: Mutex<()>,
 }
 
@@ -99,7 +96,7 @@ impl EmbeddedServer {
         Self::builder().start()
     }
 
-    /// Configures a server with other settings.
+    /// Configures a server.
     pub fn builder() -> EmbeddedServerBuilder {
         EmbeddedServerBuilder::default()
     }
@@ -131,25 +128,25 @@ impl EmbeddedServer {
         self.address().to_string()
     }
 
-    /// Whether it runs, that is, has not been [stopped](Self::stop). A paused server counts as running.
+    /// Whether the server runs, that is, was not [stopped](Self::stop). A paused server counts as running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.shared.lock().stage != Stage::Stopped
     }
 
-    /// Closes the port and all connections. Nodes and sessions are kept, and no time passes for them. Does nothing when
-    /// it is stopped.
+    /// Closes the port and all connections. Nodes and sessions are kept, and no time passes for them. Does nothing on a
+    /// stopped server.
     pub fn stop(&self) {
         let _controlled = self.control();
         self.go_down();
     }
 
-    /// Stops the server if it runs, and starts it again on the same port. Nodes and sessions are kept; the timeouts of the
-    /// sessions start over. Watches are gone with their connections, as on a real server.
+    /// Stops the server if it runs, and starts it again on the same port. Nodes and sessions are kept, and the
+    /// sessions' timeouts restart. As on a real server, watches end with their connections.
     ///
     /// # Errors
     ///
-    /// When the port cannot be bound again. The server is stopped then.
+    /// When the port cannot be bound again. Then the server stays stopped.
     pub fn restart(&self) -> Result<(), Error> {
         let _controlled = self.control();
         self.go_down();
@@ -158,9 +155,9 @@ impl EmbeddedServer {
 
     /// As [`restart`](Self::restart), but all nodes and sessions are lost.
     ///
-    /// A client that comes back learns that its session is over. A client that has seen later transactions is turned away,
-    /// as the server's transactions start at 1 again; a real server that has lost its data does the same. Armed faults, the
-    /// delay and the counts stay.
+    /// A client that reconnects is notified that its session has ended. A client that has seen later transactions is
+    /// disconnected, because the server's transactions start at 1 again; a real server that has lost its data does the
+    /// same. Armed faults, the delay and the counts are kept.
     ///
     /// # Errors
     ///
@@ -173,9 +170,9 @@ impl EmbeddedServer {
         self.come_up()
     }
 
-    /// Freezes the server: connections stay open and the system accepts new ones, but nothing is answered. Time goes on:
-    /// sessions whose timeout passes are over when the server is [resumed](Self::resume). Does nothing if the server is
-    /// stopped.
+    /// Freezes the server: connections stay open and the system accepts new ones, but the server sends no reply. Time
+    /// passes: sessions whose timeout expires have ended when the server is [resumed](Self::resume). Does nothing on a
+    /// stopped server.
     pub fn pause(&self) {
         self.shared.update(|state, _| {
             if state.stage == Stage::Running {
@@ -199,8 +196,8 @@ impl EmbeddedServer {
         self.shared.update(|state, _| state.drop_connections());
     }
 
-    /// While true, nothing listens, so new connections are refused (ECONNREFUSED). Current ones stay open. A
-    /// [restart](Self::restart) ends it.
+    /// With true, the server stops listening, so new connections are refused (ECONNREFUSED). Current ones stay open. A
+    /// [restart](Self::restart) ends this.
     ///
     /// # Errors
     ///
@@ -210,30 +207,31 @@ impl EmbeddedServer {
         self.thread.listen(!refuse && self.is_running())
     }
 
-    /// Delays each answer and each event by this much, at most a year. They keep their order and do not wait for each other.
+    /// Delays each reply and each event by `delay`, at most a year. They keep their order, and the delays do not add
+    /// up.
     pub fn set_delay(&self, delay: Duration) {
         self.shared.update(|state, _| state.faults.delay = delay.min(LONGEST_DELAY));
     }
 
-    /// The next matching request is carried out, but its answer is lost; the connection stays.
+    /// The next matching request is applied, but its reply is lost. The connection stays open.
     ///
-    /// Each request is compared with the faults in the order in which they were armed, and uses up the first that matches.
-    /// That includes pings and handshakes.
+    /// Each request, including pings and handshakes, is compared with the faults in the order in which they were armed,
+    /// and uses up the first that matches.
     ///
-    /// The server waits for `matches`, which must not call the server: that would be a deadlock.
+    /// The server calls `matches` and waits for it. To call the server in it is a deadlock.
     pub fn swallow_reply(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
         self.shared.update(|state, _| state.faults.arm(Box::new(matches), Fault::Swallow));
     }
 
-    /// The next matching request is carried out, but its connection is closed instead of the answer being sent.
+    /// The next matching request is applied, but instead of the reply, its connection is closed.
     ///
     /// The request is chosen as in [`swallow_reply`](Self::swallow_reply).
     pub fn cut_before_reply(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
         self.shared.update(|state, _| state.faults.arm(Box::new(matches), Fault::Drop));
     }
 
-    /// Changes the session timeouts that the server grants from now on, as if sessions moved to another server. Existing
-    /// sessions keep theirs until they reconnect. A [restart](Self::restart) keeps it.
+    /// Changes the bounds of session timeouts, as if sessions moved to another server. Existing sessions keep their
+    /// timeout until they reconnect. A [restart](Self::restart) keeps the new bounds.
     ///
     /// # Errors
     ///
@@ -246,31 +244,32 @@ impl EmbeddedServer {
         Ok(())
     }
 
-    /// Ends a session as if its timeout were over, in this order: its connection is closed, its client is answered that the
-    /// session has expired when it comes back, and its ephemeral nodes are deleted a tick or two after the client has read that
-    /// answer and closed its connection. The first has happened when this returns.
+    /// Expires a session early, in this order: its connection is closed; when its client reconnects, the reply says
+    /// that the session has expired; one or two ticks after the client has read that reply and closed the connection,
+    /// its ephemeral nodes are deleted. The first step is done when this returns.
     ///
-    /// The nodes of a client that does not come back are deleted when the session's timeout has passed since the client was
-    /// last heard of. So a client learns of the end before another one can have its nodes, as in production.
-    /// [`close_session`](crate::close_session) deletes the nodes at once, behind the back of a client that still relies on them.
+    /// If the client does not reconnect, the nodes are deleted when the session's timeout has passed since its last
+    /// request. So, as in production, a client is notified before another client can have its nodes.
+    /// [`close_session`](crate::close_session) deletes the nodes at once, without notice to a client that still relies
+    /// on them.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSession`] when there is no such session, or this has ended it already.
+    /// [`Error::NoSession`] when the session does not exist, or was expired by this method before.
     pub fn expire_session(&self, session_id: i64) -> Result<(), Error> {
         let is_alive = self.shared.update(|state, _| state.processor.end_for_client(session_id));
         if is_alive { Ok(()) } else { Err(Error::NoSession(session_id)) }
     }
 
-    /// Sets how many children of a node have ever been created, as far as the server knows: the number that its next
-    /// sequential child gets. The real server's `cversion`.
+    /// Sets how many children of a node were ever created, in the server's count: the number of its next sequential
+    /// child. It is the real server's `cversion`.
     ///
-    /// At `i32::MAX` the counter is at its end. As on the real server it stays there, so each child that is created alone
-    /// gets that number; within one transaction, the second child gets `i32::MIN`, and so on.
+    /// At `i32::MAX` the counter is exhausted. As on the real server it stays there, so each child that is created
+    /// alone gets that number; within one transaction, the second child gets `i32::MIN`, and so on.
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`] when there is no such node.
+    /// [`Error::NoNode`] when the node does not exist.
     pub fn set_create_counter(&self, path: &str, counter: i32) -> Result<(), Error> {
         let is_there = self.shared.update(|state, _| state.processor.set_create_counter(path, counter));
         if is_there { Ok(()) } else { Err(Error::NoNode(path.to_owned())) }
@@ -302,14 +301,14 @@ impl EmbeddedServer {
         self.shared.update(|state, _| state.counts.clear());
     }
 
-    /// The sessions that have not ended, connected or not, the oldest first. One that was [expired](Self::expire_session) is
-    /// among them until its nodes are deleted.
+    /// The sessions that exist, connected or not, the oldest first. A session that was [expired](Self::expire_session)
+    /// is included until its nodes are deleted.
     #[must_use]
     pub fn session_ids(&self) -> Vec<i64> {
         self.shared.lock().processor.sessions.ids().collect()
     }
 
-    /// The answer to a four-letter word, without a connection. It is not counted as a packet.
+    /// The reply to a four-letter word, without a connection. It does not count as a packet.
     pub(crate) fn four_letter_word(&self, word: &str) -> Result<String, Error> {
         let known = word.as_bytes().first_chunk().copied().filter(|first| word.len() == 4 && words::is_word(*first));
         let known = known.ok_or_else(|| Error::Protocol(format!("`{word}` is not a four-letter word")))?;
@@ -330,18 +329,18 @@ impl EmbeddedServer {
     }
 
     fn go_down(&self) {
-        // In one step: a request that a paused server has not seen must not be carried out in between.
+        // One update: a request that a paused server has not read must not be applied in between.
         self.shared.update(|state, _| {
             state.stage = Stage::Stopped;
             state.drop_connections();
         });
-        // A thread that does not answer has ended, and no longer listens.
+        // If the thread does not reply, it has ended and does not listen.
         drop(self.thread.listen(false));
     }
 
-    /// Once it is down.
+    /// Starts the server, which must be down.
     fn come_up(&self) -> Result<(), Error> {
-        // Before it listens, as a stopped server turns its clients away.
+        // Before it listens, since a stopped server disconnects its clients.
         self.shared.update(|state, now| {
             state.processor.resume(now);
             state.stage = Stage::Running;
@@ -350,7 +349,7 @@ impl EmbeddedServer {
     }
 }
 
-/// An empty server, whose passwords differ from those of other servers.
+/// An empty server. Its passwords differ from those of other servers.
 fn processor(settings: Settings, begin: Instant, port: u16) -> Processor {
     let now = now(begin);
     Processor::new(settings, now.wall.cast_unsigned() ^ (u64::from(port) << 48), now)

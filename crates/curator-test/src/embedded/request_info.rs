@@ -1,8 +1,8 @@
-//! What is known about a request when it arrives.
+//! A description of a request, for fault matchers.
 
 use crate::OpCode;
 
-/// A request as a fault sees it, to decide whether to apply to it.
+/// A request that has arrived. A fault decides by it whether to apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestInfo {
     op: OpCode,
@@ -15,20 +15,20 @@ impl RequestInfo {
         Self { op, path, session_id }
     }
 
-    /// Its kind. The handshake counts as [`OpCode::CreateSession`].
+    /// The kind of the request. The handshake counts as [`OpCode::CreateSession`].
     #[must_use]
     pub fn op(&self) -> OpCode {
         self.op
     }
 
-    /// Its path, if it has exactly one: a transaction does not. For a sequential node this is the path that the client has
-    /// asked for, without the number.
+    /// The path, if the request has exactly one; a transaction has none. For a sequential node, the requested path
+    /// without the number.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
     }
 
-    /// The session that sent it.
+    /// The session that sent the request.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.session_id

@@ -1,13 +1,13 @@
-//! The sessions of a server, and when they expire.
+//! The sessions of a server, and their expiry.
 
 use std::collections::BTreeMap;
 
 /// A point in time, in milliseconds of a monotonic clock.
 pub(crate) type Millis = u64;
 
-/// All sessions that are alive, connected or not.
+/// All sessions that exist, connected or not.
 ///
-/// As on the real server, expiry is rounded up to whole ticks, so a session lives for its timeout and up to one tick longer.
+/// As on the real server, expiry is rounded up to whole ticks, so a session ends up to one tick after its timeout.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     alive: BTreeMap<i64, Session>,
@@ -18,10 +18,10 @@ pub(crate) struct Sessions {
 
 #[derive(Debug)]
 struct Session {
-    /// The one that it was created with; a client that reconnects may get another.
+    /// The timeout at its creation. A client that reconnects may get another.
     timeout: Millis,
     expires: Millis,
-    /// It counts as expired for its client: nothing renews it.
+    /// The session has ended for its client: nothing renews it.
     is_over: bool,
 }
 
@@ -39,31 +39,31 @@ impl Sessions {
         id
     }
 
-    /// Records a sign of life. Returns whether the session is alive.
+    /// Renews a session. Returns whether it is alive.
     pub(crate) fn touch(&mut self, id: i64, timeout: Millis, now: Millis) -> bool {
         let expires = expiry(timeout, now, self.tick);
         let session = self.alive.get_mut(&id).filter(|session| !session.is_over);
         session.map(|session| session.expires = expires).is_some()
     }
 
-    /// Ends a session for its client, while its nodes stay. Returns whether it was alive until now.
+    /// Ends a session for its client, but keeps its nodes. Returns whether it was alive before.
     pub(crate) fn end(&mut self, id: i64) -> bool {
         self.alive.get_mut(&id).is_some_and(|session| !std::mem::replace(&mut session.is_over, true))
     }
 
-    /// Expires a session in one to two ticks: its client knows that it is over, and needs a moment to act on that.
+    /// Expires a session in one to two ticks, so that its client, which knows of the end, has time to react.
     pub(crate) fn expire_soon(&mut self, id: i64, now: Millis) {
         if let Some(session) = self.alive.get_mut(&id) {
             session.expires = expiry(self.tick, now, self.tick);
         }
     }
 
-    /// Whether a session has [ended](Self::end) for its client, and its nodes are still there.
+    /// Whether a session has [ended](Self::end) for its client, and its nodes still exist.
     pub(crate) fn is_over(&self, id: i64) -> bool {
         self.alive.get(&id).is_some_and(|session| session.is_over)
     }
 
-    /// Restarts all timeouts, as when a server restarts, which knows only the timeouts from the creation.
+    /// Restarts all timeouts, as after a server's restart. The server then knows only the timeouts of the creation.
     pub(crate) fn touch_all(&mut self, now: Millis) {
         for session in self.alive.values_mut() {
             session.expires = expiry(session.timeout, now, self.tick);
@@ -82,19 +82,19 @@ impl Sessions {
         self.alive.keys().copied()
     }
 
-    /// Those that have expired, the oldest first.
+    /// The expired sessions, the oldest first.
     pub(crate) fn expired(&self, now: Millis) -> Vec<i64> {
         let mut over: Vec<_> = self.alive.iter().filter(|(_, session)| session.expires <= now).collect();
         over.sort_by_key(|(_, session)| session.expires);
         over.into_iter().map(|(id, _)| *id).collect()
     }
 
-    /// When the next one expires, if nothing is heard of any.
+    /// When the next session expires, unless a client renews it.
     pub(crate) fn next_expiry(&self) -> Option<Millis> {
         self.alive.values().map(|session| session.expires).min()
     }
 
-    /// What a client must know to resume the session.
+    /// The password that a client needs to resume the session.
     pub(crate) fn password(&self, id: i64) -> [u8; 16] {
         let mut password = [0; 16];
         let half = |salt: u64| mix(self.secret ^ mix(id.cast_unsigned() ^ salt)).to_be_bytes();
@@ -104,12 +104,12 @@ impl Sessions {
     }
 }
 
-/// When a session expires of which nothing is heard from now on.
+/// When a session expires if it is not renewed after `now`.
 fn expiry(timeout: Millis, now: Millis, tick: Millis) -> Millis {
     ((now + timeout) / tick + 1) * tick
 }
 
-/// Spreads the bits of a number (`SplitMix64`). Nothing here is secret enough to need a better hash.
+/// Spreads the bits of a number (`SplitMix64`). Nothing here needs a stronger hash.
 fn mix(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -154,7 +154,7 @@ mod tests {
         assert!(!sessions.is_over(7) && sessions.end(7));
         assert!(sessions.is_over(7) && !sessions.end(7) && !sessions.touch(7, 250, 200));
         assert_eq!((sessions.expired(299), sessions.expired(300)), (vec![], vec![7]));
-        // As it would have been heard of, had the server not been stopped.
+        // As if all sessions were renewed when the server restarts.
         sessions.touch_all(1000);
         assert_eq!((sessions.expired(1299), sessions.expired(1300)), (vec![], vec![7]));
         sessions.expire_soon(7, 1099);

@@ -1,4 +1,4 @@
-//! The server, shared by its thread and the values that control it.
+//! The server's state, shared by its thread and its handles.
 
 use std::{
     collections::BTreeMap,
@@ -35,7 +35,7 @@ pub(crate) struct State {
     links: BTreeMap<ConnectionId, Link>,
 }
 
-/// What a server is doing at the moment.
+/// The stage of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     Running,
@@ -43,19 +43,19 @@ pub(crate) enum Stage {
     Stopped,
 }
 
-/// The way to a client.
+/// The connection to a client.
 #[derive(Debug)]
 struct Link {
     items: UnboundedSender<Item>,
-    /// A duplicate, so that cutting the link need not wait for the server's thread.
+    /// A duplicate, so that the link can be cut without waiting for the server's thread.
     socket: TcpStream,
 }
 
-/// Something on its way to a client. It leaves when it is due, and never before what came earlier.
+/// Output on its way to a client. It is sent when it is due, after earlier output.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) due: Instant,
-    /// `None`: the connection ends here.
+    /// `None` closes the connection.
     pub(crate) frame: Option<Vec<u8>>,
 }
 
@@ -75,7 +75,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, sends what follows from it, and wakes the waiters.
+    /// Changes the state, sends the resulting output, and wakes the waiters.
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut State, Now) -> R) -> R {
         let result = {
             let mut state = self.lock();
@@ -87,7 +87,8 @@ impl Shared {
         result
     }
 
-    /// Processes what a client has sent, once the server is not paused. If it was stopped in the meantime, it does nothing.
+    /// Processes a frame from a client, after a pause has ended. Does nothing if the server was stopped in the
+    /// meantime.
     pub(crate) async fn receive(&self, id: ConnectionId, payload: &[u8]) {
         while !self.try_receive(id, payload) {
             self.until(|state| state.stage != Stage::Paused).await;
@@ -114,7 +115,7 @@ impl Shared {
             state.deliver(fault.map(|fault| (id, fault)));
             request
         };
-        // Other requests only postpone what is due by time.
+        // Other requests only postpone the next tick.
         if request.is_some_and(|request| request.op() == OpCode::CreateSession) {
             self.changed.send_replace(());
         }
@@ -125,14 +126,14 @@ impl Shared {
     pub(crate) async fn until(&self, condition: impl Fn(&State) -> bool) {
         let mut changed = self.changed.subscribe();
         while !condition(&self.lock()) {
-            // The sender lives as long as `self`.
+            // The sender exists as long as `self`.
             if changed.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    /// Does what is due by time, forever.
+    /// Runs the ticks that are due, forever.
     pub(crate) async fn keep_time(&self) {
         let mut changed = self.changed.subscribe();
         loop {
@@ -178,12 +179,12 @@ impl State {
         self.processor.forget(id);
     }
 
-    /// Whether a connection exists, and has not been cut.
+    /// Whether a connection exists, and was not cut.
     pub(crate) fn has_link(&self, id: ConnectionId) -> bool {
         self.links.contains_key(&id)
     }
 
-    /// Answers a four-letter word, which ends the connection.
+    /// Replies to a four-letter word, and ends the connection.
     pub(crate) fn answer_word(&mut self, id: ConnectionId, word: [u8; 4]) {
         self.processor.note_word();
         let answer = words::answer(word, &self.processor).into_bytes();
@@ -192,16 +193,16 @@ impl State {
         self.send(id, None);
     }
 
-    /// Closes all connections. Nothing more is read from them or sent to them.
+    /// Closes all connections. Nothing more is received or sent on them.
     pub(crate) fn drop_connections(&mut self) {
         for (id, link) in std::mem::take(&mut self.links) {
             self.processor.forget(id);
-            // Fails if the peer has already closed it, which is just as good.
+            // Fails if the peer has already closed it, which has the same effect.
             drop(link.socket.shutdown(Shutdown::Both));
         }
     }
 
-    /// Sends what the processor has for clients. A fault affects the answer to one connection.
+    /// Sends the processor's output. A fault affects the reply to one connection.
     fn deliver(&mut self, fault: Option<(ConnectionId, Fault)>) {
         for (id, output) in self.processor.take_outbox() {
             let fault = fault.filter(|(hit, _)| *hit == id).map(|(_, fault)| fault);
@@ -217,7 +218,7 @@ impl State {
     fn send(&self, id: ConnectionId, frame: Option<Vec<u8>>) {
         if let Some(link) = self.links.get(&id) {
             let due = Instant::now() + self.faults.delay;
-            // The link's end is on its way to us when this fails.
+            // Fails if the link has just ended; its removal follows.
             drop(link.items.send(Item { due, frame }));
         }
     }

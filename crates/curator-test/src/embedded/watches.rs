@@ -1,21 +1,21 @@
-//! Who is notified of which change.
+//! The watches of a server: which connections to notify of an event.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{codec::EventKind, connection::ConnectionId, tree::path};
 
-/// How long a watch lasts and how far it reaches.
+/// A watch's lifetime and range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
-    /// For one event.
+    /// Ends with one event.
     Standard,
-    /// Until it is removed.
+    /// Exists until removed.
     Persistent,
-    /// Until it is removed, also for all nodes below.
+    /// Exists until removed, and covers all descendants too.
     PersistentRecursive,
 }
 
-/// What `checkWatches` and `removeWatches` are about, as in ZooKeeper's `Watcher.WatcherType`.
+/// The watches that `checkWatches` and `removeWatches` address, as in ZooKeeper's `Watcher.WatcherType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatcherKind {
     Children,
@@ -28,10 +28,10 @@ pub(crate) enum WatcherKind {
 /// How many modes a connection's watches on one path can have.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Modes {
-    /// Each of them, side by side.
+    /// Each mode, side by side.
     #[default]
     All,
-    /// That of the last request, as before ZooKeeper 3.9 (ZOOKEEPER-4466).
+    /// Only the mode of the last request, as before ZooKeeper 3.9 (ZOOKEEPER-4466).
     Last,
 }
 
@@ -39,12 +39,12 @@ pub(crate) enum Modes {
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     modes: Modes,
-    /// On nodes: their existence and their data.
+    /// Watches on a node's existence and data.
     pub(crate) data: Table,
     pub(crate) children: Table,
 }
 
-/// Watches of one sort, indexed both ways.
+/// Watches of one kind, indexed by path and by connection.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     modes: Modes,
@@ -53,7 +53,7 @@ pub(crate) struct Table {
 }
 
 impl WatcherKind {
-    /// Before there were several modes, there were no kinds for them either.
+    /// With only one mode per path, a request cannot name the persistent modes.
     pub(crate) fn of_number(number: i32, modes: Modes) -> Option<Self> {
         match number {
             4 | 5 if modes == Modes::Last => None,
@@ -77,8 +77,8 @@ impl Watches {
         self.modes
     }
 
-    /// What `addWatch` does. Before 3.9, a recursive watch is one on children too, although it reports none of their changes
-    /// (ZOOKEEPER-4475).
+    /// Implements `addWatch`. Before 3.9, a recursive watch is also a watch on children, although it reports none of
+    /// their changes (ZOOKEEPER-4475).
     pub(crate) fn add(&mut self, path: &str, connection: ConnectionId, mode: Mode) {
         self.data.add(path, connection, mode);
         if mode != Mode::PersistentRecursive || self.modes == Modes::Last {
@@ -86,7 +86,7 @@ impl Watches {
         }
     }
 
-    /// Whether there is such a watch. Before 3.9, one of any connection.
+    /// Whether the watch exists. Before 3.9, a watch of any connection counts.
     pub(crate) fn contains(&self, path: &str, connection: ConnectionId, kind: WatcherKind) -> bool {
         let (children, data) = (self.children.is_watched(path), self.data.is_watched(path));
         match kind {
@@ -101,7 +101,7 @@ impl Watches {
         }
     }
 
-    /// Returns whether there was such a watch.
+    /// Removes a watch. Returns whether it existed.
     pub(crate) fn remove(&mut self, path: &str, connection: ConnectionId, kind: WatcherKind) -> bool {
         let standard = (self.modes == Modes::All).then_some(Mode::Standard);
         match kind {
@@ -122,7 +122,7 @@ impl Watches {
         self.children.forget(connection);
     }
 
-    /// The connections to notify of an event, each once. Their one-shot watches are used up.
+    /// The connections to notify of an event, each once. Removes their one-shot watches.
     pub(crate) fn trigger(&mut self, kind: EventKind, path: &str) -> BTreeSet<ConnectionId> {
         match kind {
             EventKind::NodeCreated | EventKind::NodeDataChanged => self.data.trigger(path, kind),
@@ -151,7 +151,7 @@ impl Table {
         self.by_connection.entry(connection).or_default().insert(path.to_owned());
     }
 
-    /// The connections of these watches by path, in order.
+    /// The connections that watch each path, in order.
     pub(crate) fn by_path(&self) -> impl Iterator<Item = (&str, Vec<ConnectionId>)> {
         self.by_path.iter().map(|(path, watchers)| (path.as_str(), watchers.keys().copied().collect()))
     }
@@ -172,13 +172,13 @@ impl Table {
         self.by_path.contains_key(path)
     }
 
-    /// Without a mode: any.
+    /// Without a mode: whether there is a watch of any mode.
     fn has(&self, path: &str, connection: ConnectionId, mode: Option<Mode>) -> bool {
         let modes = self.by_path.get(path).and_then(|watchers| watchers.get(&connection));
         modes.is_some_and(|modes| mode.is_none_or(|mode| modes.contains(&mode)))
     }
 
-    /// Without a mode: all.
+    /// Without a mode: removes the watches of all modes.
     fn remove(&mut self, path: &str, connection: ConnectionId, mode: Option<Mode>) -> bool {
         let Some(modes) = self.by_path.get_mut(path).and_then(|watchers| watchers.get_mut(&connection)) else {
             return false;
@@ -239,7 +239,7 @@ mod tests {
 
     const ONE: ConnectionId = 1;
 
-    /// A server's watches with these on one path, in turn.
+    /// A server with these watches on one path, added in this order.
     fn with(modes: Modes, watches: &[Mode]) -> Watches {
         let mut all = Watches::new(modes);
         watches.iter().for_each(|mode| match mode {

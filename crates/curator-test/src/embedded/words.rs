@@ -1,14 +1,14 @@
-//! Four-letter words: what the server reports about itself.
+//! Four-letter words: the server's reports about itself.
 
 use std::fmt::{self, Write};
 
 use super::{connection::Connection, processor::Processor};
 use crate::OpCode;
 
-/// The release that this server behaves like, with which the conformance tests compare it.
+/// The release that this server reproduces, and is compared with in the conformance tests.
 const VERSION: &str = concat!("3.9.5-embedded, built into curator-test ", env!("CARGO_PKG_VERSION"));
 
-/// The words of the real server. Anything else is the length of a frame.
+/// The words of the real server. Other first bytes are the length of a frame.
 const KNOWN: [&[u8; 4]; 18] = [
     b"conf", b"cons", b"crst", b"dirs", b"dump", b"envi", b"gtmk", b"hash", b"isro", b"mntr", b"ruok", b"srst",
     b"srvr", b"stat", b"stmk", b"wchc", b"wchp", b"wchs",
@@ -19,10 +19,10 @@ pub(crate) fn is_word(first: [u8; 4]) -> bool {
     KNOWN.iter().any(|word| **word == first)
 }
 
-/// The answer to a word.
+/// The reply to a word.
 pub(crate) fn answer(word: [u8; 4], server: &Processor) -> String {
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _: fmt::Result = match &word {
         b"ruok" => text.write_str("imok"),
         b"srvr" => srvr(server, &mut text),

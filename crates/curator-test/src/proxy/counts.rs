@@ -1,10 +1,10 @@
-//! How much network traffic a client causes.
+//! Counts the network traffic of clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::OpCode;
 
-/// What has passed through a proxy since the last reset.
+/// The traffic through a proxy since the last reset.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Received from clients.
@@ -20,14 +20,14 @@ pub(crate) struct Counts {
     /// Bytes received from the server.
     received: u64,
     round_trips: u64,
-    /// Neither start nor end a pipeline. Survives a reset.
+    /// Requests of these kinds neither start nor end a pipeline. Kept at a reset.
     ignored: BTreeSet<OpCode>,
 }
 
 /// A client's requests, grouped into pipelines that share a round trip.
 ///
-/// Pipelines are numbered from 1. A request belongs to the current pipeline until a reply to that pipeline has been
-/// delivered; the next request may then be a consequence of it, and starts a new one.
+/// Pipelines are numbered from 1. A request belongs to the current pipeline until a reply to that pipeline was
+/// delivered. The next request may depend on that reply, and starts a new pipeline.
 #[derive(Debug, Default)]
 pub(crate) struct Pipelines {
     current: u64,
@@ -45,7 +45,7 @@ impl Counts {
         Some(pipelines.current)
     }
 
-    /// Counts something from a client that cannot be read.
+    /// Counts data from a client that cannot be parsed.
     pub(crate) fn arrive_unread(&mut self, pipelines: &mut Pipelines) {
         if pipelines.delivered == pipelines.current {
             pipelines.current += 1;
@@ -117,14 +117,14 @@ impl Counts {
         self.round_trips
     }
 
-    /// These are sent on their own, not because someone called the client.
+    /// Clients send these without a call of the application.
     fn is_apart(&self, op: OpCode) -> bool {
         matches!(op, OpCode::Ping | OpCode::CreateSession)
     }
 }
 
 impl Pipelines {
-    /// Records that a reply to a request of this pipeline has been delivered.
+    /// Records that a reply to a request of this pipeline was delivered.
     pub(crate) fn deliver(&mut self, pipeline: u64) {
         self.delivered = self.delivered.max(pipeline);
     }
@@ -134,7 +134,7 @@ impl Pipelines {
         self.current
     }
 
-    /// The next request starts a new pipeline.
+    /// Makes the next request start a new pipeline.
     pub(crate) fn reset(&mut self) {
         self.delivered = self.current;
     }
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(counts.arrive(OpCode::GetChildren2, &mut pipelines), Some(1));
         pipelines.deliver(1);
         assert_eq!(counts.arrive(OpCode::GetData, &mut pipelines), Some(2));
-        // The second answer of the first pipeline says nothing about the second pipeline.
+        // The second reply to the first pipeline does not end the second pipeline.
         pipelines.deliver(1);
         assert_eq!(counts.arrive(OpCode::GetData, &mut pipelines), Some(2));
         assert_eq!(counts.round_trips(), 2);

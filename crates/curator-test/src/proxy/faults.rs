@@ -1,4 +1,4 @@
-//! Faults that a test asks for.
+//! Faults armed by a test.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,26 +30,26 @@ impl Direction {
     }
 }
 
-/// What happens to one request or to its reply.
+/// A fault of one request or of its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The connection is closed instead of the request being passed on.
+    /// The connection is closed, and the request is not sent on.
     CutRequest,
-    /// The connection is closed instead of the reply being delivered.
+    /// The connection is closed, and the reply is not delivered.
     CutReply,
     /// The connection is closed after the reply.
     CutBehindReply,
     /// The reply is lost.
     SwallowReply,
-    /// The reply is changed, by the alteration with this number.
+    /// The reply is changed, with the alteration of this number.
     AlterReply(u64),
-    /// The reply is late by this much, and so is everything behind it.
+    /// The reply and everything behind it are delayed by this much.
     DelayReply(Duration),
-    /// The reply waits for the next release, and so does everything behind it.
+    /// The reply and everything behind it wait for the next release.
     HoldReply,
 }
 
-/// Turns a reply into another one.
+/// Changes a reply.
 pub(crate) struct Alteration(Box<Alter>);
 
 type Alter = dyn FnOnce(&mut Vec<u8>) + Send;
@@ -71,7 +71,7 @@ impl fmt::Debug for Alteration {
 struct Armed {
     op: OpCode,
     fault: Fault,
-    /// How many requests of that kind pass before it.
+    /// How many requests of this kind pass before it.
     before: u64,
 }
 
@@ -80,7 +80,7 @@ struct Armed {
 pub(crate) struct Faults {
     /// In the order in which they were armed. Each affects one request.
     armed: Vec<Armed>,
-    /// Those that have not been applied yet, by number.
+    /// The alterations that were not applied yet, by number.
     alterations: BTreeMap<u64, Alteration>,
     next_alteration: u64,
     held: BTreeSet<OpCode>,
@@ -89,15 +89,15 @@ pub(crate) struct Faults {
     lost_to_server: bool,
     lost_to_client: bool,
     pub(crate) delay: Duration,
-    /// The paths whose requests are neither counted nor hit.
+    /// Requests for these paths are neither counted nor affected by faults.
     pub(crate) passed_over: BTreeSet<Vec<u8>>,
-    /// What the session timeout in the answer to each handshake is multiplied by.
+    /// The factor for the session timeout in each reply to a handshake.
     pub(crate) stretch: Option<f64>,
 }
 
 impl Faults {
-    /// Arms a fault for the `nth` request of that kind from now on, counted from 1. If another fault affects that request,
-    /// this one takes the next.
+    /// Arms a fault for the `nth` request of this kind from now on, counted from 1. If another fault affects that
+    /// request, this one affects the next.
     pub(crate) fn arm(&mut self, op: OpCode, nth: u64, fault: Fault) {
         self.armed.push(Armed { op, fault, before: nth.saturating_sub(1) });
     }
@@ -110,7 +110,8 @@ impl Faults {
         self.arm(op, nth, Fault::AlterReply(number));
     }
 
-    /// Forgets what waits for its request. An alteration whose request has passed still waits for the reply.
+    /// Removes the faults that wait for their request. An alteration whose request has passed still waits for its
+    /// reply.
     pub(crate) fn disarm(&mut self) {
         for armed in self.armed.drain(..) {
             if let Fault::AlterReply(number) = armed.fault {
@@ -148,7 +149,7 @@ impl Faults {
         self.releases += 1;
     }
 
-    /// For a reply to be held: the number of the release that frees it.
+    /// The number of the release that a reply of this kind must wait for, if it is to be held.
     pub(crate) fn parks(&self, op: OpCode) -> Option<u64> {
         self.held.contains(&op).then_some(self.next_release())
     }
@@ -193,7 +194,7 @@ mod tests {
         faults.arm(OpCode::Create2, 2, Fault::CutRequest);
         assert_eq!(faults.hit(OpCode::Create2), Some(Fault::SwallowReply));
         assert_eq!(faults.hit(OpCode::Create2), Some(Fault::CutReply));
-        // If two are due at once, they apply one after the other.
+        // If two faults match a request, the second affects the next request.
         assert_eq!(faults.hit(OpCode::Create2), Some(Fault::CutRequest));
         assert_eq!(faults.hit(OpCode::Create2), None);
     }

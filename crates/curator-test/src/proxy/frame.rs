@@ -1,4 +1,4 @@
-//! The part of ZooKeeper's wire format that a proxy must understand.
+//! Parses the part of ZooKeeper's wire format that a proxy needs.
 
 use std::io;
 
@@ -7,26 +7,26 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::faults::Alteration;
 use crate::OpCode;
 
-/// A frame starts with its length, which does not include itself.
+/// The length field of a frame. The length does not include it.
 const LENGTH: usize = 4;
-/// A TLS record starts with its type, its version and its length.
+/// The header of a TLS record: type, version and length.
 const RECORD_HEADER: usize = 5;
-/// The type of the record with which a TLS connection starts.
+/// The type of the first record of a TLS connection.
 const TLS_HANDSHAKE: u8 = 0x16;
-/// The type of a record with data. With TLS 1.3, the end of the handshake looks like that, too.
+/// The type of a record with data. With TLS 1.3, it is also the type of the last handshake records.
 const TLS_DATA: u8 = 0x17;
-/// Far more than any server accepts; a longer frame is not a ZooKeeper frame.
+/// Far above the limit of any server; a longer frame is not a ZooKeeper frame.
 const LONGEST: usize = 64 * 1024 * 1024;
-/// The xid of a reply that answers no request: a watch event.
+/// The xid of a watch event, which answers no request.
 const NOTIFICATION: i32 = -1;
 
-/// Where the answer to a handshake has the session timeout, in milliseconds.
+/// The offset of the session timeout, in milliseconds, in the reply to a handshake.
 const TIMEOUT: usize = 4;
 
-/// A request begins with its xid and the kind of request.
+/// A request begins with its xid and its kind.
 const HEADER: usize = 8;
 
-/// The answer to a handshake.
+/// The reply to a handshake.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConnectResponse {
     pub(crate) session_id: i64,
@@ -48,7 +48,7 @@ pub(crate) struct ReplyHeader {
 }
 
 impl ConnectResponse {
-    /// Protocol version, timeout, session, password.
+    /// The format is: protocol version, timeout, session, password.
     pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
         let session_id = i64::from_be_bytes(payload.get(8..)?.first_chunk().copied()?);
         let length = usize::try_from(int(payload, 16)?).ok()?;
@@ -56,7 +56,7 @@ impl ConnectResponse {
         Some(Self { session_id, password })
     }
 
-    /// Multiplies the timeout, which stands behind the protocol version. That of a session that is over is 0, and stays so.
+    /// Multiplies the timeout, which follows the protocol version. For a session that has ended it is 0, and stays so.
     fn stretch(payload: &mut [u8], factor: f64) {
         if let (Some(timeout), Some(place)) = (int(payload, TIMEOUT), payload.get_mut(TIMEOUT..TIMEOUT + 4)) {
             let stretched = (f64::from(timeout) * factor) as i32;
@@ -71,16 +71,16 @@ impl RequestHeader {
     }
 }
 
-/// The path that a request is about, of several operations that of the first. `None` if it has none.
+/// The path of a request; of several operations, that of the first. `None` without a path.
 pub(crate) fn path(op: OpCode, payload: &[u8]) -> Option<&[u8]> {
-    // In front of each operation of several: its type, whether it is the end, an error.
+    // Each of several operations follows a header: its type, an end flag, an error.
     let at = if matches!(op, OpCode::Multi | OpCode::MultiRead) { HEADER + 9 } else { HEADER };
     let length = usize::try_from(int(payload, at)?).ok()?;
     payload.get(at + 4..)?.get(..length)
 }
 
 impl ReplyHeader {
-    /// Xid, zxid, error.
+    /// The format is: xid, zxid, error.
     pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
         Some(Self { xid: int(payload, 0)?, error: int(payload, 12)? })
     }
@@ -119,7 +119,7 @@ impl Frame {
         Ok(Self(bytes))
     }
 
-    /// Reads one TLS record, of which `begun` has been read; `None` if the stream ends before it starts.
+    /// Reads one TLS record, of which `begun` was read already; `None` if the stream ends before it starts.
     pub(crate) async fn read_record(begun: &[u8], stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Self>> {
         let mut bytes = begun.to_vec();
         bytes.resize(RECORD_HEADER, 0);
@@ -134,23 +134,23 @@ impl Frame {
         Ok(Some(Self(bytes)))
     }
 
-    /// Whether this is a TLS record with what the two sides say to each other, and not about their connection.
+    /// Whether this is a TLS record with application data.
     pub(crate) fn is_data(&self) -> bool {
         self.0.first() == Some(&TLS_DATA)
     }
 
-    /// Another frame, made from the contents of this one.
+    /// A frame with altered contents.
     pub(crate) fn altered(self, alteration: Alteration) -> Self {
         let mut payload = self.0[LENGTH..].to_vec();
         alteration.apply(&mut payload);
-        // A frame that is too long for its length field is invalid; no test wants that.
+        // A frame too long for its length field is invalid; no test needs one.
         let length = i32::try_from(payload.len()).unwrap_or(i32::MAX);
         let mut bytes = length.to_be_bytes().to_vec();
         bytes.append(&mut payload);
         Self(bytes)
     }
 
-    /// The answer to a handshake, with another session timeout.
+    /// The reply to a handshake, with another session timeout.
     pub(crate) fn stretched(mut self, factor: f64) -> Self {
         ConnectResponse::stretch(&mut self.0[LENGTH..], factor);
         self
@@ -172,7 +172,7 @@ pub(crate) fn is_four_letter_word(first: [u8; LENGTH]) -> bool {
     first.iter().all(u8::is_ascii_lowercase)
 }
 
-/// Whether a connection starts with a TLS record: as a frame, it would be far too long.
+/// Whether a connection starts with a TLS record. As the length of a frame, these bytes would be far too large.
 pub(crate) fn is_tls(first: [u8; LENGTH]) -> bool {
     first[0] == TLS_HANDSHAKE
 }
@@ -219,7 +219,7 @@ mod tests {
         assert!(Frame::read(&mut torn).await.is_err());
         let mut wrong: &[u8] = b"\xff\0\0\0ab";
         assert!(Frame::read(&mut wrong).await.is_err());
-        // Nor does a path have a length below zero, or one that goes beyond the end of the frame.
+        // A path's length is not negative, and does not exceed the frame.
         assert_eq!(path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\xff\xff\xff\xff/"), None);
         assert_eq!(path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\0\0\0\x02/"), None);
     }

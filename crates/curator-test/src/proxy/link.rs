@@ -18,7 +18,7 @@ use super::{
     state::{End, LinkId, Note, Shared, State, Verdict},
 };
 
-/// Something on its way through the proxy. It leaves when it is due, and never before what came earlier.
+/// A frame on its way through the proxy. It is sent when it is due, after earlier frames.
 struct Item {
     due: Instant,
     what: What,
@@ -26,9 +26,9 @@ struct Item {
 
 enum What {
     Frame(Frame, Note),
-    /// Nothing after this may pass before the release with that number.
+    /// Nothing behind this passes before the release with this number.
     Park(u64),
-    /// The connection ends here.
+    /// Closes the connection.
     Close,
 }
 
@@ -39,7 +39,7 @@ struct Way {
     direction: Direction,
 }
 
-/// Serves one client until either side, or the proxy's owner, ends the connection.
+/// Serves one client until either side, or a test, ends the connection.
 pub(crate) async fn serve(mut client: TcpStream, upstream: SocketAddr, shared: Arc<Shared>) {
     let Ok(duplicate) = duplicate(&client) else { return };
     let (id, mut end) = shared.update(|state| state.open(duplicate));
@@ -48,7 +48,7 @@ pub(crate) async fn serve(mut client: TcpStream, upstream: SocketAddr, shared: A
     let ended = tokio::select! {
         biased;
         ended = end.wait_for(Option::is_some) => ended.ok().and_then(|end| *end),
-        // An error just ends the connection.
+        // An error ends the connection.
         _ = relay(&mut client, &mut server, upstream, id, &shared) => None,
     };
     if ended == Some(End::Reset) {
@@ -56,11 +56,11 @@ pub(crate) async fn serve(mut client: TcpStream, upstream: SocketAddr, shared: A
         drop(client.set_zero_linger());
         drop(server.as_ref().map(TcpStream::set_zero_linger));
     }
-    // Before the link is removed, so that anyone who waits for that finds them closed.
+    // Before the link is removed, so that the sockets are closed when a waiter sees the removal.
     drop((client, server));
 }
 
-/// A link that the proxy knows, until this is dropped, for whatever reason.
+/// A link that is registered until this is dropped, for any reason.
 struct Open<'a> {
     id: LinkId,
     shared: &'a Shared,
@@ -95,7 +95,7 @@ async fn relay(
     let way = |direction| Way { shared: Arc::clone(shared), id, direction };
     let (requests, requests_out) = unbounded_channel();
     let (replies, replies_out) = unbounded_channel();
-    // Readers never end by themselves: the last thing they read is a `Close`, which the writers reach in order.
+    // Readers never end first: the last item that they send is a `Close`, which the writers reach in order.
     let read = async {
         if is_tls(first) {
             let from_client = way(Direction::ToServer).read_records(&first, from_client, requests);
@@ -152,7 +152,7 @@ impl Way {
         self.finish(&out).await;
     }
 
-    /// For a connection by TLS, of which nothing is understood. `begun` has been read.
+    /// For a connection over TLS, which is not parsed. `begun` was read already.
     async fn read_records(self, begun: &[u8], mut stream: ReadHalf<'_>, out: UnboundedSender<Item>) {
         let mut next = Frame::read_record(begun, &mut stream).await;
         while let Ok(Some(record)) = next {
@@ -163,7 +163,7 @@ impl Way {
         self.finish(&out).await;
     }
 
-    /// Lets the state decide about a frame, and sends it on its way.
+    /// Lets the state decide about a frame, and queues it.
     fn judge(&self, frame: Frame, out: &UnboundedSender<Item>, verdict: impl FnOnce(&mut State, &[u8]) -> Verdict) {
         let now = Instant::now();
         let (verdict, delay) = self.shared.update(|state| (verdict(state, frame.payload()), state.delay()));
@@ -203,7 +203,7 @@ impl Way {
         pending::<()>().await;
     }
 
-    /// Delivers what is due, until the connection ends.
+    /// Delivers frames when they are due, until the connection ends.
     async fn write(self, mut out: WriteHalf<'_>, mut items: UnboundedReceiver<Item>) -> io::Result<()> {
         while let Some(Item { due, what }) = items.recv().await {
             if due > Instant::now() {
@@ -211,16 +211,16 @@ impl Way {
             }
             match what {
                 What::Park(release) => self.shared.until(|state| state.faults.is_released(release)).await,
-                // Checked once more: what is on its way when a black hole opens is lost as well.
+                // Checked again: frames already queued when a black hole opens are lost too.
                 _ if self.shared.lock().loses(self.id, self.direction) => {
                     if matches!(what, What::Close) {
-                        // The other side must not learn of the end before the black hole is healed.
+                        // The other side must not notice the end before the black hole is healed.
                         pending::<()>().await;
                     }
                 }
                 What::Frame(frame, note) => {
                     let is_reply = matches!(note, Note::Reply(_));
-                    // What follows from a reply may come before this task runs again.
+                    // Recorded before the write: the next request may arrive before this task runs again.
                     if is_reply {
                         self.shared.update(|state| state.delivered(self.id, &note));
                     }
@@ -237,7 +237,7 @@ impl Way {
         Ok(())
     }
 
-    /// The receiver is gone. The sender learns of it, unless nothing can come back to it.
+    /// The receiver has closed the connection. The sender is notified, unless the direction back to it is lost.
     async fn break_off(&self, error: io::Error) -> io::Result<()> {
         if self.shared.lock().loses(self.id, self.direction.opposite()) {
             pending::<()>().await;

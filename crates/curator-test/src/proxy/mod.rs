@@ -1,4 +1,4 @@
-//! A network between client and server that fails on demand.
+//! A proxy between client and server that fails on demand.
 
 mod counts;
 mod faults;
@@ -29,22 +29,22 @@ use crate::{
     serving_thread::{LONGEST_DELAY, ServingThread},
 };
 
-/// How long a wait for something on the wire may last.
+/// The limit for waiting for a frame.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A TCP proxy that understands ZooKeeper's frames.
 ///
-/// It counts requests, round trips and watch events, and makes the network fail at a frame that the test chooses, rather
-/// than at a point in time. It runs on its own thread, so it keeps running while the test's runtime is busy, and its methods
-/// can be called from anywhere. The effect of a method is in place when it returns.
+/// It counts requests, round trips and watch events, and makes the network fail at a frame that the test selects, not
+/// at a point in time. It runs on a separate thread, even while the test's runtime is busy, and its methods can be
+/// called from any thread. The effect of a method is in place when it returns.
 ///
-/// A fault that names an [`OpCode`] affects the next request of that kind that *arrives* at the proxy after the call, on any
-/// connection; two calls affect the next two. A fault with a number affects the `nth` of them, counted from 1 (0 is taken as
-/// 1); requests affected by other faults count too. [`OpCode::CreateSession`] means the handshake.
+/// A fault with an [`OpCode`] affects the next request of that type that *arrives* at the proxy after the call, on any
+/// connection; two calls affect the next two. A fault with a number affects the `nth` such request, counted from 1 (0
+/// means 1); requests affected by other faults count too. [`OpCode::CreateSession`] means the handshake.
 ///
-/// A connection by TLS passes through, but the proxy cannot read it. All that works there is what concerns whole
-/// connections, delays, black holes, bytes (of TLS records, with their handshakes), and
-/// [`round_trips`](Self::round_trips), for which each record with data counts as a request or a reply.
+/// The proxy cannot read a connection over TLS. For those, only the following work: methods for whole connections,
+/// delays, black holes, bytes (of TLS records, including their handshakes), and [`round_trips`](Self::round_trips),
+/// where each record with data counts as a request or a reply.
 ///
 /// Dropping the proxy closes all its connections.
 #[derive(Debug)]
@@ -86,9 +86,9 @@ impl FaultProxy {
         self.address().to_string()
     }
 
-    /// Delays each frame by this much in each direction, at most a year: a round trip takes twice that.
+    /// Delays each frame by `delay` in each direction, at most a year: a round trip takes twice that.
     ///
-    /// Frames keep their order and do not wait for each other: each one leaves that long after it arrived, or a
+    /// Frames keep their order, and the delays do not add up: each frame leaves `delay` after its arrival, or a
     /// millisecond or two later.
     pub fn set_delay(&self, delay: Duration) {
         self.shared.update(|state| state.faults.delay = delay.min(LONGEST_DELAY));
@@ -99,14 +99,14 @@ impl FaultProxy {
         self.shared.update(|state| state.end_all(End::Close));
     }
 
-    /// Breaks every connection by a TCP reset; peers get an error where [`cut`](Self::cut) gives an end of file.
+    /// Breaks every connection with a TCP reset: peers get an error, not an end of file as with [`cut`](Self::cut).
     ///
-    /// The resets go out right after this returns.
+    /// The resets are sent right after this returns.
     pub fn reset(&self) {
         self.shared.update(|state| state.end_all(End::Reset));
     }
 
-    /// While true, nothing listens, so new connections are refused (ECONNREFUSED). Current ones stay open.
+    /// With true, the proxy stops listening, so new connections are refused (ECONNREFUSED). Current ones stay open.
     ///
     /// # Errors
     ///
@@ -115,116 +115,114 @@ impl FaultProxy {
         self.thread.listen(!refuse)
     }
 
-    /// Drops all bytes in that direction, whole frames at a time. Connections stay open, and the end of a connection is
-    /// hidden from the other side too. Directions add up until [`heal`](Self::heal).
+    /// Drops all bytes in this direction, in whole frames. Connections stay open, and the end of a connection is hidden
+    /// from the other side too. Directions accumulate until [`heal`](Self::heal).
     ///
-    /// Clients can still open connections, as the system accepts them, but get no answer.
+    /// Clients can still open connections, since the system accepts them, but get no reply.
     pub fn black_hole(&self, direction: Direction) {
         self.shared.update(|state| state.faults.black_hole(direction));
     }
 
-    /// Ends all black holes. Connections that have lost bytes are closed, as TCP cannot continue after a gap; the others
-    /// stay open.
+    /// Ends all black holes. Connections that have lost bytes are closed, because TCP cannot continue after a gap. The
+    /// others stay open.
     pub fn heal(&self) {
         self.shared.update(State::heal);
     }
 
-    /// The reply to the next request of that kind is lost; the connection stays.
+    /// The reply to the next request of this kind is lost. The connection stays open.
     pub fn swallow_next_reply(&self, op: OpCode) {
         self.swallow_nth_reply(op, 1);
     }
 
-    /// The reply to the `nth` request of that kind is lost; the connection stays.
+    /// The reply to the `nth` request of this kind is lost. The connection stays open.
     pub fn swallow_nth_reply(&self, op: OpCode, nth: u64) {
         self.arm(op, nth, Fault::SwallowReply);
     }
 
-    /// The reply to the next request of that kind is changed on its way, as by a server or a network that lies.
+    /// Changes the reply to the next request of this kind, as a faulty server or network might.
     ///
-    /// `alter` gets the reply without its length: 4 bytes of xid, 8 of zxid, 4 of error code, and then whatever that kind of
-    /// request returns. (The answer to a handshake has no such header.) The length is adjusted. It runs on the proxy's
-    /// thread.
+    /// `alter` gets the reply without its length: 4 bytes of xid, 8 of zxid, 4 of error code, and then the body. (The
+    /// reply to a handshake has no such header.) The length is adjusted. `alter` runs on the proxy's thread.
     pub fn alter_next_reply(&self, op: OpCode, alter: impl FnOnce(&mut Vec<u8>) + Send + 'static) {
         self.alter_nth_reply(op, 1, alter);
     }
 
-    /// The reply to the `nth` request of that kind is changed, as by [`alter_next_reply`](Self::alter_next_reply).
+    /// Changes the reply to the `nth` request of this kind, as [`alter_next_reply`](Self::alter_next_reply) does.
     pub fn alter_nth_reply(&self, op: OpCode, nth: u64, alter: impl FnOnce(&mut Vec<u8>) + Send + 'static) {
         self.shared.update(|state| state.faults.arm_alteration(op, nth, alter));
     }
 
-    /// The next request of that kind reaches the server and is applied, but the connection is closed instead of the reply
-    /// being delivered.
+    /// The next request of this kind is sent to the server and applied. Instead of its reply, the connection is closed.
     pub fn cut_before_reply(&self, op: OpCode) {
         self.cut_before_nth_reply(op, 1);
     }
 
-    /// The `nth` request of that kind reaches the server and is applied, but the connection is closed instead of the reply
-    /// being delivered.
+    /// The `nth` request of this kind is sent to the server and applied. Instead of its reply, the connection is
+    /// closed.
     pub fn cut_before_nth_reply(&self, op: OpCode, nth: u64) {
         self.arm(op, nth, Fault::CutReply);
     }
 
-    /// The reply to the `nth` request of that kind is delivered, and then the connection is closed. Later requests may reach
-    /// the server; their replies are lost.
+    /// The reply to the `nth` request of this kind is delivered, then the connection is closed. Later requests may
+    /// reach the server; their replies are lost.
     pub fn cut_after_nth_reply(&self, op: OpCode, nth: u64) {
         self.arm(op, nth, Fault::CutBehindReply);
     }
 
-    /// The next request of that kind never reaches the server; the connection is closed instead. Requests before it do reach
-    /// the server, but their replies may be lost.
+    /// The next request of this kind is not sent to the server; the connection is closed instead. Earlier requests do
+    /// reach the server, but their replies may be lost.
     pub fn cut_before_request(&self, op: OpCode) {
         self.arm(op, 1, Fault::CutRequest);
     }
 
-    /// As [`cut_before_request`](Self::cut_before_request), for the `nth` request of that kind from now on, counted from 1.
+    /// As [`cut_before_request`](Self::cut_before_request), for the `nth` request of this kind, counted from 1.
     pub fn cut_before_nth_request(&self, op: OpCode, nth: u64) {
         self.arm(op, nth, Fault::CutRequest);
     }
 
-    /// The reply to the `nth` request of that kind leaves this much later, at most a year, and so does everything behind it
-    /// on the same connection: answers keep their order.
+    /// The reply to the `nth` request of this kind is delayed by `delay`, at most a year, and so is everything behind
+    /// it on the same connection, since replies keep their order.
     pub fn delay_nth_reply(&self, op: OpCode, nth: u64, delay: Duration) {
         self.arm(op, nth, Fault::DelayReply(delay.min(LONGEST_DELAY)));
     }
 
-    /// The reply to the `nth` request of that kind is held, with everything behind it on the same connection, until
-    /// [`release_held`](Self::release_held) is called after it has come. Other replies of that kind are not.
+    /// The reply to the `nth` request of this kind is held, with everything behind it on the same connection, until
+    /// [`release_held`](Self::release_held) is called after its arrival. Other replies of this kind are not held.
     pub fn hold_nth_reply(&self, op: OpCode, nth: u64) {
         self.arm(op, nth, Fault::HoldReply);
     }
 
-    /// Forgets the faults that wait for their request. What is held stays held, and black holes stay open.
+    /// Removes the faults that wait for their request. Held replies stay held, and black holes stay open.
     pub fn disarm(&self) {
         self.shared.update(|state| state.faults.disarm());
     }
 
-    /// From now on, the session timeout that a server grants in its answer to a handshake is multiplied by this on its way.
-    /// A connection that is open keeps the one that it was told; [`cut`](Self::cut) makes its client ask again. 1 ends this,
-    /// as does anything that is not a positive number.
+    /// From now on, the session timeout in each reply to a handshake is multiplied by `factor`. Open connections keep
+    /// their timeout; after a [`cut`](Self::cut), clients reconnect and get the new one. 1 ends this, as does any value
+    /// that is not a positive number.
     ///
-    /// This is how a test lets a client's clock run at another rate than the servers'. A client that is told twice the
-    /// timeout counts two of the servers' timeouts where it thinks it counts one: in all that it measures in session
-    /// timeouts (when to ping, when to give up a connection, for how long its session is certainly alive) it does what
-    /// a client does that is told the truth, and whose clock runs at half the rate.
+    /// So a client's clock can run at another rate than the servers'. With a factor of 2, the client's session timeout
+    /// is two of the servers' timeouts. In everything that a client measures in session timeouts (when to ping, when to
+    /// give up a connection, how long its session is certainly alive), it then behaves as a client with the true
+    /// timeout whose clock runs at half the rate.
     pub fn stretch_session_timeouts(&self, factor: f64) {
         let factor = Some(factor).filter(|factor| factor.is_finite() && *factor > 0.0);
         self.shared.update(|state| state.faults.stretch = factor);
     }
 
-    /// From now on, replies to requests of that kind are held, with everything after them on the same connection, until
-    /// [`release_held`](Self::release_held). That includes replies to requests already under way.
+    /// From now on, replies to requests of this kind are held, with everything after them on the same connection, until
+    /// [`release_held`](Self::release_held). That includes replies to requests in flight.
     pub fn hold_replies(&self, op: OpCode) {
         self.shared.update(|state| state.faults.hold(op));
     }
 
-    /// Delivers everything that is held, and holds no more of what [`hold_replies`](Self::hold_replies) names.
+    /// Delivers everything that is held, and ends [`hold_replies`](Self::hold_replies).
     pub fn release_held(&self) {
         self.shared.update(|state| state.faults.release());
     }
 
-    /// Waits until no fault is armed any more: each of the requests they were armed for has arrived at the proxy; its
-    /// reply may still be on the way. [`disarm`](Self::disarm) ends the wait too.
+    /// Waits until no fault is armed: all the requests that faults were armed for have arrived at the proxy. Their
+    /// replies may still be in flight. [`disarm`](Self::disarm) ends the wait too.
     ///
     /// # Errors
     ///
@@ -233,7 +231,7 @@ impl FaultProxy {
         self.wait("the requests that faults are armed for".to_owned(), |state| !state.faults.is_armed()).await
     }
 
-    /// Waits until this many requests of that kind have been passed on to the server, counted since the start or the last
+    /// Waits until this many requests of this kind were sent on to the server, counted since the start or the last
     /// [`reset_counts`](Self::reset_counts).
     ///
     /// # Errors
@@ -243,7 +241,7 @@ impl FaultProxy {
         self.wait(format!("{count} × {op:?} sent to the server"), |state| state.counts.forwarded(op) >= count).await
     }
 
-    /// Waits until the server has answered this many requests of that kind, whether or not the answers get any further.
+    /// Waits until the server has replied to this many requests of this kind, whether or not the replies are delivered.
     /// Counted as in [`wait_for_request`](Self::wait_for_request).
     ///
     /// # Errors
@@ -262,7 +260,7 @@ impl FaultProxy {
         self.wait(format!("{count} connections"), |state| state.connections() == count).await
     }
 
-    /// How many requests of each kind have arrived from clients, whether or not they got any further. Pings and handshakes
+    /// How many requests of each kind have arrived from clients, whether or not they were sent on. Pings and handshakes
     /// are counted separately.
     #[must_use]
     pub fn requests(&self) -> BTreeMap<OpCode, u64> {
@@ -281,58 +279,57 @@ impl FaultProxy {
         self.shared.lock().counts.arrived(OpCode::CreateSession)
     }
 
-    /// How many connections there are now.
+    /// How many connections are open.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.lock().connections()
     }
 
-    /// How many watch events have arrived from the server, whether or not they got any further.
+    /// How many watch events have arrived from the server, whether or not they were delivered.
     ///
-    /// The server sends one for each session, however many of a session's tasks wait for the same node; so this counts the
-    /// sessions that a change has woken.
+    /// The server sends one event to each session, however many tasks of the session wait for the same node. So this
+    /// counts the sessions that a change has woken.
     #[must_use]
     pub fn notifications(&self) -> u64 {
         self.shared.lock().counts.notifications()
     }
 
-    /// How many bytes of frames have arrived from clients, without the lengths in front of them, whether or not they got any
-    /// further. Pings and handshakes count.
+    /// How many bytes of frames have arrived from clients, without the length fields, whether or not they were sent on.
+    /// Includes pings and handshakes.
     #[must_use]
     pub fn bytes_sent(&self) -> u64 {
         self.shared.lock().counts.sent()
     }
 
-    /// How many bytes of frames have arrived from the server, whether or not they got any further.
+    /// How many bytes of frames have arrived from the server, whether or not they were delivered.
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.shared.lock().counts.received()
     }
 
-    /// How many round trips clients have waited for: requests that were sent without waiting for each other count as one
+    /// How many round trips clients have waited for. Requests that are sent without waiting for each other count as one
     /// *pipeline*.
     ///
-    /// A pipeline starts with a request that arrives after a reply to the same connection's previous pipeline has been
-    /// delivered, so that the request may be a consequence of the reply. Pings, handshakes and what [`ignore`](Self::ignore)
-    /// names do not count. The result is the sum over all connections.
+    /// A pipeline starts with a request that arrives after a reply to the same connection's previous pipeline was
+    /// delivered, since the request may depend on that reply. Pings, handshakes and requests named by
+    /// [`ignore`](Self::ignore) do not count. The result is the sum over all connections.
     ///
-    /// On loopback a fast server may answer the first of two pipelined requests before the client has sent the
+    /// On loopback, a fast server may reply to the first of two pipelined requests before the client has sent the
     /// second. A [delay](Self::set_delay) of a few milliseconds makes the count exact.
     #[must_use]
     pub fn round_trips(&self) -> u64 {
         self.shared.lock().counts.round_trips()
     }
 
-    /// Leaves a kind of request out of [`round_trips`](Self::round_trips), for work that goes on in the background,
-    /// such as probes by [`OpCode::Sync`].
+    /// Excludes a kind of request from [`round_trips`](Self::round_trips), for background work such as probes with
+    /// [`OpCode::Sync`].
     pub fn ignore(&self, op: OpCode) {
         self.shared.update(|state| state.counts.ignore(op));
     }
 
-    /// From now on, requests for exactly this path are passed on without being counted, and faults that name an
-    /// [`OpCode`] ignore them. A request of several operations, such as a transaction, counts by the path of the first.
-    /// So a test can tell the requests that it is about from probes and round trips of the same kind. Handshakes have no
-    /// path.
+    /// From now on, requests for exactly this path are sent on without being counted, and faults with an [`OpCode`]
+    /// ignore them. A request with several operations, such as a transaction, counts by the path of the first. So a
+    /// test can distinguish its requests from probes and round trips of the same kind. Handshakes have no path.
     pub fn pass_over(&self, path: &str) {
         self.shared.update(|state| state.faults.passed_over.insert(path.into()));
     }
@@ -342,7 +339,7 @@ impl FaultProxy {
         self.shared.update(State::reset_counts);
     }
 
-    /// The sessions that servers have granted through this proxy, the latest last. Some may be over by now.
+    /// The sessions that servers have granted through this proxy, the latest last. Some may have ended.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionCredentials> {
         self.shared.lock().sessions.clone()

@@ -1,4 +1,4 @@
-//! What a proxy knows: its faults, its counts and its connections. Decides about each frame; does no I/O.
+//! The state of a proxy: its faults, its counts and its connections. Decides what happens to each frame; does no I/O.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{OpCode, close_session::SessionCredentials};
 
-/// The state of a proxy, shared between its thread and the values that control it.
+/// The state of a proxy, shared by its thread and its handles.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -43,9 +43,9 @@ struct Link {
     /// Requests without a reply, in order.
     outstanding: VecDeque<Request>,
     pipelines: Pipelines,
-    /// It has lost bytes, so it can never continue.
+    /// The link has lost bytes, so it cannot continue.
     lossy: bool,
-    /// Duplicates of both sockets, so that cutting the link need not wait for the proxy's thread.
+    /// Duplicates of both sockets, so that the link can be cut without waiting for the proxy's thread.
     sockets: Vec<TcpStream>,
     end: watch::Sender<Option<End>>,
 }
@@ -59,12 +59,12 @@ struct Request {
     is_passed_over: bool,
 }
 
-/// How a link is ended from outside.
+/// How a test ends a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// In the usual way: the peers read an end of file.
+    /// Normally: the peers read an end of file.
     Close,
-    /// By a reset: the peers get an error.
+    /// With a reset: the peers get an error.
     Reset,
 }
 
@@ -73,19 +73,19 @@ pub(crate) enum End {
 pub(crate) enum Verdict {
     Deliver(Note),
     Lose,
-    /// Closes the link once everything before it is delivered.
+    /// Closes the link after everything before the frame.
     Cut,
-    /// Delivers after the release with that number.
+    /// Delivers after the release with this number.
     Park(u64, Note),
-    /// Delivers later by that much, after the release if there is one to wait for.
+    /// Delays by this much, and until the release with this number if there is one.
     Delay(Duration, Option<u64>, Note),
-    /// Delivers another frame instead, after the release if there is one to wait for.
+    /// Replaces the frame, and delivers it after the release with this number if there is one.
     Alter(Option<u64>, Alteration, Note),
-    /// Delivers, after the release if there is one to wait for, and then closes the link.
+    /// Delivers after the release with this number if there is one, then closes the link.
     Last(Option<u64>, Note),
 }
 
-/// What to record when a frame has been delivered.
+/// What to record when a frame was delivered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     Request(OpCode),
@@ -110,7 +110,7 @@ impl Shared {
     pub(crate) async fn until(&self, condition: impl Fn(&State) -> bool) {
         let mut changed = self.changed.subscribe();
         while !condition(&self.lock()) {
-            // The sender lives as long as `self`.
+            // The sender exists as long as `self`.
             if changed.changed().await.is_err() {
                 return;
             }
@@ -119,7 +119,7 @@ impl Shared {
 }
 
 impl State {
-    /// Registers a link. The receiver fires when it is ended from outside.
+    /// Registers a link. The receiver is notified when a test ends the link.
     pub(crate) fn open(&mut self, client: TcpStream) -> (LinkId, watch::Receiver<Option<End>>) {
         let (end, ended) = watch::channel(None);
         let (outstanding, pipelines, sockets) = (VecDeque::new(), Pipelines::default(), vec![client]);
@@ -128,7 +128,7 @@ impl State {
         (self.next, ended)
     }
 
-    /// Adds the socket to the server.
+    /// Adds the socket of the server.
     pub(crate) fn connect(&mut self, id: LinkId, server: TcpStream) {
         if let Some(link) = self.links.get_mut(&id) {
             link.sockets.push(server);
@@ -148,7 +148,7 @@ impl State {
         self.links.values_mut().for_each(|link| link.end(end));
     }
 
-    /// Lets bytes through again, and closes the links that have lost some.
+    /// Ends all losses of bytes, and closes the links that have lost some.
     pub(crate) fn heal(&mut self) {
         self.faults.heal();
         self.links.values_mut().filter(|link| link.lossy).for_each(|link| link.end(End::Close));
@@ -163,7 +163,7 @@ impl State {
         self.faults.delay
     }
 
-    /// Whether something on its way is lost now. The link is then unusable.
+    /// Whether bytes in this direction are lost now. Then the link is unusable.
     pub(crate) fn loses(&mut self, id: LinkId, direction: Direction) -> bool {
         let loses = self.faults.loses(direction);
         if loses && let Some(link) = self.links.get_mut(&id) {
@@ -174,13 +174,13 @@ impl State {
 
     /// Decides about the handshake of a client.
     pub(crate) fn handshake(&mut self, id: LinkId) -> Verdict {
-        // The handshake has no xid. Nothing else is outstanding yet, so any will do.
+        // The handshake has no xid. No other request is outstanding yet, so any xid is unique.
         self.request(id, Some(RequestHeader { xid: 0, op: OpCode::CreateSession }), None)
     }
 
-    /// Decides about the answer to a handshake.
+    /// Decides about the reply to a handshake.
     pub(crate) fn handshake_answer(&mut self, id: LinkId, answer: Option<ConnectResponse>) -> Verdict {
-        // Session 0 means that the session that the client asked for is over.
+        // Session 0 means that the requested session has ended.
         if let Some(ConnectResponse { session_id, password }) = answer
             && session_id != 0
         {
@@ -190,7 +190,7 @@ impl State {
         self.reply(id, Some(ReplyHeader { xid: 0, error: 0 }))
     }
 
-    /// Decides about a request, which may be about a path.
+    /// Decides about a request. `path` is its path, if it has one.
     pub(crate) fn request(&mut self, id: LinkId, header: Option<RequestHeader>, path: Option<&[u8]>) -> Verdict {
         let (Some(RequestHeader { xid, op }), Some(link)) = (header, self.links.get_mut(&id)) else {
             return Verdict::Deliver(Note::Nothing);
@@ -275,8 +275,8 @@ impl State {
         }
     }
 
-    /// The request that a reply answers. Pings and other requests that the client sends on its own share fixed xids, so it
-    /// is the oldest.
+    /// The request that a reply answers: the oldest with this xid. Pings and other requests that the client sends
+    /// without a call share fixed xids.
     fn take_request(&mut self, id: LinkId, xid: i32) -> Option<Request> {
         let outstanding = &mut self.links.get_mut(&id)?.outstanding;
         let index = outstanding.iter().position(|request| request.xid == xid)?;
@@ -287,9 +287,9 @@ impl State {
 impl Link {
     fn end(&mut self, end: End) {
         self.end.send_replace(Some(end));
-        // A reset needs the sockets to be dropped with nothing else holding them; the proxy's thread does that.
+        // A reset needs all other handles of the sockets to be dropped; the proxy's thread does that.
         for socket in self.sockets.drain(..).filter(|_| end == End::Close) {
-            // Fails if the peer has already closed it, which is just as good.
+            // Fails if the peer has already closed it, which has the same effect.
             drop(socket.shutdown(Shutdown::Both));
         }
     }

@@ -17,23 +17,23 @@ use crate::{
     server::{TestingServer, settings::Settings},
 };
 
-/// An election takes a fraction of a second, but many seconds on a machine that compiles on all cores.
+/// An election takes a fraction of a second, but many seconds while all cores compile.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How often the members are asked.
+/// The interval between two queries of the members.
 const POLL: Duration = Duration::from_millis(20);
-/// `myid` has no such limit, but more JVMs than that on one machine would only test the machine.
+/// ZooKeeper allows more, but more JVMs on one machine make tests slow.
 const MOST: usize = 9;
 
 /// A real ZooKeeper ensemble on the loopback interface.
 ///
-/// Each member is a real [`TestingServer`], whatever kind the tests run on, and can be stopped, killed, paused and restarted
-/// individually. Members are numbered from 0. Dropping the cluster kills them all.
+/// Each member is a real [`TestingServer`], whatever kind the environment selects, and can be stopped, killed, paused
+/// and restarted. Members are numbered from 0. Dropping the cluster kills them all.
 #[derive(Debug)]
 pub struct TestingCluster {
     members: Vec<TestingServer>,
-    /// The ports that the members use among themselves, kept for restarts.
+    /// The ports between the members, reserved for restarts.
     _internal: Vec<InternalPorts>,
-    /// What lies between the members, if it can be cut.
+    /// The proxies between the members, if the cluster is partitionable.
     network: Option<Network>,
 }
 
@@ -52,7 +52,7 @@ impl TestingClusterBuilder {
         self
     }
 
-    /// For how many ticks a member may be silent before the others give up on it. Defaults to 20.
+    /// After how many ticks without a message the other members give up on a member. Defaults to 20.
     pub fn sync_limit(self, ticks: u32) -> Self {
         self.property("syncLimit", ticks.to_string())
     }
@@ -74,21 +74,21 @@ impl TestingClusterBuilder {
         self
     }
 
-    /// A further option of each member's JVM, such as `-Xmx1g`, which overrides the one that servers for tests are started with.
+    /// Adds an option of each member's JVM, such as `-Xmx1g`. It overrides the default options.
     pub fn java_option(mut self, option: impl Into<String>) -> Self {
         self.settings.java.push(option.into());
         self
     }
 
-    /// Where the members put their data: an existing directory, such as one of a file system in memory. Defaults to the system's
-    /// directory for temporary files.
+    /// The parent directory of the members' data: an existing directory, for example in a file system in memory.
+    /// Defaults to the system's directory for temporary files.
     pub fn data_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.settings.data = Some(directory.into());
         self
     }
 
-    /// Lets the members talk to each other through proxies, so that [`isolate`](TestingCluster::isolate) and
-    /// [`disconnect`](TestingCluster::disconnect) can cut one off from the others. Clients are not affected.
+    /// Connects the members through proxies, so that [`isolate`](TestingCluster::isolate) and
+    /// [`disconnect`](TestingCluster::disconnect) can cut one off from the others. Clients connect directly.
     pub fn partitionable(mut self) -> Self {
         self.partitionable = true;
         self
@@ -138,7 +138,7 @@ impl TestingCluster {
         Self::builder().start(members).await
     }
 
-    /// Configures an ensemble with other settings.
+    /// Configures an ensemble.
     pub fn builder() -> TestingClusterBuilder {
         TestingClusterBuilder::default()
     }
@@ -149,13 +149,13 @@ impl TestingCluster {
         self.members.iter().map(TestingServer::connect_string).collect::<Vec<_>>().join(",")
     }
 
-    /// All members, running or not.
+    /// All members, running or stopped.
     #[must_use]
     pub fn members(&self) -> &[TestingServer] {
         &self.members
     }
 
-    /// One member, numbered from 0.
+    /// A member, by its number from 0.
     ///
     /// # Panics
     ///
@@ -165,7 +165,7 @@ impl TestingCluster {
         &self.members[index]
     }
 
-    /// The member that leads. Waits for the end of an election.
+    /// The number of the member that leads. Waits for the end of an election.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl TestingCluster {
         Err(Error::timeout("a leader", TIMEOUT))
     }
 
-    /// The member that a session is connected to now; `None` if no member that answers has it.
+    /// The number of the member that a session is connected to; `None` if no member that replies has it.
     pub async fn member_of_session(&self, session_id: i64) -> Option<usize> {
         for (index, member) in self.members.iter().enumerate() {
             let Ok(sessions) = member.sessions().await else { continue };
@@ -192,11 +192,12 @@ impl TestingCluster {
         None
     }
 
-    /// Cuts a member off from all other members, in both directions, until [`heal`](Self::heal). Clients still reach it.
+    /// Cuts a member off from all other members, in both directions, until [`heal`](Self::heal). Clients can still
+    /// reach it.
     ///
-    /// What is sent is lost without an error, as on a network that drops packets: the members notice only after
-    /// [`sync_limit`](TestingClusterBuilder::sync_limit). Then a majority goes on without it, and it refuses its clients.
-    /// Cuts add up.
+    /// Data is lost without an error, as on a network that drops packets: the members notice only after
+    /// [`sync_limit`](TestingClusterBuilder::sync_limit). Then a majority continues without this member, which refuses
+    /// its clients. Cuts accumulate.
     ///
     /// # Errors
     ///
@@ -212,8 +213,8 @@ impl TestingCluster {
         Ok(())
     }
 
-    /// Cuts two members off from each other, in both directions, until [`heal`](Self::heal); both still reach all others.
-    /// Otherwise as [`isolate`](Self::isolate).
+    /// Cuts two members off from each other, in both directions, until [`heal`](Self::heal). Both still reach all
+    /// others. Otherwise as [`isolate`](Self::isolate).
     ///
     /// # Errors
     ///
@@ -229,7 +230,8 @@ impl TestingCluster {
         Ok(())
     }
 
-    /// Ends all cuts between members. Connections from before and during a cut are closed, and the members open new ones.
+    /// Ends all cuts between members. Connections that existed before or during a cut are closed, and the members open
+    /// new ones.
     ///
     /// # Errors
     ///
@@ -248,7 +250,7 @@ impl TestingCluster {
         assert!(index < count, "there is no member {index}, as there are {count}, numbered from 0");
     }
 
-    /// The leader, if exactly one member reports that it leads and a majority takes part.
+    /// The leader, if exactly one member reports that it leads, and a majority takes part.
     async fn leader_now(&self) -> Option<usize> {
         let mut leaders = Vec::new();
         let mut voters = 0;

@@ -1,6 +1,6 @@
-//! Where ZooKeeper and Java are found.
+//! Finds ZooKeeper and Java.
 //!
-//! `cargo xtask` compiles this file too, so that set-up and tests follow the same rules; so it uses only `std`.
+//! `cargo xtask` compiles this file too, so that set-up and tests follow the same rules. Therefore it uses only `std`.
 
 use std::{
     env,
@@ -9,23 +9,23 @@ use std::{
     path::{self, Path, PathBuf},
 };
 
-/// The ZooKeeper release that `cargo xtask prepare` fetches and that the tests are written for.
+/// The ZooKeeper release that `cargo xtask prepare` downloads, and that the tests are written for.
 pub const PINNED_VERSION: &str = "3.9.5";
 
-/// The environment variable that says where ZooKeeper is.
+/// The environment variable with ZooKeeper's directory.
 pub(crate) const HOME_VARIABLE: &str = "ZOOKEEPER_HOME";
 
-/// Where Debian's package `zookeeper` keeps its jar, among those of all other packages. If `ZOOKEEPER_HOME` is this
-/// directory, it means that package.
+/// The directory of Debian's package `zookeeper`, which contains the jars of all packages. If `ZOOKEEPER_HOME` is this
+/// directory, it selects that package.
 pub(crate) const DEBIAN_HOME: &str = "/usr/share/java";
 
-/// Its manifest lists everything else that it needs.
+/// Its manifest lists all other jars that it needs.
 const DEBIAN_JAR: &str = "zookeeper.jar";
 
-/// Debian's jar leaves the choice of a logging back end to its user.
+/// Debian's jar does not depend on a logging back end.
 const DEBIAN_LOGGING: [&str; 2] = ["slf4j-log4j12.jar", "log4j-1.2.jar"];
 
-/// A ZooKeeper that can be started: its jars, and a Java to run them.
+/// An installed ZooKeeper: its jars, and a Java to run them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distribution {
     java: PathBuf,
@@ -46,15 +46,15 @@ pub enum Origin {
     Debian,
 }
 
-/// Why no [`Distribution`] was found. The text says what to do about it, even through `Debug`, as `unwrap` prints that.
+/// Why no [`Distribution`] was found. The text has the remedy; so does `Debug`, which `unwrap` prints.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotFound {
-    /// There is no ZooKeeper at any of the known places.
+    /// ZooKeeper was not found at any known place.
     ZooKeeper,
-    /// `ZOOKEEPER_HOME` is set, but no ZooKeeper is there.
+    /// `ZOOKEEPER_HOME` is set, but ZooKeeper is not there.
     Home(PathBuf),
-    /// There is no Java.
+    /// Java was not found.
     Java,
 }
 
@@ -92,11 +92,11 @@ impl std::error::Error for NotFound {}
 impl Distribution {
     /// Finds ZooKeeper and Java.
     ///
-    /// Looks in `ZOOKEEPER_HOME`, then for what `cargo xtask prepare` fetched, then for Debian's package.
+    /// Searches `ZOOKEEPER_HOME`, then the directory of `cargo xtask prepare`, then Debian's package.
     ///
     /// # Errors
     ///
-    /// A [`NotFound`] that says what to install or run.
+    /// A [`NotFound`] with the remedy.
     pub fn find() -> Result<Self, NotFound> {
         let java = find_java().ok_or(NotFound::Java)?;
         let (origin, classpath) = find_jars()?;
@@ -104,7 +104,7 @@ impl Distribution {
         Ok(Self { java, classpath, version, origin })
     }
 
-    /// Debian's package, whatever else is installed.
+    /// Finds Debian's package, regardless of other installations.
     ///
     /// # Errors
     ///
@@ -129,13 +129,13 @@ impl Distribution {
         parts.join(OsStr::new(":"))
     }
 
-    /// ZooKeeper's version, if the names of the jars tell it.
+    /// ZooKeeper's version, if the names of the jars contain it.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
-    /// Where it comes from.
+    /// The origin of the installation.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin
@@ -153,7 +153,7 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// The `java` in `JAVA_HOME`, or else the one on `PATH`.
+/// The `java` in `JAVA_HOME`, otherwise the one on `PATH`.
 pub(crate) fn find_java() -> Option<PathBuf> {
     let home = env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/java"));
     home.filter(|java| java.is_file()).or_else(|| find_on_path("java"))
@@ -164,7 +164,7 @@ pub(crate) fn find_on_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-/// The directory into which `cargo xtask` puts a release: `zookeeper/<version>` in cargo's target directory.
+/// The directory in which `cargo xtask` installs a release: `zookeeper/<version>` in cargo's target directory.
 pub(crate) fn prepared_dir(target: &Path, version: &str) -> PathBuf {
     target.join("zookeeper").join(version)
 }
@@ -185,8 +185,8 @@ fn find_jars() -> Result<(Origin, Vec<PathBuf>), NotFound> {
     Ok((Origin::Debian, debian))
 }
 
-/// All candidates for cargo's target directory: the one that is set, or else `target`, in the current directory or above it,
-/// or above this package. A test runs in its own package's directory, so we have to walk up.
+/// All candidates for cargo's target directory: the configured one, otherwise `target` in the current directory, above
+/// it, or above this package. A test runs in its package's directory, so the search walks up.
 fn target_dirs() -> Vec<PathBuf> {
     let current = env::current_dir().unwrap_or_default();
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -195,7 +195,7 @@ fn target_dirs() -> Vec<PathBuf> {
     names.flat_map(|name| current.ancestors().chain(package.ancestors()).map(move |dir| dir.join(&name))).collect()
 }
 
-/// All jars of a release: at its top level, in `lib`, or in both. `None` if ZooKeeper's own is not among them.
+/// All jars of a release: at its top level, in `lib`, or in both. `None` if ZooKeeper's jar is not among them.
 fn jars_of_release(home: &Path) -> Option<Vec<PathBuf>> {
     let mut jars: Vec<PathBuf> = [home.to_path_buf(), home.join("lib")].iter().flat_map(|dir| jars_in(dir)).collect();
     jars.sort();
@@ -207,7 +207,7 @@ fn jars_in(dir: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "jar")).collect()
 }
 
-/// Debian's jar, by the link whose name has the version.
+/// Debian's jar, through the link whose name contains the version.
 fn debian_jars() -> Option<Vec<PathBuf>> {
     let dir = Path::new(DEBIAN_HOME);
     let plain = dir.join(DEBIAN_JAR);

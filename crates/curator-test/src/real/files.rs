@@ -1,4 +1,4 @@
-//! The files of a real server, and its command line.
+//! Writes the files of a real server, and its command line.
 
 use std::{
     ffi::OsString,
@@ -11,10 +11,10 @@ use crate::{
     server::{settings::Settings, tls::ServerTls},
 };
 
-/// The same class starts a standalone server and a member of an ensemble.
+/// This class starts both a standalone server and a member of an ensemble.
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
-/// For a JVM that starts in well under a second and needs little memory.
+/// Options for a fast start and little memory.
 const JVM: [&str; 6] =
     ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto", "-Xms16m", "-Xmx160m"];
 
@@ -27,14 +27,14 @@ const LOGBACK: &str = r#"<configuration>
 </configuration>
 "#;
 
-/// For those that log through log4j.
+/// For the releases that log through log4j.
 const LOG4J: &str = "log4j.rootLogger=WARN, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
 log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d{HH:mm:ss.SSS} %p %c{1}: %m%n
 ";
 
-/// The files of one server, all in its directory.
+/// The files of one server, in one directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     pub(crate) folder: PathBuf,
@@ -45,7 +45,7 @@ impl Files {
         self.folder.join("data")
     }
 
-    /// Where the server puts its snapshots.
+    /// The directory of the server's snapshots.
     pub(crate) fn snapshots(&self) -> PathBuf {
         self.data().join("version-2")
     }
@@ -66,17 +66,17 @@ impl Files {
         self.folder.join("log4j.properties")
     }
 
-    /// Its key and certificate.
+    /// The server's key and certificate.
     fn key_store(&self) -> PathBuf {
         self.folder.join("key-store.pem")
     }
 
-    /// Who issues the certificates of its clients.
+    /// The certificate authorities of the clients.
     fn trust_store(&self) -> PathBuf {
         self.folder.join("trust-store.pem")
     }
 
-    /// Writes everything that a server needs. `secure` is where it speaks TLS, if the settings say how. `id` is set for a
+    /// Writes the files of a server. `secure` is the address for TLS, if the settings include TLS. `id` is set for a
     /// member of an ensemble.
     pub(crate) fn write(
         &self,
@@ -96,10 +96,10 @@ impl Files {
         id.map_or(Ok(()), |id| std::fs::write(self.data().join("myid"), id.to_string()))
     }
 
-    /// Writes the stores. Returns the lines of `zoo.cfg` about them.
+    /// Writes the stores. Returns the lines of `zoo.cfg` for them.
     fn write_tls(&self, tls: &ServerTls, address: SocketAddr) -> std::io::Result<String> {
         std::fs::write(self.key_store(), format!("{}\n{}", tls.key_pem, tls.certificate_pem))?;
-        // Only Netty speaks TLS.
+        // Only Netty supports TLS.
         let mut lines = format!(
             "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
              secureClientPort={}\nsecureClientPortAddress={}\n\
@@ -116,7 +116,7 @@ impl Files {
         Ok(lines)
     }
 
-    /// Java's arguments.
+    /// The arguments of Java.
     pub(crate) fn arguments(&self, settings: &Settings, distribution: &Distribution) -> Vec<OsString> {
         let url = |path: PathBuf| format!("file:{}", path.display());
         let logging = [
@@ -125,7 +125,7 @@ impl Files {
         ];
         let system = settings.system.iter().map(|(key, value)| format!("-D{key}={value}"));
         let mut arguments: Vec<OsString> = JVM.iter().map(OsString::from).collect();
-        // Of two that contradict each other, the later one counts.
+        // Of two contradicting options, the later one applies.
         arguments.extend(settings.java.iter().map(OsString::from));
         arguments.extend(logging.into_iter().chain(system).map(OsString::from));
         arguments.extend(["-cp".into(), distribution.classpath(), MAIN.into(), self.zoo_cfg().into()]);

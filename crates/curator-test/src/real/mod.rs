@@ -1,4 +1,4 @@
-//! Apache ZooKeeper itself, in separate processes.
+//! Apache ZooKeeper servers, in separate processes.
 
 mod cluster;
 mod distribution;

@@ -1,11 +1,11 @@
-//! The network between the members of an ensemble, which can be cut.
+//! The network between the members of an ensemble, through proxies that can cut it.
 //!
-//! Each member reaches each other one through two proxies of its own, one for the quorum port and one for the election port:
-//! its `zoo.cfg` names the proxies where the others are, and its real address for itself. They carry bytes, and know
-//! nothing of the protocols, with one exception. For an election, only one connection of each pair of members is kept, the
-//! one that the greater id opened. So a smaller id that connects is closed, and called back, at the address that its first
-//! message tells: its real one, which would bypass the proxies (`QuorumCnxManager.InitialMessage`). The proxy replaces that
-//! address by the one of the proxy that leads back.
+//! Each member reaches each other member through two separate proxies, for the quorum port and the election port: its
+//! `zoo.cfg` has the proxies' addresses for the others, and its real address for itself. The proxies copy bytes, with
+//! one exception. For elections, each pair of members keeps only the connection that the greater id opened. So when the
+//! smaller id connects, it is disconnected and called back, at the address in its first message: its real one, which
+//! would bypass the proxies (`QuorumCnxManager.InitialMessage`). The proxy replaces that address with the one of the
+//! proxy in the other direction.
 
 use std::{collections::BTreeMap, future::pending, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -21,19 +21,19 @@ use tokio::{
 
 use crate::{error::Error, ports::Port, serving_thread::ServingThread};
 
-/// What a first message on an election port starts with, since 3.5: with one address of the sender, or with several.
+/// The first number of a first message on an election port, since 3.5: with one address of the sender, or with several.
 const INITIAL_MESSAGES: [i64; 2] = [-65_536, -65_535];
-/// What `InitialMessage.parse` takes at most.
+/// The longest message that `InitialMessage.parse` accepts.
 const LONGEST_ADDRESS: i32 = 2048;
 
-/// For how long a member is tried that does not listen, and how often. A follower gives its leader half a second to listen.
+/// How long and how often to retry a member that does not listen. A follower gives its leader half a second to listen.
 const PATIENCE: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(5);
 
-/// How many bytes are carried at once.
+/// The size of the copy buffer in bytes.
 const BUFFER: usize = 16 * 1024;
 
-/// The ports of a member that only the other members use.
+/// The ports of a member for other members.
 #[derive(Debug)]
 pub(crate) struct InternalPorts {
     pub(crate) quorum: Port,
@@ -54,11 +54,11 @@ impl InternalPorts {
 /// All links of an ensemble.
 #[derive(Debug)]
 pub(crate) struct Network {
-    /// By the members that they lead from and to.
+    /// The links, by the numbers of the connecting and the accepting member.
     links: BTreeMap<(usize, usize), Link>,
 }
 
-/// How one member reaches another one.
+/// The proxies from one member to another.
 #[derive(Debug)]
 struct Link {
     ports: InternalPorts,
@@ -67,15 +67,15 @@ struct Link {
     _threads: [ServingThread; 2],
 }
 
-/// Whether a link carries anything.
+/// Whether a link is cut.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct State {
     is_cut: bool,
-    /// How often it has been cut: a connection must not miss a cut because it is short.
+    /// How many times the link was cut. Without this, a connection could miss a short cut.
     cuts: u64,
 }
 
-/// The address that a first message tells, and the one to tell instead.
+/// The address in a first message, and its replacement.
 #[derive(Debug, Clone)]
 struct CallBack {
     told: String,
@@ -105,12 +105,12 @@ impl Network {
         Ok(Self { links })
     }
 
-    /// The value of `server.<id>` of one member in the configuration of another one.
+    /// The value of `server.<id>` of member `to` in the configuration of member `from`.
     pub(crate) fn server(&self, from: usize, to: usize) -> Option<String> {
         self.links.get(&(from, to)).map(|link| link.ports.server())
     }
 
-    /// Cuts the links from one member to another for which this holds.
+    /// Cuts the links for which `between` is true, given the numbers of both members.
     pub(crate) fn cut(&self, between: impl Fn(usize, usize) -> bool) {
         for (_, link) in self.links.iter().filter(|((from, to), _)| between(*from, *to)) {
             link.state.send_modify(|state| *state = State { is_cut: true, cuts: state.cuts + 1 });
@@ -137,8 +137,8 @@ fn serve(
     ServingThread::start("ensemble-proxy", port.address(), serve, pending())
 }
 
-/// Carries one connection until it ends, or until the first cut is over: nothing passes during the cut, not even the end
-/// of the connection, and both ends find it closed afterwards.
+/// Carries one connection until it ends, or until its first cut has ended. During the cut nothing passes, not even the
+/// end of the connection; afterwards both ends are closed.
 async fn carry(
     mut member: TcpStream,
     upstream: SocketAddr,
@@ -149,9 +149,9 @@ async fn carry(
     let passes = || !before.is_cut && *now.borrow() == before;
     tokio::select! {
         biased;
-        // The sender lives as long as the thread that this runs on.
+        // The sender exists as long as the thread that this runs on.
         _ = state.wait_for(|now| now.is_cut || *now != before) => {}
-        // An error just ends the connection.
+        // An error ends the connection.
         _ = relay(&mut member, &mut other, upstream, call_back.as_deref(), &passes) => if passes() { return },
     }
     drop(state.wait_for(|now| !now.is_cut).await);
@@ -182,8 +182,8 @@ async fn relay(
     }
 }
 
-/// Carries one direction to its end. Whether a byte passes is asked after it was read: what is sent once a link is cut
-/// stays behind, even if this thread does not know of the cut yet.
+/// Copies one direction to its end. `passes` is checked after each read, so bytes sent after a cut do not pass, even if
+/// this thread has not been notified of the cut yet.
 async fn copy(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, passes: &impl Fn() -> bool) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER];
     loop {
@@ -195,11 +195,11 @@ async fn copy(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, passes: &impl Fn() 
     }
 }
 
-/// Connects to a member, which may be about to listen.
+/// Connects to a member that may not listen yet.
 ///
-/// Without proxies a connection that comes too early is refused, and tried again. Here it is accepted, by the proxy; were
-/// it closed again, a follower would take that for the end of its new leader, and the next election would begin only after
-/// that leader has waited for `initLimit`.
+/// Without the proxy, an early connection is refused, and the follower tries again. The proxy has accepted it already;
+/// if it closed the connection, the follower would conclude that its new leader has failed, and the next election would
+/// begin only after that leader has waited for `initLimit`.
 async fn connect(upstream: SocketAddr) -> io::Result<TcpStream> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -211,8 +211,8 @@ async fn connect(upstream: SocketAddr) -> io::Result<TcpStream> {
 }
 
 impl CallBack {
-    /// Reads the first message on an election port, and changes the address that it tells. Nothing is read of what
-    /// starts otherwise but its first number.
+    /// Reads the first message on an election port, and replaces its address. Of any other message, reads only the
+    /// first number.
     async fn first_message(&self, member: &mut ReadHalf<'_>) -> io::Result<Vec<u8>> {
         let version = member.read_i64().await?;
         if !INITIAL_MESSAGES.contains(&version) {
@@ -223,7 +223,7 @@ impl CallBack {
         let mut told = vec![0; length];
         member.read_exact(&mut told).await?;
         let address = String::from_utf8_lossy(&told).replace(&self.told, &self.instead);
-        // Both addresses have a port of five digits; and the server refuses a message that is longer by far.
+        // Both addresses have a port of five digits; and the server's limit is far longer than this message.
         let length = i32::try_from(address.len()).unwrap_or(i32::MAX);
         Ok([&version.to_be_bytes()[..], &id.to_be_bytes(), &length.to_be_bytes(), address.as_bytes()].concat())
     }
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use crate::wait::soon;
 
-    /// The election ports of two members, what they reach each other through, and who listens there.
+    /// The election ports of two members, the network between them, and the listeners on the ports.
     struct Pair {
         ports: Vec<InternalPorts>,
         network: Network,
@@ -277,7 +277,7 @@ mod tests {
         let told = String::from_utf8(read[20..read.len() - 4].to_vec()).unwrap();
         assert_ne!(told, own);
         assert_eq!(read, [first_message(&told), b"more".to_vec()].concat());
-        // It leads back, and is cut with the rest.
+        // It leads to the proxy in the other direction, so it is cut with the others.
         let _back = TcpStream::connect(&told).await.unwrap();
         soon(one.accept()).await.unwrap();
     }
@@ -287,7 +287,7 @@ mod tests {
         let pair = Pair::new();
         let other = pair.listen(1).await;
         let mut connection = pair.connect().await;
-        // A server before 3.5 sends its id first.
+        // A server older than 3.5 sends its id first.
         connection.write_i64(1).await.unwrap();
         let (mut accepted, _) = soon(other.accept()).await.unwrap();
         assert_eq!(accepted.read_i64().await.unwrap(), 1);
@@ -295,7 +295,7 @@ mod tests {
         connection.write_i64(2).await.unwrap();
         pair.network.restore();
         assert_eq!(soon(accepted.read(&mut [0])).await.unwrap(), 0);
-        // A reset is as good: it had bytes that nobody took.
+        // A reset is correct too: the connection had unread bytes.
         soon(connection.read(&mut [0])).await.unwrap_or(0);
     }
 

@@ -1,4 +1,4 @@
-//! One JVM, which never outlives the process that started it.
+//! Runs a JVM that cannot outlive the process that started it.
 
 use std::{
     ffi::OsString,
@@ -15,18 +15,18 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{error::Error, real_time};
 
-/// How often we check a process that is about to end.
+/// The interval between two checks of a process that is ending.
 const POLL: Duration = Duration::from_millis(5);
 
-/// How long threads may take to stop. They stop when they next run.
+/// How long threads may take to stop. A thread stops when it next runs.
 const PAUSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs a program and prints its process id. When the pipe at standard input closes, the process at the other end is gone,
-/// perhaps by SIGKILL: then the program is killed too, and its directory removed. When the program ends first, so does this
-/// script, with the same status.
+/// Runs a program and prints its process id. When the pipe at standard input closes, the parent process has ended,
+/// perhaps by SIGKILL: then the script kills the program and removes its directory. When the program ends first, the
+/// script exits with the same status.
 ///
-/// The guard is a background job, which would have no standard input; so the pipe is kept as descriptor 3. The guard only
-/// leaves a note to remove the directory, because a program that is about to die may still write there.
+/// The guard is a background job, and those have no standard input; so the pipe is kept as descriptor 3. The guard only
+/// marks the directory for removal, because a program that is being killed may still write there.
 const WATCHDOG: &str = r#"
 folder=$1; log=$2; shift 2
 exec 3<&0
@@ -43,19 +43,19 @@ if [ -e "$folder/abandoned" ]; then rm -rf -- "$folder"; fi
 exit "$status"
 "#;
 
-/// A running program under its watchdog.
+/// A program with its watchdog.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// The shell. It ends when the program does.
+    /// The shell. It ends with the program.
     watchdog: Child,
     pid: Pid,
-    /// The shell's standard input: the pipe that keeps the program alive. It is kept apart from the `Child`, which would
-    /// close it on `wait`, and the guard would take that for the end of this process.
+    /// The shell's standard input: the pipe that keeps the program alive. It is kept apart from the `Child`, which
+    /// would close it on `wait`, and the guard would conclude that this process has ended.
     _alive: Option<ChildStdin>,
 }
 
 impl Process {
-    /// Starts a program whose output goes to `log`. `folder` is removed if this process dies first.
+    /// Starts a program whose output goes to `log`. If this process ends first, `folder` is removed.
     pub(crate) fn start(folder: &Path, log: &Path, program: &Path, arguments: &[OsString]) -> Result<Self, Error> {
         let mut watchdog = Command::new("sh")
             .arg("-c")
@@ -67,7 +67,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Ctrl-C at the terminal is for the tests; the watchdog then sees them end.
+            // Ctrl-C at the terminal reaches only the tests; the watchdog then notices their end.
             .process_group(0)
             .spawn()
             .map_err(Error::io("start `sh`"))?;
@@ -81,17 +81,17 @@ impl Process {
         Ok(Self { watchdog, pid, _alive: alive })
     }
 
-    /// The program's own process id, not the watchdog's.
+    /// The process id of the program, not of the watchdog.
     pub(crate) fn id(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// How the program ended, if it did.
+    /// The program's exit status, if it has ended.
     pub(crate) fn status(&mut self) -> Option<ExitStatus> {
         self.watchdog.try_wait().ok().flatten()
     }
 
-    /// Sends a signal to the program. Does nothing if it has ended: its id may belong to another process by then.
+    /// Sends a signal to the program. Does nothing if it has ended, because its id may belong to another process.
     pub(crate) fn signal(&mut self, signal: Signal) -> Result<(), Error> {
         if self.status().is_some() {
             return Ok(());
@@ -102,8 +102,8 @@ impl Process {
         }
     }
 
-    /// Freezes the program, and waits until it stands still: a signal to a process reaches its threads one by one, so
-    /// one of them may still answer a client after the call.
+    /// Freezes the program, and waits until all threads have stopped. They receive the signal one by one, so otherwise
+    /// one of them could still reply to a client.
     pub(crate) fn pause(&mut self) -> Result<(), Error> {
         self.signal(Signal::STOP)?;
         let end = Instant::now() + PAUSE_TIMEOUT;
@@ -116,24 +116,24 @@ impl Process {
         Ok(())
     }
 
-    /// Whether all threads are stopped or gone, as far as the system reports.
+    /// Whether the system reports all threads as stopped or ended.
     fn stands_still(&self) -> bool {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.id())).into_iter().flatten().flatten();
         let stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
-        // `123 (name) T …`, where the name may contain anything.
+        // The line is `123 (name) T …`, and the name may contain any character.
         let state = |stat: &str| stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
         stats.map(|stat| state(&stat)).all(|state| matches!(state, None | Some('T' | 't' | 'Z' | 'X')))
     }
 
-    /// Kills the program and waits until it is gone: a few milliseconds.
+    /// Kills the program and waits until it has ended: a few milliseconds.
     pub(crate) fn kill(&mut self) -> Result<ExitStatus, Error> {
         self.signal(Signal::KILL)?;
         self.watchdog.wait().map_err(Error::io("wait for the JVM's end"))
     }
 
-    /// Asks the program to end and waits; kills it if it takes longer than `limit`.
+    /// Terminates the program and waits. Kills it if it takes longer than `limit`.
     pub(crate) async fn stop(&mut self, limit: Duration) -> Result<ExitStatus, Error> {
-        // A stopped process would not notice.
+        // A stopped process does not handle the termination.
         self.signal(Signal::CONT)?;
         self.signal(Signal::TERM)?;
         let end = Instant::now() + limit;
@@ -149,12 +149,12 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // There is nobody to report an error to, and the closing pipe kills what a failed signal leaves running.
+        // A drop cannot report an error; if the signal fails, the closing pipe kills the program.
         drop(self.kill());
     }
 }
 
-/// Says how a process ended, in words.
+/// Describes how a process ended.
 pub(crate) fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),

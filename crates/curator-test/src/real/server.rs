@@ -1,4 +1,4 @@
-//! One real ZooKeeper server.
+//! A real ZooKeeper server.
 
 use std::{
     fs,
@@ -24,10 +24,10 @@ use crate::{
 
 /// How long an orderly stop may take before the process is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-/// How much of the log an error contains.
+/// How many lines of the log an error contains.
 const LOG_LINES: usize = 30;
 
-/// A real ZooKeeper in a process of its own, with its data in a temporary directory. A drop kills the process and removes
+/// A real ZooKeeper in a separate process, with its data in a temporary directory. A drop kills the process and removes
 /// the directory. The process is also killed when the test's process ends in any other way, even by SIGKILL.
 #[derive(Debug)]
 pub(crate) struct RealServer {
@@ -67,12 +67,12 @@ impl RealServer {
         self.port.address()
     }
 
-    /// Where it speaks TLS.
+    /// The address for TLS.
     pub(crate) fn secure_address(&self) -> Option<SocketAddr> {
         self.secure_port.as_ref().map(Port::address)
     }
 
-    /// The installation that it runs from.
+    /// The installation of the server.
     pub(crate) fn distribution(&self) -> &Distribution {
         &self.distribution
     }
@@ -82,7 +82,7 @@ impl RealServer {
         self.process().as_mut().and_then(|process| process.status().is_none().then(|| process.id()))
     }
 
-    /// Starts the process without waiting.
+    /// Starts the process, without waiting until it is ready.
     pub(crate) fn launch(&self) -> Result<(), Error> {
         let files = self.files();
         let arguments = files.arguments(&self.settings, &self.distribution);
@@ -118,7 +118,7 @@ impl RealServer {
         snapshot::set_create_counter(&self.files().snapshots(), path, counter)
     }
 
-    /// Fails when the process has ended, with the end of its log.
+    /// Returns an error with the end of the log if the process has ended.
     pub(crate) fn check_alive(&self) -> Result<(), Error> {
         match self.with_process(|process| Ok(process.status()))? {
             Some(status) => Err(Error::Ended { how: process::describe(status), log: self.log_tail() }),
@@ -126,13 +126,13 @@ impl RealServer {
         }
     }
 
-    /// Everything that the server has logged: warnings and errors.
+    /// The server's log: warnings and errors.
     pub(crate) fn log(&self) -> String {
         let log = fs::read(self.files().log()).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// The end of the log, as much as an error contains.
+    /// The last lines of the log, for an error.
     pub(crate) fn log_tail(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();

@@ -1,4 +1,4 @@
-//! Snapshots: the tree of a stopped server, on disk.
+//! Changes the snapshot of a stopped server on disk.
 
 use std::{
     fs,
@@ -11,14 +11,15 @@ use crate::error::Error;
 const MAGIC: [u8; 4] = *b"ZKSN";
 const NAME: &str = "snapshot.";
 
-/// What a node's `StatPersisted` is: four times of changes, three counters, an owner, and the last change of its children.
+/// The size of a node's `StatPersisted`: two zxids and two times, three counters, an owner, and the zxid of the last
+/// change of the children.
 const STAT: usize = 4 * 8 + 3 * 4 + 2 * 8;
-/// Where the counter of creates, `cversion`, stands in it.
+/// The offset of the counter of creates, `cversion`, in it.
 const COUNTER: usize = 4 * 8 + 4;
 
 /// Sets how many children of a node have been created, in the newest snapshot of a directory.
 ///
-/// What a server has logged after its snapshot is replayed onto it. That does not turn the counter back.
+/// The server replays its log onto the snapshot. That does not decrease the counter.
 pub(crate) fn set_create_counter(folder: &Path, path: &str, counter: i32) -> Result<(), Error> {
     let file = newest(folder)?;
     let bytes = fs::read(&file).map_err(Error::io(format!("read {}", file.display())))?;
@@ -30,7 +31,7 @@ pub(crate) fn set_create_counter(folder: &Path, path: &str, counter: i32) -> Res
     fs::write(&file, changed).map_err(Error::io(format!("write {}", file.display())))
 }
 
-/// The newest by the transaction number in its name, which is how the server chooses.
+/// The newest file, by the zxid in its name, as the server chooses.
 fn newest(folder: &Path) -> Result<PathBuf, Error> {
     let entries = fs::read_dir(folder).map_err(Error::io(format!("read {}", folder.display())))?;
     let snapshot = |path: PathBuf| {
@@ -48,19 +49,19 @@ enum Problem {
     Unexpected(&'static str),
 }
 
-/// The snapshot with another counter, and with a new checksum. The digests that 3.6 and later put after the checksum are
-/// left out, as they are no longer right; the server takes it for a snapshot of an earlier release.
+/// The snapshot with another counter and a new checksum. The digests that 3.6 and later append after the checksum are
+/// left out, since they no longer match; the server reads the result as a snapshot of an earlier release.
 fn with_counter(mut bytes: Vec<u8>, path: &str, counter: i32) -> Result<Vec<u8>, Problem> {
-    // The root has an empty path, and the path `/` marks the end of the tree.
+    // The root has an empty path; the path `/` marks the end of the tree.
     let wanted = if path == "/" { "" } else { path };
     let mut reader = Reader { bytes: &bytes, at: 0 };
     if reader.take(4)? != MAGIC {
         return Err(Problem::Unexpected("it does not start with ZKSN"));
     }
-    // The format's version, and the database's id.
+    // The version of the format, and the database id.
     reader.take(4 + 8)?;
     for _ in 0..reader.count()? {
-        // A session's id, and its timeout.
+        // A session's id and timeout.
         reader.take(8 + 4)?;
     }
     for _ in 0..reader.count()? {
@@ -80,7 +81,7 @@ fn with_counter(mut bytes: Vec<u8>, path: &str, counter: i32) -> Result<Vec<u8>,
             break;
         }
         let is_wanted = path == wanted.as_bytes();
-        // Its data, and the id of its access list.
+        // The node's data, and the id of its access list.
         reader.text()?;
         reader.take(8)?;
         if is_wanted {
@@ -98,7 +99,7 @@ fn with_counter(mut bytes: Vec<u8>, path: &str, counter: i32) -> Result<Vec<u8>,
     Ok(bytes)
 }
 
-/// Reads the parts of ZooKeeper's records.
+/// Parses ZooKeeper's records.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -112,7 +113,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// A number of elements or bytes; -1, which means null, counts as 0.
+    /// A number of elements or bytes; -1, for null, counts as 0.
     fn count(&mut self) -> Result<usize, Problem> {
         let number = self.take(4)?.try_into().map(i32::from_be_bytes);
         number.map(|number| usize::try_from(number).unwrap_or(0)).map_err(|_| Problem::Unexpected("it ends too early"))
@@ -141,7 +142,7 @@ mod tests {
         [&(text.len() as i32).to_be_bytes(), text.as_bytes()].concat()
     }
 
-    /// With one session, one access list, and nodes with these paths and counters.
+    /// A snapshot with one session, one access list, and nodes with these paths and counters.
     fn snapshot(nodes: &[(&str, i32)]) -> Vec<u8> {
         let mut bytes = [&MAGIC[..], &[0; 12], &[0, 0, 0, 1], &[7; 12], &[0, 0, 0, 1], &[0; 8], &[0, 0, 0, 1]].concat();
         bytes.extend([&[0, 0, 0, 31][..], &text("world"), &text("anyone")].concat());
@@ -160,7 +161,7 @@ mod tests {
         let changed = with_counter(snapshot(&[("", 3), ("/a", 5), ("/a/b", 0)]), "/a", i32::MAX);
         assert_eq!(changed, Ok(snapshot(&[("", 3), ("/a", i32::MAX), ("/a/b", 0)])));
         assert_eq!(with_counter(snapshot(&[("", 3)]), "/", -1), Ok(snapshot(&[("", -1)])));
-        // What newer servers put after the checksum.
+        // The bytes that newer servers append after the checksum.
         let longer = [snapshot(&[("", 3)]), vec![1; 30]].concat();
         assert_eq!(with_counter(longer, "/", 4), Ok(snapshot(&[("", 4)])));
     }

@@ -1,4 +1,4 @@
-//! Settings of a server that a test starts.
+//! Settings of a test's server.
 
 use std::{
     path::PathBuf,
@@ -21,7 +21,7 @@ pub struct TestingServerBuilder {
 }
 
 impl TestingServerBuilder {
-    /// The kind of server, whatever the environment says.
+    /// Sets the kind of server. Overrides the environment.
     pub fn kind(mut self, kind: ServerKind) -> Self {
         self.kind = Some(kind);
         self
@@ -37,8 +37,8 @@ impl TestingServerBuilder {
 
     /// A line of `zoo.cfg`. The last value for a key counts.
     ///
-    /// The embedded server knows `tickTime`, `minSessionTimeout`, `maxSessionTimeout` and `extendedTypesEnabled`. It ignores
-    /// keys about ensembles, disks or logs, and refuses any other key at the start.
+    /// The embedded server knows `tickTime`, `minSessionTimeout`, `maxSessionTimeout` and `extendedTypesEnabled`. It
+    /// ignores keys about ensembles, disks or logs. Any other key makes its start fail.
     pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.config.insert(key.into(), value.into());
         self
@@ -46,35 +46,37 @@ impl TestingServerBuilder {
 
     /// A system property of the server's JVM, such as `zookeeper.extendedTypesEnabled`.
     ///
-    /// The embedded server has no JVM. It knows this one, `jute.maxbuffer`, `znode.container.checkIntervalMs`,
-    /// `zookeeper.nio.sessionlessCnxnTimeout` and `zookeeper.watchManagerName`, ignores those about disks or logs, and refuses any
-    /// other at the start.
+    /// The embedded server has no JVM. It knows this property, `jute.maxbuffer`, `znode.container.checkIntervalMs`,
+    /// `zookeeper.nio.sessionlessCnxnTimeout` and `zookeeper.watchManagerName`, and ignores those about disks or logs.
+    /// Any other makes its start fail.
     pub fn system_property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.system.insert(key.into(), value.into());
         self
     }
 
-    /// A further option of a real server's JVM, such as `-Xmx1g`, which overrides the one that servers for tests are started with. The embedded server has no JVM.
+    /// Adds an option of a real server's JVM, such as `-Xmx1g`. It overrides the default options. The embedded server
+    /// has no JVM.
     pub fn java_option(mut self, option: impl Into<String>) -> Self {
         self.settings.java.push(option.into());
         self
     }
 
-    /// Where a real server puts its data: an existing directory, such as one of a file system in memory. Defaults to the system's
-    /// directory for temporary files. The embedded server keeps its data in memory.
+    /// The parent directory of a real server's data: an existing directory, for example in a file system in memory.
+    /// Defaults to the system's directory for temporary files. The embedded server keeps its data in memory.
     pub fn data_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.settings.data = Some(directory.into());
         self
     }
 
-    /// How often the server removes empty containers and expired TTL nodes. Defaults to ZooKeeper's own value, one minute.
+    /// How often the server removes empty containers and expired TTL nodes. Defaults to ZooKeeper's default, one
+    /// minute.
     pub fn container_check_interval(self, interval: Duration) -> Self {
         self.system_property("znode.container.checkIntervalMs", interval.as_millis().to_string())
     }
 
-    /// Also speaks TLS, on a port of its own: [`TestingServer::secure_connect_string`]. The other port stays plain.
+    /// Also serves TLS, on a separate port: [`TestingServer::secure_connect_string`]. The other port stays plain.
     ///
-    /// Only a real server can do that. The embedded one does not speak TLS, and refuses to start.
+    /// Only for a real server. The embedded one does not support TLS, and its start fails.
     pub fn tls(mut self, tls: ServerTls) -> Self {
         self.settings.tls = Some(tls);
         self
@@ -85,8 +87,8 @@ impl TestingServerBuilder {
     /// # Errors
     ///
     /// - [`Error::Kind`] when no kind was chosen here and the environment names an unknown one.
-    /// - [`Error::Property`] when the embedded server does not support a setting, or is to speak TLS.
-    /// - [`Error::NotFound`] when a real server is wanted and ZooKeeper or Java is not installed.
+    /// - [`Error::Property`] when the embedded server does not support a setting, or TLS is requested.
+    /// - [`Error::NotFound`] when a real server is requested and ZooKeeper or Java is not installed.
     /// - Others when the server is not ready within 60 s.
     pub async fn start(self) -> Result<TestingServer, Error> {
         let kind = self.kind.map_or_else(ServerKind::from_environment, Ok)?;

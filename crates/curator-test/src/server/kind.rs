@@ -1,6 +1,6 @@
-//! Which server the tests run on.
+//! The kind of server that the tests run on.
 //!
-//! `cargo xtask` compiles this file too, so that both read the variable in the same way; so it uses only `std`.
+//! `cargo xtask` compiles this file too, so that both parse the variable in the same way. Therefore it uses only `std`.
 
 use std::{
     env,
@@ -12,18 +12,18 @@ use std::{
 /// The environment variable that selects the kind of server: `embedded` or `real`.
 pub const SERVER_VARIABLE: &str = "CURATOR_TEST_SERVER";
 
-/// What answers behind a `TestingServer`'s port.
+/// The kind of server behind a `TestingServer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[non_exhaustive]
 pub enum ServerKind {
-    /// A server inside the test's own process, in memory. It needs no Java, and starts in milliseconds.
+    /// A server in the test's process, in memory. It needs no Java, and starts in milliseconds.
     #[default]
     Embedded,
-    /// Apache ZooKeeper in a process of its own. It needs Java and an installed ZooKeeper, and starts within a second.
+    /// Apache ZooKeeper in a separate process. It needs Java and an installed ZooKeeper, and starts within a second.
     Real,
 }
 
-/// No [`ServerKind`] has this name.
+/// The name is not that of a [`ServerKind`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownKind {
@@ -48,11 +48,11 @@ impl ServerKind {
     /// All kinds.
     pub const ALL: [Self; 2] = [Self::Embedded, Self::Real];
 
-    /// The kind that the environment variable [`SERVER_VARIABLE`] names. Defaults to `Embedded`.
+    /// The kind selected by the environment variable [`SERVER_VARIABLE`]. Defaults to `Embedded`.
     ///
     /// # Errors
     ///
-    /// When the variable has any other value than `embedded` and `real`, such as an empty one.
+    /// When the variable has another value than `embedded` or `real`, for example an empty one.
     pub fn from_environment() -> Result<Self, UnknownKind> {
         Self::from_variable(env::var_os(SERVER_VARIABLE).as_deref())
     }

@@ -1,4 +1,4 @@
-//! One server for a test, embedded or real.
+//! A server for a test, embedded or real.
 
 use std::{
     net::SocketAddr,
@@ -30,32 +30,32 @@ pub use tls::{ClientAuth, ServerTls};
 pub use version::ServerVersion;
 use words::{Asked, Words};
 
-/// A real server is ready within a second, but may need many on a machine that compiles on all cores.
+/// A real server is ready within a second, but takes much longer while all cores compile.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a starting server is polled.
 const POLL: Duration = Duration::from_millis(20);
 
 /// A ZooKeeper server on the loopback interface, for tests, examples and first steps.
 ///
-/// There are two [kinds](ServerKind), and the environment variable [`SERVER_VARIABLE`] selects one: a server in this process
-/// and in memory, which needs nothing else on the machine, or Apache ZooKeeper in a process of its own. A test that is
-/// written for this type runs on both.
+/// There are two [kinds](ServerKind), selected by the environment variable [`SERVER_VARIABLE`]: an embedded server, in
+/// this process and in memory, without other requirements; or Apache ZooKeeper, in a separate process. A test written
+/// for this type runs on both.
 ///
-/// All methods take `&self`, so that one server can be shared. Dropping it stops it, and its data is gone. A real server's
-/// process is also killed when the test's process ends in any other way, even by SIGKILL.
+/// All methods take `&self`, so tests can share a server. Dropping it stops the server and deletes its data. A real
+/// server's process is also killed when the test's process ends in any other way, even by SIGKILL.
 ///
 /// After Curator's class of the same name.
 ///
 /// # Caveats
 ///
-/// The embedded server is for tests. It keeps nothing on disk and has no other members; for production, use a real ensemble.
+/// The embedded server is for tests. It is a single server without persistence; for production, use a real ensemble.
 #[derive(Debug)]
 pub struct TestingServer {
     server: Server,
     words: Words,
-    /// When it was started, until it is known to be ready.
+    /// When the server was started; `None` once it is known to be ready.
     starting: Mutex<Option<Instant>>,
-    /// The version that it reports, once it is known to be ready.
+    /// The version that the server reports, once it is known to be ready.
     version: OnceLock<ServerVersion>,
 }
 
@@ -66,7 +66,7 @@ enum Server {
 }
 
 impl TestingServer {
-    /// Starts a server of the kind that [`SERVER_VARIABLE`] names, by default an embedded one, and waits until it is ready.
+    /// Starts a server and waits until it is ready. [`SERVER_VARIABLE`] selects its kind, by default an embedded one.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl TestingServer {
         Self::builder().start().await
     }
 
-    /// Starts an embedded server, whatever the environment says.
+    /// Starts an embedded server, regardless of the environment.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl TestingServer {
         Self::builder().kind(ServerKind::Embedded).start().await
     }
 
-    /// Starts a real ZooKeeper, whatever the environment says, and waits until it is ready.
+    /// Starts a real ZooKeeper, regardless of the environment, and waits until it is ready.
     ///
     /// # Errors
     ///
@@ -93,19 +93,19 @@ impl TestingServer {
         Self::builder().kind(ServerKind::Real).start().await
     }
 
-    /// Configures a server with other settings.
+    /// Configures a server.
     pub fn builder() -> TestingServerBuilder {
         TestingServerBuilder::default()
     }
 
-    /// The one server that all tests of a test program share, of the kind that [`SERVER_VARIABLE`] names. The first call
-    /// starts it.
+    /// The server that all tests of a test program share. The first call starts it; [`SERVER_VARIABLE`] selects its
+    /// kind.
     ///
-    /// Tests that share a server must use different paths, and must not stop it. It ends with the test program.
+    /// Tests that share a server must use different paths, and must not stop it. The server ends with the test program.
     ///
     /// # Panics
     ///
-    /// When the server does not start, with the reason: there is no test without a server.
+    /// When the server does not start; the message has the reason.
     pub async fn shared() -> &'static Self {
         match Self::try_shared().await {
             Ok(server) => server,
@@ -124,12 +124,12 @@ impl TestingServer {
         SHARED.get_or_try_init(Self::start).await
     }
 
-    /// A server that already listens, and was started at that time.
+    /// A server that already listens, and was started at `begin`.
     pub(crate) fn of_embedded(server: EmbeddedServer, begin: Instant) -> Self {
         Self::of(Server::Embedded(server), Some(begin))
     }
 
-    /// A server that has not been started yet.
+    /// A server that was not started yet.
     pub(crate) fn of_real(server: RealServer) -> Self {
         Self::of(Server::Real(Box::new(server)), None)
     }
@@ -138,7 +138,7 @@ impl TestingServer {
         Self { server, words: Words::default(), starting: Mutex::new(starting), version: OnceLock::new() }
     }
 
-    /// Its kind.
+    /// The kind of the server.
     #[must_use]
     pub fn kind(&self) -> ServerKind {
         match self.server {
@@ -147,7 +147,7 @@ impl TestingServer {
         }
     }
 
-    /// The embedded server, for the faults and counts that only it has; `None` if this is a real one.
+    /// The embedded server, for its faults and counts; `None` for a real server.
     #[must_use]
     pub fn as_embedded(&self) -> Option<&EmbeddedServer> {
         match &self.server {
@@ -171,31 +171,31 @@ impl TestingServer {
         self.address().to_string()
     }
 
-    /// The address of the port on which the server speaks TLS; `None` without [`TestingServerBuilder::tls`].
+    /// The address of the port for TLS; `None` without [`TestingServerBuilder::tls`].
     #[must_use]
     pub fn secure_address(&self) -> Option<SocketAddr> {
         self.as_real().and_then(RealServer::secure_address)
     }
 
-    /// The connect string for clients that speak TLS: `127.0.0.1:<port>`; `None` without [`TestingServerBuilder::tls`].
+    /// The connect string for clients with TLS: `127.0.0.1:<port>`; `None` without [`TestingServerBuilder::tls`].
     #[must_use]
     pub fn secure_connect_string(&self) -> Option<String> {
         self.secure_address().map(|address| address.to_string())
     }
 
-    /// The installation that a real server runs from.
+    /// The installation of a real server.
     #[must_use]
     pub fn distribution(&self) -> Option<&Distribution> {
         self.as_real().map(RealServer::distribution)
     }
 
-    /// The id of a real server's process, if it is running: that of the JVM itself. An embedded server has no process.
+    /// The process id of a real server's JVM, if it is running. An embedded server has no process.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         self.as_real().and_then(RealServer::process_id)
     }
 
-    /// Stops the server in an orderly way. Its data stays. Does nothing if it is stopped.
+    /// Stops the server in an orderly way. Its data is kept. Does nothing on a stopped server.
     ///
     /// If the future is dropped, the server is killed.
     ///
@@ -212,8 +212,8 @@ impl TestingServer {
         }
     }
 
-    /// Kills the server (SIGKILL) and waits until it is gone, a few milliseconds. Its data stays. An embedded server is
-    /// stopped.
+    /// Kills the server (SIGKILL) and waits until it has ended, a few milliseconds. Its data is kept. An embedded
+    /// server is stopped.
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ impl TestingServer {
 
     /// Stops the server if it runs, starts it again with the same port and data, and waits until it is ready.
     ///
-    /// A member of an ensemble is ready only with a quorum. To bring back more members than a quorum can do without, restart
+    /// A member of an ensemble is ready only with a quorum. To restart more members than a quorum can lose, restart
     /// them at the same time.
     ///
     /// # Errors
@@ -242,16 +242,16 @@ impl TestingServer {
         self.wait_until_serving().await
     }
 
-    /// Sets how many children of each of these nodes have ever been created, as far as the server knows: the number that the
-    /// next sequential child gets. For tests of the counter's end, `i32::MAX`; see [`EmbeddedServer::set_create_counter`].
+    /// Sets how many children of each of these nodes were ever created, in the server's count: the number of the next
+    /// sequential child. For tests of the counter's end, `i32::MAX`; see [`EmbeddedServer::set_create_counter`].
     ///
-    /// An embedded server changes it at once. A real one is restarted twice, with its sessions and nodes kept: first to get
-    /// its whole tree into a snapshot, then to load that with another counter. It must not be a member of an ensemble, as
-    /// the other members would not know.
+    /// An embedded server changes the count at once. A real one is restarted twice, with its sessions and nodes kept:
+    /// first to write its whole tree into a snapshot, then to load the snapshot with another counter. It must not be a
+    /// member of an ensemble, because the other members would keep their counter.
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`] when there is no such node, [`Error::Snapshot`] when a real server's snapshot cannot be read;
+    /// [`Error::NoNode`] when a node does not exist, [`Error::Snapshot`] when a real server's snapshot cannot be read;
     /// others as for [`start`](Self::start). A real server is ready again unless the last start fails.
     pub async fn set_create_counters(&self, paths: &[&str], counter: i32) -> Result<(), Error> {
         match &self.server {
@@ -266,12 +266,12 @@ impl TestingServer {
         }
     }
 
-    /// Freezes the server: connections stay open and the system accepts new ones, but nothing is answered. The server is
-    /// frozen when this returns; a real server's process is stopped (SIGSTOP), which takes some milliseconds.
+    /// Freezes the server: connections stay open and the system accepts new ones, but the server sends no reply. The
+    /// server is frozen when this returns; a real server's process is stopped (SIGSTOP), which takes some milliseconds.
     ///
     /// # Errors
     ///
-    /// [`Error::NotRunning`] when it is stopped.
+    /// [`Error::NotRunning`] when the server is stopped.
     pub fn pause(&self) -> Result<(), Error> {
         match &self.server {
             Server::Embedded(server) => running(server).map(EmbeddedServer::pause),
@@ -283,7 +283,7 @@ impl TestingServer {
     ///
     /// # Errors
     ///
-    /// [`Error::NotRunning`] when it is stopped.
+    /// [`Error::NotRunning`] when the server is stopped.
     pub fn resume(&self) -> Result<(), Error> {
         match &self.server {
             Server::Embedded(server) => running(server).map(EmbeddedServer::resume),
@@ -291,13 +291,13 @@ impl TestingServer {
         }
     }
 
-    /// Waits until the server is ready, on both ports if it has two: standalone, or as part of an ensemble that has a quorum. A
-    /// server that is not ready yet is polled.
+    /// Waits until the server is ready, on both ports if it has two: standalone, or as part of an ensemble with a
+    /// quorum. Polls a server that is not ready yet.
     ///
     /// # Errors
     ///
-    /// When it is stopped, when its process ends, or when it is not ready within 60 s. The last two errors contain the end
-    /// of its log.
+    /// When the server is stopped, when its process ends, or when it is not ready within 60 s. The last two errors
+    /// contain the end of its log.
     pub async fn wait_until_serving(&self) -> Result<(), Error> {
         let end = Instant::now() + START_TIMEOUT;
         while Instant::now() < end {
@@ -306,7 +306,7 @@ impl TestingServer {
                 && self.listens_for_tls().await
             {
                 if let Some(version) = srvr.version.as_deref().and_then(ServerVersion::parse) {
-                    // It stays the same across a restart.
+                    // The version does not change at a restart.
                     self.version.get_or_init(|| version);
                 }
                 if let Some(begin) = self.set_starting(None) {
@@ -320,13 +320,13 @@ impl TestingServer {
         Err(Error::NotServing { address: self.address(), waited: START_TIMEOUT, log })
     }
 
-    /// Everything that a real server has logged: warnings and errors. An embedded one logs nothing.
+    /// The log of a real server: warnings and errors. An embedded one logs nothing.
     #[must_use]
     pub fn log(&self) -> String {
         self.as_real().map(RealServer::log).unwrap_or_default()
     }
 
-    /// Starts a stopped server without waiting.
+    /// Starts a stopped server, without waiting until it is ready.
     pub(crate) fn launch(&self) -> Result<(), Error> {
         match &self.server {
             Server::Embedded(server) => server.restart()?,
@@ -337,8 +337,8 @@ impl TestingServer {
         Ok(())
     }
 
-    /// How to query it. An embedded server needs no network for that, so it can be queried without tokio's I/O, and while
-    /// tokio's time is paused.
+    /// How to query the server. Queries of an embedded server need no network, so they work without tokio's I/O and
+    /// while tokio's time is paused.
     fn asked(&self) -> Asked<'_> {
         match &self.server {
             Server::Embedded(server) => Asked::Embedded(server),
@@ -346,7 +346,7 @@ impl TestingServer {
         }
     }
 
-    /// Whether the port for TLS is open, if there is to be one. A server opens it after the other.
+    /// Whether the port for TLS is open, or not requested. A server opens it after the other port.
     async fn listens_for_tls(&self) -> bool {
         match self.secure_address() {
             Some(address) => TcpStream::connect(address).await.is_ok(),

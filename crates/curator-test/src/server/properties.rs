@@ -1,4 +1,4 @@
-//! What ZooKeeper's settings mean to the embedded server.
+//! Applies ZooKeeper's settings to the embedded server.
 
 use std::{str::FromStr, time::Duration};
 
@@ -8,7 +8,7 @@ use crate::{
     server::settings::Settings,
 };
 
-/// About ensembles, disks, JVMs or logs: they change nothing here, whatever their value.
+/// Settings of ensembles, disks, JVMs or logs. Any value is accepted, without effect.
 const WITHOUT_EFFECT: [&str; 10] = [
     "initLimit",
     "syncLimit",
@@ -28,7 +28,7 @@ const FIXED: [(&str, &str); 3] =
 
 /// The default lower bound of session timeouts, in ticks.
 const MIN_TICKS: u32 = 2;
-/// The default upper bound.
+/// The default upper bound of session timeouts, in ticks.
 const MAX_TICKS: u32 = 20;
 
 /// The settings that the embedded server supports.
@@ -48,7 +48,7 @@ struct Known {
 ///
 /// # Errors
 ///
-/// [`Error::Property`] for a setting or a value that it does not support.
+/// [`Error::Property`] for an unsupported setting or value.
 pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Error> {
     if let Some(tls) = &settings.tls {
         return Err(refused("ssl.clientAuth", tls.client_auth.name(), "it does not speak TLS"));
@@ -73,8 +73,8 @@ pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Err
 }
 
 impl Known {
-    /// Like ZooKeeper, it takes an unknown line of `zoo.cfg` for a system property named `zookeeper.<key>`, which overrides
-    /// one from the JVM's command line.
+    /// As in ZooKeeper, an unknown line of `zoo.cfg` is a system property named `zookeeper.<key>`, which overrides one
+    /// from the JVM's command line.
     fn read(settings: &Settings) -> Result<Self, Error> {
         let mut known = Self::default();
         for (key, value) in &settings.system {
@@ -91,7 +91,7 @@ impl Known {
         Ok(known)
     }
 
-    /// Applies a system property; `key` is the caller's name for it.
+    /// Applies a system property. Errors name it by `key`.
     fn system(&mut self, property: &str, value: &str, key: &str) -> Result<(), Error> {
         let plain = property.strip_prefix("zookeeper.").unwrap_or(property);
         match property {
@@ -114,7 +114,7 @@ impl Known {
         Ok(())
     }
 
-    /// The bounds of what a session may ask for.
+    /// The bounds of session timeouts.
     fn session_timeouts(&self) -> Result<(Duration, Duration), Error> {
         let min = self.min_session.unwrap_or(self.tick * MIN_TICKS);
         let max = self.max_session.unwrap_or(self.tick * MAX_TICKS);
@@ -130,7 +130,7 @@ fn number<T: FromStr>(key: &str, value: &str) -> Result<T, Error> {
     value.trim().parse().map_err(|_| refused(key, value, "a whole number is expected, and not a negative one"))
 }
 
-/// A session timeout; `-1` means that it is not set, as in ZooKeeper.
+/// A session timeout. As in ZooKeeper, `-1` means unset.
 fn timeout(key: &str, value: &str) -> Result<Option<Duration>, Error> {
     if value.trim() == "-1" {
         return Ok(None);
@@ -142,7 +142,7 @@ fn flag(key: &str, value: &str) -> Result<bool, Error> {
     value.trim().parse().map_err(|_| refused(key, value, "`true` or `false` is expected"))
 }
 
-/// Whether a watch manager is the one without persistent watches.
+/// Whether the watch manager is the one without persistent watches.
 fn is_optimized(key: &str, value: &str) -> Result<bool, Error> {
     match value.strip_prefix("org.apache.zookeeper.server.watch.") {
         Some("WatchManager") => Ok(false),
@@ -166,7 +166,7 @@ mod tests {
         Known::read(&settings)
     }
 
-    /// The text of the refusal, which names this setting.
+    /// The text of the error, which names this setting.
     fn refusal(named: &str, config: &[(&str, &str)], system: &[(&str, &str)]) -> String {
         let error = read(config, system).and_then(|known| known.session_timeouts()).unwrap_err();
         assert!(matches!(&error, Error::Property { key, .. } if key == named), "{error}");
@@ -226,7 +226,7 @@ mod tests {
             let text = refusal(key, &[(key, "x")], &[]);
             assert!(text.contains("no such setting") && text.contains(key), "{text}");
         }
-        // To ZooKeeper itself this line would be `zookeeper.jute.maxbuffer`, which it does not read.
+        // ZooKeeper would read this line as `zookeeper.jute.maxbuffer`, which has no effect.
         refusal("jute.maxbuffer", &[("jute.maxbuffer", "1")], &[]);
         refusal("zookeeper.serverCnxnFactory", &[], &[("zookeeper.serverCnxnFactory", "x")]);
     }

@@ -1,4 +1,4 @@
-//! What a server reports about itself.
+//! Queries a server with four-letter words.
 
 use std::collections::BTreeMap;
 
@@ -9,34 +9,34 @@ use crate::{
 };
 
 impl TestingServer {
-    /// Sends a four-letter word, such as `mntr`, to the server and returns the answer. Waits at most 5 s.
+    /// Sends a four-letter word, such as `mntr`, to the server and returns the reply. Waits at most 5 s.
     ///
     /// # Errors
     ///
-    /// [`Error::NotRunning`] when it is stopped. Others when it cannot be reached or does not answer in time; for a paused
-    /// embedded server that is at once.
+    /// [`Error::NotRunning`] when the server is stopped. Others when it cannot be reached or does not reply in time;
+    /// for a paused embedded server, at once.
     pub async fn four_letter_word(&self, word: &str) -> Result<String, Error> {
         self.check_alive()?;
         self.words.ask(self.asked(), word).await
     }
 
-    /// The release that the server reports; for an embedded one, the release whose protocol it speaks. `None` before it is
-    /// known to be ready, or if the version cannot be parsed. Sends nothing.
+    /// The release that the server reports; for an embedded one, the release whose protocol it implements. `None`
+    /// before the server is known to be ready, or if the version cannot be parsed. Sends no request.
     #[must_use]
     pub fn version(&self) -> Option<ServerVersion> {
         self.version.get().copied()
     }
 
-    /// The server's role in its ensemble; `None` while it is not ready or does not answer within a second.
+    /// The server's role in its ensemble; `None` while it is not ready or does not reply within a second.
     pub async fn mode(&self) -> Option<Mode> {
         self.words.srvr(self.asked()).await.map(|srvr| srvr.mode)
     }
 
     /// How many packets clients have sent to the server since it was started.
     ///
-    /// ZooKeeper counts each request, each ping, each handshake and each four-letter word as one packet. Words sent through
-    /// this value, this one included, are subtracted, so the difference between two calls is what clients sent in between. A
-    /// word that got no answer may still count; so do words from elsewhere.
+    /// ZooKeeper counts each request, each ping, each handshake and each four-letter word as one packet. Words sent
+    /// through this value, including this one, are subtracted, so the difference of two calls is what clients have sent
+    /// in between. A word without a reply may still count, and so do words from elsewhere.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl TestingServer {
         self.words.packets_received(self.asked()).await
     }
 
-    /// How many watches on nodes the server keeps, without those on children: see
+    /// How many watches on nodes the server has, without those on children: see
     /// [`total_watch_count`](Self::total_watch_count).
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl TestingServer {
         four_letter::watch_count(&wchs).ok_or(Error::Protocol(wchs))
     }
 
-    /// How many watches the server keeps in all, those on children too.
+    /// How many watches the server has, including those on children.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl TestingServer {
         four_letter::total_watch_count(&mntr).ok_or(Error::Protocol(mntr))
     }
 
-    /// For each path whose node is watched, the sessions that watch it. The server does not report watches on children.
+    /// The sessions that watch each node, by path. The server does not report watches on children.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl TestingServer {
         Ok(four_letter::watches_by_path(&self.four_letter_word("wchp").await?))
     }
 
-    /// The sessions that are currently connected to this server.
+    /// The sessions that are connected to this server.
     ///
     /// # Errors
     ///

@@ -1,19 +1,19 @@
-//! What a server is started with, in ZooKeeper's terms.
+//! The settings of a server, in ZooKeeper's terms.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use crate::server::tls::ServerTls;
 
-/// Lines of `zoo.cfg` and system properties of the JVM. For the embedded server `properties.rs` says what they mean.
+/// Lines of `zoo.cfg` and system properties of the JVM. See `properties.rs` for their effect on the embedded server.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) config: BTreeMap<String, String>,
     pub(crate) system: BTreeMap<String, String>,
-    /// Further options of the JVM.
+    /// Additional options of the JVM.
     pub(crate) java: Vec<String>,
-    /// Where the directory with the data is made, if not where temporary ones are.
+    /// The parent of the data directory; by default that of temporary files.
     pub(crate) data: Option<PathBuf>,
-    /// How a second port speaks TLS, if there is one.
+    /// The settings of a second port with TLS, if there is one.
     pub(crate) tls: Option<ServerTls>,
 }
 
@@ -21,7 +21,7 @@ impl Default for Settings {
     fn default() -> Self {
         let config = [
             ("tickTime", "100"),
-            // How many ticks a member may lag behind: a loaded machine must not lose its quorum.
+            // How many ticks a member may lag behind. High, so that a loaded machine does not lose its quorum.
             ("initLimit", "100"),
             ("syncLimit", "20"),
             ("maxSessionTimeout", "60000"),
@@ -35,7 +35,7 @@ impl Default for Settings {
             // The data need not survive a power failure.
             ("zookeeper.forceSync", "no"),
             ("zookeeper.preAllocSize", "1024"),
-            // Nobody manages these servers through JMX.
+            // JMX is not used.
             ("zookeeper.jmx.log4j.disable", "true"),
         ];
         let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());

@@ -1,16 +1,16 @@
-//! How a server speaks TLS.
+//! A server's TLS settings.
 
 use std::fmt;
 
-/// What a server does about the certificates of its clients: ZooKeeper's `ssl.clientAuth`.
+/// Whether a server requests client certificates: ZooKeeper's `ssl.clientAuth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClientAuth {
-    /// It does not ask for any.
+    /// Requests none.
     None,
-    /// It asks for one. A client may have none; what it has must be valid.
+    /// Requests a certificate. A client may send none; a certificate that it sends must be valid.
     Want,
-    /// It asks for one, and refuses clients that have none.
+    /// Requests a certificate, and refuses clients without one.
     Need,
 }
 
@@ -25,7 +25,7 @@ impl ClientAuth {
     }
 }
 
-/// How a real server speaks TLS, for [`TestingServerBuilder::tls`](crate::TestingServerBuilder::tls).
+/// TLS settings of a real server, for [`TestingServerBuilder::tls`](crate::TestingServerBuilder::tls).
 ///
 /// The server runs with Netty (`serverCnxnFactory`) and has a `secureClientPort`, a key store and a trust store in PEM. Further
 /// settings, such as `ssl.enabledProtocols`, are properties of the builder.
@@ -34,20 +34,20 @@ pub struct ServerTls {
     pub(crate) certificate_pem: String,
     pub(crate) key_pem: String,
     pub(crate) client_auth: ClientAuth,
-    /// Who issues the certificates of clients.
+    /// The certificate authority of the clients.
     pub(crate) ca_pem: Option<String>,
 }
 
 impl ServerTls {
-    /// Presents this certificate, whose private key must be in PKCS #8 and not encrypted; both are PEM. Asks for no client
-    /// certificate.
+    /// Presents this certificate. The private key must be in PKCS #8 and not encrypted; both are PEM. Requests no
+    /// client certificate.
     #[must_use]
     pub fn new(certificate_pem: impl Into<String>, key_pem: impl Into<String>) -> Self {
         let (certificate_pem, key_pem) = (certificate_pem.into(), key_pem.into());
         Self { certificate_pem, key_pem, client_auth: ClientAuth::None, ca_pem: None }
     }
 
-    /// Asks clients for certificates that one of these certificate authorities has issued.
+    /// Requests client certificates issued by these certificate authorities.
     #[must_use]
     pub fn client_auth(mut self, client_auth: ClientAuth, ca_pem: impl Into<String>) -> Self {
         self.client_auth = client_auth;
@@ -56,7 +56,7 @@ impl ServerTls {
     }
 }
 
-/// No key.
+/// Omits the key.
 impl fmt::Debug for ServerTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerTls").field("client_auth", &self.client_auth).finish_non_exhaustive()

@@ -21,7 +21,7 @@ impl ServerVersion {
         Self { major, minor, patch }
     }
 
-    /// Whether the answer to a transaction has the stats of the nodes that it creates. Other releases return only the paths
+    /// Whether the reply to a transaction contains the stats of created nodes. Other releases return only the paths
     /// (ZOOKEEPER-4026), except for containers and nodes with a time to live.
     #[must_use]
     pub fn tells_stats_in_transactions(self) -> bool {

@@ -1,4 +1,4 @@
-//! Sends four-letter words to a server, and knows how that changes its packet count.
+//! Sends four-letter words to a server, and counts the packets that they add.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -10,28 +10,28 @@ use crate::{
     four_letter::{self, Mode, TIMEOUT},
 };
 
-/// How long to wait for a server that may not be ready yet.
+/// The timeout for a server that may not be ready yet.
 const GLANCE: Duration = Duration::from_secs(1);
 
-/// The four-letter words that the server has counted as packets since it was started. Locked while a word is on
-/// its way, so that the number and the server's own always belong together.
+/// The four-letter words that the server has counted as packets since its start. Locked while a word is in flight, so
+/// that this number matches the server's.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     answered: Mutex<u64>,
 }
 
-/// What a ready server answers to `srvr`.
+/// A ready server's reply to `srvr`.
 #[derive(Debug)]
 pub(crate) struct Srvr {
     pub(crate) mode: Mode,
     pub(crate) version: Option<String>,
 }
 
-/// Where to send the words.
+/// The receiver of the words.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Asked<'a> {
     Address(SocketAddr),
-    /// Answers at once, or not at all, and counts no packet.
+    /// Replies at once or not at all, and counts no packet.
     Embedded(&'a EmbeddedServer),
 }
 
@@ -56,9 +56,9 @@ impl Asked<'_> {
 }
 
 impl Words {
-    /// The server starts counting from zero.
+    /// Resets the count, for a restarted server.
     pub(crate) fn forget(&self) {
-        // A caller that is waiting for an answer right now has asked the server before the restart.
+        // A caller that holds the lock has sent its word before the restart.
         if let Ok(mut answered) = self.answered.try_lock() {
             *answered = 0;
         }

@@ -1,4 +1,4 @@
-//! A client that does what it is told and nothing else: no pings, no reconnect, no checks of its own.
+//! A client that sends only what a transcript says: without pings, reconnects or checks.
 
 use std::{
     cell::RefCell,
@@ -19,21 +19,21 @@ use crate::{
     words::Words,
 };
 
-/// How long an answer may take. It is long, as only a broken server lets a test wait for all of it.
+/// The longest wait for a reply. Only a broken server lets a test wait that long.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One connection. It writes down what it sends and what it gets.
+/// One connection. Records what it sends and receives.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) name: String,
     stream: TcpStream,
     log: Rc<RefCell<Transcript>>,
     xid: i32,
-    /// Whether a handshake was sent whose answer has not come.
+    /// Whether a handshake was sent and not yet answered.
     connects: bool,
-    /// Whether the answer to a handshake has come, which is the first that comes.
+    /// Whether the handshake was answered, which is the first reply.
     is_connected: bool,
-    /// What was sent and not yet answered.
+    /// The requests that are not yet answered.
     pending: VecDeque<(i32, Op)>,
     pub(crate) closed: bool,
 }
@@ -62,7 +62,7 @@ impl Client {
         self.read_replies();
     }
 
-    /// Reads until nothing is expected any more, or the connection has ended. Returns how many lines that gave.
+    /// Reads until no reply is expected, or the connection has ended. Returns the number of lines recorded.
     pub(crate) fn read_replies(&mut self) -> usize {
         let mut lines = 0;
         while (self.connects || !self.pending.is_empty()) && !self.closed {
@@ -72,8 +72,8 @@ impl Client {
         lines
     }
 
-    /// Sends what a transcript says in one write, and reads nothing: a handshake, which begins with `connect`; bytes as they are,
-    /// which are in `<>`, and to which no reply is expected; or requests. Bytes are written apart.
+    /// Sends texts of a transcript in one write, and reads nothing: a handshake, which begins with `connect`; raw bytes
+    /// in `<>`, to which no reply is expected; or requests. Bytes are written separately.
     pub(crate) fn send(&mut self, texts: &[&str]) {
         let mut bytes = Vec::new();
         for text in texts {
@@ -93,8 +93,8 @@ impl Client {
         self.write(&bytes);
     }
 
-    /// Sends a request of which nothing is written down, and returns its reply without the header. Nothing else may be on
-    /// its way.
+    /// Sends a request without recording it, and returns its reply without the header. No other request may be in
+    /// flight.
     pub(crate) fn ask(&mut self, text: &str) -> Vec<u8> {
         const HEADER: usize = 16;
         let op = self.op(text);
@@ -103,12 +103,12 @@ impl Client {
         self.frame().and_then(|frame| frame.get(HEADER..).map(<[u8]>::to_vec)).unwrap_or_default()
     }
 
-    /// Shows all events that were on their way, and that there is no other: the answer to a ping comes after them.
+    /// Records all events that were in flight, and that there are no more: the reply to a ping comes after them.
     pub(crate) fn settle(&mut self) {
         self.call("ping");
     }
 
-    /// Reads one reply or event, or the connection's end. False when nothing can follow.
+    /// Reads one reply or event, or the connection's end. Returns false when nothing can follow.
     pub(crate) fn next(&mut self) -> bool {
         let Some(frame) = self.frame() else { return false };
         let mut reader = Reader(&frame);
@@ -118,7 +118,7 @@ impl Client {
         true
     }
 
-    /// Reads so many events, whose order the server chooses.
+    /// Reads this many events, whose order the server chooses.
     pub(crate) fn in_any_order(&mut self, count: usize) {
         let before = self.log.borrow().text.len();
         for _ in 0..count {
@@ -135,12 +135,12 @@ impl Client {
         while self.next() {}
     }
 
-    /// Reads until the connection is closed. What comes before that is left to chance, and not written down.
+    /// Reads until the connection is closed. Frames before that are up to chance, and not recorded.
     pub(crate) fn skip_to_close(&mut self) {
         while self.frame().is_some() {}
     }
 
-    /// Whether the server closes the connection within a time. Nothing else may come.
+    /// Whether the server closes the connection within a time. Nothing else may arrive.
     pub(crate) fn is_closed_within(&mut self, time: Duration) -> bool {
         self.stream.set_read_timeout(Some(time)).unwrap();
         let closed = match self.stream.peek(&mut [0]) {
@@ -155,11 +155,11 @@ impl Client {
     pub(crate) fn disconnect(&mut self) {
         self.note("-- disconnects");
         self.closed = true;
-        // A server that was quicker is no failure.
+        // The server may have closed it first.
         drop(self.stream.shutdown(Shutdown::Both));
     }
 
-    /// No more bytes will be sent; the server's can still be read.
+    /// Closes the sending half; replies can still be read.
     pub(crate) fn end_of_requests(&mut self) {
         self.note("-- sends no more");
         self.stream.shutdown(Shutdown::Write).unwrap();
@@ -187,7 +187,7 @@ impl Client {
         let Some((_, op)) = self.pending.remove(place) else { return Err(Malformed) };
         let body = reply::body(&op, error, reader.0, &mut self.log.borrow_mut().normal);
         let result = if error == 0 { "ok".to_owned() } else { names::error(error) };
-        // The results of a multi begin a line of their own.
+        // The results of a multi begin on a new line.
         let space = if body.is_empty() || body.starts_with('\n') { "" } else { " " };
         Ok(format!("{order}{} {result} at {at}{space}{body}", OPERATIONS.name(op.code)))
     }
@@ -196,7 +196,7 @@ impl Client {
         Op::read(text, self.log.borrow().normal.base)
     }
 
-    /// The fixed xids of clients, and numbers for the rest.
+    /// The reserved xids of clients, or the next number.
     fn xid_of(&mut self, op: &Op) -> i32 {
         match op.code {
             11 => -2,
@@ -210,7 +210,7 @@ impl Client {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        // A server that has closed the connection is seen by the next read.
+        // If the server has closed the connection, the next read shows it.
         drop(self.stream.write_all(bytes));
     }
 
@@ -233,8 +233,7 @@ impl Client {
                 format!("-- no answer within {DEFAULT_TIMEOUT:?}")
             }
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => "-- closed by the server".to_owned(),
-            // A negative length, or a reset, which may take what was not read yet along with it: the server must
-            // not cause one.
+            // A negative length; or a reset, which may discard unread data: the server must not cause one.
             Err(e) => format!("-- broken: {:?}", e.kind()),
         };
         self.closed = true;

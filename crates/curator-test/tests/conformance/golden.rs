@@ -1,14 +1,14 @@
-//! The transcripts that servers must give, and the comparison with them.
+//! The expected transcripts of servers, and the comparison with them.
 //!
-//! They are written by ZooKeeper 3.9, when `CONFORMANCE_WRITE` is set. Where 3.8 says something else it has a transcript
-//! of its own, in `transcripts/3.8`, except for one difference that is everywhere: its events carry no zxid.
+//! ZooKeeper 3.9 writes them when `CONFORMANCE_WRITE` is set. Where 3.8 differs it has a separate transcript in
+//! `transcripts/3.8`, except for one general difference: its events carry no zxid.
 
 use std::{env, fs, path::PathBuf};
 
-/// Set, to any value, it has the transcripts written instead of compared.
+/// If set, to any value, the transcripts are written instead of compared.
 const WRITE: &str = "CONFORMANCE_WRITE";
 
-/// What a server of this version should say.
+/// The expected transcript for a server of this version.
 pub(crate) fn expected(name: &str, version: &str) -> String {
     let own = if is_3_8(version) { fs::read_to_string(file_of_3_8(name)).ok() } else { None };
     let text = own.unwrap_or_else(|| common(name, version));
@@ -16,7 +16,7 @@ pub(crate) fn expected(name: &str, version: &str) -> String {
     text
 }
 
-/// Compares the transcript with what a server said, or writes it.
+/// Compares the transcript with a server's output, or writes it.
 pub(crate) fn check(name: &str, actual: &str, version: &str) {
     if env::var_os(WRITE).is_some() {
         assert!(is_3_8(version) || version.starts_with("3.9."), "transcripts come from 3.9 or 3.8, not from {version}");
@@ -26,7 +26,7 @@ pub(crate) fn check(name: &str, actual: &str, version: &str) {
     compare(name, actual, version);
 }
 
-/// Compares the transcript with what a server said.
+/// Compares the transcript with a server's output.
 pub(crate) fn compare(name: &str, actual: &str, version: &str) {
     let expected = expected(name, version);
     assert!(
@@ -40,7 +40,7 @@ fn is_3_8(version: &str) -> bool {
     version.starts_with("3.8.")
 }
 
-/// What a server of this version should say if it has no transcript of its own.
+/// The expected transcript for a server of this version without a separate one.
 fn common(name: &str, version: &str) -> String {
     let text = fs::read_to_string(file(name)).unwrap_or_default();
     if is_3_8(version) { without_zxids_of_events(&text) } else { text }
@@ -54,7 +54,7 @@ fn file_of_3_8(name: &str) -> PathBuf {
     folder().join("3.8").join(format!("{name}.txt"))
 }
 
-/// `inherited` is what holds where the file is missing; then no file is needed.
+/// `inherited` is what applies if the file is missing; if it equals `actual`, no file is needed.
 fn write(file: &PathBuf, actual: &str, inherited: Option<&str>) {
     assert_eq!(env::var("CURATOR_TEST_SERVER").as_deref(), Ok("real"), "transcripts come from the real server");
     if inherited == Some(actual) {
@@ -66,7 +66,7 @@ fn write(file: &PathBuf, actual: &str, inherited: Option<&str>) {
     fs::write(file, actual).unwrap();
 }
 
-/// Before 3.9, an event did not tell which transaction it is about.
+/// Before 3.9, an event did not contain the zxid of its transaction.
 fn without_zxids_of_events(text: &str) -> String {
     let line = |line: &str| match line.split_once(" <- event ").and_then(|_| line.rsplit_once(" at ")) {
         Some((event, _)) => format!("{event} at -1\n"),
@@ -79,7 +79,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/transcripts")
 }
 
-/// Where two texts part: the lines before that, and a few of each from there on, with a `-` and a `+`.
+/// The difference of two texts: the lines before it, and a few lines of each from there on, with a `-` and a `+`.
 fn difference(expected: &str, actual: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), actual.lines().collect());
     let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
@@ -94,7 +94,7 @@ fn names(folder: PathBuf) -> Vec<String> {
     files.filter_map(|name| Some(name.strip_suffix(".txt")?.to_owned())).collect()
 }
 
-/// The transcripts of which no test in this folder tells how they are played.
+/// The transcripts that no test in this folder names.
 pub(crate) fn not_named_in(tests: &str) -> Vec<String> {
     let tests = fs::read_dir(folder().with_file_name(tests)).unwrap();
     let sources: String = tests.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect();

@@ -1,4 +1,4 @@
-//! The handshake: what a connection says of itself, and what it is granted.
+//! The handshake: a connection's request, and the session that it is granted.
 
 use curator_test::SessionCredentials;
 
@@ -29,7 +29,7 @@ pub(crate) fn connect(text: &str, normal: &mut Normal) -> Handshake {
     Handshake { protocol, last_zxid, timeout, session_id, password, read_only }
 }
 
-/// The answer to a handshake in words, and the session if one is granted.
+/// The reply to a handshake in a transcript's notation, and the session if one is granted.
 pub(crate) fn granted(
     reader: &mut Reader<'_>,
     normal: &mut Normal,

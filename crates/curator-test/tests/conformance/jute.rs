@@ -1,9 +1,9 @@
-//! ZooKeeper's serialisation: big-endian numbers, and strings, buffers and vectors with a length before them.
+//! ZooKeeper's serialisation: big-endian numbers, and strings, buffers and vectors with a length prefix.
 
 /// A length of -1 stands for null.
 const NULL: i32 = -1;
 
-/// What is sent.
+/// The bytes to send.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Writer(pub(crate) Vec<u8>);
 
@@ -36,7 +36,7 @@ impl Writer {
         values.iter().fold(self.count(values.len()), |writer, value| writer.string(value))
     }
 
-    /// How many there are of what follows.
+    /// The number of elements that follow.
     pub(crate) fn count(self, of: usize) -> Self {
         self.int(i32::try_from(of).expect("a length that fits into the protocol"))
     }
@@ -46,17 +46,17 @@ impl Writer {
         self
     }
 
-    /// With the length before it, as it goes over the wire.
+    /// The bytes with a length prefix, as sent over the wire.
     pub(crate) fn framed(self) -> Vec<u8> {
         Self::default().buffer(Some(&self.0)).0
     }
 }
 
-/// Bytes that do not hold what they should.
+/// The bytes do not have the expected format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// What is received.
+/// The received bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 

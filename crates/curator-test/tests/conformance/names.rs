@@ -1,6 +1,6 @@
-//! The names that ZooKeeper gives to its numbers, as far as the transcripts have them.
+//! ZooKeeper's names for its numbers, as far as the transcripts contain them.
 
-/// What numbers of one kind are called: the kind, and runs of names, each with the number of its first one.
+/// The names of one kind of numbers: the kind, and runs of names, each with the number of its first one.
 pub(crate) struct Names(&'static str, &'static [(i32, &'static str)]);
 
 impl Names {
@@ -8,13 +8,13 @@ impl Names {
         self.1.iter().flat_map(|(first, names)| (*first..).zip(names.split(' ')))
     }
 
-    /// A number's name; where it has none, the kind and the number.
+    /// A number's name; without one, the kind and the number.
     pub(crate) fn name(&self, number: i32) -> String {
         let known = self.known().find(|(known, _)| *known == number);
         known.map_or_else(|| format!("{}={number}", self.0), |(_, name)| name.to_owned())
     }
 
-    /// The number that has a name, which is one of [`Self::name`].
+    /// The number of a name returned by [`Self::name`].
     pub(crate) fn number(&self, name: &str) -> i32 {
         let known = self.known().find(|(_, known)| *known == name).map(|(number, _)| number);
         let number = || name.strip_prefix(self.0)?.strip_prefix('=')?.parse().ok();
@@ -61,19 +61,19 @@ pub(crate) const MODES: Names = Names(
     &[(0, "persistent ephemeral persistent_sequential ephemeral_sequential container ttl ttl_sequential")],
 );
 
-/// What happened to a watched node.
+/// The types of events.
 pub(crate) const EVENTS: Names = Names("event", &[(1, "NodeCreated NodeDeleted NodeDataChanged NodeChildrenChanged")]);
 
-/// What kind of watch is meant in `removeWatches` and `checkWatches`.
+/// The watch types in `removeWatches` and `checkWatches`.
 pub(crate) const WATCHES: Names = Names("type", &[(1, "children data any persistent persistent_recursive")]);
 
-/// The mode of `addWatch`.
+/// The modes of `addWatch`.
 pub(crate) const WATCH_MODES: Names = Names("mode", &[(0, "persistent persistent_recursive")]);
 
-/// Permissions have a letter each.
+/// The letter of each permission.
 const PERMISSIONS: [(i32, char); 5] = [(4, 'c'), (8, 'd'), (1, 'r'), (2, 'w'), (16, 'a')];
 
-/// Permissions as letters; bits that mean nothing as a number.
+/// Permissions as letters; undefined bits as a number.
 pub(crate) fn permissions(bits: i32) -> String {
     if bits & !31 != 0 {
         return bits.to_string();

@@ -1,11 +1,11 @@
-//! What a server chooses freely, replaced by what is the same each time.
+//! Replaces what a server chooses freely with fixed names.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A server's clock is the test's own; a minute allows for the slowest machine.
+/// The server uses the test machine's clock; a minute, in milliseconds, allows for the slowest machine.
 const CLOCK: u128 = 60_000;
 
-/// The names that one scenario gives to what its server chose.
+/// The names in one scenario for the server's choices.
 #[derive(Debug)]
 pub(crate) struct Normal {
     /// The last zxid before the scenario.
@@ -46,12 +46,12 @@ impl Normal {
         }
     }
 
-    /// The id of a session by its name. One that has not been seen is one that never was.
+    /// The id of a session by its name. An unknown name stands for a session that never existed.
     pub(crate) fn session_of(&mut self, name: &str) -> i64 {
         of_name(&mut self.sessions, name, "s", 77)
     }
 
-    /// The password by its name. One that has not been seen is wrong.
+    /// A password by its name. An unknown name stands for a wrong password.
     pub(crate) fn password_of(&mut self, name: &str) -> Vec<u8> {
         match name.strip_prefix("zero*") {
             Some(length) => vec![0; length.parse().unwrap()],
@@ -64,8 +64,8 @@ impl Normal {
         if owner == 0 || self.sessions.contains(&owner) { self.session(owner) } else { format!("{owner:#x}") }
     }
 
-    /// Times change from run to run; that they are the present, and that a node was written when it was created as long
-    /// as its version is 0, does not.
+    /// Times vary from run to run. Two facts do not: they are the present, and a node's modification time is its
+    /// creation time while its version is 0.
     pub(crate) fn times(&self, ctime: i64, mtime: i64, version: i32) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
         let created = match u128::try_from(ctime) {
@@ -83,7 +83,7 @@ impl Normal {
     }
 }
 
-/// The place of `item` in `items`, counted from 1. It is added if it is new.
+/// The position of `item` in `items`, counted from 1. Adds it if it is new.
 fn position<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
     items.iter().position(|known| *known == item).unwrap_or_else(|| {
         items.push(item);
@@ -91,7 +91,7 @@ fn position<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
     }) + 1
 }
 
-/// The item with this name; if there is none yet, the next item is `new`.
+/// The item with this name; if it is missing, the next item is `new`.
 fn of_name<T: PartialEq + Clone>(items: &mut Vec<T>, name: &str, prefix: &str, new: T) -> T {
     let place: usize = name.strip_prefix(prefix).and_then(|number| number.parse().ok()).expect("a name with a number");
     if place > items.len() {

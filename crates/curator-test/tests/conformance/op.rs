@@ -1,4 +1,4 @@
-//! Requests: from the words of a transcript to what goes over the wire.
+//! Encodes requests: from a transcript's notation to the wire format.
 
 use crate::{
     jute::Writer,
@@ -10,17 +10,17 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct Op {
     pub(crate) code: i32,
-    /// As it goes over the wire.
+    /// In wire format.
     pub(crate) body: Vec<u8>,
-    /// The kinds of the requests that are parts of it.
+    /// The kinds of its parts, if it has some.
     pub(crate) parts: Vec<i32>,
 }
 
 impl Op {
-    /// Reads a request in a transcript of a scenario that began with the zxid `base`.
+    /// Parses a request in a transcript of a scenario that began with the zxid `base`.
     ///
-    /// After its name it has the words that [`encode`] expects, or the bytes of its body, in hexadecimal digits. The parts of a
-    /// `multi` follow, a line each, indented and with their numbers.
+    /// Its name is followed by the words that [`encode`] expects, or the bytes of its body, in hexadecimal digits. The
+    /// parts of a `multi` follow, one per line, indented and with their numbers.
     pub(crate) fn read(text: &str, base: i64) -> Self {
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let mut words = Words(first);
@@ -31,10 +31,10 @@ impl Op {
     }
 }
 
-/// How far parts are indented.
+/// The indentation of parts.
 pub(crate) const INDENT: &str = "       ";
 
-/// Reads the parts of a request. What is indented further belongs to the part before it.
+/// Parses the parts of a request. Lines with more indentation belong to the part before them.
 fn parts(lines: &str, base: i64) -> Vec<Op> {
     let mut parts: Vec<String> = Vec::new();
     for line in lines.lines().filter_map(|line| line.strip_prefix(INDENT)) {
@@ -49,7 +49,7 @@ fn parts(lines: &str, base: i64) -> Vec<Op> {
 fn encode(code: i32, words: &mut Words<'_>, parts: &[Op], base: i64) -> Writer {
     let writer = Writer::default();
     match code {
-        // `"/path" "data" mode`, perhaps `ttl=` and `acl=`; open to all without a list.
+        // `"/path" "data" mode`, optionally `ttl=` and `acl=`; open to all without an ACL.
         1 | 15 | 19 | 21 => {
             let writer = writer.string(&words.text()).buffer(words.data().as_deref());
             let flags = MODES.number(words.next());
@@ -72,14 +72,14 @@ fn encode(code: i32, words: &mut Words<'_>, parts: &[Op], base: i64) -> Writer {
         17 | 18 => writer.string(&words.text()).int(WATCHES.number(words.next())),
         106 => writer.string(&words.text()).int(WATCH_MODES.number(words.next())),
         100 => writer.int(0).string(words.next()).buffer(words.data().as_deref()),
-        // `since=z+3`, and a list for each kind of watch that there is.
+        // `since=z+3`, and a list for each kind of watch.
         101 | 105 => {
             let kinds = ["data", "exist", "child", "persistent", "persistent_recursive"];
             let since = words.zxid("since").expect("a zxid");
             let mut list = |writer: Writer, kind: &&str| writer.strings(&texts(words.value(kind).unwrap_or_default()));
             kinds[..if code == 101 { 3 } else { 5 }].iter().fold(writer.long(base + since), &mut list)
         }
-        // The others have no body.
+        // The other operations have no body.
         _ => writer,
     }
 }

@@ -1,4 +1,4 @@
-//! Replies and events, decoded into the words of a transcript.
+//! Decodes replies and events into the notation of transcripts.
 
 use crate::{
     jute::{Malformed, Reader},
@@ -33,7 +33,7 @@ fn decode(code: i32, parts: &[i32], reader: &mut Reader<'_>, normal: &mut Normal
         12 => format!("{} {}", sorted(reader)?, stat(reader, normal)?),
         14 | 22 => results(parts, reader, normal)?,
         104 => reader.int()?.to_string(),
-        // An error code that says nothing more than the header.
+        // An error code that repeats that of the header.
         106 => format!("result={}", reader.int()?),
         107 => {
             let id = |reader: &mut Reader<'_>| Ok(format!("{}:{}", path(reader)?, path(reader)?));
@@ -87,7 +87,7 @@ fn stat(reader: &mut Reader<'_>, normal: &mut Normal) -> Result<String, Malforme
     ))
 }
 
-/// The results of a `multi` or `multiRead`, a line each.
+/// The results of a `multi` or `multiRead`, one per line.
 fn results(parts: &[i32], reader: &mut Reader<'_>, normal: &mut Normal) -> Result<String, Malformed> {
     let mut text = String::new();
     for index in 0.. {
@@ -99,7 +99,7 @@ fn results(parts: &[i32], reader: &mut Reader<'_>, normal: &mut Normal) -> Resul
         let result = if kind == -1 {
             format!("{} header={error}", names::error(reader.int()?))
         } else {
-            // A result says itself what it is; a `check` has no place in a list of requests.
+            // A result contains its kind; a `check` has no place in a list of requests.
             let name = if parts.get(index) == Some(&kind) { "" } else { &format!("as {} ", OPERATIONS.name(kind)) };
             let error = if error == 0 { String::new() } else { format!("header={error} ") };
             format!("{name}{error}{}", decode(kind, &[], reader, normal)?)
@@ -109,19 +109,19 @@ fn results(parts: &[i32], reader: &mut Reader<'_>, normal: &mut Normal) -> Resul
     Ok(text)
 }
 
-/// What a notification says.
+/// The content of a notification.
 pub(crate) fn event(body: &[u8]) -> String {
     let mut reader = Reader(body);
     let mut decode = || {
         let [kind, state] = [reader.int()?, reader.int()?];
-        // 3 is SyncConnected, what a server says as long as all is well.
+        // 3 is SyncConnected, the usual state.
         let state = if state == 3 { String::new() } else { format!(" state={state}") };
         Ok::<_, Malformed>(format!("{} {}{state}", EVENTS.name(kind), path(&mut reader)?))
     };
     decode().unwrap_or_else(|_| format!("malformed {body:?}"))
 }
 
-/// Text in quotes, its middle left out where it is long.
+/// Text in quotes; the middle of a long text is left out.
 fn quote(text: &str) -> String {
     if text.len() <= 80 {
         return format!("{text:?}");

@@ -1,4 +1,4 @@
-//! A scenario: what clients do on a server that nobody else uses meanwhile.
+//! A scenario: the actions of clients on a server that no other scenario uses meanwhile.
 
 use std::{
     cell::RefCell,
@@ -10,30 +10,30 @@ use std::{
 
 use crate::{client::Client, golden, op::INDENT, server::Server, transcript::Transcript, words::Words};
 
-/// What a scenario works with.
+/// The environment of a scenario.
 #[derive(Debug)]
 pub(crate) struct Scenario<'a> {
     server: &'a Server,
     pub(crate) log: Rc<RefCell<Transcript>>,
 }
 
-/// Lets clients do what they do in the transcript with this name, and compares what comes of it.
+/// Repeats the clients' actions in the transcript with this name, and compares the results.
 pub(crate) fn replay(server: &Server, name: &str) {
     run(server, name, |s| s.follow(&golden::expected(name, &server.version())));
 }
 
-/// Runs a scenario that is more than its transcript tells, and compares it with that.
+/// Runs a scenario that does more than its transcript contains, and compares the results with it.
 pub(crate) fn run(server: &Server, name: &str, act: impl FnOnce(&Scenario<'_>)) {
     golden::check(name, &play(server, act), &server.version());
 }
 
-/// As [`replay`], on a server that imitates a release: nothing is ever written down.
+/// Like [`replay`], on a server that imitates a release: never writes transcripts.
 pub(crate) fn say_again(server: &Server, name: &str) {
     let said = play(server, |s| s.follow(&golden::expected(name, &server.version())));
     golden::compare(name, &said, &server.version());
 }
 
-/// Runs a scenario. Returns what was said.
+/// Runs a scenario. Returns the transcript.
 fn play(server: &Server, act: impl FnOnce(&Scenario<'_>)) -> String {
     let log = Rc::new(RefCell::new(Transcript::new(server.zxid())));
     let scenario = Scenario { server, log: Rc::clone(&log) };
@@ -53,7 +53,7 @@ impl Scenario<'_> {
         Client::open(name, self.server.address(), &self.log)
     }
 
-    /// A client with a session of its own.
+    /// A client with a separate session.
     pub(crate) fn client(&self, name: &str) -> Client {
         self.connect(name, "connect timeout=30000")
     }
@@ -65,7 +65,7 @@ impl Scenario<'_> {
         client
     }
 
-    /// A heading.
+    /// Adds a heading.
     pub(crate) fn note(&self, text: &str) {
         if !self.log.borrow().text.is_empty() {
             self.line("");
@@ -73,17 +73,17 @@ impl Scenario<'_> {
         self.line(&format!("# {text}"));
     }
 
-    /// A line that did not come through a [`Client`].
+    /// Adds a line that does not come from a [`Client`].
     pub(crate) fn line(&self, text: &str) {
         self.log.borrow_mut().line(text);
     }
 
-    /// A four-letter word's answer.
+    /// The reply to a four-letter word.
     pub(crate) fn word(&self, word: &str) -> String {
         self.server.word(word)
     }
 
-    /// Asks with a four-letter word whose answer says nothing of other sessions than those of the scenario.
+    /// Records the reply to a four-letter word that depends on no other sessions than those of the scenario.
     fn tell(&self, word: &str) {
         let mut text = self.word(word);
         for (session, number) in self.log.borrow().sessions.iter().zip(1..) {
@@ -92,8 +92,8 @@ impl Scenario<'_> {
         self.line(&format!("{word}: {text:?}"));
     }
 
-    /// Reads a metric, up to the first point or comma. How much a number has grown since it was read last follows a plus; where the
-    /// transcript has nothing, any number will do.
+    /// Records a metric, up to the first point or comma. A plus precedes the growth of a number since the last read;
+    /// where the transcript has no value, any number is accepted.
     fn tell_metric(&self, name: &str, told: &str, seen: &mut BTreeMap<String, String>) {
         let mntr = self.word("mntr");
         let value = mntr.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'));
@@ -111,19 +111,19 @@ impl Scenario<'_> {
         });
     }
 
-    /// Sends what the clients of a transcript send, and reads what they get.
+    /// Sends what the clients of a transcript send, and reads the replies.
     ///
-    /// Each client reads its replies at once, and all else where a line says that something comes. A handshake opens a connection;
-    /// so does whatever is sent over none.
+    /// Each client reads its replies at once, and all else at the line where it arrives. A handshake opens a
+    /// connection, and so does any frame that a client without a connection sends.
     fn follow(&self, transcript: &str) {
         let lines = lines(transcript);
         let mut lines = lines.iter().map(|line| Line::read(line)).peekable();
-        // All stay open; the last one of a name is meant.
+        // All stay open; a name refers to its last client.
         let mut clients: Vec<Client> = Vec::new();
         let mut clock = Instant::now();
-        // What was seen of each last.
+        // The last values.
         let mut metrics = BTreeMap::new();
-        // Whose lines were read before they were asked for.
+        // The clients whose lines were read early.
         let mut early: Vec<&str> = Vec::new();
         while let Some(line) = lines.next() {
             match line {
@@ -166,7 +166,7 @@ fn last_of<'a>(clients: &'a mut [Client], name: &str) -> &'a mut Client {
     clients.iter_mut().rfind(|client| client.name == name).unwrap_or_else(|| panic!("{name} has sent nothing"))
 }
 
-/// The lines of a transcript, each with those that are indented below it.
+/// The lines of a transcript, each including the indented lines below it.
 fn lines(transcript: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in transcript.lines() {
@@ -178,16 +178,16 @@ fn lines(transcript: &str) -> Vec<String> {
     lines
 }
 
-/// A line of a transcript, with the name of the client that it is about.
+/// A line of a transcript, with the name of its client.
 #[derive(Debug, Clone, Copy)]
 enum Line<'a> {
     Remark(&'a str),
     ClockStarts,
-    /// Whether so many milliseconds have passed since.
+    /// Whether this many milliseconds have passed since `clock starts`.
     ClockShows(u64),
     /// A four-letter word.
     Word(&'a str),
-    /// What `mntr` calls it, and what it tells.
+    /// Its name in `mntr`, and its value.
     Metric(&'a str, &'a str),
     Sends(&'a str, &'a str),
     Gets(&'a str),

@@ -14,7 +14,7 @@ use tokio::runtime;
 
 use crate::{client::Client, jute::Reader, transcript::Transcript};
 
-/// A server that belongs to one scenario as long as this lives.
+/// A server that one scenario uses exclusively while this value lives.
 #[derive(Debug)]
 pub(crate) struct Server {
     running: Running,
@@ -25,12 +25,12 @@ pub(crate) struct Server {
 #[derive(Debug)]
 enum Running {
     Testing(Arc<TestingServer>),
-    /// An embedded one whose settings make it behave like this release.
+    /// An embedded server whose settings make it behave like this release.
     Like(&'static str, EmbeddedServer),
 }
 
 impl Server {
-    /// The one that most scenarios use, one after the other: zxids are counted.
+    /// The server that most scenarios share, one at a time: zxids are counted.
     pub(crate) fn common() -> Self {
         static TURN: Mutex<()> = Mutex::new(());
         static COMMON: OnceLock<Arc<TestingServer>> = OnceLock::new();
@@ -39,23 +39,23 @@ impl Server {
         Self { running: Running::Testing(server), turn: Some(turn) }
     }
 
-    /// One where nobody has been.
+    /// A new server.
     pub(crate) fn own() -> Self {
         Self::with(TestingServer::builder())
     }
 
-    /// One with other settings.
+    /// A new server with other settings.
     pub(crate) fn with(settings: TestingServerBuilder) -> Self {
         Self { running: Running::Testing(start(settings)), turn: None }
     }
 
-    /// An embedded one whose watches are those of 3.8.
+    /// An embedded server with the watches of 3.8.
     pub(crate) fn with_watches_of_3_8() -> Self {
         let server = EmbeddedServer::builder().watch_modes_together(false).zxids_in_events(false).start();
         Self { running: Running::Like("3.8.0", server.unwrap_or_else(|e| panic!("{e}"))), turn: None }
     }
 
-    /// One with a node whose next sequential child gets this number.
+    /// A server with a node whose next sequential child gets this number.
     pub(crate) fn with_create_counter(path: &str, counter: i32) -> Self {
         let testing = start(TestingServer::builder());
         let server = Self { running: Running::Testing(testing.clone()), turn: None };
@@ -73,18 +73,18 @@ impl Server {
         }
     }
 
-    /// The answer to a four-letter word.
+    /// The reply to a four-letter word.
     pub(crate) fn word(&self, word: &str) -> String {
         block_on(four_letter_word(self.address(), word))
     }
 
-    /// The last transaction that it has applied.
+    /// The last applied transaction.
     pub(crate) fn zxid(&self) -> i64 {
         let zxid = self.srvr("Zxid: 0x");
         i64::from_str_radix(&zxid, 16).unwrap_or_else(|_| panic!("{zxid} is no zxid"))
     }
 
-    /// Its release, or the one that it imitates.
+    /// The server's release, or the one that it imitates.
     pub(crate) fn version(&self) -> String {
         if let Running::Like(release, _) = &self.running {
             return (*release).to_owned();
@@ -117,7 +117,7 @@ impl Server {
         client.call("closeSession");
     }
 
-    /// A client with a session. What it says is no part of a transcript.
+    /// A client with a session. Its requests are not part of a transcript.
     fn open(&self) -> Client {
         let mut client = Client::open("cleaner", self.address(), &Rc::new(RefCell::new(Transcript::new(0))));
         client.call("connect timeout=30000");
@@ -134,7 +134,7 @@ fn remove(client: &mut Client, path: &str) {
 
 fn children(client: &mut Client, path: &str) -> Vec<String> {
     let body = client.ask(&format!("getChildren {path:?}"));
-    // A node that one may not list has no children either.
+    // A node that may not be listed has no children here.
     let names = Reader(&body).vector(Reader::string).ok().flatten().unwrap_or_default();
     names.into_iter().flatten().collect()
 }

@@ -1,4 +1,4 @@
-//! What was said, line by line.
+//! The recorded lines of a scenario.
 
 use curator_test::SessionCredentials;
 
@@ -9,7 +9,7 @@ use crate::normal::Normal;
 pub(crate) struct Transcript {
     pub(crate) text: String,
     pub(crate) normal: Normal,
-    /// All sessions that were granted, to be closed in the end.
+    /// All granted sessions, to be closed at the end.
     pub(crate) sessions: Vec<SessionCredentials>,
 }
 

@@ -1,16 +1,16 @@
-//! The words of a line in a transcript, read one after another.
+//! Parses the words of a line in a transcript.
 
-/// What is left of a line.
+/// The rest of a line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Words<'a>(pub(crate) &'a str);
 
 impl<'a> Words<'a> {
-    /// The next word, which is empty at the end.
+    /// The next word; empty at the end.
     pub(crate) fn next(&mut self) -> &'a str {
         self.up_to(self.0.find(' ').unwrap_or(self.0.len()))
     }
 
-    /// The value of `name=value`, if that comes next. A list is one value.
+    /// The value of `name=value`, if that is next. A list is one value.
     pub(crate) fn value(&mut self, name: &str) -> Option<&'a str> {
         let value = self.0.strip_prefix(name)?.strip_prefix('=')?;
         self.0 = value;
@@ -21,7 +21,7 @@ impl<'a> Words<'a> {
         self.value(name).map(|number| number.parse().expect("a number"))
     }
 
-    /// What is added to the zxid of the beginning: 3 for `name=z+3`.
+    /// The offset from the initial zxid: 3 for `name=z+3`.
     pub(crate) fn zxid(&mut self, name: &str) -> Option<i64> {
         self.value(name)?.strip_prefix("z+")?.parse().ok()
     }
@@ -50,7 +50,7 @@ impl<'a> Words<'a> {
         Some(self.lengthened(text.into_bytes()))
     }
 
-    /// Bytes such as `<00ff>`, if such come next.
+    /// Bytes such as `<00ff>`, if they are next.
     pub(crate) fn bytes(&mut self) -> Option<Vec<u8>> {
         let digits = self.0.strip_prefix('<')?;
         let end = digits.find('>')?;
@@ -59,7 +59,7 @@ impl<'a> Words<'a> {
         Some(self.lengthened((0..end).step_by(2).map(byte).collect()))
     }
 
-    /// What is too long to be shown has its length behind it, and goes on with its last byte.
+    /// A text that was shortened is followed by its length, and is extended with its last byte.
     fn lengthened(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
         if let Some(rest) = self.0.strip_prefix("…(") {
             let (length, rest) = rest.split_once(" bytes)").expect("a length");
@@ -70,7 +70,7 @@ impl<'a> Words<'a> {
         bytes
     }
 
-    /// What stands before `end`, and takes away the space behind it.
+    /// Takes the text before `end`, and skips the space behind it.
     fn up_to(&mut self, end: usize) -> &'a str {
         let (word, rest) = self.0.split_at(end);
         self.0 = rest.strip_prefix(' ').unwrap_or(rest);
@@ -78,7 +78,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The character for which the rest of an escape sequence stands, as in Rust.
+/// The character of an escape sequence, in Rust's syntax.
 fn escaped(chars: &mut std::str::Chars<'_>) -> char {
     match chars.next() {
         Some('0') => '\0',

@@ -26,7 +26,7 @@ async fn an_answer_is_lost_with_its_connection_and_the_request_is_carried_out() 
     until(async || client.check_stat("/b").await.is_ok_and(|stat| stat.is_some())).await;
     assert_eq!(server.handshakes(), 2);
     client.delete("/b", None).await.unwrap();
-    // The fault is spent.
+    // The fault is used up.
     client.create("/b", b"", &PERSISTENT).await.unwrap();
 }
 
@@ -42,7 +42,7 @@ async fn an_answer_is_swallowed_and_the_connection_stays() {
     assert!(tokio::time::timeout(Duration::from_millis(50), &mut lost).await.is_err());
     assert!(other.check_stat("/a").await.unwrap().is_some());
     other.create("/b", b"", &PERSISTENT).await.unwrap();
-    // The event of the same change is no answer.
+    // The event of the same change is not a reply.
     let event = tokio::time::timeout(Duration::from_secs(10), watcher.changed()).await.unwrap();
     assert_eq!(event.event_type, EventType::NodeCreated);
     assert_eq!(server.handshakes(), 2);
@@ -52,7 +52,7 @@ async fn an_answer_is_swallowed_and_the_connection_stays() {
 fn a_matcher_that_panics_ends_the_connection_and_no_other() {
     let server = EmbeddedServer::start().unwrap();
     let (mut victim, mut other) = (RawClient::connect(server.address()), RawClient::connect(server.address()));
-    // As a failed assertion does, without its message, which the fuzz test would count.
+    // Like a failed assertion, without its message, which the fuzz test would count.
     server.swallow_reply(|request| request.op() == OpCode::Ping && resume_unwind(Box::new(())));
     victim.send(&[OpCode::Ping]);
     victim.receive_end();
@@ -98,7 +98,7 @@ async fn the_nodes_of_an_expired_session_stay_until_its_client_has_read_that_it_
     proxy.hold_replies(OpCode::CreateSession);
     server.expire_session(id).unwrap();
     proxy.wait_for_reply(OpCode::CreateSession, 2).await.unwrap();
-    // More time passes than a client has that has read it: two ticks.
+    // Waits longer than the two ticks that a client has after it has read the reply.
     let silent = FaultProxy::start(server.address()).unwrap();
     let brief = short_lived(&silent).await;
     silent.black_hole(Direction::Both);
@@ -141,7 +141,7 @@ async fn answers_are_delayed_side_by_side() {
     let (one, two) = (client.check_stat("/"), client.check_stat("/"));
     one.await.unwrap();
     two.await.unwrap();
-    // A lower bound, which no slow machine breaks.
+    // A lower bound, which holds on slow machines too.
     assert!(begin.elapsed() >= delay);
 }
 
@@ -150,7 +150,7 @@ fn a_delay_may_be_of_any_length() {
     let server = EmbeddedServer::start().unwrap();
     let mut client = RawClient::connect(server.address());
     server.set_delay(Duration::MAX);
-    // When the second is counted, all has been done about the first.
+    // When the second is counted, the first is completely handled.
     client.send(&[OpCode::Ping, OpCode::Ping]);
     while server.pings() < 2 {
         thread::yield_now();

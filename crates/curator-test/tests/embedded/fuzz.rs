@@ -1,4 +1,4 @@
-//! Whatever a client sends: the server goes on, and nobody else notices.
+//! Whatever a client sends, the server continues, and other clients are unaffected.
 
 use std::{
     panic,
@@ -18,7 +18,7 @@ use crate::support::{
     numbers::Numbers,
 };
 
-/// Enough for each kind of nonsense to come up some hundred times, and done in a second or two.
+/// Enough for each kind of nonsense to occur some hundred times, within a second or two.
 const CASES: u64 = 3000;
 
 impl Numbers {
@@ -44,7 +44,7 @@ fn handshake() -> Vec<u8> {
     Handshake { timeout: 1_000, ..Handshake::default() }.framed()
 }
 
-/// A request of a kind that exists, with a body that may be right for it.
+/// A request of an existing kind, with a body that may be valid for it.
 fn request(numbers: &mut Numbers) -> Vec<u8> {
     const KINDS: [i32; 30] = [
         1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 100, 101, 102, 103, 104, 105, 106,
@@ -74,7 +74,7 @@ fn request(numbers: &mut Numbers) -> Vec<u8> {
     framed(&payload)
 }
 
-/// All that one client sends.
+/// Everything that one client sends.
 fn nonsense(numbers: &mut Numbers) -> Vec<u8> {
     let mut bytes = match numbers.below(8) {
         // No handshake at all.
@@ -88,11 +88,11 @@ fn nonsense(numbers: &mut Numbers) -> Vec<u8> {
     };
     for _ in 0..numbers.below(6) {
         let next = match numbers.below(8) {
-            // A length of any kind, with too little behind it.
+            // A random length, with too few bytes behind it.
             0 => [&(numbers.next() as i32).to_be_bytes()[..], &numbers.bytes(20)].concat(),
             1 => [&i32::MAX.to_be_bytes()[..], &numbers.bytes(20)].concat(),
             2 => framed(&numbers.bytes(60)),
-            // An operation that does not exist.
+            // An unknown operation.
             3 => {
                 framed(&[&1_i32.to_be_bytes()[..], &(numbers.next() as i32).to_be_bytes(), &numbers.bytes(20)].concat())
             }
@@ -103,7 +103,7 @@ fn nonsense(numbers: &mut Numbers) -> Vec<u8> {
     bytes
 }
 
-/// Counts the panics of servers from now on. A panic ends only the connection that it was for, so nothing else tells.
+/// Counts the panics of servers from now on. A panic ends only its connection, so nothing else reveals it.
 fn count_panics() -> Arc<AtomicUsize> {
     let count = Arc::new(AtomicUsize::new(0));
     let (counted, report) = (Arc::clone(&count), panic::take_hook());
@@ -119,7 +119,7 @@ fn count_panics() -> Arc<AtomicUsize> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nonsense_neither_ends_the_server_nor_disturbs_others() {
     let panics = count_panics();
-    // Some of the nonsense asks for a long session.
+    // Some of the nonsense requests a long session.
     let (min, max) = (Duration::from_millis(200), Duration::from_secs(3));
     let server = EmbeddedServer::builder().session_timeouts(min, max).start().unwrap();
     let good = client(server.address()).await;
@@ -143,9 +143,9 @@ async fn nonsense_neither_ends_the_server_nor_disturbs_others() {
     assert_eq!(server.session_ids().first(), Some(&good.session_id().0));
     drop(watcher);
     assert_eq!(panics.load(Ordering::Relaxed), 0);
-    // It has been the same connection all the time, and those of the others are gone.
+    // The connection is still the same, and those of the other clients are closed.
     let connections = async || curator_test::four_letter_word(address, "cons").await.unwrap().matches("sid=").count();
     until(async || connections().await == 1).await;
-    // Sessions that have been left alone end.
+    // Sessions without a client expire.
     until(async || server.session_ids().len() == 1).await;
 }

@@ -1,4 +1,4 @@
-//! Stopped, started again with or without its memory, and paused.
+//! Servers that are stopped, restarted with or without their data, and paused.
 
 use std::{
     net::{TcpListener, TcpStream},
@@ -12,7 +12,7 @@ use zookeeper_client::{Client, SessionState};
 use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
 
 const TICK: Duration = Duration::from_millis(10);
-/// A session that a test outlives. Much longer than a busy machine keeps a test from its next step.
+/// A session timeout that a test exceeds. Much longer than a busy machine delays a test's next step.
 const SHORT: Duration = Duration::from_millis(600);
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_session_is_over_when_its_time_has_passed_in_a_pause() {
     while states.state() == SessionState::SyncConnected {
         states.changed().await;
     }
-    // The time of the session is the thing under test; nothing can be asked while the server stands still.
+    // The session timeout is under test; a paused server cannot be queried.
     tokio::time::sleep(SHORT + TICK).await;
     assert_eq!(server.session_ids().len(), 2);
     server.resume();
@@ -83,7 +83,7 @@ async fn nothing_expires_while_a_server_is_stopped() {
     let owner = connector.connect(&server.connect_string()).await.unwrap();
     let id = owner.session_id().0;
     server.stop();
-    // The time of the session is the thing under test.
+    // The session timeout is under test.
     tokio::time::sleep(SHORT + TICK).await;
     assert_eq!(server.session_ids(), [id]);
     assert!(server.expire_session(id).is_ok());
@@ -96,7 +96,7 @@ fn what_is_left_of_a_connection_does_no_harm_after_a_restart_that_loses_all() {
     let mut old = RawClient::connect(server.address());
     let due = Instant::now() + Duration::from_millis(200);
     server.set_delay(Duration::from_millis(150));
-    // The end of this connection is delayed, so the server is busy with it beyond the restart.
+    // The end of this connection is delayed, so the server handles it beyond the restart.
     server.cut_before_reply(|request| request.op() == OpCode::Ping);
     old.send(&[OpCode::Ping]);
     while server.pings() == 0 {
@@ -113,7 +113,7 @@ fn what_is_left_of_a_connection_does_no_harm_after_a_restart_that_loses_all() {
 
 #[test]
 fn a_request_that_waits_in_a_pause_is_lost_with_a_stop() {
-    // Which of the server's thread and this one is faster is a matter of chance.
+    // The server's thread races this one.
     for round in 0..50 {
         let server = EmbeddedServer::start().unwrap();
         let mut client = RawClient::connect(server.address());
@@ -168,7 +168,7 @@ fn a_server_that_cannot_come_back_is_stopped() {
 #[test]
 fn a_server_that_is_stopped_and_restarted_at_once_is_one_or_the_other() {
     let server = EmbeddedServer::start().unwrap();
-    // Who comes first is a matter of chance.
+    // The threads race.
     for round in 0..2000 {
         thread::scope(|scope| {
             scope.spawn(|| server.stop());
@@ -190,7 +190,7 @@ fn an_answer_that_is_on_its_way_waits_in_a_pause() {
         thread::yield_now();
     }
     server.pause();
-    // Nothing can be waited for that must not come.
+    // Waits for something that must not happen.
     thread::sleep(2 * delay);
     assert!(client.is_open(), "something has come");
     server.resume();

@@ -1,7 +1,7 @@
-//! What only the embedded server can do.
+//! Features of the embedded server only.
 //!
-//! Only this suite finds a fault that strikes another request than the one that was meant, a server that does not survive what it is
-//! sent, and a stop, pause or restart that loses or keeps too much.
+//! Only this suite finds a fault that strikes another request than the intended one, a server that does not survive
+//! some input, and a stop, pause or restart that loses or keeps too much.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 
 mod faults;

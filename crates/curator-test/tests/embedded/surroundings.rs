@@ -1,4 +1,4 @@
-//! In whatever surroundings a test runs.
+//! The embedded server under a process's limits.
 
 use std::{fs::File, net::TcpStream, thread, time::Duration};
 
@@ -42,10 +42,10 @@ fn a_server_goes_on_when_its_process_may_open_files_again() {
         setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..getrlimit(Resource::Nofile) }).unwrap();
         let server = EmbeddedServer::start().unwrap();
         let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
-        // One is left, for the client's end. The system accepts it, and the server cannot.
+        // One descriptor is left, for the client's end. The system accepts the connection, and the server cannot.
         drop(files.pop());
         let first = TcpStream::connect(server.address()).unwrap();
-        // Nothing tells that it has tried.
+        // The server's failed attempt cannot be observed.
         thread::sleep(Duration::from_millis(50));
         drop(files);
         RawClient::connect(server.address());

@@ -24,17 +24,17 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.curator.utils.ZKPaths;
 
 /**
- * Sessions of Java Curator that do what they are told: one command a line, one answer a line.
+ * Sessions of Java Curator that execute commands: one command per line, one reply per line.
  *
- * <p>A command is {@code <session> <verb> <argument>...}. Each session has a thread, which does its commands one after
- * another, so one that blocks holds up the commands of its own session only. An answer is {@code <session> ok}, perhaps with
- * words after it, or {@code <session> error} and the name of the exception.
+ * <p>A command is {@code <session> <verb> <argument>...}. Each session has a thread, which executes its commands
+ * in turn, so a blocking command delays only those of its session. A reply is {@code <session> ok}, optionally followed by
+ * words, or {@code <session> error} and the name of the exception.
  *
  * <p>{@code <session> open <hosts> <session timeout in milliseconds>} is the first command of a session, and {@code <session>
  * close} the last; {@code <other> share <session>} makes another thread for it. The program ends with its input.
  */
 public final class CuratorAgent {
-    /** No wait is longer, in seconds. Only a failing test waits so long. */
+    /** The longest wait, in seconds. Only a failing test waits so long. */
     static final int TIMEOUT = 30;
 
     static final Map<String, Session> SESSIONS = new ConcurrentHashMap<>();
@@ -45,7 +45,7 @@ public final class CuratorAgent {
             String[] words = line.split(" ");
             SESSIONS.computeIfAbsent(words[0], Session::new).commands.add(Arrays.asList(words).subList(1, words.length));
         }
-        // Whoever has started it is gone, or has all answers that it wants.
+        // The end of the input: the test has ended, or has all replies that it needs.
         Runtime.getRuntime().halt(0);
     }
 
@@ -214,9 +214,8 @@ public final class CuratorAgent {
         }
 
         /**
-         * Acquires and releases so many times. As a holder, it writes when its node was created, in transactions of the server,
-         * at the end of the log, or 0 if that is not known: reads, and writes with no look at the version. Returns how often it
-         * has written.
+         * Acquires and releases a number of times. As a holder, it appends the creation zxid of its node to the log, or 0 if
+         * that is unknown: reads the log, and writes it without a version check. Returns how often it has written.
          */
         private Object cycles(String kind, String path, String log, int cycles, long seed) throws Exception {
             Random random = new Random(seed);
@@ -263,7 +262,7 @@ public final class CuratorAgent {
             return new String(client.getData().forPath(path), StandardCharsets.UTF_8);
         }
 
-        /** The transaction that has made the node of a lock that is held, or 0. */
+        /** The creation zxid of the node of a held lock, or 0. */
         private long created(InterProcessLock lock) throws Exception {
             if (lock instanceof InterProcessMutex mutex) {
                 for (String node : mutex.getParticipantNodes()) {

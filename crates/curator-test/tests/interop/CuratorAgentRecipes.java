@@ -19,7 +19,7 @@ import org.apache.curator.framework.recipes.nodes.GroupMember;
 import org.apache.curator.framework.recipes.nodes.PersistentNode;
 import org.apache.zookeeper.CreateMode;
 
-/** Curator's recipes that are no locks. */
+/** Curator's recipes other than locks. */
 final class CuratorAgentRecipes {
     private final CuratorFramework client;
     private final String name;

@@ -82,7 +82,7 @@ final class CuratorAgentSemaphores {
         return held.size();
     }
 
-    /** Takes and returns a lease so many times. Whoever has a lease has a node in the directory {@code holders}. */
+    /** Takes and returns a lease a number of times. A holder of a lease has a node in the directory {@code holders}. */
     Object leases(String path, String number, String holders, int cycles, long seed) throws Exception {
         Random random = new Random(seed);
         int most = 0;

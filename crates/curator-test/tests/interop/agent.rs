@@ -1,4 +1,4 @@
-//! Programs that use another client and do what they are told: a command a line, an answer a line.
+//! Programs that use another client and execute commands: one command per line, one reply per line.
 
 use std::{
     env,
@@ -14,15 +14,15 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::LONG;
 
-/// A running program. A drop kills it.
+/// A running program. Killed on drop.
 pub(crate) struct Program {
     process: Child,
     commands: ChildStdin,
 }
 
 impl Program {
-    /// Starts a program. Each line that it prints is passed to `on_line`, on another thread, until the program ends or `on_line`
-    /// returns false.
+    /// Starts a program. Each line that it prints is passed to `on_line`, on another thread, until the program ends or
+    /// `on_line` returns false.
     pub(crate) fn start(mut command: Command, mut on_line: impl FnMut(String) -> bool + Send + 'static) -> Self {
         let mut process = command
             .stdin(Stdio::piped())
@@ -35,25 +35,25 @@ impl Program {
         Self { process, commands }
     }
 
-    /// Writes a line to it.
+    /// Writes a line to the program's input.
     pub(crate) fn tell(&mut self, line: &str) {
         writeln!(self.commands, "{line}").unwrap();
     }
 
-    /// Kills it: it says nothing to the server any more.
+    /// Kills the program: it sends nothing more to the server.
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 
-    /// Stops it by SIGSTOP: when this returns, it does nothing until [`resume`](Self::resume).
+    /// Stops the program with SIGSTOP: when this returns, it does nothing until [`resume`](Self::resume).
     pub(crate) fn stop(&self) {
         kill_process(self.pid(), Signal::STOP).unwrap();
         let (_, status) = waitpid(Some(self.pid()), WaitOptions::UNTRACED).unwrap().unwrap();
         assert!(status.stopped(), "{status:?}");
     }
 
-    /// Lets it go on where it was stopped.
+    /// Resumes the stopped program.
     pub(crate) fn resume(&self) {
         kill_process(self.pid(), Signal::CONT).unwrap();
     }
@@ -66,7 +66,7 @@ impl Program {
         Pid::from_child(&self.process)
     }
 
-    /// Waits for its end. It must have nothing to complain of.
+    /// Waits for the program's end. It must exit successfully.
     fn wait(&mut self) {
         assert!(self.process.wait().unwrap().success());
     }
@@ -80,10 +80,10 @@ impl Drop for Program {
     }
 }
 
-/// A program with one session. It answers each command with a line that begins with `ok` or `error`; first of all it says `ok`,
-/// when it has its session.
+/// A program with one session. It answers each command with a line that begins with `ok` or `error`; its first line is
+/// `ok`, when it has its session.
 pub(crate) struct Agent {
-    /// Which client it uses, for messages.
+    /// The client library, for messages.
     client: &'static str,
     program: Program,
     answers: Receiver<String>,
@@ -106,14 +106,14 @@ impl Agent {
         agent
     }
 
-    /// Sends a command, whose answer may take its time.
+    /// Sends a command without waiting for its reply.
     pub(crate) fn send(&mut self, command: &str) {
         self.program.tell(command);
     }
 
-    /// The answer to the first command that has none yet. Blocks the thread.
+    /// The reply to the first unanswered command. Blocks the thread.
     pub(crate) fn answer(&self) -> String {
-        // The program's own patience is shorter.
+        // The program's timeouts are shorter.
         match self.answers.recv_timeout(DEFAULT_TIMEOUT) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => panic!("{} did not answer within {DEFAULT_TIMEOUT:?}", self.client),
@@ -121,19 +121,19 @@ impl Agent {
         }
     }
 
-    /// Whether no answer has come. To be asked when it is known that one would have come by now: see
+    /// Whether no reply has arrived. Call it only when a reply would have arrived by now: see
     /// [`until_watched`](crate::until_watched).
     pub(crate) fn is_silent(&self) -> bool {
         self.answers.try_recv().is_err()
     }
 
-    /// A command and its answer. Blocks the thread.
+    /// Sends a command and returns its reply. Blocks the thread.
     pub(crate) fn ask(&mut self, command: &str) -> String {
         self.send(command);
         self.answer()
     }
 
-    /// Asks until this is the answer.
+    /// Repeats a command until this is the reply.
     pub(crate) fn ask_until(&mut self, command: &str, expected: &str) {
         let end = Instant::now() + DEFAULT_TIMEOUT;
         loop {
@@ -145,12 +145,12 @@ impl Agent {
         }
     }
 
-    /// Kills the program: it says nothing to the server any more.
+    /// Kills the program: it sends nothing more to the server.
     pub(crate) fn kill(mut self) {
         self.program.kill();
     }
 
-    /// Closes the session and ends the program, which must have nothing to complain of.
+    /// Closes the session and ends the program, which must exit successfully.
     pub(crate) fn stop(mut self) {
         assert_eq!(self.ask("stop"), "ok");
         self.program.wait();

@@ -1,4 +1,4 @@
-//! Our mutex, where it stands in a queue with another client's lock.
+//! Our mutex, in a queue with another client's lock.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) async fn connect(connect_string: &str, session_timeout: Duration) -> 
         .unwrap()
 }
 
-/// A client whose session can come to an end as that of a process that crashes.
+/// A client whose session can end like that of a crashed process.
 pub(crate) struct Mortal {
     pub(crate) client: CuratorClient,
     proxy: FaultProxy,
@@ -42,7 +42,7 @@ impl Mortal {
     }
 }
 
-/// Starts to wait, and returns when so many nodes are in the queue.
+/// Starts to wait, and returns when this many nodes are in the queue.
 pub(crate) async fn wait_in_queue(mutex: &InterProcessMutex, nodes: usize) -> JoinHandle<LockGuard> {
     let waiting = {
         let mutex = mutex.clone();

@@ -1,4 +1,4 @@
-//! Another client's lock and our mutex in one queue, whichever of the clients it is that have a program for each session.
+//! Another client's lock and our mutex in one queue, for any client with a program for each session.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::{
     turns::{self, Gate, assert_in_order, cycles},
 };
 
-/// Another client.
+/// Another client library.
 pub(crate) struct Peer {
     /// Starts a program with this name, which is the data of its nodes, and with a session on these servers.
     pub(crate) start: fn(&str, &str) -> Agent,
-    /// The command to which the path is added, and what the answer begins with.
+    /// The command, to which the path is added, and the prefix of its reply.
     pub(crate) acquire: (&'static str, &'static str),
     /// The same.
     pub(crate) release: (&'static str, &'static str),
@@ -51,7 +51,7 @@ impl Peer {
     }
 }
 
-/// Sessions of both take a lock by turns, in the order in which the server has made their nodes.
+/// Sessions of both take a lock by turns, in the order in which the server has created their nodes.
 pub(crate) async fn take_turns(peer: &'static Peer) {
     const CYCLES: usize = 25;
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
@@ -104,7 +104,7 @@ pub(crate) async fn stand_in_one_queue(peer: &Peer) {
     assert_eq!(a.ask(&format!("children {path}")), "ok");
 }
 
-/// The lock of a program that is killed goes to us with the end of its session, and a waiter that is killed is passed over.
+/// The lock of a killed program passes to us when its session ends, and a killed waiter is skipped.
 pub(crate) async fn killed_programs_give_way(peer: &Peer) {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let proxy = FaultProxy::start(server.address()).unwrap();
@@ -128,7 +128,7 @@ pub(crate) async fn killed_programs_give_way(peer: &Peer) {
     guard.release().await.unwrap();
 }
 
-/// The same the other way round.
+/// The same with the roles exchanged.
 pub(crate) async fn lost_sessions_of_ours_give_way(peer: &'static Peer) {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let mut agent = peer.start("agent", server);
@@ -142,7 +142,7 @@ pub(crate) async fn lost_sessions_of_ours_give_way(peer: &'static Peer) {
     assert!(still_waits(&second, &waiter.client).await && agent.is_silent());
     waiter.end_session(server).await;
     holder.end_session(server).await;
-    // Not on this thread, without which our sessions would end by themselves.
+    // In another thread: blocking this one would end our sessions.
     let answered = spawn_blocking(move || {
         peer.has_acquired(&agent);
         agent
@@ -150,6 +150,6 @@ pub(crate) async fn lost_sessions_of_ours_give_way(peer: &'static Peer) {
     let mut agent = soon(answered).await.unwrap();
     soon(guard.lost()).await;
     peer.release(&mut agent, &path);
-    // It has gone on in a session after that.
+    // It has continued in a new session.
     soon(second).await.unwrap().release().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Sessions of another client and of ours that take one lock by turns, at random moments.
+//! Sessions of another client and of ours take one lock by turns, at random moments.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::{
 /// Sessions of each of the two clients.
 const SESSIONS: usize = 4;
 
-/// What our side of a lock is, made for a session.
+/// Creates our side of a lock for a session.
 pub(crate) type Ours = fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>;
 
-/// Keeps all sessions out until each of them contends, so that none is done before another has begun.
+/// Keeps all sessions out until each of them contends, so that none finishes before another has begun.
 pub(crate) struct Gate {
     client: CuratorClient,
     guard: LockGuard,
@@ -27,7 +27,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Holds this lock until there are so many nodes in these queues, its own among them.
+    /// Holds this lock until this many nodes are in these queues, its own among them.
     pub(crate) async fn shut(
         lock: impl Fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>,
         path: &str,
@@ -52,13 +52,13 @@ impl Gate {
     }
 }
 
-/// Lets four sessions of each client contend for a lock, and sees that nobody was beside anybody.
+/// Lets four sessions of each client contend for a lock, and checks that they hold it exclusively.
 ///
-/// There is a log, at whose end each holder writes when its node was created, in transactions of the server: it reads, and writes
-/// with no look at the version. A second holder would be seen, as one of the two writes is lost. Returns what the log says.
+/// Each holder appends the creation zxid of its node to a log: it reads the log, and writes it without a version check.
+/// Concurrent holders would be detected, as one of the two writes is lost. Returns the log's entries.
 ///
-/// `theirs` starts a session of the other client, with the log's path and a seed, `ours` one of ours. Both are given their numbers,
-/// and return how often they have written.
+/// `theirs` starts a session of the other client, with the log's path and a seed, `ours` one of ours. Both receive
+/// their numbers, and return how often they have written.
 pub(crate) async fn take_turns(
     gate: Gate,
     theirs: impl Fn(usize, &str, u64) -> JoinHandle<usize>,
@@ -67,7 +67,7 @@ pub(crate) async fn take_turns(
     let (server, log, mut seeds) = (TestingServer::shared().await, unique_path("log"), seed());
     let conductor = client(server).await;
     conductor.create().for_path(&log, "").await.unwrap();
-    // Java's and Go's numbers have a sign.
+    // Java's and Go's numbers are signed.
     let mut sessions: Vec<_> = (0..SESSIONS).map(|number| theirs(number, &log, seeds.next() >> 1)).collect();
     for number in 0..SESSIONS {
         sessions.push(ours(number, client(server).await, log.clone(), Numbers(seeds.next())));
@@ -83,12 +83,12 @@ pub(crate) async fn take_turns(
     turns
 }
 
-/// All have held in the order in which the server has made their nodes.
+/// Checks that all have held in the order in which the server has created their nodes.
 pub(crate) fn assert_in_order(turns: &[i64]) {
     assert!(turns.is_sorted_by(|one, next| one < next), "somebody was overtaken: {turns:?}");
 }
 
-/// What one of our sessions does with an exclusive lock.
+/// The work of one of our sessions with an exclusive lock.
 pub(crate) async fn cycles(
     count: usize,
     client: CuratorClient,

@@ -46,7 +46,7 @@ async fn members_can_come_back_together() {
     cluster.leader().await.unwrap();
 }
 
-/// An ensemble that notices soon that a member is silent.
+/// An ensemble that soon notices a silent member.
 async fn partitionable() -> TestingCluster {
     TestingCluster::builder().partitionable().sync_limit(10).start(3).await.unwrap()
 }
@@ -58,7 +58,7 @@ async fn a_follower_that_is_cut_off_from_the_others_stops_serving_until_it_is_he
     let follower = (leader + 1) % 3;
     cluster.isolate(follower).unwrap();
     until(async || cluster.member(follower).mode().await.is_none()).await;
-    // The others go on, with the same leader.
+    // The others continue, with the same leader.
     assert_eq!(cluster.leader().await.unwrap(), leader);
     let client = client(cluster.member(leader).address()).await;
     client.create("/meanwhile", b"", &PERSISTENT).await.unwrap();

@@ -1,4 +1,4 @@
-//! What only a real ZooKeeper is: processes, and ensembles of them.
+//! Features of a real ZooKeeper only: processes, and ensembles of them.
 //!
 //! Only this suite finds a process or folder that outlives its owner, and a partition that does not cut or heal.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's failure")]

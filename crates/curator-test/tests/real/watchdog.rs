@@ -11,11 +11,11 @@ use curator_test::{SERVER_VARIABLE, TestingServer, until};
 
 use crate::support::folder_of;
 
-/// Set for the process that is to die.
+/// Set for the process that is to be killed.
 const VICTIM: &str = "CURATOR_TEST_VICTIM";
 const READY: &str = "server process ";
 
-/// Not a test by itself: the process that the tests below start, and that they kill or let end.
+/// Not a test itself: the process that the tests below start, and that they kill or let end.
 #[tokio::test]
 async fn victim() {
     let Ok(way) = env::var(VICTIM) else { return };

@@ -1,4 +1,4 @@
-//! Sessions that end behind their owner's back.
+//! Sessions that end without their owner.
 
 use curator_test::{Error, FaultProxy, SessionCredentials, TestingServer, close_session, unique_path, until};
 
@@ -25,7 +25,7 @@ async fn a_wrong_password_closes_nothing() {
     let owner = client(server.address()).await;
     let wrong = SessionCredentials { session_id: owner.session_id().0, password: vec![0; 16] };
     assert!(matches!(close_session(server.address(), &wrong).await, Err(Error::NoSession(_))));
-    // The attempt costs the owner its connection, not its session.
+    // The attempt breaks the owner's connection, and the session stays.
     until(async || owner.create(&unique_path("node"), b"", &EPHEMERAL).await.is_ok()).await;
     assert_eq!(owner.session_id().0, wrong.session_id);
 }

@@ -1,4 +1,4 @@
-//! Which kind of server a test gets.
+//! Selects the kind of server for a test.
 
 use std::{
     env,
@@ -10,7 +10,7 @@ use curator_test::{Error, SERVER_VARIABLE, ServerKind, TestingServer};
 /// Set for the process that is to start a server.
 const STARTER: &str = "CURATOR_TEST_STARTER";
 
-/// Not a test by itself: the process that the tests below start, with variables of their choice.
+/// Not a test itself: the process that the tests below start, with variables of their choice.
 #[tokio::test]
 async fn starter() {
     if env::var_os(STARTER).is_none() {
@@ -22,7 +22,7 @@ async fn starter() {
     }
 }
 
-/// What a process prints that starts a server with this variable, and with no `PATH` and nothing else either.
+/// The output of a process that starts a server with this variable, and without `PATH` or other variables.
 fn start_with(kind: Option<&str>) -> String {
     let mut starter = Command::new(env::current_exe().unwrap());
     starter.args(["kinds::starter", "--exact", "--nocapture"]).env_clear().env(STARTER, "1");
@@ -62,7 +62,7 @@ async fn an_embedded_server_is_no_process() {
     assert_eq!(server.process_id(), None);
     assert!(server.distribution().is_none());
     assert_eq!(server.log(), "");
-    // So what only a process can be told is refused.
+    // So options that only a process supports are refused.
     let builder = TestingServer::builder().kind(ServerKind::Embedded);
     let error = builder.property("quorumListenOnAllIPs", "true").start().await.unwrap_err();
     let Error::Property { key, value, .. } = &error else { panic!("{error}") };

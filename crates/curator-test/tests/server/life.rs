@@ -1,4 +1,4 @@
-//! A server: its life, its data, and what it tells about itself.
+//! A server's life cycle, its data, and what it reports about itself.
 
 use std::{
     collections::BTreeMap,
@@ -39,7 +39,7 @@ async fn a_paused_server_is_silent_until_it_is_resumed() {
     server.pause().unwrap();
     server.stop().await.unwrap();
     assert!(TcpStream::connect(server.address()).is_err());
-    // A server that comes back is not paused any more.
+    // A restarted server is not paused.
     server.restart().await.unwrap();
     assert_eq!(server.mode().await, Some(Mode::Standalone));
 }
@@ -102,14 +102,14 @@ async fn a_counter_can_be_set_and_nothing_else_changes() {
     assert_eq!(number("/b/x-").await, "0000000001");
     let missing = server.set_create_counters(&["/missing"], 1).await.unwrap_err();
     assert!(matches!(&missing, Error::NoNode(path) if path == "/missing"), "{missing}");
-    // The refusal leaves a server that serves.
+    // The server continues after the refusal.
     until(async || client.check_stat("/b/e").await.is_ok_and(|stat| stat.is_some())).await;
 }
 
 #[tokio::test]
 async fn a_session_gets_at_least_two_ticks() {
     let server = TestingServer::builder().tick_time(Duration::from_millis(4000)).start().await.unwrap();
-    // The client takes this for its patience with the server, too.
+    // The client uses this as its timeout for the server, too.
     let connector = zookeeper_client::Client::connector().with_session_timeout(Duration::from_millis(6000));
     let client = connector.connect(&server.connect_string()).await.unwrap();
     assert_eq!(client.session_timeout(), Duration::from_millis(8000));

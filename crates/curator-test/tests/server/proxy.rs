@@ -11,7 +11,7 @@ use zookeeper_client::{Client, Error};
 
 use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
 
-/// A proxy before the shared server, and a client behind it.
+/// A proxy in front of the shared server, and a client behind it.
 async fn set_up() -> (FaultProxy, Client) {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let client = client(proxy.address()).await;
@@ -68,7 +68,7 @@ async fn a_reply_is_changed_on_its_way_and_fits_its_frame() {
     let path = unique_path("node");
     client.create(&path, b"old", &PERSISTENT).await.unwrap();
     proxy.alter_nth_reply(OpCode::GetData, 2, |reply| {
-        // Behind the header: the length of the data, and the data.
+        // After the header: the length of the data, and the data.
         assert_eq!(reply[16..23], *b"\0\0\0\x03old");
         reply.splice(16..23, *b"\0\0\0\x05newer");
     });
@@ -77,7 +77,7 @@ async fn a_reply_is_changed_on_its_way_and_fits_its_frame() {
         read.push(client.get_data(&path).await.unwrap().0);
     }
     assert_eq!(read, [b"old".as_slice(), b"newer", b"old"]);
-    // In its place among those that wait.
+    // A held reply is altered too.
     proxy.alter_next_reply(OpCode::GetData, |reply| reply[16 + 4] = b'b');
     proxy.hold_replies(OpCode::GetData);
     let held = client.get_data(&path);
@@ -110,7 +110,7 @@ async fn an_event_is_counted_once_for_each_session_that_watches() {
     let two = client(proxy.address()).await;
     let (path, direct) = (unique_path("node"), direct().await);
     direct.create(&path, b"", &PERSISTENT).await.unwrap();
-    // Two watchers of one session are one watch of the server.
+    // Two watchers of one session are one watch on the server.
     let (_, _, first) = one.get_and_watch_data(&path).await.unwrap();
     let (_, _, second) = one.get_and_watch_data(&path).await.unwrap();
     let (_, _, third) = two.get_and_watch_data(&path).await.unwrap();
@@ -119,11 +119,11 @@ async fn an_event_is_counted_once_for_each_session_that_watches() {
     first.changed().await;
     second.changed().await;
     third.changed().await;
-    // Answers and events share a connection: had there been more of these, they would have come before the answers.
+    // Replies and events share a connection: further events would have arrived before this reply.
     one.get_data("/").await.unwrap();
     two.get_data("/").await.unwrap();
     assert_eq!(proxy.notifications(), 2);
-    // Lost on the way, and counted.
+    // Lost, and counted.
     let path = unique_path("node");
     direct.create(&path, b"", &PERSISTENT).await.unwrap();
     let (_, _, _lost) = one.get_and_watch_data(&path).await.unwrap();
@@ -139,7 +139,7 @@ async fn an_event_is_counted_once_for_each_session_that_watches() {
 async fn round_trips_are_counted_exactly() {
     let (proxy, _client) = set_up().await;
     proxy.set_delay(Duration::from_millis(5));
-    // Over a bare socket: what is written at once leaves at once.
+    // Over a bare socket: one write is one packet.
     let mut raw = RawClient::connect(proxy.address());
     assert_eq!((proxy.round_trips(), proxy.handshakes()), (0, 1));
     raw.send(&[OpCode::Exists, OpCode::Sync]);
@@ -177,7 +177,7 @@ async fn a_delay_holds_each_way_and_does_not_add_up() {
         future.await.unwrap();
     }
     assert!(begin.elapsed() >= 2 * delay);
-    // One after the other they would take four seconds.
+    // In sequence they would take four seconds.
     assert!(begin.elapsed() < 12 * delay, "{:?}", begin.elapsed());
 }
 
@@ -213,7 +213,7 @@ async fn refused_connections_find_no_listener() {
     proxy.refuse(true).unwrap();
     let error = TcpStream::connect(proxy.address()).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
-    // The connection that was there before goes on.
+    // The earlier connection continues.
     client.get_data("/").await.unwrap();
     proxy.cut();
     proxy.refuse(false).unwrap();
@@ -257,7 +257,7 @@ async fn the_end_of_a_connection_is_hidden_by_a_black_hole() {
     let mut raw = RawClient::connect(proxy.address());
     proxy.black_hole(Direction::ToClient);
     server.kill().unwrap();
-    // What is written to the dead server fails, and the client does not get to know that either.
+    // Writes to the dead server fail, without the client's knowledge.
     for count in 1..=3 {
         raw.send(&[OpCode::Exists]);
         until(async || proxy.requests().get(&OpCode::Exists) == Some(&count)).await;
@@ -280,7 +280,7 @@ async fn a_swallowed_reply_leaves_the_connection() {
     assert_eq!(proxy.connections(), 1);
     proxy.cut();
     assert!(pending.await.is_err());
-    // Only the next one was meant.
+    // Only the next one was affected.
     client.create(&unique_path("node"), b"", &PERSISTENT).await.unwrap();
 }
 
@@ -295,7 +295,7 @@ async fn the_third_reply_is_the_last_of_its_connection() {
     // Of another kind, so not counted.
     client.get_data("/").await.unwrap();
     assert_eq!(proxy.handshakes(), 0);
-    // Held, so that what comes behind it is on its way when the connection ends.
+    // Held, so that the replies behind it are in flight when the connection ends.
     proxy.hold_replies(OpCode::Create2);
     let third = client.create(&paths[2], b"", &PERSISTENT);
     let behind = client.get_data("/");
@@ -304,7 +304,7 @@ async fn the_third_reply_is_the_last_of_its_connection() {
     proxy.release_held();
     third.await.unwrap();
     assert_eq!(behind.await.unwrap_err(), Error::ConnectionLoss);
-    // Only that one was meant.
+    // Only that one was affected.
     client.create(&paths[3], b"", &PERSISTENT).await.unwrap();
     assert_eq!(proxy.handshakes(), 1);
 }
@@ -317,7 +317,7 @@ async fn faults_with_numbers_are_counted_over_all_connections() {
     proxy.cut_after_nth_reply(OpCode::GetData, 2);
     one.get_data("/").await.unwrap();
     two.get_data("/").await.unwrap();
-    // It is the second client that has to come back. What it sends before it knows is lost.
+    // The second client has to reconnect. What it sends before it notices is lost.
     until(async || two.get_data("/").await.is_ok()).await;
     one.get_data("/").await.unwrap();
     assert_eq!(proxy.handshakes(), 1);
@@ -343,7 +343,7 @@ async fn held_replies_wait_for_their_release() {
     let path = unique_path("node");
     proxy.hold_replies(OpCode::Create2);
     let create = client.create(&path, b"", &EPHEMERAL);
-    // Parked behind it, though of another kind.
+    // Held behind it, though of another kind.
     let read = client.get_data("/");
     proxy.wait_for_reply(OpCode::Create2, 1).await.unwrap();
     proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
@@ -388,7 +388,7 @@ async fn no_delay_is_too_long() {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let mut client = RawClient::connect(proxy.address());
     proxy.set_delay(Duration::MAX);
-    // When the second is counted, all has been done about the first.
+    // When the second is counted, the first is completely handled.
     client.send(&[OpCode::Ping, OpCode::Ping]);
     until(async || proxy.pings() == 2).await;
     assert!(client.is_open());

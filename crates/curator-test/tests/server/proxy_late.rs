@@ -1,4 +1,4 @@
-//! The proxy makes one reply late: for a time, or until it is told.
+//! The proxy delays one reply: for a time, or until it is released.
 
 use std::{
     future::Future,
@@ -29,7 +29,7 @@ async fn one_reply_is_late_and_those_behind_it_with_it() {
     proxy.wait_for_faults().await.unwrap();
     (&mut reads[2]).await.unwrap();
     assert!(begin.elapsed() >= delay);
-    // It has come before: answers keep their order.
+    // It arrived first: replies keep their order.
     assert!(is_ready(&mut reads[1]));
 }
 
@@ -43,7 +43,7 @@ async fn one_reply_is_held_with_those_behind_it_and_not_those_before_it() {
     one.await.unwrap();
     proxy.wait_for_faults().await.unwrap();
     proxy.wait_for_reply(OpCode::Exists, 1).await.unwrap();
-    // What the next connection says comes through, so there has been time for these.
+    // The next connection's reply passes, so there has been time for these.
     let other = crate::support::client(proxy.address()).await;
     for _ in 0..20 {
         other.get_data("/").await.unwrap();

@@ -1,4 +1,4 @@
-//! A test in a process that it shares with no other test.
+//! Runs a test in a process without other tests.
 
 use std::env;
 use std::process::{Command, Stdio};
@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 /// Set in such a process: the name of its test.
 const ALONE: &str = "CURATOR_TEST_ALONE";
 
-/// Runs `work` in another process, which this starts, and asserts that the process has ended well.
+/// Runs `work` in another process, which this starts, and asserts that the process succeeds.
 ///
-/// `test` is the name of the calling test, with its modules. For a test that limits or changes the whole process, or that would
-/// abort it.
+/// `test` is the name of the calling test, with its modules. For a test that limits or changes the whole process, or
+/// that would abort it.
 pub(crate) fn alone(test: &str, work: impl FnOnce()) {
     if env::var(ALONE).is_ok_and(|alone| alone == test) {
         return work();

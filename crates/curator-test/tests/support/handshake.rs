@@ -1,6 +1,6 @@
 //! The first frame of a connection.
 
-/// Asks for a session. By default for a new one, as clients since 3.4 do.
+/// Requests a session. By default a new one, as clients since 3.4 do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Handshake {
     pub(crate) protocol: i32,
@@ -29,7 +29,7 @@ impl Default for Handshake {
 }
 
 impl Handshake {
-    /// As it goes over the wire.
+    /// In wire format.
     pub(crate) fn framed(&self) -> Vec<u8> {
         let read_only = self.read_only.map(u8::from);
         let parts = [
@@ -44,7 +44,7 @@ impl Handshake {
     }
 }
 
-/// Bytes with their length before them.
+/// Prepends the length.
 pub(crate) fn framed(bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).expect("a length that fits into the protocol");
     [&length.to_be_bytes(), bytes].concat()

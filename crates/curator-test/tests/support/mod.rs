@@ -1,4 +1,4 @@
-//! What the tests of this package share.
+//! Clients, processes and handshakes that the tests of this package share.
 #![allow(dead_code, reason = "each test program uses its own part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
 
@@ -28,7 +28,7 @@ pub(crate) async fn client(address: SocketAddr) -> Client {
     connector.connect(&address.to_string()).await.unwrap()
 }
 
-/// The folder that a server works in, by the process id of its JVM.
+/// The working folder of a server, by the process id of its JVM.
 pub(crate) fn folder_of(id: u32) -> PathBuf {
     fs::read_link(format!("/proc/{id}/cwd")).unwrap()
 }
@@ -37,7 +37,7 @@ pub(crate) fn folder_of(id: u32) -> PathBuf {
 pub(crate) struct RawClient(TcpStream);
 
 impl RawClient {
-    /// Connects, and says nothing.
+    /// Connects, and sends nothing.
     pub(crate) fn silent(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -59,12 +59,12 @@ impl RawClient {
         self.0.write_all(&ops.iter().flat_map(request).collect::<Vec<_>>()).unwrap();
     }
 
-    /// Sends these bytes and the end of its requests. The server may have closed the connection already.
+    /// Sends these bytes and closes the sending half. The server may have closed the connection already.
     pub(crate) fn send_last(&mut self, bytes: &[u8]) {
         let _sent = self.0.write_all(bytes).and_then(|()| self.0.shutdown(Shutdown::Write));
     }
 
-    /// Reads so many replies.
+    /// Reads this many replies.
     pub(crate) fn receive(&mut self, count: usize) {
         for _ in 0..count {
             let mut length = [0; 4];
@@ -74,14 +74,14 @@ impl RawClient {
         }
     }
 
-    /// Reads until the server ends the connection.
+    /// Reads until the server closes the connection.
     pub(crate) fn receive_end(&mut self) {
         let end = self.0.read_to_end(&mut Vec::new());
-        // The system resets a connection that is closed before all has been read.
+        // The system resets a connection that is closed with unread data.
         assert!(end.as_ref().map_or_else(|e| e.kind() == io::ErrorKind::ConnectionReset, |_| true), "{end:?}");
     }
 
-    /// Whether nothing has come that ends the connection.
+    /// Whether the connection is still open.
     pub(crate) fn is_open(&self) -> bool {
         self.0.set_nonblocking(true).unwrap();
         let peeked = self.0.peek(&mut [0]);

@@ -1,4 +1,4 @@
-//! Numbers that look random, and are the same each time.
+//! Reproducible pseudo-random numbers.
 
 /// `SplitMix64`, from a seed.
 pub(crate) struct Numbers(pub(crate) u64);
@@ -12,7 +12,7 @@ impl Numbers {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 to `bound`, and never `bound` itself.
+    /// A number from 0 to `bound`, exclusive.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }

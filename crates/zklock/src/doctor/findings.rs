@@ -1,4 +1,4 @@
-//! What is wrong with what was seen, one sentence each: what it means, and what to do.
+//! Turns what the doctor measured into findings: one sentence each, with the consequence and the remedy.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::{Looked, Seen, Server};
 use crate::clock::text;
 
-/// From the version on that has recursive watches, which caches need.
+/// The first version with recursive watches, which caches need.
 const OLDEST: (u32, u32) = (3, 6);
-/// Clocks that differ by less do not matter to a reader of `zklock ls`.
+/// A smaller clock difference does not matter in `zklock ls`. In milliseconds.
 const SKEW: i64 = 2_000;
-/// Sources that are read without a call of the kernel, and do not lose time.
+/// Clock sources that are read without a system call and lose no time.
 const CLOCK_SOURCES: [&str; 5] = ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen"];
 
 pub(crate) fn findings(seen: &Seen) -> Vec<String> {
@@ -114,7 +114,7 @@ fn different<'a, T: PartialEq>(servers: &[Named<'a>], value: impl Fn(&Looked) ->
     Some((first, other))
 }
 
-/// A server that has answered.
+/// A server that has answered, with its name.
 type Named<'a> = (&'a str, &'a Looked);
 
 /// The first two numbers of a version.

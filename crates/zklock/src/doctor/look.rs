@@ -1,4 +1,4 @@
-//! Looks at servers, at permissions, and at this machine.
+//! Measures servers, permissions and this machine.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,10 +11,10 @@ use crate::contender::Contender;
 use crate::failure::Failure;
 use crate::settings::{Connection, Settings};
 
-/// Round trips that are timed. The median counts.
+/// How many round trips are timed. Their median is reported.
 const ROUND_TRIPS: usize = 11;
 
-/// Connects to one server, and asks it for what matters to locks.
+/// Connects to one server, and reads what matters to locks.
 pub(crate) async fn look_at_server(settings: Settings, this: &Contender) -> Result<Looked, String> {
     let builder = settings.builder(this).map_err(|error| error.to_string())?;
     let client = builder.connect().await.map_err(|error| error.to_string())?;
@@ -36,7 +36,7 @@ pub(crate) async fn look_at_server(settings: Settings, this: &Contender) -> Resu
     Ok(Looked { asked: settings.session_timeout, granted, round_trip, version })
 }
 
-/// The version, by the command `srvr`; `None` if the server refuses it.
+/// The server's version, by the command `srvr`; `None` if the server refuses it.
 async fn version(server: &str) -> Option<String> {
     let asked = async {
         let mut stream = TcpStream::connect(server).await.ok()?;
@@ -49,8 +49,8 @@ async fn version(server: &str) -> Option<String> {
     tokio::time::timeout(Duration::from_secs(3), asked).await.ok()?
 }
 
-/// Creates and deletes a node below the root of the locks, as a lock does. Returns how far the leader's clock is ahead, in
-/// milliseconds.
+/// Creates and deletes a node below the root of the locks, as a lock does. Returns how far the leader's clock is ahead,
+/// in milliseconds.
 pub(crate) async fn look_at_a_node(
     connection: &Connection,
     root: &str,
@@ -64,7 +64,7 @@ pub(crate) async fn look_at_a_node(
 
 async fn created(client: &CuratorClient, root: &str) -> Result<i64, String> {
     let mut root = root.trim_end_matches('/');
-    // Locks create what is missing.
+    // Locks create missing parents.
     while !root.is_empty() && matches!(client.check_exists(root).await, Ok(None)) {
         root = root.rsplit_once('/').map_or("", |(parent, _)| parent);
     }
@@ -94,7 +94,7 @@ async fn created(client: &CuratorClient, root: &str) -> Result<i64, String> {
     Ok(found.map_or(0, |stat| stat.ctime - before))
 }
 
-/// What the kernel reads its clocks from.
+/// The kernel's clock source.
 pub(crate) fn look_at_this_machine() -> Option<String> {
     let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     std::fs::read_to_string(file).ok().map(|source| source.trim().to_owned())

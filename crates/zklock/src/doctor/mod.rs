@@ -1,4 +1,4 @@
-//! `zklock doctor`: looks at the servers, the network, the permissions and this machine, and says what is wrong.
+//! `zklock doctor`: checks the servers, the network, the permissions and this machine, and prints what is wrong.
 
 mod findings;
 mod look;
@@ -12,13 +12,13 @@ use crate::contender::Contender;
 use crate::failure::Failure;
 use crate::print::print;
 
-/// What was seen.
+/// What was measured.
 pub(crate) struct Seen {
     servers: Vec<Server>,
-    /// How far the clock of the leader is ahead of this machine's, in milliseconds, by a node below the root of the locks; or why such
-    /// a node cannot be created or deleted.
+    /// How far the leader's clock is ahead of this machine's, in milliseconds, by the stat of a node created below the
+    /// root of the locks; or why the node could not be created or deleted.
     node: Result<i64, String>,
-    /// What the kernel reads its clocks from.
+    /// The kernel's clock source.
     clock_source: Option<String>,
 }
 
@@ -28,16 +28,16 @@ pub(crate) struct Server {
     looked: Result<Looked, String>,
 }
 
-/// What a server has answered.
+/// The answers of a server.
 pub(crate) struct Looked {
     asked: std::time::Duration,
     granted: std::time::Duration,
     round_trip: std::time::Duration,
-    /// `None` if the server does not say it.
+    /// `None` if the server does not report it.
     version: Option<String>,
 }
 
-/// Prints a line for each server, and a sentence for each thing that is wrong. The exit code is 1 if there is one.
+/// Prints a line for each server and a sentence for each finding. The exit code is 1 if there is a finding.
 pub(crate) async fn doctor(doctor: &Doctor) -> Result<u8, Failure> {
     let connect = doctor.connection.settings()?.connect;
     let connect = ConnectString::parse(&connect).map_err(|error| Failure::here(error.to_string()))?;

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-/// The built program, its address, and what it has printed so far.
+/// The process, its address, and its output so far.
 pub(crate) struct Service {
     process: Child,
     pub(crate) address: String,
@@ -17,7 +17,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts it with these settings, and waits until it listens.
+    /// Starts the program with these settings, and waits until it listens.
     pub(crate) async fn start(connect_string: String, settings: &[(&str, &str)]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_service"))
             .env("ZOOKEEPER_CONNECT", connect_string)
@@ -50,12 +50,12 @@ impl Service {
         Self { process, address: address.unwrap(), printed }
     }
 
-    /// A request on a connection of its own.
+    /// Sends a request on a new connection.
     pub(crate) async fn answers(&self, request: &str, body: &str) -> (u16, String) {
         Connection::to(&self.address).await.answers(request, body).await
     }
 
-    /// Repeats a request until it is answered in this way. Returns the rest of the answer.
+    /// Repeats a request until it has this status and the answer begins like this. Returns the rest of the answer.
     pub(crate) async fn says(&self, request: &str, status: u16, beginning: &str) -> String {
         let mut rest = String::new();
         until(async || {
@@ -74,7 +74,7 @@ impl Service {
         leads.split_once(':').and_then(|(token, _)| token.parse().ok()).unwrap_or_else(|| panic!("{leads}"))
     }
 
-    /// As a container's runtime asks it to stop.
+    /// Sends SIGTERM, as a container runtime does.
     pub(crate) fn terminate(&self) {
         let process = i32::try_from(self.process.id().expect("it runs")).unwrap();
         kill_process(Pid::from_raw(process).unwrap(), Signal::TERM).unwrap();
@@ -82,14 +82,14 @@ impl Service {
 
     pub(crate) async fn end(mut self) -> (ExitStatus, Vec<String>) {
         let status = soon(self.process.wait()).await.unwrap();
-        // Its output ends with it; the last lines may still be on their way.
+        // Its output ends with it; the last lines may not have been read yet.
         until(async || Arc::strong_count(&self.printed) == 1).await;
         let printed = self.printed.lock().unwrap().clone();
         (status, printed)
     }
 }
 
-/// A connection that is kept alive from request to request.
+/// A keep-alive connection.
 pub(crate) struct Connection(BufReader<TcpStream>);
 
 impl Connection {
@@ -104,7 +104,7 @@ impl Connection {
         self.answer().await
     }
 
-    /// Sends all but the body, and waits until the handler asks for that.
+    /// Sends all but the body, and waits until the handler requests that.
     pub(crate) async fn begins(&mut self, request: &str, length: usize) {
         self.send(&head(request, length, "Expect: 100-continue")).await;
         assert_eq!(self.answer().await, (100, String::new()), "{request}");

@@ -1,4 +1,4 @@
-//! The service, driven over HTTP as its users would, with a network that fails and a signal that ends it.
+//! Tests the service over HTTP, with network failures and a signal that stops it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
@@ -133,7 +133,7 @@ async fn it_starts_without_its_servers_and_is_ready_when_they_are_there() {
 async fn after_an_outage_the_job_has_a_new_lock_and_late_requests_are_refused() {
     let server = TestingServer::start().await.unwrap();
     let network = FaultProxy::start(server.address()).unwrap();
-    // Short, as its end is waited for; long enough for a machine that is busy.
+    // Short, as the test waits for its expiry; long enough for a busy machine.
     let service = Service::start(network.connect_string(), &[("SESSION_TIMEOUT", "6")]).await;
     let before = service.leads().await;
     let token = service.says("POST /orders/7/reservation", 201, "").await;
@@ -163,7 +163,7 @@ async fn what_has_happened_is_read_back_from_the_exporter() {
     service.leads().await;
     service.says("POST /orders/7/reservation", 201, "").await;
     service.says("GET /orders", 200, "7: 0 waiting").await;
-    // It waits for a second, and then gives up.
+    // It waits for a second, and then fails.
     assert_eq!(service.answers("POST /orders/7", "tea").await.0, 409);
     assert_eq!(service.answers("POST /orders/7/reservation", "").await.0, 409);
     network.black_hole(Direction::Both);
@@ -217,7 +217,7 @@ async fn asked_to_stop_it_answers_gives_back_its_locks_and_closes_in_this_order(
     let other = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
     let job = InterProcessMutex::non_reentrant(&other, "/curator-examples/service/job").unwrap();
     let order = InterProcessMutex::non_reentrant(&other, "/curator-examples/service/orders/7").unwrap();
-    // So long that none of its nodes can go by itself while this test runs.
+    // Long enough that no node can expire during the test.
     let service = Service::start(server.connect_string(), &[("SESSION_TIMEOUT", "40")]).await;
     service.leads().await;
     assert_eq!(service.answers("POST /orders/7/reservation", "").await.0, 201);
@@ -227,7 +227,7 @@ async fn asked_to_stop_it_answers_gives_back_its_locks_and_closes_in_this_order(
     };
     let mut waiting = wait();
     until(async || {
-        // It waits for a second, which can be over before anyone has looked.
+        // It waits for a second only, and may have ended before the test has looked.
         if waiting.is_finished() {
             waiting = wait();
         }
@@ -262,7 +262,7 @@ async fn asked_to_stop_it_answers_gives_back_its_locks_and_closes_in_this_order(
 #[tokio::test]
 async fn asked_to_stop_it_is_not_ready_and_still_answers_for_a_while() {
     let server = TestingServer::start().await.unwrap();
-    // So long that it is not over while this test looks.
+    // Long enough that it does not end during the test.
     let settings = [("SESSION_TIMEOUT", "20"), ("UNREADY_FOR", "600")];
     let service = Service::start(server.connect_string(), &settings).await;
     service.says("GET /health/ready", 200, "").await;
@@ -311,7 +311,7 @@ async fn asked_to_stop_in_an_outage_it_takes_every_step() {
             "all requests are answered",
             "its release is not confirmed",
             "the job has ended",
-            // Both are told before either is waited for.
+            // Both reservations are ended before the first release is awaited.
             "gives back a reservation",
             "gives back a reservation",
             "a release goes on in the background",

@@ -9,19 +9,19 @@ use tokio::sync::watch;
 use super::{Entry, Ledger, PendingDelete};
 use crate::session::Session;
 
-/// How many refused deletes that belong to no session are remembered. Nothing ever ends them, so a service that is
-/// refused again and again would collect them forever. Each one was logged when it was given up.
+/// The maximum number of refused deletes without a session that are kept. They never end, so a service that is refused
+/// repeatedly would collect them without a limit. Each one was logged when it was given up.
 const MOST_OF_NO_SESSION: usize = 1_000;
 
-/// With fewer than this, it is not worth checking whose sessions are over.
+/// With fewer entries than this, sessions that are over are not pruned.
 const FEW: usize = 1_000;
 
-/// The deletes that were given up, by id: those of a session until it is over, of the others the latest ones.
+/// The deletes that were given up, by id: those of a session until it is over; of the others, the latest ones.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
     of_sessions: BTreeMap<u64, (Session, PendingDelete)>,
     of_no_session: VecDeque<(u64, PendingDelete)>,
-    /// The number at which it is time to prune again.
+    /// The number of entries at which to prune next.
     prune_at: usize,
 }
 
@@ -32,7 +32,7 @@ impl Refused {
                 self.of_sessions.insert(id, (session, delete));
                 if self.of_sessions.len() >= self.prune_at.max(FEW) {
                     self.prune();
-                    // Not again before their number has doubled.
+                    // The next time when their number has doubled.
                     self.prune_at = 2 * self.of_sessions.len();
                 }
             }
@@ -45,7 +45,7 @@ impl Refused {
         }
     }
 
-    /// When a session is over, its nodes are gone.
+    /// Removes the entries of sessions that are over, whose nodes are gone.
     pub(super) fn prune(&mut self) {
         self.of_sessions.retain(|_, (session, _)| session.end().is_none());
     }
@@ -71,7 +71,7 @@ impl Refused {
 
 /// The deletes of one session that the server refuses; made by [`Janitor::refusals`](crate::Janitor::refusals).
 ///
-/// For tasks that may be waiting for one of these nodes, and so for themselves: no one will ever delete it.
+/// For tasks that may be waiting for the removal of one of these nodes: this client will not delete them.
 #[derive(Clone)]
 pub struct Refusals {
     ledger: Arc<Ledger>,
@@ -90,7 +90,7 @@ impl Refusals {
         Self { ledger: Arc::clone(ledger), session: session.clone(), changes: ledger.refusals.subscribe() }
     }
 
-    /// The deletes that were given up, oldest first. Any later one ends the next [`changed`](Self::changed).
+    /// The deletes that were given up, oldest first. A later one completes the next [`changed`](Self::changed).
     pub fn current(&mut self) -> Vec<PendingDelete> {
         self.changes.mark_unchanged();
         self.ledger.lock().refused.of(&self.session)
@@ -108,7 +108,7 @@ impl Refusals {
         }
     }
 
-    /// Forgets a node that was found to be gone, because another client has deleted it.
+    /// Forgets a delete whose node was found to be gone, because another client has deleted it.
     pub fn forget(&self, path: &str) {
         self.ledger.forget_refused(&self.session, path);
     }

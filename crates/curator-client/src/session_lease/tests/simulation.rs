@@ -1,4 +1,4 @@
-//! A simulation of the servers and of the network between them, with any delays that the assumptions allow. See [`Scenario`].
+//! Simulates the servers and the network between them, with any delays that the assumptions allow. See [`Scenario`].
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,19 +7,19 @@ use proptest::test_runner::TestRunner;
 
 use super::*;
 
-/// The longest time between two reports of a follower that an assumption allows.
+/// The longest time between two reports of a follower that the assumptions allow.
 const GAP: u64 = T / 16 * 5;
 
-/// One session, from its creation: the connections that it used, one after another.
+/// One session, from its creation: its successive connections.
 #[derive(Debug, Clone)]
 struct Scenario {
     connections: Vec<Connection>,
     succession: Option<Succession>,
-    /// How long the client takes to look at each answer, in a cycle; so answers are read late and out of order.
+    /// How long the client takes to read each answer, in a cycle; so answers are read late and out of order.
     reading: Vec<u64>,
 }
 
-/// A new leader takes over; the old one keeps answering for a while, but no longer counts.
+/// A new leader takes over; the old one keeps answering for a while, but its knowledge no longer counts.
 #[derive(Debug, Clone)]
 struct Succession {
     at: u64,
@@ -30,11 +30,11 @@ struct Succession {
 struct Connection {
     /// To the leader itself; otherwise to a different follower each time.
     to_leader: bool,
-    /// After a succession, to the old leader or one of its followers, as long as those answer.
+    /// After a succession, to the old leader or one of its followers, as long as they answer.
     to_deposed: bool,
     /// The time from the end of the last connection until the client sends its connect.
     pause: u64,
-    /// The time from then until the leader hears of it, and from then until the client is connected.
+    /// The time from then until the leader hears of the connect, and from then until the client is connected.
     connecting: (u64, u64),
     /// The time from the follower's last report until the leader hears of the session.
     last_report: u64,
@@ -45,13 +45,13 @@ struct Connection {
 
 #[derive(Debug, Clone)]
 struct Probe {
-    /// The time since the last one was sent.
+    /// The time since the last probe was sent.
     after: u64,
-    /// From client to server, from there to the leader, and back to the client.
+    /// From client to server, from server to leader, and back to the client.
     delays: [u64; 3],
 }
 
-/// What reaches the leader.
+/// A message that reaches the leader.
 #[derive(Debug, Clone, Copy)]
 enum Arrival {
     /// The session is created, has moved, or is named in a report.
@@ -62,18 +62,18 @@ enum Arrival {
     Moved { sent: u64, answered: u64 },
 }
 
-/// An answered probe or connect, as the client and as an outside observer see it.
+/// An answered probe or connect, with the client's view and an outside observer's.
 #[derive(Debug, Clone, Copy)]
 struct Answer {
     is_move: bool,
     sent: u64,
     read: u64,
-    /// When the session ends if everything is cut off just after the leader has answered.
+    /// When the session ends if all connections are cut just after the leader has answered.
     expires: u64,
 }
 
-/// A rule for leases: from the times at which probes were sent and their answers were read, it computes how long the
-/// session is certainly alive.
+/// A rule for leases: computes how long the session is certainly alive from the times at which probes were sent and
+/// their answers read.
 trait Rule {
     fn valid_until(&self) -> u64;
     fn probe_answered(&mut self, sent: u64, now: u64);
@@ -94,7 +94,7 @@ impl Rule for LeaseArithmetic {
     }
 }
 
-/// Counts from the connect of a session that moves, as if no leader were ever deposed.
+/// Counts from the connect of a session that moves, ignoring deposed leaders.
 struct FromConnect(LeaseArithmetic);
 
 impl Rule for FromConnect {
@@ -113,7 +113,7 @@ impl Rule for FromConnect {
     }
 }
 
-/// Looks only at the newest answered probe and the one before it, which may seem to be enough.
+/// A plausible but wrong rule: uses only the newest answered probe and the one before it.
 struct Newest {
     sent: u64,
     valid_until: u64,
@@ -141,7 +141,7 @@ impl Rule for Newest {
     fn moved(&mut self, _sent: u64, _now: u64) {}
 }
 
-/// Plays a scenario, and fails if the lease was ever longer than the session.
+/// Runs a scenario, and fails if the lease was ever longer than the session.
 fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(), TestCaseError> {
     let mut now = 10 * T;
     let mut arrivals = Vec::new();
@@ -168,8 +168,8 @@ fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(),
 }
 
 impl Connection {
-    /// Adds what reaches the leader, each with the time at which its sender connected to the leader, and whether that may be a
-    /// deposed one. Returns the time at which the client leaves the connection.
+    /// Adds the messages that reach the leader, each with the time at which its sender connected to the leader, and
+    /// whether that may be a deposed one. Returns the time at which the client leaves the connection.
     fn play(&self, is_move: bool, begin: u64, arrivals: &mut Vec<(u64, u64, bool, Arrival)>) -> u64 {
         let heard = begin + self.pause + self.connecting.0;
         let mut arrives = |time, arrival| arrivals.push((time, heard, self.to_deposed, arrival));
@@ -177,7 +177,7 @@ impl Connection {
         if is_move {
             arrives(heard, Arrival::Moved { sent: begin + self.pause, answered: heard + self.connecting.1 });
         }
-        // Every channel is a queue: nothing is overtaken.
+        // Every channel is a queue: messages do not overtake each other.
         let (mut sent, mut received) = (heard + self.connecting.1, heard);
         let mut passed_on = Vec::new();
         for probe in &self.probes {
@@ -196,7 +196,7 @@ impl Connection {
                 if report > left {
                     break;
                 }
-                // A probe at the exact moment of a report is left to the next report.
+                // A probe at the exact time of a report counts for the next report.
                 if passed_on.iter().any(|(received, _, _)| last <= *received && *received < report) {
                     queue.push((report, None, *delay));
                 }
@@ -226,7 +226,7 @@ impl Connection {
     }
 }
 
-/// The answers that the client gets, in the order in which it reads them.
+/// The answers that the client gets, in the order in which the client reads them.
 fn answers(scenario: &Scenario, created: u64, arrivals: &[(u64, u64, bool, Arrival)]) -> Vec<Answer> {
     let mut answers = Vec::new();
     let mut reading = scenario.reading.iter().cycle();
@@ -329,10 +329,10 @@ proptest! {
     }
 }
 
-/// A simulation that finds no fault proves something only if it finds the faults that exist.
+/// The simulation must find the faults of wrong rules; otherwise its passing would show nothing.
 #[test]
 fn weaker_rules_are_refuted() {
-    // Even with reports as often as the servers are configured to make them, without any delay.
+    // Reports as often as the servers are configured to make them, without any delay.
     let gap = T / 4;
     let bounds: [fn(u64, u64) -> u64; 4] = [
         |_, sent| sent + T,

@@ -1,4 +1,4 @@
-//! What clients log, by their names; and the listener for that, which the tests of `curator-recipes` have too.
+//! Collects the log lines of clients, by client name. The tests of `curator-recipes` include this file too.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,12 +11,12 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// An event.
+/// One event.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) level: Level,
     pub(crate) message: String,
-    /// All other fields, as text. If it belongs to a span, the fields of that too, and its name as `span`.
+    /// All other fields, as text. For an event in a span, also the fields of the span, and its name as `span`.
     pub(crate) fields: BTreeMap<&'static str, String>,
 }
 
@@ -30,19 +30,19 @@ impl Line {
 /// The lines of all clients.
 static CLIENTS: LazyLock<Listener> = LazyLock::new(|| Listener::to("curator_client", LevelFilter::TRACE));
 
-/// Makes sure that everything is kept from now on. It is shared by all tests of the program, so each of them gives its
-/// client a name of its own.
+/// Starts to keep every event. All tests of the program share the listener, so each test must give its client a unique
+/// name.
 pub(crate) fn listen() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| tracing::subscriber::set_global_default(CLIENTS.clone()).unwrap());
 }
 
-/// What the client of that name has logged so far at `info` or above.
+/// The lines that the client of that name has logged at `info` or above.
 pub(crate) fn lines_of(client: &str) -> Vec<Line> {
     all_lines_of(client).into_iter().filter(|line| line.level <= Level::INFO).collect()
 }
 
-/// What the client of that name has logged so far.
+/// All lines that the client of that name has logged.
 pub(crate) fn all_lines_of(client: &str) -> Vec<Line> {
     CLIENTS.lines_with("client", client)
 }
@@ -51,13 +51,13 @@ type Reader = Arc<dyn Fn() + Send + Sync>;
 
 static READERS: Mutex<BTreeMap<String, Reader>> = Mutex::new(BTreeMap::new());
 
-/// Calls `reader` for each event of the client of that name, while it is being logged.
+/// Calls `reader` for each event of the client of that name, while the event is being logged.
 pub(crate) fn read_by(client: &str, reader: impl Fn() + Send + Sync + 'static) {
     listen();
     READERS.lock().unwrap().insert(client.to_owned(), Arc::new(reader));
 }
 
-/// Keeps what one crate says up to a level. Clones hear together.
+/// Keeps the events of one crate up to a level. Clones share the events.
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
     target: &'static str,
@@ -68,7 +68,7 @@ pub(crate) struct Listener {
 #[derive(Debug, Default)]
 struct Heard {
     lines: Vec<Line>,
-    /// By their ids: the name and the fields, and how many handles there are.
+    /// By span id: the name and the fields, and the number of handles.
     spans: Vec<(Line, usize)>,
 }
 
@@ -85,20 +85,20 @@ impl Listener {
         self.heard.lock().unwrap().lines.clone()
     }
 
-    /// The lines in which this field has this value.
+    /// The lines in which `field` has `value`.
     pub(crate) fn lines_with(&self, field: &str, value: &str) -> Vec<Line> {
         let heard = self.heard.lock().unwrap();
         heard.lines.iter().filter(|line| line.fields.get(field).is_some_and(|text| text == value)).cloned().collect()
     }
 
-    /// The names of the spans that are still open.
+    /// The names of the spans that are open.
     pub(crate) fn open_spans(&self) -> Vec<String> {
         let heard = self.heard.lock().unwrap();
         heard.spans.iter().filter(|(_, handles)| *handles > 0).map(|(span, _)| span.message.clone()).collect()
     }
 }
 
-/// Where the span is in the list of them.
+/// The index of the span in the list.
 fn index(id: &Id) -> usize {
     id.into_u64() as usize - 1
 }

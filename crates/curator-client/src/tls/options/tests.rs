@@ -40,7 +40,7 @@ fn a_damaged_text_is_refused() {
     let certificate = identity(&garbled(&certificate_pem), &key_pem);
     assert!(certificate.is_err_and(|error| damaged(TlsText::Certificate)(&error)));
     assert!(identity(&certificate_pem, &garbled(&key_pem)).is_err_and(|error| damaged(TlsText::Key)(&error)));
-    // PEM of something else.
+    // PEM with something other than a certificate.
     let nonsense = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     let second = TlsOptions::from_pem(format!("{}{nonsense}", ca.pem())).unwrap_err();
     assert!(matches!(second, InvalidTlsOptions::Certificate { text: TlsText::Ca, number: 2, .. }), "{second}");
@@ -123,10 +123,10 @@ fn clones_are_updated_together_and_those_with_another_identity_are_not() {
     assert_eq!(format!("{with_identity:?}"), "TlsOptions { has_identity: true, .. }");
     plain.update(&with_identity);
     assert!(has_identity(&plain) && has_identity(&clone));
-    // It is a copy: the newer options have their own life.
+    // `update` copies: the newer options stay independent.
     with_identity.update(&TlsOptions::from_pem(ca.pem()).unwrap());
     assert!(has_identity(&plain) && !has_identity(&with_identity));
-    // Nor does it matter whether they are the same.
+    // Options can be updated from their own clone.
     plain.update(&clone);
     assert!(has_identity(&plain));
 }

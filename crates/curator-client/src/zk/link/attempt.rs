@@ -1,7 +1,7 @@
-//! An attempt to connect that goes on while the client's runtime is blocked.
+//! An attempt to connect that continues while the client's runtime is blocked.
 //!
-//! What a server grants in its answer must end the session's lease as soon as it is read, and so must not wait for the task
-//! that has asked.
+//! A server may grant a shorter session timeout, which must end the session's lease as soon as the answer is read. So
+//! the attempt is polled inline, and does not wait for the task that started it.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use zookeeper_client::Error as ZkError;
 use super::Link;
 use crate::zk::in_place::InPlace;
 
-/// Waits for a connection that is opened in place.
+/// Waits for a connection that is opened inline.
 ///
 /// Dropping it ends the attempt. A connection that is open by then is [abandoned](Link::abandon).
 pub(super) struct Attempt {
@@ -33,7 +33,7 @@ impl Attempt {
             }
             let connected = ready!(connect.as_mut().poll(cx));
             if let Some(sender) = sender.take() {
-                // If it has been dropped meanwhile, so is what is sent.
+                // If the receiver was dropped meanwhile, so is the connection.
                 drop(sender.send(connected.map(Unclaimed::new)));
             }
             Poll::Ready(())
@@ -61,7 +61,7 @@ impl Drop for Attempt {
     }
 }
 
-/// A connection that may not reach the task which waits for it.
+/// A connection that the waiting task may never receive.
 struct Unclaimed(Option<Link>);
 
 impl Unclaimed {
@@ -96,7 +96,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(30);
 
-    /// An attempt that nothing polls.
+    /// An attempt that no task polls.
     fn start(proxy: &FaultProxy) -> Attempt {
         let connector =
             Client::connector().with_session_timeout(LONG).with_connection_timeout(LONG).with_fail_eagerly();

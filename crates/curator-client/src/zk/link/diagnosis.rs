@@ -1,7 +1,7 @@
-//! What is wrong with servers that do not let a client in.
+//! Finds out why servers do not accept a client.
 //!
-//! A server whose handshake has failed, or takes long, is looked at: does it accept a connection, and is TLS what the two do
-//! not agree about? A server that works is not looked at.
+//! A server whose handshake has failed, or takes long, is examined: does it accept a connection, and does TLS differ
+//! between client and server? A working server is not examined.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,36 +20,36 @@ use crate::options::SessionOptions;
 use crate::tls::TlsOptions;
 use crate::tls::{TlsFailure, TlsProblem};
 
-/// Why a server is looked at.
+/// Why a server is examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
-    /// It has not answered for long. Nothing is asked of it: it may be busy.
+    /// It has not answered for long. Only its port is checked, since the server may be busy.
     Slow,
-    /// It has ended the handshake with a client that it knows.
+    /// It has ended the handshake with a client that was connected to it before.
     Ended,
-    /// It has ended the handshake with a client that it may never have spoken with.
+    /// It has ended the handshake with a client that may never have been connected to it.
     Unknown,
 }
 
-/// What is wrong with one server.
+/// The problem with one server.
 #[derive(Debug)]
 enum Problem {
-    /// Nothing, as far as is known yet.
+    /// None is known yet.
     Tried,
     Unresolved(io::Error),
     Unconnected(io::Error),
-    /// What has not happened yet.
+    /// The step that has not happened yet.
     Slow(&'static str),
-    /// What has not happened in time.
+    /// The step that has not happened in time.
     Overdue(&'static str, Duration),
     /// It has accepted the connection, and closed it.
     Ended,
-    /// The same, or the client did not like how the server answered to SASL: the client crate does not tell.
+    /// Like `Ended`, or SASL failed locally: the client crate does not distinguish these.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     Unauthenticated,
-    /// It has accepted the connection, but TLS is in the way.
+    /// It has accepted the connection, but TLS failed.
     Tls(TlsProblem),
-    /// It was not asked, for want of this.
+    /// It was not tried, because a prerequisite is missing.
     #[cfg(feature = "sasl-gssapi")]
     Unready(String),
 }
@@ -81,39 +81,38 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What is wrong with the servers, from pass to pass. `Display` lists them as the connect string does.
+/// The problems of the servers, kept from pass to pass. `Display` lists them in the order of the connect string.
 pub(crate) struct Diagnosis<'a> {
     pub(super) servers: &'a [HostPort],
     #[cfg(feature = "tls")]
     tls: Option<&'a TlsOptions>,
-    /// Whether the client authenticates itself by SASL.
+    /// Whether the client authenticates by SASL.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     authenticates: bool,
     found: Mutex<Vec<Found>>,
     report: &'a Report<'a>,
 }
 
-/// Is told what is wrong with the servers, as far as it is known, while a pass goes on.
+/// Called with the known problems of the servers during a pass.
 pub(crate) type Report<'a> = dyn Fn(&str) + Send + Sync + 'a;
 
-/// What is known of one server.
+/// The findings about one server.
 #[derive(Debug, Default)]
 struct Found {
     problem: Option<Problem>,
     looked_at: Option<ClockInstant>,
-    /// When it was asked whether it speaks TLS, or whether it does not, contrary to what the client does; if it did not
-    /// turn out so.
+    /// When the server was last tested for the other kind of port (TLS or plain), if the test was negative.
     asked: Option<ClockInstant>,
-    /// How many addresses its name has, if the client crate chooses among them.
+    /// The number of addresses of its name, if the client crate chooses among them.
     left_to_tls: Option<usize>,
 }
 
-/// How many servers are named; an ensemble has fewer.
+/// The maximum number of servers named; an ensemble has fewer.
 const MOST_NAMED: usize = 9;
-/// How often a server is looked at, at most. In an outage there is a pass every second, of every client.
+/// The minimum time between two examinations of a server. In an outage every client makes a pass every second.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// How often a server is asked something that fits the other kind of port, at most, while a client opens its session: it may
-/// write a line about it into its log.
+/// The minimum time between two tests of a server for the other kind of port while a client opens its session: the
+/// server may log each of them.
 const QUESTION_INTERVAL: Duration = Duration::from_secs(60);
 const NO_ANSWER: &str = "connected, but no answer to the handshake";
 #[cfg(feature = "tls")]
@@ -144,7 +143,7 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// What is wrong with each server, if that is TLS for all of them and no waiting will mend it.
+    /// The TLS failure of each server, if TLS has failed with all of them, in a way that waiting does not solve.
     pub(super) fn tls_failures(&self) -> Option<Vec<TlsFailure>> {
         let found = self.lock();
         let failure = |(server, found): (&HostPort, &Found)| match &found.problem {
@@ -154,13 +153,12 @@ impl<'a> Diagnosis<'a> {
         self.servers.iter().zip(&*found).map(failure).collect()
     }
 
-    /// Reports what is known of a server that a pass has found.
+    /// Reports `text` about a server that a pass has found.
     pub(crate) fn report(&self, text: &str) {
         (self.report)(text);
     }
 
-    /// Finds out what is wrong with a server at `addresses` that does not let the client in, unless that was done a moment
-    /// ago.
+    /// Examines a server at `addresses` that does not accept the client, unless it was examined recently.
     pub(super) async fn look_at(&self, index: usize, addresses: &[SocketAddr], look: Look) {
         if !self.is_due(index) {
             return;
@@ -196,15 +194,15 @@ impl<'a> Diagnosis<'a> {
             }
             return;
         }
-        // Some ports speak both (`client.portUnification`).
+        // Some ports accept both (`client.portUnification`).
         let needs_tls = async { speaks_tls(connected).await && !speaks_plainly().await };
         self.note_ended(index, look, TlsProblem::TlsRequired, needs_tls).await;
     }
 
-    /// A server has ended the handshake. Asks whether `problem` is the reason, unless it was asked a moment ago or the client
-    /// has spoken with it before.
+    /// A server has ended the handshake. Tests whether `problem` is the reason, unless it was tested recently or the
+    /// client was connected to the server before.
     async fn note_ended(&self, index: usize, look: Look, problem: TlsProblem, is_so: impl Future<Output = bool>) {
-        // What is known until it has answered.
+        // Noted until the test is answered.
         self.note(index, self.ended());
         let is_due = look == Look::Unknown && is_due(&mut self.lock()[index].asked, QUESTION_INTERVAL);
         if is_due && is_so.await {
@@ -223,13 +221,13 @@ impl<'a> Diagnosis<'a> {
         self.note(index, Problem::Unresolved(error));
     }
 
-    /// A server was not tried, for want of something.
+    /// A server was not tried, because a prerequisite is missing.
     #[cfg(feature = "sasl-gssapi")]
     pub(super) fn unready(&self, index: usize, problem: String) {
         self.note(index, Problem::Unready(problem));
     }
 
-    /// The name of a server has this many addresses, and goes to the client crate as it is.
+    /// The client crate resolves the name of a server, which has this many addresses.
     pub(super) fn left_to_tls(&self, index: usize, addresses: usize) {
         self.lock()[index].left_to_tls = Some(addresses).filter(|addresses| *addresses > 1);
     }
@@ -265,7 +263,7 @@ impl<'a> Diagnosis<'a> {
         self.report(&self.to_string());
     }
 
-    /// The time of a server is over.
+    /// The server's share of the time is over.
     pub(super) fn end(&self, index: usize, share: Duration) {
         let problem = &mut self.lock()[index].problem;
         match problem {
@@ -275,7 +273,7 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// An attempt has failed by itself.
+    /// An attempt has failed before its time was over.
     pub(super) fn end_early(&self, index: usize) {
         let (ended, no_answer) = (self.ended(), self.no_answer());
         let problem = &mut self.lock()[index].problem;
@@ -289,7 +287,7 @@ impl<'a> Diagnosis<'a> {
     }
 }
 
-/// Whether something was last done an interval ago, or never. If so, it is done now.
+/// Returns whether `interval` has passed since `last`, or `last` is `None`. If so, sets `last` to now.
 fn is_due(last: &mut Option<ClockInstant>, interval: Duration) -> bool {
     let now = ClockInstant::now();
     let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= interval);
@@ -403,7 +401,7 @@ mod tests {
         assert_eq!(failures[0], TlsFailure::new(&servers.hosts()[0], TlsProblem::UnknownIssuer));
         assert_eq!(failures[1], TlsFailure::new(&servers.hosts()[1], TlsProblem::NotTls));
         assert_eq!(problems.to_string(), crate::tls::listed(&failures));
-        // What passes is waited for.
+        // A problem that passes with time is not final.
         problems.note(1, Problem::Tls(TlsProblem::NotValidYet { after: Duration::from_secs(9) }));
         assert_eq!(problems.tls_failures(), None);
         let text = problems.to_string();
@@ -421,10 +419,10 @@ mod tests {
         }
         asked(false).await;
         assert_eq!(problems.tls_failures(), None);
-        // Not asked.
+        // The server is not tested.
         asked(true).await;
         assert_eq!(problems.tls_failures(), None);
-        // Nor is one that the client has spoken with.
+        // Neither is a server that the client was connected to before.
         let problems = Diagnosis::of_plain(&servers, &|_| {});
         problems.note_ended(0, Look::Ended, TlsProblem::TlsRequired, async { panic!("asked") }).await;
         assert!(problems.to_string().contains("the server ended the handshake"), "{problems}");

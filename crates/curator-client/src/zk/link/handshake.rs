@@ -1,7 +1,7 @@
 //! Makes a separate TLS handshake with a server that rejects a client, to find out which side refuses, and why.
 //!
-//! The client crate writes an error of TLS into its log, and does not tell. So a handshake is made here, with the same
-//! certificates. No session is opened.
+//! The client crate logs a TLS error without returning it. So this makes a handshake with the same certificates. It
+//! opens no session.
 
 use std::io;
 use std::time::Duration;
@@ -16,20 +16,20 @@ use super::look::WORD;
 use crate::connect_string::HostPort;
 use crate::tls::{Asked, Attempt, TlsOptions, TlsProblem};
 
-/// How a handshake has come out.
+/// The result of a handshake.
 #[derive(Debug)]
 pub(super) enum Handshake {
-    /// The server has answered a word over the connection.
+    /// The server has answered the four-letter word over the connection.
     Accepted,
     Failed(TlsProblem),
-    /// The connection was closed or has broken, without a word of TLS about it.
+    /// The connection was closed or broke without a TLS alert.
     Ended,
 }
 
-/// Speaks TLS to a server over a new connection, as the client crate does.
+/// Makes a TLS handshake with a server over a new connection, like the client crate.
 ///
-/// In TLS 1.3 the client has finished its handshake before the server has seen its certificate, or that it has none. So the
-/// server has to answer something before it is known to accept the client.
+/// In TLS 1.3 the client finishes its handshake before the server has seen its certificate, or that it has none. So the
+/// server counts as accepting the client only when it has answered a request.
 pub(super) async fn shake_hands(stream: TcpStream, server: &HostPort, options: &TlsOptions) -> Handshake {
     let other = |reason: String| Handshake::Failed(TlsProblem::Other { reason });
     let Ok(name) = ServerName::try_from(server.host().to_owned()) else {
@@ -43,7 +43,7 @@ pub(super) async fn shake_hands(stream: TcpStream, server: &HostPort, options: &
         Ok(stream) => stream,
         Err(error) => return failed(&error, &attempt),
     };
-    // A server that refuses the client may have hung up by now, and has said why before.
+    // A server that refuses the client may have closed the connection by now, and has sent its alert before.
     drop(stream.write_all(WORD).await);
     drop(stream.flush().await);
     match stream.read(&mut [0; 64]).await {
@@ -72,7 +72,7 @@ fn failed(error: &io::Error, attempt: &Attempt) -> Handshake {
                 _ => TlsProblem::Refused { alert },
             }
         }
-        // What it says does not even begin like TLS.
+        // The first bytes of the answer are not TLS.
         RustlsError::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion) => {
             TlsProblem::NotTls
         }
@@ -80,7 +80,7 @@ fn failed(error: &io::Error, attempt: &Attempt) -> Handshake {
     })
 }
 
-/// Whether a server that has asked for a certificate may say so because of what it got.
+/// Whether a server that asked for a certificate may send this alert because of the client's certificate.
 fn is_about_certificates(alert: AlertDescription) -> bool {
     matches!(
         alert,
@@ -93,7 +93,7 @@ fn is_about_certificates(alert: AlertDescription) -> bool {
             | AlertDescription::UnknownCA
             | AlertDescription::AccessDenied
             | AlertDescription::CertificateRequired
-            // What TLS 1.2 says if there is none.
+            // The alert of TLS 1.2 for a missing certificate.
             | AlertDescription::HandshakeFailure
     )
 }
@@ -110,7 +110,7 @@ fn of_certificate(error: &CertificateError) -> TlsProblem {
             presented: presented.iter().map(|name| plain(name)).collect(),
         },
         CertificateError::Revoked => TlsProblem::Revoked,
-        // As after an authority has changed its key and not its name.
+        // For example after an authority has changed its key and kept its name.
         CertificateError::BadSignature => {
             TlsProblem::InvalidCertificate { reason: "a signature is not by the key that it should be by".to_owned() }
         }
@@ -122,7 +122,7 @@ fn between(earlier: UnixTime, later: UnixTime) -> Duration {
     Duration::from_secs(later.as_secs().saturating_sub(earlier.as_secs()))
 }
 
-/// `zk1` for `DnsName("zk1")`, as `rustls` writes it.
+/// `zk1` from `DnsName("zk1")`, the format of `rustls`.
 fn plain(name: &str) -> String {
     let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     inner.unwrap_or(name).trim_matches('"').to_owned()

@@ -1,8 +1,9 @@
-//! One pass over the servers: one after another, in random order, until one of them accepts the session.
+//! One pass over the servers: tries one after another, in random order, until one of them accepts the session.
 //!
-//! The client crate can do this too, but it does not tell what is wrong with a server, and not even which one it is about; and it
-//! connects to the first address of a name that accepts a connection, even if that one is silent. So it is given one address of
-//! one server at a time, and a server that fails or is slow is looked at ([`Diagnosis`]). The attempts do not wait for a look.
+//! The client crate can do this too, but it reports neither which server failed nor why, and it connects to the first
+//! address of a name that accepts a connection, even if that server is silent. So it gets one address of one server at
+//! a time, and a server that fails or is slow is examined ([`Diagnosis`]). The attempts do not wait for the
+//! examinations.
 
 use std::future::pending;
 use std::net::SocketAddr;
@@ -30,19 +31,19 @@ use crate::zk::error::in_plain_words;
 pub(crate) enum ConnectFailure {
     /// A server has answered, and the others would answer the same.
     Answered { server: HostPort, error: ZkError },
-    /// What is wrong with each server.
+    /// Each server and its failure.
     NoServer(String),
-    /// The same, where TLS is what is wrong with all of them, and will be.
+    /// Like `NoServer`, if TLS has failed with all servers in a way that waiting does not solve.
     Tls(String, Vec<TlsFailure>),
 }
 
 impl ConnectFailure {
-    /// Whether a server refuses this client, whatever its session.
+    /// Whether a server refuses this client, independently of its session.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self, Self::Answered { error: ZkError::AuthFailed | ZkError::BadArguments(_), .. } | Self::Tls(..))
     }
 
-    /// What is wrong with each server, if that is TLS.
+    /// The TLS failure of each server, if TLS has failed with all of them.
     pub(crate) fn into_tls(self) -> Vec<TlsFailure> {
         if let Self::Tls(_, failures) = self { failures } else { Vec::new() }
     }
@@ -61,20 +62,20 @@ impl fmt::Display for ConnectFailure {
 pub(super) struct Pass<'a> {
     pub(super) diagnosis: &'a Diagnosis<'a>,
     pub(super) options: &'a SessionOptions,
-    /// How long one server may take.
+    /// The time limit for one server.
     pub(super) share: Duration,
     pub(super) timer: &'a Timer,
     pub(super) connector: &'a (dyn Fn(&HostPort) -> Result<Connector, ZkError> + Send + Sync),
     pub(super) granted: Granted,
-    /// Whether the servers may be behind what the session has seen.
+    /// Whether a server may have older state than the session has seen.
     pub(super) is_behind: bool,
 }
 
-/// What the client crate connects to.
+/// The target of one attempt of the client crate.
 pub(super) struct Target {
-    /// As the crate reads it.
+    /// In the form that the crate parses.
     pub(super) name: String,
-    /// What that stands for.
+    /// The addresses of `name`.
     pub(super) addresses: Vec<SocketAddr>,
 }
 
@@ -82,21 +83,21 @@ pub(super) struct Target {
 enum Failed {
     /// The server has given an answer that the others would give too.
     Answered(ZkError),
-    /// By itself. The server at these addresses is looked at.
+    /// The attempt failed before its time was over. The server at these addresses is examined.
     Early(Vec<SocketAddr>),
-    /// The diagnosis has the reason.
+    /// The diagnosis has recorded the reason.
     Noted,
 }
 
 impl Pass<'_> {
-    /// Returns the connection, and an instant before its connect request was sent.
+    /// Returns the connection, and a time before its connect request was sent.
     ///
-    /// Nothing is awaited once there is a connection.
+    /// Nothing is awaited after the connection is opened.
     pub(super) async fn run(self) -> Result<(Link, ClockInstant), ConnectFailure> {
         let servers = self.diagnosis.servers;
         let mut order: Vec<_> = (0..servers.len()).collect();
         fastrand::shuffle(&mut order);
-        // They go on beside the attempts at the next servers.
+        // Run concurrently with the attempts at the next servers.
         let mut looks = FuturesUnordered::new();
         for index in order {
             let started = ClockInstant::now();
@@ -133,7 +134,7 @@ impl Pass<'_> {
     async fn attempt(&self, index: usize) -> Result<Link, Failed> {
         let (server, over) = (&self.diagnosis.servers[index], Deadline::after(self.share));
         self.get_ready(index, over).await?;
-        // Numbers are not resolved. The threads that resolve names do not hold up the end of a runtime.
+        // Numeric addresses are not resolved. The threads that resolve names do not delay the end of a runtime.
         let resolved = async_net::resolve((server.host(), server.port()));
         let addresses = self.resolve(index, resolved, over).await?;
         self.connect_to_any(index, addresses, over).await
@@ -158,7 +159,7 @@ impl Pass<'_> {
                 Err(error) => error,
             },
             () = self.timer.sleep_until(over) => {
-                // `slow` may not have come to say so.
+                // `slow` may not have run to report this.
                 self.diagnosis.unresolved_yet(index);
                 self.diagnosis.end(index, self.share);
                 return Err(Failed::Noted);
@@ -169,7 +170,7 @@ impl Pass<'_> {
         Err(Failed::Noted)
     }
 
-    /// Connects to a server at any of its addresses, in random order. Each gets an equal part of the time that is left.
+    /// Connects to a server at any of its addresses, in random order. Each gets an equal part of the remaining time.
     async fn connect_to_any(&self, index: usize, addresses: Vec<SocketAddr>, over: Deadline) -> Result<Link, Failed> {
         let mut targets = self.targets(index, addresses);
         fastrand::shuffle(&mut targets);
@@ -185,8 +186,8 @@ impl Pass<'_> {
         Err(failed)
     }
 
-    /// A certificate is for a name, and the crate connects to what it checks the certificate for. So with TLS it resolves the
-    /// name again.
+    /// With TLS, the crate must connect to the name, because it checks the certificate for what it connects to. So it
+    /// resolves the name again.
     fn targets(&self, index: usize, addresses: Vec<SocketAddr>) -> Vec<Target> {
         if self.options.speaks_tls() {
             self.diagnosis.left_to_tls(index, addresses.len());
@@ -195,7 +196,7 @@ impl Pass<'_> {
         addresses.into_iter().map(|address| Target { name: address.to_string(), addresses: vec![address] }).collect()
     }
 
-    /// Connects to a server within `limit`. If it takes long, it is looked at meanwhile.
+    /// Connects to a server within `limit`. If it takes long, the server is examined meanwhile.
     async fn connect(&self, index: usize, target: Target, limit: Duration) -> Result<Link, Failed> {
         let (started, mut over) = (Instant::now(), pin!(self.timer.sleep(limit)));
         let server = &self.diagnosis.servers[index];
@@ -203,8 +204,8 @@ impl Pass<'_> {
         let unverified = Unverified { freshness: self.is_behind, identity: self.options.wants_identity() };
         let (granted, addresses) = (Arc::clone(&self.granted), target.addresses.clone());
         let connect = Link::connect(connector, server.clone(), target, unverified, granted);
-        // The libraries for SASL may block, and there is nothing to stop them: that must not happen to the thread which serves all
-        // connections of the process.
+        // The SASL libraries may block without a limit, which must not happen on the thread that serves all connections
+        // of the process.
         let connect = if self.options.wants_identity() { connect.boxed() } else { Attempt::start(connect).boxed() };
         let slow = async {
             self.timer.sleep(limit / 2).await;
@@ -234,14 +235,15 @@ impl Pass<'_> {
         }
     }
 
-    /// Looks at a server whose handshake has ended. One that the session was connected to before speaks as the client does.
+    /// Examines a server that has ended the handshake. If the session was connected to it before, TLS is known to
+    /// match.
     async fn look_at(&self, index: usize, addresses: Vec<SocketAddr>) {
         let look = if self.is_behind { Look::Ended } else { Look::Unknown };
         self.diagnosis.look_at(index, &addresses, look).await;
     }
 }
 
-/// What a client has to have before it asks a server.
+/// What a client must have before it connects to a server.
 impl Pass<'_> {
     #[cfg(feature = "sasl-gssapi")]
     async fn get_ready(&self, index: usize, over: Deadline) -> Result<(), Failed> {
@@ -261,7 +263,7 @@ impl Pass<'_> {
     }
 }
 
-/// Separates what all servers would answer from everything else, of which the crate says only that it has "no hosts" in the end.
+/// Distinguishes answers that all servers would give from other failures, which the crate reports only as "no hosts".
 fn is_answer(error: &ZkError) -> bool {
     matches!(error, ZkError::SessionExpired | ZkError::SessionMoved | ZkError::AuthFailed | ZkError::BadArguments(_))
 }
@@ -295,7 +297,7 @@ mod tests {
     #[tokio::test]
     async fn a_silent_address_leaves_time_for_the_others_of_its_name() {
         let server = EmbeddedServer::start().unwrap();
-        // The system accepts the connection; nothing reads from it.
+        // The system accepts the connection; no server reads from it.
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         silent.set_nonblocking(true).unwrap();
         let slow = FaultProxy::start(server.address()).unwrap();
@@ -305,7 +307,7 @@ mod tests {
         let diagnosis = Diagnosis::new(&options, &|_| {});
         let pass = pass(&diagnosis, &options, &timer, SHARE);
         let mut connects = 0..64;
-        // Any of them may be the first, so sooner or later it is the silent one.
+        // Servers are tried in random order, so eventually the silent one comes first.
         while silent.accept().is_err() {
             assert!(connects.next().is_some(), "the silent address is never tried first");
             let link = soon(pass.connect_to_any(0, addresses.to_vec(), Deadline::after(SHARE))).await;
@@ -319,7 +321,7 @@ mod tests {
         let diagnosis = Diagnosis::new(&options, &|_| {});
         let share = Duration::from_millis(200);
         let pass = pass(&diagnosis, &options, &timer, share);
-        // On a busy machine, all of the time may be over at the first look.
+        // On a busy machine, all of the time may be over when the attempt is first checked.
         for left in [Duration::ZERO, share] {
             assert!(soon(pass.resolve(0, pending(), Deadline::after(left))).await.is_err());
             assert_eq!(diagnosis.to_string(), "zk:2181: no address found within 200ms");

@@ -1,4 +1,4 @@
-//! Opening a connection, for a new session or an existing one, and its first request.
+//! Opens a connection, for a new session or an existing one, and makes its first request.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use crate::zk::task::{LinkEnd, SessionTask, catch_task};
 use crate::zk::watchdog::Watchdog;
 
 impl Link {
-    /// Opens a session: one pass over the servers, no longer than the connection timeout. Also returns an instant before
+    /// Opens a session: one pass over the servers, no longer than the connection timeout. Also returns a time before
     /// its connect request was sent.
     ///
-    /// Nothing is awaited once there is a session.
+    /// Nothing is awaited after the session is opened.
     pub(crate) async fn open(
         options: &SessionOptions,
         timer: &Timer,
@@ -42,7 +42,7 @@ impl Link {
         Pass { diagnosis, options, share, timer, connector: &connector, granted, is_behind: false }.run().await
     }
 
-    /// Connects to `server`, and calls `granted`. A panic of the client crate is an error.
+    /// Connects to `server`, and calls `granted`. A panic of the client crate is returned as an error.
     pub(super) async fn connect(
         connector: Connector,
         server: HostPort,
@@ -65,7 +65,7 @@ impl Link {
     ) -> Result<Self, ZkError> {
         let socket = Socket::to(target.addresses.clone());
         let watchdog = Watchdog::new(&server, &socket);
-        // A connect is large, and a future that waits for it should not be.
+        // Boxed: the connect future is large, and callers' futures contain it.
         let connect = socket.opened_by(Box::pin(connector.connect(&target.name)));
         let (client, work) = catch_task(watchdog.watch(Box::pin(connect))).await;
         let client = client?;
@@ -89,15 +89,16 @@ impl Link {
         SessionKey { session: self.client.session().clone(), timeout: self.session_timeout() }
     }
 
-    /// A request that only the leader can answer.
+    /// Sends a request that only the leader can answer.
     ///
-    /// A server does not accept a session that has seen more than the server has; but a session that is resumed claims
-    /// to have seen nothing. So the first probe of a resumed session has a write before it, which changes nothing: what
-    /// was seen before had been confirmed by a quorum, so no quorum confirms a write that does not come after it.
+    /// A server rejects a session that has seen newer state than the server has; but the client crate resumes a session
+    /// as one that has seen nothing. So the first probe after a resume includes a write, which changes nothing: a
+    /// quorum has confirmed everything the session has seen, so a quorum confirms only a write that comes after it.
     ///
-    /// A server on which SASL is not set up answers it as if all were well, and lets the client in. So for a client that wants
-    /// to be known, the write asks for a node that is for those whom the server knows; and for what is never true, so that
-    /// there is no node (3.6 closes the connection on `whoAmI`). If the session is not authenticated, the answer is the error `InvalidAcl`.
+    /// A server without SASL accepts an authenticating client as anonymous. So for such a client, the write includes a
+    /// create whose ACL is for authenticated clients, followed by a check that always fails, so that no node is created
+    /// (3.6 closes the connection on `whoAmI`). If the session is not authenticated, the answer is the error
+    /// `InvalidAcl`.
     pub(crate) fn probe(&self) -> Answer<()> {
         if self.is_proved.load(Ordering::Acquire) {
             let unfired = Arc::clone(self.task.unfired());
@@ -133,7 +134,7 @@ impl Link {
     }
 }
 
-/// The version that any node has, as far as a check is concerned.
+/// The version with which a check accepts any version.
 const ANY: i32 = -1;
 /// The version that no node has.
 const NEVER: i32 = -2;
@@ -147,12 +148,12 @@ pub(crate) struct SessionKey {
 }
 
 impl SessionKey {
-    /// Opens another connection for the session, whose last one has ended: one pass over the servers, no longer than
-    /// `limit`.
+    /// Opens another connection for the session, whose previous one has ended: one pass over the servers, no longer
+    /// than `limit`.
     ///
-    /// Returns it with a moment before its connect request was sent. The server negotiates the session's timeout again: `granted` is called with it as soon as it is known, on the thread
-    /// that has read it. Nothing may be awaited between the end of this and the use of the result: dropping the result closes
-    /// the session.
+    /// Also returns a time before its connect request was sent. The server negotiates the session's timeout again:
+    /// `granted` is called with it as soon as it is known, on the thread that has read it. Use the result without
+    /// awaiting anything in between: dropping the result closes the session.
     pub(crate) async fn resume(
         &self,
         options: &SessionOptions,
@@ -171,7 +172,7 @@ impl SessionKey {
         pass.run().await
     }
 
-    /// What a failed [`resume`](Self::resume) says about the session, if anything.
+    /// Returns how the session has ended, if a failed [`resume`](Self::resume) shows that it has.
     pub(crate) fn end_of_session(failure: &ConnectFailure) -> Option<LinkEnd> {
         match failure {
             ConnectFailure::Answered { error: ZkError::SessionExpired | ZkError::SessionMoved, .. } => {
@@ -183,27 +184,27 @@ impl SessionKey {
     }
 }
 
-/// The id, as ZooKeeper's own logs have it. No password.
+/// The id, in the format of ZooKeeper's own logs. Not the password.
 impl std::fmt::Debug for SessionKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.session.id())
     }
 }
 
-/// How long one server may take, where all of them together may take `limit`.
+/// The time limit for one server, if all of them together may take `limit`.
 fn share(options: &SessionOptions, limit: Duration) -> Duration {
     let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
     let share = (limit / servers.max(1)).min(options.session_timeout / 5 * 2);
-    // In whole milliseconds, because errors name it.
+    // In whole milliseconds, because error messages contain it.
     let rest = Duration::from_nanos(u64::from(share.subsec_nanos() % 1_000_000));
     share.saturating_sub(rest).max(Duration::from_millis(1))
 }
 
 /// The connector with which a connection to `server` is opened.
 ///
-/// By itself, the crate waits 2/5 of the session timeout for a server that is silent, also later. That may be longer than
-/// the whole connect may take; and the timeout is the one that the server grants, which may be far longer than the one that
-/// was asked for. So it waits no longer than a server's share.
+/// By default, the crate waits 2/5 of the session timeout for a silent server, also after the connect. That may be
+/// longer than the limit for the whole connect; and the timeout is the granted one, which may be far longer than the
+/// requested one. So the connector waits no longer than a server's share.
 #[cfg_attr(
     not(any(feature = "sasl-digest-md5", feature = "sasl-gssapi")),
     expect(unused_variables, reason = "only SASL needs the server")
@@ -228,7 +229,7 @@ fn connector(options: &SessionOptions, server: &HostPort) -> Result<Connector, Z
     Ok(connector)
 }
 
-/// The crate reads the same texts, which have been read before, so it finds nothing wrong with them.
+/// The certificates were parsed from the same texts before, so the crate accepts them.
 #[cfg(feature = "tls")]
 fn to_zk_tls(certificates: &Certificates) -> Result<zookeeper_client::TlsOptions, ZkError> {
     let tls = zookeeper_client::TlsOptions::new().with_pem_ca(&certificates.ca_pem)?;
@@ -238,7 +239,7 @@ fn to_zk_tls(certificates: &Certificates) -> Result<zookeeper_client::TlsOptions
     }
 }
 
-/// An overloaded server says so on its own, without asking the leader.
+/// Whether the leader has answered. An overloaded server sends `Throttled` without asking the leader.
 fn is_word_of_the_leader(error: &ZkError) -> bool {
     is_server_reply(error) && !matches!(error, ZkError::Throttled)
 }

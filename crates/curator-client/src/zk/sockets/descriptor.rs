@@ -1,4 +1,4 @@
-//! The only `unsafe` code of the project: system calls for a socket that we do not own.
+//! The only `unsafe` code of the project: system calls for a socket that the client crate owns.
 
 #![expect(unsafe_code, reason = "see the safety comment")]
 
@@ -10,8 +10,8 @@ use rustix::net::{Shutdown, SocketType, getpeername, shutdown};
 
 use super::Action;
 
-/// Does this to the descriptor `number` of this process, if it is a TCP socket whose peer is `wanted`. Returns whether that
-/// changed the socket.
+/// Performs `action` on the descriptor `number` of this process, if it is a TCP socket whose peer is `wanted`. Returns
+/// whether that changed the socket.
 pub(super) fn act_if(number: RawFd, wanted: impl FnOnce(SocketAddr) -> bool, action: Action) -> bool {
     with(number, |descriptor| {
         let peer = getpeername(descriptor).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
@@ -28,16 +28,16 @@ pub(super) fn is_stream(number: RawFd) -> bool {
     with(number, |descriptor| socket_type(descriptor) == Ok(SocketType::STREAM))
 }
 
-/// Nothing is read from the descriptor, written to it, duplicated or closed.
+/// Calls `call` with the descriptor. `call` must not read from it, write to it, duplicate it or close it.
 fn with(number: RawFd, call: impl FnOnce(BorrowedFd<'_>) -> bool) -> bool {
     // -1 is not a descriptor, and must not be borrowed.
     if number < 0 {
         return false;
     }
-    // SAFETY: the number is not -1. The descriptor may be closed by its owner in the meantime, and the number may come
-    // to refer to another one: no memory is reached through it, and the borrow ends with this function. It is used only
-    // for `getpeername`, `getsockopt`, `setsockopt(TCP_NODELAY)` and `shutdown`, which fail on a closed descriptor and on
-    // anything that is not a socket. At worst, another socket that came by the number after `getpeername` sends its small
+    // SAFETY: the number is not -1. Its owner may close the descriptor in the meantime, and the number may then refer
+    // to another one: no memory is reached through it, and the borrow ends with this function. It is used only for
+    // `getpeername`, `getsockopt`, `setsockopt(TCP_NODELAY)` and `shutdown`, which fail on a closed descriptor and on
+    // anything that is not a socket. At worst, another socket that gets the number after `getpeername` sends its small
     // segments sooner, or is shut down.
     call(unsafe { BorrowedFd::borrow_raw(number) })
 }

@@ -1,4 +1,4 @@
-//! Connections that are let in.
+//! Connections that the server accepts.
 
 use curator_client::{Acl, AuthId, ConnectionState, CreateMode, Error, Permission, TlsProblem};
 use curator_test::{ServerTls, TestingCa};
@@ -23,7 +23,7 @@ async fn a_client_with_a_certificate_is_let_in_and_is_known_by_its_subject() {
     let acl = [Acl::new(Permission::ALL, AuthId::new("x509", "CN=orders"))];
     let path = client.create().with_acl(acl).for_path(unique_path("mine"), "x").await.unwrap();
     client.set_data(&path, "y", None).await.unwrap();
-    // The same server without TLS, where nobody is anybody.
+    // The same server without TLS, where all clients are anonymous.
     let stranger = soon(builder(place.server.connect_string()).connect()).await.unwrap();
     assert!(matches!(stranger.get_data(&path).await, Err(Error::NoAuth { .. })));
     client.delete().for_path(&path).await.unwrap();
@@ -34,7 +34,7 @@ async fn a_renewed_certificate_is_used_from_the_next_connection_on() {
     let place = Place::mutual().await;
     let tls = place.identity_by(&TestingCa::new("theirs").unwrap());
     let client = builder(place.connect_string()).tls(tls.clone()).name("renewing").start().unwrap();
-    // It goes on trying, and says why it does not get in.
+    // It keeps retrying, and reports why it is refused.
     let refused = "it refuses the certificate of this client";
     let knows = || client.health().last_failure.is_some_and(|failure| failure.cause.contains(refused));
     until(async || knows()).await;
@@ -52,19 +52,19 @@ async fn a_server_with_a_bad_certificate_is_passed_over_if_there_is_a_good_one()
     let expired = server().tls(ServerTls::new(expired.certificate_pem, expired.key_pem)).start().await.unwrap();
     let (good, bad) = (place.connect_string(), expired.secure_connect_string().unwrap());
     let both = || builder(format!("{bad},{good}")).tls(place.trust());
-    // A client begins with either; so many times would have to begin with the good one.
+    // A client tries its servers in random order; it cannot start with the good one so many times.
     for _ in 0..8 {
         let client = soon(both().connect()).await.unwrap();
         client.get_data("/").await.unwrap();
         client.close().await.unwrap();
     }
-    // Alone, it is an error at once, however patient the client is.
+    // With this server alone, the error is immediate, whatever the retry policy.
     let error = soon(builder(&bad).tls(place.trust()).retry_policy(patient()).connect()).await.unwrap_err();
     let Error::TlsFailed { failures, .. } = &error else { panic!("{error}") };
     assert_eq!(failures[0].server.to_string(), bad);
     let TlsProblem::Expired { ago } = failures[0].problem else { panic!("{error}") };
     assert!((day..day * 2).contains(&ago), "{error}");
-    // With one that may come back, it is not TLS alone.
+    // With another server that may come back, TLS is not the only cause.
     let nobody = format!("{bad},127.0.0.1:1");
     let connect = builder(&nobody).tls(place.trust()).connection_timeout(Duration::from_secs(2)).retry_policy(once());
     let error = soon(connect.connect()).await.unwrap_err();

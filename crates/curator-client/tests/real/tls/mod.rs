@@ -1,4 +1,4 @@
-//! Connections by TLS: who is let in, who is not and why, and that a session is by TLS what it is without.
+//! Connections over TLS: which are accepted, which are refused and why, and that sessions work as without TLS.
 
 mod connecting;
 mod refused;
@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use crate::support::builder;
 
-/// A server that speaks TLS, and the authority whose certificates it has and trusts.
+/// A server that speaks TLS, and the authority that issued its certificate and that it trusts.
 struct Place {
     ca: TestingCa,
     server: TestingServer,
@@ -32,13 +32,13 @@ impl Place {
         Self { server: server().tls(tls).start().await.unwrap(), ca }
     }
 
-    /// One that asks for no client certificate, for all tests.
+    /// A server that requests no client certificate, shared by all tests.
     async fn open() -> &'static Self {
         static OPEN: OnceCell<Place> = OnceCell::const_new();
         OPEN.get_or_init(|| Self::start(ClientAuth::None)).await
     }
 
-    /// One that asks for a client certificate, for all tests.
+    /// A server that requires a client certificate, shared by all tests.
     async fn mutual() -> &'static Self {
         static MUTUAL: OnceCell<Place> = OnceCell::const_new();
         MUTUAL.get_or_init(|| Self::start(ClientAuth::Need)).await
@@ -53,7 +53,7 @@ impl Place {
         TlsOptions::from_pem(self.ca.pem()).unwrap()
     }
 
-    /// Trusts the server, and is somebody by a certificate of this authority.
+    /// Trusts the server, and has a client certificate of this authority.
     fn identity_by(&self, ca: &TestingCa) -> TlsOptions {
         let client = ca.issue(&["orders"]).unwrap();
         self.trust().with_identity(&client.certificate_pem, &client.key_pem).unwrap()

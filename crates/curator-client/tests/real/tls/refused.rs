@@ -1,4 +1,4 @@
-//! Connections that are not let in, each with the reason, and at once.
+//! Connections that are refused, each with the reason, and at once.
 
 use curator_client::{TlsOptions, TlsProblem};
 use curator_test::{TestingCa, TestingServer};
@@ -18,7 +18,7 @@ async fn by_the_client_or_because_only_one_of_the_two_speaks_tls() {
         (localhost, Some(open.trust()), wrong_name),
         (open.connect_string(), None, TlsProblem::TlsRequired),
         (mutual.connect_string(), None, TlsProblem::TlsRequired),
-        // Of Netty, and of ZooKeeper's own server.
+        // The servers of Netty, and ZooKeeper's own.
         (open.server.connect_string(), Some(open.trust()), TlsProblem::NotTls),
         (without_tls, Some(open.trust()), TlsProblem::NotTls),
     ] {

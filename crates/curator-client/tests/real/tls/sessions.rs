@@ -1,4 +1,4 @@
-//! What is true of a session is true of one by TLS.
+//! Sessions over TLS work as those without.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use curator_test::{FaultProxy, OpCode};
 use super::Place;
 use crate::support::{LONG, builder, ephemeral, pipelines, reconnect, soon, until};
 
-/// A session in which nothing goes on in the background for as long as a test counts: it is probed every ten minutes, and its
-/// connection is pinged when nothing has been sent for ten seconds.
+/// A session without background traffic while a test counts: it is probed every ten minutes, and its connection is
+/// pinged after ten seconds without a request.
 fn calm(builder: CuratorClientBuilder) -> CuratorClientBuilder {
     let hour = Duration::from_secs(3_600);
     builder.session_timeout(hour).connection_timeout(hour)
@@ -17,9 +17,9 @@ fn calm(builder: CuratorClientBuilder) -> CuratorClientBuilder {
 
 #[tokio::test]
 async fn round_trips_are_as_many_as_without_tls() {
-    // So many that a system has long stopped to confirm each segment at once, which hides what Nagle's algorithm does.
+    // By then the system has long stopped confirming each segment at once, which hides the effect of Nagle's algorithm.
     const TIMES: u64 = 30;
-    // On a busy machine, the delay below may now and then be over between two requests. With Nagle's algorithm, a half to all of
+    // On a busy machine, the delay below may sometimes end between two requests. With Nagle's algorithm, half to all of
     // the pipelines would take a second round trip.
     const PAUSES: u64 = 5;
     let place = Place::open().await;
@@ -31,7 +31,7 @@ async fn round_trips_are_as_many_as_without_tls() {
     {
         let client = soon(calm(builder).connect()).await.unwrap();
         proxy.ignore(OpCode::Sync);
-        // Nothing is answered before the second of two requests is sent.
+        // No reply arrives before the second of two requests is sent.
         proxy.set_delay(Duration::from_millis(5));
         let session = client.session().await.unwrap();
         counts.push(pipelines(proxy, &client, &session, TIMES).await);

@@ -1,4 +1,4 @@
-//! No state of a node is older than one that the same stream has reported before.
+//! Finds events of a stream that report an older state of a node than an earlier event did.
 
 use std::collections::HashMap;
 
@@ -19,8 +19,8 @@ struct Newer {
 }
 
 impl Newest {
-    /// Takes note of an event. Returns what is older than what was reported before: by `czxid`, then by `mzxid`. A node that was
-    /// reported as deleted is older than its successor, and does not come back.
+    /// Records an event. Returns each state that is older than the newest reported one, by `czxid` and then by `mzxid`.
+    /// A node that was reported as deleted must not reappear with the same `czxid`.
     pub(super) fn see(&mut self, seen: &CacheSeen) -> Vec<String> {
         match seen {
             CacheSeen::Created { node } | CacheSeen::Changed { node, .. } => {
@@ -42,7 +42,7 @@ impl Newest {
         let now = Newer { czxid: node.czxid, mzxid: node.mzxid, is_deleted };
         let before = self.paths.insert(node.path.clone(), now)?;
         let Newer { czxid, mzxid, .. } = before;
-        // Deleted twice: that does not fit the replay.
+        // A second delete is left to `replay.rs`.
         if before.is_deleted && !is_deleted && now.czxid <= czxid {
             self.paths.insert(node.path.clone(), before);
             return Some(format!("{} was reported, which had been deleted: created in {czxid:#x}", show(node)));

@@ -1,20 +1,22 @@
-//! When `caught_up` has returned, the cache contains what was written before.
+//! Checks that a cache contains all earlier writes once `caught_up` has returned.
 
 use std::collections::BTreeMap;
 
 use super::nodes::{Snapshot, show};
 use super::writes::Writes;
 
-/// What snapshots of a cache lack of what was written when they were asked for, by any client. With the time of each.
+/// Returns what each snapshot lacks of the writes that any client had completed before the snapshot was requested, with
+/// the snapshot's time.
 ///
-/// A node that was created or set must be there, in that state or a later one, unless a delete may have been applied after the write:
-/// one that was not answered before the write was sent. A node that was deleted must be absent, or created after all that was
-/// answered before the delete was sent: the servers order writes as they happen.
+/// A node that was created or set must be present in that state or a later one, unless a delete may have been applied
+/// after the write, that is, a delete not yet answered when the write was sent. A deleted node must be absent, or have
+/// been created after all transactions that were answered before the delete was sent: the servers order writes as they
+/// happen.
 pub(super) fn check(snapshots: &[Snapshot], writes: &Writes) -> Vec<(u64, String)> {
     let mut snapshots: Vec<&Snapshot> = snapshots.iter().collect();
     snapshots.sort_by_key(|snapshot| snapshot.asked);
     let (mut found, mut answered) = (Vec::new(), writes.answered().peekable());
-    // For each path the last write that has set it, with its transaction, and when the last delete was sent.
+    // For each path: its last set and the transaction of it, and the time at which its last delete was sent.
     let (mut set, mut deleted) = (BTreeMap::<&str, (i64, u64)>::new(), BTreeMap::<&str, u64>::new());
     for snapshot in snapshots {
         while let Some((_, write)) = answered.next_if(|(answered, _)| *answered < snapshot.asked) {

@@ -1,26 +1,28 @@
-//! A cache is current again soon after an outage, and its stream says so.
+//! Checks that a cache becomes current again soon after an outage, and that its stream reports that.
 
 use super::nodes::Snapshot;
 use crate::history::CacheSeen;
 
-/// For how long, in nanoseconds, a cache may be stale while no nemesis is at work: a session timeout, and a little more. On a machine that
-/// is too busy, a server may end connections at any time.
+/// For how long, in nanoseconds, a cache may be stale while no nemesis is active: a session timeout plus a margin. On
+/// an overloaded machine a server may close connections at any time.
 const PATIENCE: u64 = 6_000_000_000;
 
-/// What a stream and its cache have said of being current.
+/// What a stream and its cache have reported about being current.
 #[derive(Debug, Default)]
 pub(super) struct Currency {
-    /// Whether the stream owes a `Ready`: none has come since the cache was stale, or since it began.
+    /// Whether the stream still has to report `Ready`: it has reported none since the cache was stale, or since the
+    /// stream began.
     is_owed: bool,
     has_begun: bool,
     /// Whether the states of the cache are reported beside this stream.
     has_states: bool,
-    /// Since when the cache is not current, as it has answered.
+    /// Since when the cache has reported that it is not current.
     stale: Option<u64>,
 }
 
 impl Currency {
-    /// Returns since when the cache was not current, if that was too long.
+    /// Records an event. Returns the start of the stale period that this event ends, if that was longer than
+    /// [`PATIENCE`].
     pub(super) fn see(&mut self, at: u64, seen: &CacheSeen) -> Option<u64> {
         match seen {
             CacheSeen::Ready | CacheSeen::Resync { .. } => (self.is_owed, self.has_begun) = (false, true),
@@ -36,9 +38,10 @@ impl Currency {
         None
     }
 
-    /// What is wrong with the answer to a question of the conductor: no nemesis is at work then, and all clients have come back.
+    /// Checks the answer to a question of the conductor, which asks while no nemesis is active and all clients are
+    /// connected again.
     pub(super) fn check(&mut self, snapshot: &Snapshot) -> Option<&'static str> {
-        // Peers do not say.
+        // Peers do not report it.
         match snapshot.is_current? {
             false => {
                 self.stale = self.stale.or(Some(snapshot.at)).filter(|_| self.has_states);
@@ -51,7 +54,7 @@ impl Currency {
         }
     }
 
-    /// Since when the cache is not current, if it never was again.
+    /// Since when the cache is stale, if it has not become current again.
     pub(super) fn stale(&self) -> Option<u64> {
         self.stale
     }

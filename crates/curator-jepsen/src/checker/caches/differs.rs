@@ -1,8 +1,9 @@
-//! After quiet, the replay of a stream, the content of its cache and the nodes of the servers are the same.
+//! Compares, after a quiet period, the replay of a stream with the content of its cache, or that content with the
+//! servers' nodes.
 
 use super::nodes::{Nodes, show};
 
-/// The paths that are not the same in both, with what each has there.
+/// The paths at which the two differ, with the node of each side.
 pub(super) fn differences(one: &Nodes, other: &Nodes) -> Vec<String> {
     let missing = one.iter().filter(|(path, _)| !other.contains_key(*path));
     let missing = missing.map(|(_, node)| format!("{} in place of nothing", show(node)));

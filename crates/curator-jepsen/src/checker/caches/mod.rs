@@ -1,4 +1,4 @@
-//! Compares what caches have reported with what can have happened, and with the nodes of the servers.
+//! Compares what caches have reported with the clients' writes and with the nodes on the servers.
 //!
 //! | [`Kind`] | What is found |
 //! |---|---|
@@ -6,11 +6,11 @@
 //! | `Backwards` | a state that is older than one reported before: `backwards.rs` |
 //! | `Differs` | after quiet, the content of a cache differs from the nodes of the servers: `differs.rs` |
 //! | `StreamDiffers` | after quiet, the replay of a stream differs from the content of its cache: `differs.rs` |
-//! | `Stale` | a cache is not current long after an outage, or does not say so: `current.rs` |
+//! | `Stale` | a cache is not current long after an outage, or its stream has not reported that it is: `current.rs` |
 //! | `NotCaughtUp` | `caught_up` has returned without what was written before: `caught_up.rs` |
 //!
-//! After each strike, when all clients have come back, the conductor asks them to write nothing for a while, and each for the content
-//! of its cache; then it reads the nodes from the servers. A stream belongs to one life of a process.
+//! After each strike, once all clients are connected again, the conductor asks them to pause their writes and to report
+//! the content of their caches; then it reads the nodes from the servers. A stream belongs to one life of a process.
 
 mod backwards;
 mod caught_up;
@@ -35,7 +35,7 @@ use crate::history::CacheSeen;
 /// A process, one life of it, and the cache or the consumer in it.
 type StreamKey = (u32, u32, String);
 
-/// What was seen of all caches.
+/// The events of all caches.
 #[derive(Debug, Default)]
 pub(super) struct Caches {
     streams: BTreeMap<StreamKey, Stream>,
@@ -49,36 +49,36 @@ struct Stream {
     replay: Replay,
     newest: Newest,
     currency: Currency,
-    /// When its events came, and when it had to skip some.
+    /// The times of its events, and of its resyncs.
     events: Vec<u64>,
     resyncs: Vec<u64>,
     snapshots: Vec<Snapshot>,
 }
 
-/// The nodes of the servers, and the answers to the same question.
+/// The nodes on the servers, and the clients' answers to the same question.
 #[derive(Debug, Default)]
 struct Tree {
-    /// When they were read, and which processes were asked; `None` if the run ended before.
+    /// When the nodes were read, and which processes were asked; `None` if the run ended first.
     read: Option<(u64, Vec<u32>, Nodes)>,
     answers: BTreeMap<StreamKey, Nodes>,
 }
 
-/// What was found before it is known which violations fail a run.
+/// A possible violation, before it is known whether it fails the run.
 #[derive(Debug)]
 struct Found {
     kind: Kind,
     at: u64,
     key: StreamKey,
-    /// How many nodes it is about.
+    /// How many nodes it affects.
     nodes: usize,
     detail: String,
 }
 
-/// What is found of a cache that is not current for too long.
+/// The detail of a violation: a cache was stale for too long.
 const STALE: &str = "is not current, though no nemesis is at work";
 
 impl Caches {
-    /// Takes note of an event. Those of one process come in their order.
+    /// Records an event. Events of one process arrive in their order.
     pub(super) fn see(&mut self, at: u64, (worker, life): (u32, u32), part: &str, seen: &CacheSeen) {
         let key = (worker, life, part.to_owned());
         match seen {
@@ -103,10 +103,10 @@ impl Caches {
         }
     }
 
-    /// Adds what is broken to `found`, and returns the numbers of each strike, and of the time before the first.
+    /// Appends violations to `found`, and returns the numbers of each strike, and of the time before the first strike.
     pub(super) fn finish(mut self, strikes: &[Strike], found: &mut Vec<Violation>) -> Vec<CacheAftermath> {
         self.writes.sort();
-        // Peers have no such call.
+        // Peers have no `caught_up`.
         for (key, stream) in self.streams.iter().filter(|((_, _, part), _)| parts::is_ours(part)) {
             for (at, detail) in caught_up::check(&stream.snapshots, &self.writes) {
                 self.found.push(Found { kind: Kind::NotCaughtUp, at, key: key.clone(), nodes: 1, detail });
@@ -162,7 +162,7 @@ impl Stream {
         }
         let stale = self.currency.see(at, seen).map(|since| (Kind::Stale, STALE.to_owned(), since));
         let misfit = self.replay.see(seen);
-        // Peers may report another node in the same place as a change.
+        // Peers may report a replaced node as a change.
         let misfit = misfit.or_else(|| replay::replaced(seen).filter(|_| parts::is_ours(&key.2)));
         let misfit = misfit.map(|detail| (Kind::Replay, detail, at));
         let backwards = self.newest.see(seen).into_iter().map(|detail| (Kind::Backwards, detail, at));
@@ -170,7 +170,7 @@ impl Stream {
         found.map(|(kind, detail, at)| Found { kind, at, key: key.clone(), nodes: 1, detail }).collect()
     }
 
-    /// What is wrong with an answer to the conductor, whatever the nodes of the servers are.
+    /// Checks an answer to the conductor, without the nodes on the servers.
     fn answer(&mut self, snapshot: &Snapshot, key: &StreamKey) -> Vec<Found> {
         let stale = self.currency.check(snapshot).map(|detail| (Kind::Stale, 1, detail.to_owned()));
         let differences = differs::differences(&self.replay.nodes, &snapshot.nodes);
@@ -182,10 +182,10 @@ impl Stream {
 }
 
 impl Tree {
-    /// For each stream that was asked: when, of which part, and what is wrong.
+    /// For each stream that was asked: the time, the part, and the violation, if any.
     fn compare(&self, streams: &BTreeSet<&StreamKey>) -> Vec<(u64, String, Option<Found>)> {
         let Some((at, asked, nodes)) = &self.read else { return Vec::new() };
-        // The last life of each is the one that was asked.
+        // The conductor has asked the last life of each process.
         let last: BTreeMap<(u32, &str), &StreamKey> = streams
             .iter()
             .map(|key| ((key.0, key.2.as_str()), *key))
@@ -206,7 +206,7 @@ impl Tree {
     }
 }
 
-/// The first of many differences.
+/// The number of differences, and the first three.
 fn told(what: &str, differences: &[String]) -> String {
     let first = differences.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
     format!("{what} differs in {} nodes: {first}", differences.len())

@@ -7,12 +7,12 @@ use crate::history::Node;
 /// Nodes by their paths.
 pub(super) type Nodes = BTreeMap<String, Node>;
 
-/// By path.
+/// Indexes nodes by path.
 pub(super) fn by_path(nodes: &[Node]) -> Nodes {
     nodes.iter().map(|node| (node.path.clone(), node.clone())).collect()
 }
 
-/// A node in one of its states, for humans.
+/// Formats a node and its state for a report.
 pub(super) fn show(node: &Node) -> String {
     let Node { path, czxid, mzxid, data } = node;
     format!("{path} ({czxid:#x}, {mzxid:#x}, {data:?})")
@@ -21,11 +21,11 @@ pub(super) fn show(node: &Node) -> String {
 /// The content of a cache.
 #[derive(Debug)]
 pub(super) struct Snapshot {
-    /// Before it was asked for.
+    /// Read before the content was requested.
     pub(super) asked: u64,
-    /// After the answer.
+    /// Read after the answer.
     pub(super) at: u64,
-    /// Whether the cache said that it was current. Peers do not say.
+    /// Whether the cache reported that it was current. `None` for peers, which do not report it.
     pub(super) is_current: Option<bool>,
     pub(super) nodes: Nodes,
 }

@@ -1,16 +1,17 @@
-//! Replays the stream of a cache: each event must fit what the events before it have built.
+//! Replays the stream of a cache: each event must be consistent with the state that the earlier events have built.
 
 use super::nodes::{Nodes, by_path, show};
 use crate::history::{CACHED, CacheSeen, Node};
 
-/// What the events of a stream add up to.
+/// The state built from the events of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
     pub(super) nodes: Nodes,
 }
 
 impl Replay {
-    /// Applies an event. Returns what does not fit; the event is applied all the same, so that it is reported once.
+    /// Applies an event. Returns how it is inconsistent; the event is applied anyway, so that each inconsistency is
+    /// reported once.
     pub(super) fn see(&mut self, seen: &CacheSeen) -> Option<String> {
         match seen {
             CacheSeen::Created { node } => {
@@ -58,7 +59,7 @@ impl Replay {
     }
 }
 
-/// A change by which a node becomes another one: that is a deletion and a creation.
+/// Describes a change to a node with another `czxid`, which should be reported as a deletion and a creation.
 pub(super) fn replaced(seen: &CacheSeen) -> Option<String> {
     match seen {
         CacheSeen::Changed { old: Some(old), node } if old.czxid != node.czxid => {

@@ -7,25 +7,25 @@ use crate::history::CacheSeen;
 /// One write.
 #[derive(Debug, Default)]
 pub(super) struct Write {
-    /// Before it was sent.
+    /// Read before it was sent.
     pub(super) asked: u64,
-    /// After it was answered.
+    /// Read after it was answered.
     answered: Option<u64>,
-    /// What it may have deleted, with all below.
+    /// The subtrees that it may have deleted.
     deletes: Vec<String>,
-    /// What it has created or set, in which transaction.
+    /// The nodes that it has created or set, with their transactions.
     pub(super) set: Vec<(String, i64)>,
-    /// What it has certainly deleted, with all below.
+    /// The subtrees that it has certainly deleted.
     pub(super) deleted: Vec<String>,
 }
 
-/// All of them, by process and number.
+/// All writes, by process and number.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     all: BTreeMap<(u32, u32, u64), Write>,
-    /// For each path, when its deletes were sent, and answered.
+    /// For each path, when each of its deletes was sent and answered.
     deletes: BTreeMap<String, Vec<(u64, u64)>>,
-    /// When writes were answered, in this order, and the greatest transaction of all until then.
+    /// The times at which writes were answered, in order, each with the greatest transaction up to then.
     greatest: Vec<(u64, i64)>,
 }
 
@@ -44,7 +44,7 @@ impl Writes {
         }
     }
 
-    /// To be called once, when all were seen.
+    /// Sorts the writes. Must be called once, after the last event.
     pub(super) fn sort(&mut self) {
         for write in self.all.values() {
             let answered = write.answered.unwrap_or(u64::MAX);
@@ -62,21 +62,21 @@ impl Writes {
         }
     }
 
-    /// Those that were answered, in this order, with the time of the answer.
+    /// The answered writes in the order of their answers, with the time of each answer.
     pub(super) fn answered(&self) -> impl Iterator<Item = (u64, &Write)> {
         let mut answered: Vec<_> = self.all.values().filter_map(|write| Some((write.answered?, write))).collect();
         answered.sort_by_key(|(at, _)| *at);
         answered.into_iter()
     }
 
-    /// Whether a delete of the node, or of a node above it, may have been applied between these times.
+    /// Whether a delete of the node, or of a node above it, may have been applied between `after` and `before`.
     pub(super) fn may_be_deleted(&self, path: &str, after: u64, before: u64) -> bool {
         let ends = path.match_indices('/').map(|(end, _)| end).skip(1).chain([path.len()]);
         let mut deletes = ends.filter_map(|end| self.deletes.get(&path[..end])).flatten();
         deletes.any(|(asked, answered)| *answered > after && *asked < before)
     }
 
-    /// The greatest transaction that was answered before that time.
+    /// The greatest transaction that was answered before `time`.
     pub(super) fn floor(&self, time: u64) -> i64 {
         let before = self.greatest.partition_point(|(answered, _)| *answered < time);
         before.checked_sub(1).map_or(0, |last| self.greatest[last].1)

@@ -53,17 +53,17 @@ fn events_fit_those_before_them() {
     finds(begun().cache(20, changed("/b", (2, 2), (2, 4))), Kind::Replay);
     finds(begun().cache(20, deleted("/b", 4, 4)), Kind::Replay);
     finds(begun().cache(20, deleted("/a/x", 3, 4)), Kind::Replay);
-    // Parents first, and children first.
+    // A node was created before its parent, or deleted before its children.
     finds(begun().cache(20, created("/b/x", 4, 4)), Kind::Replay);
     finds(begun().cache(20, deleted("/a", 2, 2)), Kind::Replay);
-    // A stream that begins again is that of another life.
+    // A resync of another life is another stream.
     let resync = CacheSeen::Resync { nodes: vec![node("", 1, 1)] };
     begun().cache(20, resync.clone()).cache(21, created("/a", 4, 4)).is_clean();
     finds(begun().cache(20, resync).cache(21, deleted("/a", 2, 2)), Kind::Replay);
-    // Another node in its place is no change of it; peers may report it as one.
+    // A node with another `czxid` is no change; peers may report it as one.
     finds(begun().cache(20, changed("/a/x", (3, 3), (4, 4))), Kind::Replay);
     assert_eq!(story("curator-cache").cache(20, changed("/a/x", (3, 3), (4, 4))).findings().of_peers, []);
-    // A client that does not report the state before cannot report a wrong one.
+    // Without the old state in the event, that cannot be wrong.
     let changed = CacheSeen::Changed { old: None, node: node("/a", 2, 9) };
     begun().cache(20, changed).is_clean();
 }
@@ -77,7 +77,7 @@ fn no_state_is_older_than_one_reported_before() {
     assert_eq!(other.kinds(), [Kind::Replay, Kind::Backwards]);
     let gone = || newer().cache(21, deleted("/a/x", 3, 7));
     gone().cache(22, created("/a/x", 8, 8)).is_clean();
-    // The node that was deleted does not come back, in whatever state.
+    // A deleted node must not reappear, whatever its state.
     finds(gone().cache(22, created("/a/x", 3, 9)), Kind::Backwards);
     finds(gone().cache(22, created("/a/x", 2, 9)), Kind::Backwards);
     let resync = |nodes: &[Node]| CacheSeen::Resync { nodes: nodes.to_vec() };
@@ -95,19 +95,19 @@ fn stream_content_and_servers_are_the_same_after_quiet() {
         begun().cache(20, answer(19, Some(1), nodes)).conductor(21, tree(on_server))
     };
     looked(&all, &all).is_clean();
-    // A change, a creation or a deletion was missed.
+    // The cache missed a change, a creation or a deletion.
     let newer = [all[0].clone(), all[1].clone(), node("/a/x", 3, 4)];
     finds(looked(&all, &newer), Kind::Differs);
     finds(looked(&all, &[&all[..], &[node("/b", 5, 5)]].concat()), Kind::Differs);
     finds(looked(&all, &all[..2]), Kind::Differs);
     let wrong = Node { data: "other".to_owned(), ..all[2].clone() };
     finds(looked(&all, &[all[0].clone(), all[1].clone(), wrong]), Kind::Differs);
-    // The stream has not told what the cache knows.
+    // The stream did not report what the cache contains.
     finds(looked(&newer, &newer), Kind::StreamDiffers);
-    // An answer to another question is none.
+    // An answer to another question does not count.
     let other = begun().cache(20, answer(19, Some(2), &all)).conductor(21, tree(&all));
     finds(other, Kind::Stale);
-    // The life that was asked is the last one.
+    // Only the last life was asked.
     let mut killed = begun();
     for event in &mut killed.events {
         event.life = 0;
@@ -136,7 +136,7 @@ fn a_cache_is_current_after_an_outage_and_its_stream_says_so() {
     finds(broken().cache(40 + 6_000_000_000, state("current")), Kind::Stale);
     broken().cache(50, state("current")).cache(51, CacheSeen::Ready).is_clean();
     broken().cache(50, state("ended")).is_clean();
-    // Of the slow consumer, it is said with the other.
+    // The slow consumer reads the same cache, whose staleness is reported once.
     looked(begun(), Some(false)).is_clean();
     finds(looked(stale().cache(21, state("current")), Some(true)), Kind::Stale);
     looked(stale().cache(21, state("current")).cache(22, CacheSeen::Ready), Some(true)).is_clean();
@@ -163,7 +163,7 @@ fn what_a_client_has_written_is_there_when_it_has_caught_up() {
     set().cache(30, answer(23, None, &with(9))).is_clean();
     set().cache(30, answer(23, None, &with(12))).is_clean();
     finds(set().cache(30, answer(23, None, &with(8))), Kind::NotCaughtUp);
-    // It was asked for before the write was answered.
+    // The snapshot was requested before the write was answered.
     set().cache(30, answer(21, None, &with(8))).is_clean();
     let absent = |story: Story| story.client(0).cache(30, answer(23, None, std::slice::from_ref(&root)));
     finds(absent(set()), Kind::NotCaughtUp);
@@ -174,7 +174,7 @@ fn what_a_client_has_written_is_there_when_it_has_caught_up() {
     finds(absent(answered_before), Kind::NotCaughtUp);
     finds(absent(set().client(1).cache(21, writing(1, &["/b/x"]))), Kind::NotCaughtUp);
     finds(absent(set().client(1).cache(31, writing(1, &["/b"]))), Kind::NotCaughtUp);
-    // What it has deleted is gone, or was created again after all that was known before.
+    // A deleted node is absent, or was created again after all earlier transactions.
     let gone = || set().cache(23, writing(2, &["/b"])).cache(24, wrote(2, &[], &["/b"]));
     let shows = |czxid| gone().cache(30, answer(25, None, &[root.clone(), node("/b", czxid, 20)]));
     finds(shows(9), Kind::NotCaughtUp);

@@ -1,4 +1,4 @@
-//! Exclusivity, and the promises of leases.
+//! Exclusivity, and the promises of holds.
 
 use super::story::{Story, leases, mutex, on, read, write};
 use crate::checker::Kind;
@@ -18,7 +18,7 @@ fn two_that_certainly_hold_a_mutex_are_found() {
 
 #[test]
 fn a_hold_claims_nothing_after_its_last_true_answer() {
-    // Its process was stopped at 30: it knows nothing of its loss.
+    // The process was stopped at 30, so it has not recorded its loss.
     let stopped = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid_until(29, 35);
     let stopped = stopped.client(1).acquires(36, [mutex(2)]).valid(40).hold(1);
     stopped.clone().lost(90).gives_back(91).is_clean();
@@ -53,9 +53,9 @@ fn a_promise_outlives_the_client_that_has_it() {
     killed.clone().client(1).acquires(61, [mutex(2)]).valid(62).is_clean();
     let early = killed.clone().client(1).acquires(59, [mutex(2)]).valid(70);
     assert_eq!(early.kinds(), [Kind::Promise]);
-    // A client that has found the lock lost was promised it all the same.
+    // A client that finds its lock lost had the promise all the same.
     assert_eq!(early.hold(1).lost(40).kinds(), [Kind::Promise]);
-    // What was given back is promised no longer.
+    // A release ends the promise.
     killed.gives_back(25).client(1).acquires(26, [mutex(2)]).valid(30).is_clean();
 }
 
@@ -86,7 +86,7 @@ fn an_operator_may_end_a_downgraded_hold_the_number_of_whose_node_is_unknown() {
     let downgraded = next(writer.clone().downgrades(25, 7).valid(50));
     assert_eq!(downgraded.kinds(), [Kind::Exclusivity]);
     downgraded.operator_deletes(30, 8, 0).is_clean();
-    // Entered again after the delete, which it does not know of.
+    // Re-entered after the delete, which the client has not noticed.
     let again = next(writer.downgrades(25, 7).enters_again(40, reader()).valid(50));
     assert_eq!(again.kinds(), [Kind::Exclusivity]);
     again.operator_deletes(30, 8, 0).is_clean();

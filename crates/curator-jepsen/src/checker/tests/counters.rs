@@ -65,7 +65,7 @@ fn the_increment_of_a_killed_process_may_have_been_applied() {
     let begun = acknowledged(story(), 0, 1).counter(20, CounterSeen::Counting { number: 1 });
     assert_eq!(finds(&ends(begun.clone(), 2, None), &[]).cut_off, 1);
     finds(&ends(begun.clone(), 3, None), &[Kind::CountedTwice]);
-    // Without an answer, as its future was dropped.
+    // No answer, as the future was dropped.
     let again = begun.counter(22, CounterSeen::Counting { number: 2 });
     assert_eq!(finds(&ends(again, 3, None), &[]).cut_off, 2);
 }
@@ -79,7 +79,7 @@ fn receipts_say_exactly_what_was_applied() {
 
 #[test]
 fn a_receipt_says_what_its_own_client_has_done() {
-    // As many as of both clients together, but not of each.
+    // The sum is right, but not the receipt of each client.
     let two = |first, second| {
         let one = acknowledged(acknowledged(story(), 0, 1), 1, 2).counter(20, CounterSeen::Counting { number: 2 });
         let other = acknowledged(one.client(1), 3, 3);

@@ -32,7 +32,7 @@ fn two_terms_that_overlap_are_found_and_belong_to_the_strike_before_them() {
     assert_eq!(both.kinds(), [Kind::Exclusivity]);
     let expected = [aftermath("kill-leader", 1, 0, 0, 5), aftermath("pause-leader", 1, 1, 0, 0)];
     assert_eq!(both.findings().leaders, expected);
-    // Of a peer it fails no run, and is counted all the same.
+    // A violation by a peer does not fail the run, but is counted.
     let peers = strikes(two("curator-latch-session", 99), "kill-leader", 5, 50);
     peers.is_clean();
     assert_eq!((peers.findings().leaders[0].overlaps, peers.findings().of_peers.len()), (1, 1));
@@ -61,13 +61,13 @@ fn the_longest_time_without_a_leader_lasts_until_the_next_strike_or_the_end() {
         leaders.iter().map(|one| one.leaderless.as_nanos()).collect::<Vec<_>>()
     };
     assert_eq!(longest(strikes(terms.clone(), "kill-leader", 20, 50)), [250]);
-    // What is over when the strike begins is not its own, nor what comes after the next one.
+    // Terms that ended before the strike, or began after the next one, do not count for it.
     let both = strikes(strikes(terms.clone(), "kill-leader", 120, 125), "pause-leader", 160, 170);
     assert_eq!(longest(both), [10, 240]);
     let end = strikes(terms.clone(), "kill-leader", 120, 125).conductor(200, What::Finishing);
     assert_eq!(longest(end), [50]);
     assert_eq!(longest(strikes(terms.clone(), "kill-leader", 410, 415).conductor(500, What::Finishing)), [80]);
-    // Two at once are one strike.
+    // Two nemeses at once are one strike.
     let nemesis = |phase| What::Nemesis { name: "b".to_owned(), phase, detail: String::new() };
     let begins = strikes(terms.conductor(131, nemesis(Phase::Begin)), "a", 135, 140);
     let both = begins.conductor(145, nemesis(Phase::End));

@@ -1,4 +1,4 @@
-//! A tester that is wrong says so.
+//! Histories that contradict themselves are reported as malformed.
 
 use super::story::{Story, leases, mutex};
 use crate::checker::Kind;

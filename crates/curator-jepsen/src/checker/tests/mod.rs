@@ -1,4 +1,4 @@
-//! Histories with a planted violation of each kind, and the same without it.
+//! Histories with a planted violation of each kind, and the same histories without it.
 
 mod caches;
 mod capacity;

@@ -7,10 +7,11 @@ use crate::history::{DELETE_NODES, Outcome, Phase, What};
 /// Session timeouts are in milliseconds.
 const MS: u64 = 1_000_000;
 
-/// A guard of a client with a session timeout of 10 ms, whose node is deleted at 100 ms. It is valid for so long after that.
+/// A guard of a client with a session timeout of 10 ms, whose node is deleted at 100 ms. The guard stays valid for
+/// `time` after that.
 fn valid_for(part: &'static str, time: u64) -> Story {
     let story = Story::of(part).client(0).session_of(0, 10).acquires(MS, [mutex(1)]).valid(50 * MS);
-    // The operator is confirmed a nanosecond after that.
+    // The delete is confirmed a nanosecond later.
     story.valid(100 * MS + 1 + time).operator_deletes(100 * MS, 1, 0)
 }
 
@@ -25,7 +26,7 @@ fn a_guard_that_does_not_notice_a_delete_is_found() {
     let late = valid_for("mutex-guarded", 20 * MS + 1);
     assert_eq!(late.kinds(), [Kind::UnnoticedDelete]);
     assert_eq!(late.findings().violations[0].at, 120 * MS + 2);
-    // It is asked before a write, too.
+    // A guard is also checked before a write.
     let wrote = |checked| {
         let story = valid_for("mutex-guarded", 0);
         let at = checked + 5;
@@ -58,7 +59,7 @@ fn time_in_which_something_is_in_the_way_does_not_count() {
     let late = || valid_for("mutex-guarded", 29 * MS);
     late().stopped(0, 105 * MS, 115 * MS).is_clean();
     disturbed(late(), "flapping", 90 * MS, 110 * MS).is_clean();
-    // They overlap: what is in the way twice counts once.
+    // The disturbances overlap; the overlap counts once.
     let twice = disturbed(late(), "flapping", 104 * MS, 109 * MS).stopped(0, 105 * MS, 109 * MS);
     assert_eq!(twice.kinds(), [Kind::UnnoticedDelete]);
     disturbed(late(), "flapping", 104 * MS, 109 * MS).stopped(0, 108 * MS, 113 * MS).is_clean();

@@ -1,4 +1,4 @@
-//! Tokens, and first come, first served.
+//! The order of tokens, and of places in the queue.
 
 use super::story::{Story, leases, mutex, on, read, write};
 use crate::checker::Kind;
@@ -12,7 +12,7 @@ fn place(place: i64, claim: Claim) -> [Claim; 1] {
     [Claim { token: None, place: Some(place), ..claim }]
 }
 
-/// Two that hold one after the other.
+/// Two holds, one after the other.
 fn after(part: &'static str, first: [Claim; 1], second: [Claim; 1]) -> Vec<Kind> {
     let story = Story::of(part).client(0).acquires(10, first).valid(15).gives_back(20);
     story.client(1).acquires(30, second).valid(35).gives_back(40).kinds()

@@ -1,4 +1,4 @@
-//! Re-entry, and what is lost.
+//! Re-entry, and lost holds.
 
 use super::story::{Story, mutex, on, read, write};
 use crate::checker::Kind;
@@ -53,7 +53,7 @@ fn who_holds_the_write_lock_enters_the_read_lock() {
     assert_eq!(writer().gives_back(16).enters_beside(20, 1).valid(25).kinds(), [Kind::Reentry], "given back");
     let anew = writer().acquires(20, [read(2)]).valid(25).hold(1).valid(30);
     assert_eq!(anew.kinds(), [Kind::Reentry], "it had the lock, and was not let in");
-    // Another reader comes in only after both.
+    // Another reader can enter only after both are released.
     let both = writer().enters_beside(20, 1).valid(35).hold(1).gives_back(22);
     assert_eq!(both.client(1).acquires(30, [write(2)]).valid(40).kinds(), [Kind::Exclusivity]);
 }
@@ -70,7 +70,7 @@ fn an_acquire_anew_of_what_the_owner_certainly_has_is_found() {
 fn an_acquire_that_has_waited_for_its_owners_guard_may_be_anew() {
     let first = outer().valid(30).gives_back(35);
     first.asks_and_acquires(20, 40, [mutex(6)]).valid(45).is_clean();
-    // It may have been there first, and have been told late.
+    // The loss may have happened before, and have been reported late.
     outer().asks_and_acquires(5, 20, [mutex(4)]).lost(21).hold(1).valid(30).is_clean();
 }
 
@@ -81,7 +81,7 @@ fn a_lost_lock_that_is_valid_again_is_found() {
     assert_eq!(outer().lost(20).lost(22).valid(25).kinds(), [Kind::Revived]);
     // Two tasks of a process may write their lines in the wrong order.
     outer().lost(20).valid(18).is_clean();
-    // A peer only says whether it is connected.
+    // The validity of a peer is only whether it is connected.
     let peer = Story::of("curator-plain").client(0).acquires(10, [mutex(5)]).valid(15).lost(20).valid(25);
     assert_eq!(peer.findings().of_peers, []);
 }

@@ -9,7 +9,7 @@ const SECOND: u64 = 1_000_000_000;
 /// The sessions of a process, one after the other.
 const FIRST: i64 = 100;
 
-/// Process 0 has an instance that lives until the tenth second, as process 1 sees.
+/// Process 1 reports an instance of process 0 that lives until the tenth second.
 fn story() -> Story {
     let registered = |before| ServiceSeen::Registered { session: FIRST, before };
     let begun = Story::of(SERVICE).client(0).session_of(0, 4_000).service(SECOND, registered(SECOND - 1));
@@ -35,22 +35,22 @@ fn an_instance_goes_with_its_session_or_its_process_and_not_before() {
     assert_eq!(finds(&after, &[]), ServiceTally { inserted: 1, removed: 1, ..ServiceTally::default() });
     let before = story().service(5 * SECOND, gone.clone());
     assert_eq!(finds(&before, &[Kind::Flicker]).flickers, 1);
-    // Its session lives on.
+    // The session stays alive.
     let left = story().client(0).service(10 * SECOND, ServiceSeen::Leaving).client(1);
     finds(&left.clone().service(11 * SECOND, gone.clone()), &[]);
     finds(&left.service(9 * SECOND, gone.clone()), &[Kind::Flicker]);
-    // Of an unknown session.
+    // The session is unknown.
     finds(&story().service(5 * SECOND, ServiceSeen::Removed { session: 7 }), &[]);
 }
 
 #[test]
 fn an_instance_is_not_seen_long_after_its_session() {
-    // It has another session in the twentieth second, so the first was over four seconds later.
+    // The process reports another session in the twentieth second, so the first one has ended four seconds later.
     let next = story().client(0).next_session_of(20 * SECOND, FIRST + 50, 4_000).client(1);
     let tally = finds(&next.clone().service(28 * SECOND, has(27 * SECOND)), &[]);
     assert_eq!((tally.looks, tally.longest), (1, 3 * SECOND));
     let tally = finds(&next.service(30 * SECOND, has(29 * SECOND)), &[Kind::DeadInstance]);
     assert_eq!((tally.dead, tally.longest), (1, 5 * SECOND));
-    // As long as no other session is known, it may live.
+    // Without a report of another session, it may be alive.
     finds(&story().service(90 * SECOND, has(90 * SECOND)), &[]);
 }

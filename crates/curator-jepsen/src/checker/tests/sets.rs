@@ -47,7 +47,8 @@ fn a_refused_element_that_is_there_is_found() {
     story(Unknown).ends_with(&["a"]).is_clean();
 }
 
-/// Two holders, of which the first was stopped between its check and its write of `a`; each knows nothing of the other's.
+/// Two holders, neither of which has read the other's element. The first was stopped between its check and its write of
+/// `a`.
 fn stopped_writer(part: &'static str, until: u64) -> Story {
     let story = Story::of(part).client(0).acquires(10, [mutex(1)]).valid_until(15, 25);
     let story = story.client(1).acquires(30, [mutex(2)]).valid(35).writes(36, "b", Acknowledged).gives_back(60);
@@ -64,7 +65,7 @@ fn what_a_stopped_client_does_to_a_guarded_set_is_counted_apart() {
     let by_us = stopped.stopped(0, 21, 45);
     by_us.is_clean();
     assert_eq!((part(&by_us).lost, part(&by_us).late, part(&by_us).stopped), (1, 0, 1));
-    // It may be the late one that is gone, too.
+    // The late write may also be the lost one.
     let itself = stopped_writer("mutex-guarded", 25).ends_with(&["b"]);
     itself.is_clean();
     assert_eq!(part(&itself).late, 1);
@@ -80,7 +81,7 @@ fn a_late_write_explains_no_loss_that_was_there_before_its_hold() {
     assert_eq!(late(50).kinds(), [Kind::LostUpdate]);
     assert!(late(17).kinds().contains(&Kind::LostUpdate), "`a` was written by then");
     assert!(!late(16).kinds().contains(&Kind::LostUpdate));
-    // The same with a delete.
+    // The same with an operator's delete.
     let struck = |acquired| {
         let struck = two_writers("mutex-guarded").client(2).acquires(acquired, [mutex(3)]).valid(60);
         struck.writes(70, "c", Acknowledged).ends_with(&["b", "c"]).operator_deletes(60, 3, 2)
@@ -91,13 +92,13 @@ fn a_late_write_explains_no_loss_that_was_there_before_its_hold() {
 
 #[test]
 fn a_write_is_late_by_the_time_of_its_answer() {
-    // It was written down after the promise was over.
+    // It was recorded after the promise had ended.
     let answered = |at| stopped_writer("mutex-guarded", 25).answered(at).stopped(0, 26, 45).ends_with(&["a"]);
     assert_eq!(answered(25).kinds(), [Kind::LostUpdate]);
     let part = |story: &Story| story.findings().parts["mutex-guarded"];
     answered(40).is_clean();
     assert_eq!((part(&answered(40)).stopped, part(&answered(40)).late), (1, 0));
-    // It was late before it was stopped.
+    // It was late before the stop.
     let late = stopped_writer("mutex-guarded", 25).answered(40).stopped(0, 41, 45).ends_with(&["a"]);
     assert_eq!((part(&late).stopped, part(&late).late), (0, 1));
 }
@@ -109,14 +110,14 @@ fn a_stop_that_made_no_write_late_explains_nothing() {
     let late_in_another_variant = stopped_writer("mutex-token", 25).stopped(0, 21, 45).ends_with(&["a"]);
     assert_eq!(late_in_another_variant.kinds(), [Kind::LostUpdate]);
     assert_eq!(stopped_writer("mutex-token", 25).ends_with(&["a"]).kinds(), [Kind::LostUpdate]);
-    // The late write had been answered before the lost one was checked.
+    // The late write had been answered before the check of the lost one.
     let before = stopped_writer("mutex-guarded", 25).client(2).acquires(70, [mutex(3)]).valid(80);
     assert_eq!(before.writes(75, "c", Acknowledged).ends_with(&["a", "b"]).kinds(), [Kind::LostUpdate]);
 }
 
 #[test]
 fn what_an_operator_does_to_a_guarded_set_is_counted_apart() {
-    // The first holder writes although its node is gone: it does not know that yet.
+    // The first holder writes although its node is gone, which it has not noticed yet.
     let story = Story::of("mutex-guarded").client(0).acquires(10, [mutex(1)]).valid(45).writes(50, "a", Acknowledged);
     let story = story.client(1).acquires(30, [mutex(2)]).valid(35).writes(36, "b", Acknowledged).gives_back(60);
     assert!(story.clone().ends_with(&["a"]).kinds().contains(&Kind::LostUpdate));

@@ -1,11 +1,11 @@
-//! Histories that read like a story.
+//! A builder for histories.
 
 use crate::checker::{FinalSets, Findings, Kind, check};
 use crate::history::{CONDUCTOR, CacheSeen, Claim, CounterSeen, Event, HoldId, Outcome, READERS, ServiceSeen, What};
 
-/// A history of one part of the work, told hold by hold. Times are small numbers.
+/// A history of one part of the work, built hold by hold. Times are small numbers.
 ///
-/// Holds are numbered from 1 in the order in which they are told. What is said without a number is about the last one.
+/// Holds are numbered from 1 in the order in which they are added. Methods without a number are about the last one.
 #[derive(Debug, Clone)]
 pub(crate) struct Story {
     part: &'static str,
@@ -39,7 +39,7 @@ pub(crate) fn read(number: i64) -> Claim {
     Claim { capacity: READERS, ..mutex(number) }
 }
 
-/// So many leases of three.
+/// Some of three leases.
 pub(crate) fn leases(weight: u32, token: i64) -> Claim {
     Claim { weight, capacity: 3, place: None, ..mutex(token) }
 }
@@ -62,7 +62,7 @@ impl Story {
         self
     }
 
-    /// What follows is about that hold again.
+    /// The following events are about this hold again.
     pub(crate) fn hold(mut self, number: usize) -> Self {
         (self.hold, self.worker) = (number as HoldId, self.holds[number - 1]);
         self
@@ -72,7 +72,7 @@ impl Story {
         self.acquired(at - 1, at, claims.to_vec(), false, None)
     }
 
-    /// Acquired at `at`, asked for before that.
+    /// Acquired at `at`, requested at `asked`.
     pub(crate) fn asks_and_acquires<const N: usize>(self, asked: u64, at: u64, claims: [Claim; N]) -> Self {
         self.acquired(asked, at, claims.to_vec(), false, None)
     }
@@ -81,13 +81,13 @@ impl Story {
         self.acquired(at - 1, at, claims.to_vec(), true, None)
     }
 
-    /// The owner of the last hold, a writer's, becomes a reader too.
+    /// The owner of the last hold, a writer, acquires the read lock too.
     pub(crate) fn enters_beside(self, at: u64, token: i64) -> Self {
         let (writer, claim) = (self.hold, Claim { place: None, ..read(token) });
         self.acquired(at - 1, at, vec![claim], true, Some(writer))
     }
 
-    /// The last hold becomes a reader's.
+    /// The last hold is downgraded to a reader's.
     pub(crate) fn downgrades(self, at: u64, token: i64) -> Self {
         let (writer, claim) = (self.hold, Claim { place: None, ..read(token) });
         self.acquired(at - 1, at, vec![claim], false, Some(writer))
@@ -100,7 +100,7 @@ impl Story {
         self.says(at, What::Acquired { hold, part, owner, asked, session, claims, reentry, continues })
     }
 
-    /// Was found valid just after that.
+    /// `is_valid()` was true just after `before`.
     pub(crate) fn valid(self, before: u64) -> Self {
         self.valid_until(before, 0)
     }
@@ -132,14 +132,14 @@ impl Story {
         self.writes_until(at - 1, at + 100, at, element, outcome)
     }
 
-    /// Writes an element that was checked when the lock was promised until `until`, and answered at `at`.
+    /// Writes an element that was checked at `checked`, with a promise until `until`, and answered at `at`.
     pub(crate) fn writes_until(self, checked: u64, until: u64, at: u64, element: &str, outcome: Outcome) -> Self {
         let (hold, part, set) = (self.hold, self.part.to_owned(), "set".to_owned());
         let element = element.to_owned();
         self.says(at, What::Wrote { hold, part, set, element, checked, until, answered: None, outcome })
     }
 
-    /// What was written last had been answered at this time, before it was written down.
+    /// The last write was answered at this time, before it was recorded.
     pub(crate) fn answered(mut self, time: u64) -> Self {
         if let Some(Event { what: What::Wrote { answered, .. }, .. }) = self.events.last_mut() {
             *answered = Some(time);
@@ -147,13 +147,13 @@ impl Story {
         self
     }
 
-    /// The client says which session it has, and which timeout it was granted, in the milliseconds of stories.
+    /// The client reports its session and the granted timeout, in the milliseconds of stories.
     pub(crate) fn session_of(self, at: u64, timeout_ms: u64) -> Self {
         let session = self.session;
         self.says(at, What::Session { session, client: None, timeout_ms: Some(timeout_ms) })
     }
 
-    /// The conductor stops a client, and lets it go on.
+    /// The conductor stops a client, and resumes it.
     pub(crate) fn stopped(self, process: u32, from: u64, to: u64) -> Self {
         let stopped = What::Stopped { process, of_life: 0 };
         self.conductor(from, stopped).conductor(to, What::Continued { process, of_life: 0 })
@@ -169,7 +169,7 @@ impl Story {
         self.conductor(before + 1, What::Deleted { node, session, created, before, is_confirmed })
     }
 
-    /// The part of the story, a cache, in the process of the client.
+    /// An event of the story's part, a cache, in the process of the current client.
     pub(crate) fn cache(self, at: u64, seen: CacheSeen) -> Self {
         let part = self.part.to_owned();
         self.says(at, What::Cache { part, seen })
@@ -185,7 +185,7 @@ impl Story {
         self.says(at, What::Service { part, seen })
     }
 
-    /// The client has another session.
+    /// The client reports another session.
     pub(crate) fn next_session_of(self, at: u64, session: i64, timeout_ms: u64) -> Self {
         self.says(at, What::Session { session, client: None, timeout_ms: Some(timeout_ms) })
     }
@@ -200,7 +200,7 @@ impl Story {
         self
     }
 
-    /// In the end the set has these elements.
+    /// The elements of the set at the end.
     pub(crate) fn ends_with(mut self, elements: &[&str]) -> Self {
         self.sets.insert("set".to_owned(), elements.iter().map(ToString::to_string).collect());
         self

@@ -1,4 +1,4 @@
-//! Nodes that cannot be deleted, and whoever waits in vain because of them.
+//! Nodes that cannot be deleted, and the contests that they block.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 fn only_what_is_before_it_blocks_a_mutex() {
     let name = |number: i32| format!("_c_x-lock-{number:010}");
     assert!(blocks(&DRIVER, &name(1), &name(2)));
-    // Not only the one before it.
+    // Any node before ours blocks, not only the nearest.
     assert!(blocks(&DRIVER, &name(1), &name(9)));
     assert!(!blocks(&DRIVER, &name(3), &name(2)));
     assert!(!blocks(&DRIVER, &name(2), &name(2)));
@@ -23,7 +23,7 @@ fn a_read_node_blocks_no_reader() {
         assert!(blocks(driver, &write(1), &read(2)));
         assert!(blocks(driver, &write(1), &write(2)));
         assert!(!blocks(driver, &write(3), &read(2)));
-        // A writer's own.
+        // The writer's read lock.
         let beside = downgraded_read_name(&Uuid::new_v4(), 2);
         assert!(!blocks(driver, &beside, &write(2)));
     }

@@ -1,4 +1,4 @@
-//! The way to leases, for the first in the queue of a semaphore.
+//! Taking leases, by the first in the queue of a semaphore.
 
 use super::*;
 
@@ -14,20 +14,20 @@ fn lease_name(number: usize) -> String {
     format!("{}{number:010}", StandardLockInternalsDriver::LEASES.node_prefix(&ID))
 }
 
-/// Ours.
+/// Our leases.
 pub(super) fn leases(count: usize) -> Vec<OwnNode> {
     (0..count).map(|number| OwnNode { name: lease_name(number), czxid: 7 }).collect()
 }
 
-/// So many, with the names of ours, and whatever else somebody may have put there.
+/// A list with this many leases with our names, and a foreign child.
 pub(super) fn names(count: usize) -> Answer {
-    // The server promises no order.
+    // The server's lists have no order.
     let mut names: Vec<_> = (0..count).rev().map(lease_name).collect();
     names.push("foreign".to_owned());
     Answer::Children(names)
 }
 
-/// So many leases of others.
+/// A list with this many leases of others.
 pub(super) fn others(count: usize) -> Answer {
     Answer::Children((0..count).map(|number| format!("_c_x-lease-{number:010}")).collect())
 }
@@ -69,7 +69,7 @@ fn claiming(quantity: usize) -> Contest {
 
 /// A contest for leases.
 impl Play {
-    /// It is the first in its queue, and has read this beside its list.
+    /// First in its queue, with these answers read together with the first list.
     fn first(contest: Contest, leases: Answer, limit: Answer) -> (Self, Step) {
         let mut play = Self::new(contest, &DRIVER);
         let mut answers = vec![created(0), children([0]), leases];
@@ -78,7 +78,7 @@ impl Play {
         (play, step)
     }
 
-    /// It reads.
+    /// It reads the leases and the limit.
     pub(super) fn reading(quantity: usize) -> Self {
         let (play, step) = Self::first(claiming(quantity), Answer::Unknown, Answer::Unknown);
         assert_eq!(step, now(look()));
@@ -91,7 +91,7 @@ impl Play {
         play
     }
 
-    /// It has seen two leases of two.
+    /// It waits: it has read two leases and a limit of two.
     pub(super) fn waiting_for(quantity: usize) -> Self {
         let mut play = Self::reading(quantity);
         assert_eq!(play.answers([says(2), others(2)]), Step::Wait);
@@ -119,7 +119,7 @@ impl Play {
         play
     }
 
-    /// Somebody has written to its place.
+    /// Another client has written to its place, which it reads again.
     pub(super) fn reading_place(quantity: usize) -> Self {
         let mut play = Self::taking(quantity);
         assert_eq!(play.answers([Answer::PlaceWritten]), now(read_place()));
@@ -132,20 +132,20 @@ fn what_was_read_beside_the_queue_is_enough_to_take() {
     let (mut play, step) = Play::first(claiming(3), others(2), says(5));
     assert_eq!(step, take(false, 3, limit(5)));
     assert_eq!(play.answers([Answer::Taken(leases(3))]), won(leases(3)));
-    // A fixed number has no version, and is not asked for.
+    // A fixed limit has no version, and is not read.
     let fixed = Contest::for_leases(ID, SESSION, 1, LeaseLimit::Fixed(1));
     for contest in [fixed.clone(), fixed.without_waiting()] {
         let (play, step) = Play::first(contest, others(0), Answer::Unknown);
         assert_eq!(step, take(false, 1, Limit { leases: 1, version: None }));
         assert_eq!(play.requests, 4);
     }
-    // Children that are no leases use up nothing, and no directory is no leases.
+    // Children that are not leases do not count, and a missing directory has no leases.
     let (_, step) = Play::first(claiming(1), Answer::Children(vec!["foreign".to_owned()]), says(1));
     assert_eq!(step, take(false, 1, limit(1)));
     let (_, step) = Play::first(claiming(1), Answer::NoParent, says(1));
     assert_eq!(step, take(true, 1, limit(1)));
     assert_eq!(Play::reading(1).answers([says(1), Answer::NoParent]), take(true, 1, limit(1)));
-    // It was made before the second look.
+    // The directory was created before the second read.
     let (mut play, _) = Play::first(claiming(1), Answer::NoParent, Answer::Unknown);
     assert_eq!(play.answers([says(1), others(0)]), take(false, 1, limit(1)));
 }
@@ -159,7 +159,7 @@ fn what_is_too_little_is_read_again_with_watches() {
         assert_eq!(step, now(look()), "{leases:?}, {limit:?}");
         assert_eq!(play.answers([says(5), others(3)]), Step::Wait);
     }
-    // Of a fixed number, the leases only.
+    // With a fixed limit, only the leases.
     let contest = Contest::for_leases(ID, SESSION, 1, LeaseLimit::Fixed(1));
     let (mut play, step) = Play::first(contest, others(1), Answer::Unknown);
     assert_eq!(step, now(READ_LEASES));
@@ -212,9 +212,9 @@ fn a_place_is_read_until_that_is_answered_and_one_that_is_gone_is_lost() {
     let place = Answer::Node { ephemeral_owner: SESSION, czxid: own(0).czxid, version: 4 };
     assert_eq!(play.answers([place]), take_place_of_version(4, false, 1, limit(1)), "it is still the first");
     assert_eq!(Play::reading_place(1).answers([Answer::Missing]), RESTART);
-    // Someone has created another node with its name.
+    // Another client has created a node with the place's name.
     assert_eq!(Play::reading_place(1).answers([node(7)]), RESTART);
-    // The take finds it gone.
+    // The take finds the place missing.
     let mut play = Play::taking(1);
     assert_eq!(play.answers([Answer::Missing]), RESTART);
     assert_eq!(play.unknown_nodes(), [0; 0], "nothing was taken");
@@ -222,15 +222,15 @@ fn a_place_is_read_until_that_is_answered_and_one_that_is_gone_is_lost() {
 
 #[test]
 fn a_take_that_was_not_answered_is_looked_for_before_anything_else() {
-    // It was done.
+    // The take was applied.
     assert_eq!(Play::inspecting(3).answers([lease(SESSION)]), won(leases(3)));
-    // It was not done.
+    // The take was not applied.
     for listed in [others(3), Answer::NoParent] {
         let mut play = Play::recovering_leases(3);
         assert_eq!(play.answers([Answer::Done, listed]), now(look()), "there may be fewer by now");
         assert_eq!(play.unknown_nodes(), [0; 0]);
     }
-    // It was done, and somebody has deleted some, or all after they were listed.
+    // The take was applied, and another client has deleted some leases, or all after they were listed.
     for left in [1, 2] {
         let mut play = Play::recovering_leases(3);
         assert_eq!(play.answers([Answer::Done, names(left)]), RESTART, "{left}");
@@ -246,7 +246,7 @@ fn a_recovery_of_leases_that_is_not_answered_is_tried_again_from_the_sync_on() {
     let not_answered = [
         [Answer::Unknown, Answer::Unknown],
         [Answer::Done, Answer::Unknown],
-        // Of a server that may lag behind.
+        // From a server that may lag behind.
         [Answer::Unknown, others(0)],
         [Answer::Unknown, names(1)],
         [Answer::Unknown, Answer::NoParent],
@@ -272,7 +272,7 @@ fn the_first_contender_is_no_longer_queued_and_is_blocked_by_leases_only() {
     assert_eq!(blocked_by(3, &[one, two, three]), None, "it waits for another limit");
     assert_eq!(blocked_by(2, &[(0, one.1), (LEASES, "foreign")]), None, "these are no leases");
     assert_eq!(Play::taking(1).contest.blocked_by(&DRIVER, &[one, two]), None, "it does not wait");
-    // Not the first yet.
+    // Not first yet.
     let mut play = Play::new(claiming(1), &DRIVER);
     let _ = play.answers([created(1), children([0, 1]), others(0), says(1)]);
     assert!(play.contest.is_queued());
@@ -297,7 +297,7 @@ fn a_directory_that_comes_and_goes_is_created_at_the_pace_of_the_retry_policy() 
     let mut play = Play::taking(1);
     assert_eq!(play.answers([Answer::NoParent]), take(true, 1, limit(1)));
     for _ in 0..2 {
-        // By now it is there, and then it is not.
+        // The directory is found, and then missing again.
         assert_eq!(play.answers([Answer::NoParent]), retry(read_place()));
         assert_eq!(play.answers([node(0)]), take(false, 1, limit(1)));
         assert_eq!(play.answers([Answer::NoParent]), retry(read_place()));
@@ -320,7 +320,7 @@ fn a_limit_that_vanishes_again_is_made_again_at_the_pace_of_the_retry_policy() {
     assert_eq!(play.answers([Answer::LimitChanged]), now(look()));
     assert_eq!(play.answers([Answer::Missing, others(1)]), retry(of_leases([Request::CreateLimit])));
     assert_eq!(play.answers([Answer::Done]), now(READ_LIMIT));
-    // It has lasted while there was something to wait for.
+    // It has lasted while the claim had to wait.
     assert_eq!(play.answers([says(1)]), Step::Wait);
     assert_eq!(play.event(Event::LimitChanged), now(READ_LIMIT));
     vanishes(&mut play, Pace::Now);

@@ -1,4 +1,4 @@
-//! What should not happen, and must not do harm.
+//! Wrong numbers, answers and calls must end the contest, and do no harm.
 
 use super::leases::{lease, leases, names, others, says};
 use super::*;
@@ -9,7 +9,7 @@ fn overflow_of(name: String) -> Step {
 
 #[test]
 fn after_an_overflow_no_contest_owns() {
-    // Ours has the number, or another; it may have come after ours, but whoever came after it cannot know that.
+    // Our node has the number, or another node; a node created after ours looks the same in a list.
     for number in [-5, i32::MIN, i32::MAX] {
         for (ours, listed) in [(number, children([number])), (5, children([5, number]))] {
             let mut play = Play::joining();
@@ -23,7 +23,7 @@ fn after_an_overflow_no_contest_owns() {
     assert_eq!(Play::recovering().answers([Answer::Done, children([-1])]), overflow_of(name(-1)));
 }
 
-/// As the mutex, but everybody waits for the node at this place.
+/// As the mutex, but every contender waits for the node at this place.
 #[derive(Debug)]
 struct WaitsFor(usize);
 
@@ -57,7 +57,7 @@ fn a_driver_that_makes_no_sense_is_an_error() {
     assert!(is_failed(&Play::joining().answers([stranger, children([])])));
 }
 
-/// Whether this answer can come to this request.
+/// Whether this answer is possible for this request.
 fn fits(request: &Request, answer: &Answer) -> bool {
     matches!(
         (request, answer),
@@ -77,7 +77,7 @@ fn fits(request: &Request, answer: &Answer) -> bool {
     )
 }
 
-/// A contest in each state in which it is owed answers, and answers that fit.
+/// A contest in each state with requests in flight, and answers that fit.
 fn in_flight() -> Vec<(Play, Vec<Answer>)> {
     let after = |mut play: Play, answers: Vec<Answer>| {
         let _ = play.answers(answers);
@@ -121,7 +121,7 @@ fn every_answer_in_every_state_goes_on_if_it_fits_and_fails_if_not() {
         assert!(fails(&answers[1..]), "fewer than {answers:?} in {play:?}");
         assert!(fails(&[&answers[..], &[Answer::Unknown]].concat()), "{answers:?} and more in {play:?}");
     }
-    // Another number of leases than was asked for.
+    // Another number of leases than requested.
     assert!(is_failed(&Play::taking(2).answers([Answer::Taken(leases(1))])));
 }
 
@@ -144,7 +144,7 @@ fn calls_out_of_turn_are_errors() {
     for event in [Event::LeasesChanged, Event::LimitChanged, Event::OwnDeleted(2), gone_in(2, 0)] {
         assert!(is_failed(&Play::owning_the_first_and_waiting().event(event)));
     }
-    // Whatever the end was.
+    // However the contest ended.
     let (owned, _) = Play::queued(0);
     let mut deleted = Play::owning_the_first_and_waiting();
     assert_eq!(deleted.event(Event::OwnDeleted(1)), RESTART);

@@ -1,5 +1,5 @@
-//! What the search in `tests/model` does not see: what an acquire costs, which requests go out together, nodes that bear
-//! our name by accident, servers that lag behind or answer nonsense, and runners that call out of turn.
+//! What the search in `tests/model` does not check: the number of requests, the contents of pipelines, foreign nodes
+//! with our name, servers that lag behind or give wrong answers, and runners that call out of turn.
 
 mod blocked;
 mod leases;
@@ -18,7 +18,7 @@ const SESSION: i64 = 0x51;
 const OTHER_SESSION: i64 = 0x52;
 const ID: Uuid = Uuid::from_u128(1);
 static DRIVER: StandardLockInternalsDriver = StandardLockInternalsDriver::new();
-/// Everybody's node bears the same id; only the numbers tell them apart. So every node is a candidate in a recovery.
+/// All nodes have the same id; only their numbers differ. So every node is a candidate in a recovery.
 const PREFIX: &str = "_c_00000000-0000-0000-0000-000000000001-lock-";
 
 fn name(number: i32) -> String {
@@ -45,7 +45,7 @@ fn node(number: i32) -> Answer {
     node_of(SESSION, number)
 }
 
-// Requests of the first queue.
+// Requests for the first queue.
 
 fn ahead(number: i32) -> (usize, Request) {
     (0, Request::WatchAhead { name: name(number) })
@@ -67,7 +67,7 @@ fn gone_in(queue: usize, number: i32) -> Event {
     Event::AheadDeleted { queue, name: name(number) }
 }
 
-/// The same of another queue.
+/// The same request for another queue.
 fn at(queue: usize, (_, request): (usize, Request)) -> (usize, Request) {
     (queue, request)
 }
@@ -98,17 +98,17 @@ const JOIN: [(usize, Request); 2] = [(0, Request::Create), LIST];
 const JOIN_WITH_PARENTS: [(usize, Request); 2] = [(0, Request::CreateWithParents), LIST];
 const RECOVER: [(usize, Request); 2] = [(0, Request::Sync), LIST];
 
-/// A contest, the driver it has, and what it has sent.
+/// A contest, its driver, and its requests.
 #[derive(Debug)]
 struct Play {
     driver: &'static dyn LockInternalsDriver,
     contest: Contest,
     in_flight: Vec<(usize, Request)>,
-    /// How many requests it has sent in all.
+    /// How many requests it has sent.
     requests: usize,
 }
 
-/// Of one queue, where not said otherwise.
+/// Contests for one queue, unless stated otherwise.
 impl Play {
     /// A contest whose first pipeline is in flight.
     fn new(contest: Contest, driver: &'static dyn LockInternalsDriver) -> Self {
@@ -122,7 +122,7 @@ impl Play {
         Self::new(Contest::new(ID, SESSION, 1), &DRIVER)
     }
 
-    /// A contest whose node has this number, and which has seen all the nodes before.
+    /// A contest whose node has this number, and which has listed all nodes before.
     fn queued(number: i32) -> (Self, Step) {
         let mut play = Self::joining();
         let step = play.answers([created(number), children((0..=number).rev())]);

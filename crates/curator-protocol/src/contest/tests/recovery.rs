@@ -1,4 +1,4 @@
-//! Missing directories, and answers that do not come.
+//! Missing directories, and lost answers.
 
 use super::*;
 
@@ -54,14 +54,14 @@ fn a_node_is_recovered_only_in_the_session_that_created_it() {
 
 #[test]
 fn a_recovery_that_is_not_answered_in_full_begins_again() {
-    // Foreign children are no candidates.
+    // Foreign children are not candidates.
     let foreign = Answer::Children(vec![format!("{PREFIX}x"), "_c_other-lock-0000000001".to_owned()]);
     let cases = [
         ([Answer::Done, children([])], now(JOIN)),
         ([Answer::Done, foreign], now(JOIN)),
         ([Answer::Done, Answer::NoParent], now(JOIN_WITH_PARENTS)),
         ([Answer::Done, Answer::Unknown], retry(RECOVER)),
-        // Such a list may come from a server that lags behind.
+        // This list may come from a server that lags behind.
         ([Answer::Unknown, children([3])], retry(RECOVER)),
         ([Answer::Unknown, children([])], retry(RECOVER)),
         ([Answer::Unknown, Answer::NoParent], retry(RECOVER)),
@@ -71,9 +71,9 @@ fn a_recovery_that_is_not_answered_in_full_begins_again() {
         let mut play = Play::recovering();
         assert_eq!(play.answers(answers.clone()), expected, "{answers:?}");
     }
-    // The same holds for the list of the first pipeline.
+    // The same applies to the list of the first pipeline.
     assert_eq!(Play::joining().answers([Answer::Unknown, children([0])]), retry(RECOVER));
-    // But after an answered create, a directory that is missing has gone, and the node with it.
+    // But if the create was answered, a missing directory was deleted, and our node with it.
     assert_eq!(Play::joining().answers([created(1), Answer::NoParent]), RESTART);
 }
 

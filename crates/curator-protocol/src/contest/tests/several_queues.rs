@@ -1,4 +1,4 @@
-//! What several queues at once add to a contest.
+//! Contests for several queues at once.
 
 use super::*;
 
@@ -15,7 +15,7 @@ impl Play {
         play
     }
 
-    /// Its nodes have these numbers, and it has seen all the nodes before.
+    /// Its nodes have these numbers, and it has listed all nodes before.
     fn queued_in_two(numbers: [i32; 2]) -> (Self, Step) {
         let mut play = Self::joining_two();
         let [first, second] = numbers;
@@ -31,7 +31,7 @@ impl Play {
         play
     }
 
-    /// No answer came to its creates.
+    /// Its creates were not answered.
     fn recovering_two() -> Self {
         let mut play = Self::joining_two();
         let recover = [(0, Request::Sync), (1, Request::Sync), (0, Request::List), (1, Request::List)];
@@ -46,7 +46,7 @@ fn an_owned_queue_whose_node_is_deleted_means_a_new_contest_for_all() {
     assert_eq!(play.event(Event::OwnDeleted(0)), RESTART);
     assert_eq!(play.nodes(), [(1, own(1))], "it is to be deleted");
     assert_eq!(play.unknown_nodes(), [0; 0]);
-    // Deleted before the watch was placed, or someone has created another node with its name.
+    // Deleted before the watch was placed, or another client has created a node with the same name.
     for answer in [Answer::Missing, node(7)] {
         let (mut play, _) = Play::queued_in_two([0, 1]);
         assert_eq!(play.answers([answer, node(0), node(1)]), RESTART);
@@ -55,7 +55,7 @@ fn an_owned_queue_whose_node_is_deleted_means_a_new_contest_for_all() {
 
 #[test]
 fn nothing_is_owned_while_it_is_unknown_whether_the_node_of_an_owned_queue_is_there() {
-    // Queue 0 becomes ours in the very pipeline that was to guard queue 1.
+    // Queue 0 becomes owned by the pipeline that was to watch queue 1's node.
     let (mut play, step) = Play::queued_in_two([1, 0]);
     assert_eq!(step, now([ahead(0), watch_own(1), at(1, watch_own(0))]));
     assert_eq!(play.answers([Answer::Missing, node(1), Answer::Unknown]), retry([at(1, watch_own(0))]));
@@ -72,7 +72,7 @@ fn the_queue_whose_numbers_come_again_is_named() {
 
 #[test]
 fn queues_recover_each_at_its_own_pace() {
-    // Queue 0 is found and guarded, while queue 1 goes on looking.
+    // Queue 0's node is found and watched, while queue 1 still looks for its node.
     let mut play = Play::recovering_two();
     let step = play.answers([Answer::Done, Answer::Done, children([0]), Answer::Unknown]);
     assert_eq!(step, retry([inspect(0), (1, Request::Sync), (1, Request::List)]));
@@ -81,12 +81,12 @@ fn queues_recover_each_at_its_own_pace() {
     assert_eq!(step, retry([watch_own(0), (1, Request::Sync), (1, Request::List)]));
     assert_eq!(play.answers([node(0), Answer::Done, children([0])]), now([at(1, inspect(0))]));
     assert_eq!(play.answers([node(0)]), won([own(0), own(0)]));
-    // Queue 0 has no node, and none is created in it until it is known that queue 1 has none either.
+    // Queue 0 has no node. None is created in it until queue 1 is known to have none either.
     let mut play = Play::recovering_two();
     let step = play.answers([Answer::Done, Answer::Done, children([]), Answer::Unknown]);
     assert_eq!(step, retry([(1, Request::Sync), (1, Request::List)]));
     assert_eq!(play.answers([Answer::Done, children([])]), now(JOIN_TWO));
-    // If that has one, all begin anew.
+    // If queue 1 has a node, the contest starts over.
     let mut play = Play::recovering_two();
     assert_eq!(play.answers([Answer::Done, Answer::Done, children([]), children([0])]), now([at(1, inspect(0))]));
     assert_eq!(play.answers([node(0)]), RESTART);

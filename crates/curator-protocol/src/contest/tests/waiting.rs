@@ -1,10 +1,10 @@
-//! In the queue: what is watched, and what follows from what is seen.
+//! Waiting in the queue: which watches are placed, and what follows from events.
 
 use super::*;
 
 #[test]
 fn an_acquire_costs_this_many_requests() {
-    // (Place, what is watched at first, requests of the whole acquire if the others leave in turn.)
+    // (Place, watches at first, requests of the whole acquire if the others leave in turn.)
     let cases = [
         (0, vec![], 2),
         (1, vec![ahead(0), watch_own(1)], 4),
@@ -40,14 +40,14 @@ fn an_acquire_costs_this_many_requests() {
 
 #[test]
 fn a_changed_picture_is_followed_without_watching_anything_twice() {
-    // Ours is 5. When 3 goes, 0 and 1 are still there: somebody in the middle gave up.
+    // Our node is 5. When 3 is deleted, 0 and 1 are still there: a contender in the middle gave up.
     let mut play = Play::waiting(5);
     assert_eq!(play.event(gone(3)), now([ahead(4), watch_own(5), LIST]));
     assert_eq!(play.answers([node(4), node(5), children([0, 1, 4, 5])]), now([ahead(1)]));
     assert_eq!(play.answers([node(1)]), Step::Wait);
-    // 4 goes out of turn: its event means nothing yet, since the plan is about 1.
+    // 4 is deleted out of turn: its event is ignored for now, since the plan is about 1.
     assert_eq!(play.event(gone(4)), Step::Wait);
-    // Then 1: the next plan was to outlive 4, whose watch is used up. That it has gone is answered again.
+    // Then 1: the next plan needs 4, whose watch is used up. So 4 is read again, and is missing.
     assert_eq!(play.event(gone(1)), now([ahead(4), LIST]));
     assert_eq!(play.answers([Answer::Missing, children([0, 5])]), now([ahead(0)]));
 }
@@ -64,7 +64,7 @@ fn a_waiter_knows_its_place_and_the_node_before_it() {
     assert_eq!(standing(&play), None, "it looks");
     assert_eq!(play.answers([node(4), node(5), children([4, 5])]), Step::Wait);
     assert_eq!(standing(&play), Some((0, name(5), 1, name(4))));
-    // Both are before it, and the nearer one goes first.
+    // Both are before it, and the nearer one is deleted first.
     let mut play = Play::waiting(2);
     assert_eq!(standing(&play), Some((0, name(2), 2, name(1))));
     assert_eq!(play.event(gone(1)), Step::Wait);
@@ -73,17 +73,17 @@ fn a_waiter_knows_its_place_and_the_node_before_it() {
 
 #[test]
 fn a_missing_node_counts_as_gone_if_ours_was_seen_after_it() {
-    // (Place, answers to the first watches, what follows.)
+    // (Place, answers to the first watches, next step.)
     let cases = [
         (1, vec![Answer::Missing, node(1)], won([own(1)])),
         (2, vec![Answer::Missing, Answer::Missing, node(2)], won([own(2)])),
         (2, vec![Answer::Missing, node(1), node(2)], Step::Wait),
         (2, vec![node(0), Answer::Missing, node(2)], Step::Wait),
         (3, vec![Answer::Missing], now([ahead(2), watch_own(3), LIST])),
-        // Ours has gone as well.
+        // Our node is deleted too.
         (1, vec![Answer::Missing, Answer::Missing], RESTART),
         (2, vec![node(0), node(1), Answer::Missing], RESTART),
-        // A node of our name, but another one: the directory was made anew.
+        // A node with our name but another transaction: the directory was recreated.
         (1, vec![node(0), node(7)], RESTART),
     ];
     for (place, answers, expected) in cases {
@@ -102,7 +102,7 @@ fn after_an_interruption_one_pipeline_looks_and_places_all_watches_anew() {
     for (place, expected) in cases {
         let mut play = Play::waiting(place);
         assert_eq!(play.event(Event::Interrupted), now(expected.clone()), "at {place}");
-        // If that breaks, too, all of it is tried again.
+        // If that connection breaks too, all of it is sent again.
         assert_eq!(play.answers(vec![Answer::Unknown; expected.len()]), retry(expected), "at {place}");
     }
 }

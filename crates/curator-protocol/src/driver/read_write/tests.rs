@@ -18,7 +18,7 @@ fn write(sequence: i32) -> String {
     format!("_c_x-__WRIT__{sequence:010}")
 }
 
-/// What both drivers say about this node in a directory with these children.
+/// The verdict of both drivers on this node in a directory with these children.
 fn verdict_of(name: &str, children: &[String]) -> Option<String> {
     let [first, second] = DRIVERS.map(|driver| {
         let queue = Queue::of(children, driver).unwrap();
@@ -60,7 +60,7 @@ fn a_child_is_what_its_last_mark_says() {
         ("__READ____WRIT__0000000002", Some((Write, 2))),
         // After an overflow.
         ("_c_x-__READ__-2147483648", Some((Read, i32::MIN))),
-        // Not of this lock.
+        // Not a node of this lock.
         ("", None),
         ("__READ__", None),
         ("__WRIT__12", None),
@@ -105,7 +105,7 @@ fn a_holders_two_nodes_do_not_block_each_other_whichever_name_comes_first() {
         let writer = format!("{}{:010}", WriteLockInternalsDriver.node_prefix(&id(writer)), 5);
         let both = [reader.clone(), writer.clone()];
         assert_eq!((verdict_of(&reader, &both), verdict_of(&writer, &both)), (None, None));
-        // But both wait for earlier contenders, and block later ones.
+        // Both wait for earlier contenders, and block later ones.
         let behind = [&both[..], &[write(3)]].concat();
         assert_eq!(verdict_of(&reader, &behind), Some(write(3)));
         assert_eq!(verdict_of(&writer, &behind), Some(write(3)));

@@ -24,7 +24,7 @@ fn sequences_are_what_the_server_writes_and_nothing_else() {
         // After an overflow.
         ("lock--2147483648", Some(i32::MIN)),
         ("_c_x-lock--000000001", Some(-1)),
-        // Not of this lock.
+        // Not a node of this lock.
         ("", None),
         ("lock-", None),
         ("_c_x-lock-12", None),

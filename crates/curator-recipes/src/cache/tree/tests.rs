@@ -1,4 +1,4 @@
-//! Applies the answers of a server that changes at random, through lost events, and compares.
+//! Applies the replies of a server that changes at random and loses events, and compares the nodes.
 
 use std::collections::BTreeMap;
 
@@ -86,7 +86,7 @@ impl Server {
     }
 }
 
-/// What `LiveTree` does, without its I/O.
+/// `LiveTree` without its I/O.
 struct Client {
     tree: Tree,
     scan: Wanted,
@@ -116,7 +116,7 @@ impl Client {
         want(&mut self.scan, path("/r"), Listing::IfChanged);
     }
 
-    /// Reads the first `count` nodes that are wanted, all at one moment.
+    /// Reads the first `count` wanted nodes, all at one moment.
     fn read(&mut self, server: &mut Server, count: usize) {
         let is_scan = !self.scan.is_empty();
         let mut wanted = std::mem::take(if is_scan { &mut self.scan } else { &mut self.changed });
@@ -161,7 +161,7 @@ impl Client {
         self.replay();
     }
 
-    /// Checks that each event fits those before it.
+    /// Checks that each event is consistent with the earlier ones.
     fn replay(&mut self) {
         for event in std::mem::take(&mut self.tree.events) {
             let of = |node: &CachedNode| (node.path().as_str().to_owned(), (node.stat().czxid, node.stat().mzxid));
@@ -200,14 +200,14 @@ enum Step {
     Create(usize),
     Set(usize),
     Delete(usize),
-    /// Deletes and creates again.
+    /// Deletes the node and creates it again.
     Replace(usize),
-    /// The same with everything below it.
+    /// Deletes the node with its descendants, and creates them again.
     Rebuild(usize),
     Read(usize),
-    /// The connection breaks: what it has not delivered is lost.
+    /// Breaks the connection: undelivered events are lost.
     Cut,
-    /// There are too many changes to remember them one by one.
+    /// Simulates too many changes to record.
     Overflow,
 }
 
@@ -279,7 +279,7 @@ proptest! {
     }
 }
 
-/// The event of such a node was read together with its parent, before the listing.
+/// The event of such a node arrived with the read of its parent, before the listing.
 #[test]
 fn a_node_that_a_listing_has_named_is_not_lost_in_an_overflow() {
     let (mut client, mut server) = (Client::new(), Server::default());
@@ -333,7 +333,7 @@ fn what_is_denied_has_nothing_below_it() {
     assert!(
         matches!(&gone[..], [CacheEvent::Deleted(x), CacheEvent::Deleted(a)] if x.path().name() == "x" && a.path().name() == "a")
     );
-    // The event of a server that sends such ones.
+    // After an event of an unreadable node, which some servers send.
     assert_eq!(tree.found(&path("/r/a/x"), server.read(&path("/r/a/x")), Listing::IfNew, &[]), Next::Nothing);
     assert_eq!((tree.nodes.size(), tree.bytes, tree.events.len()), (2, 1, 0));
     tree.found(&path("/r/a"), Found::Denied, Listing::IfNew, &[]);
@@ -362,10 +362,10 @@ fn requests_and_their_answers_are_bounded() {
     }
     leaves(1_200).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
     assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [500, 500, 200]);
-    // One node is read, however small the request may be.
+    // A batch has at least one node, however small the request.
     leaves(3).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
     assert_eq!(sizes(&mut wanted, &batches, &tree, 100), [1, 1, 1]);
-    // What is known counts more than the mean.
+    // The known length of a node takes precedence over the mean.
     let mut stat = Stat::default();
     stat.data_length = 1 << 20;
     tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
@@ -374,7 +374,7 @@ fn requests_and_their_answers_are_bounded() {
         want(&mut wanted, leaf, Listing::IfNew);
     }
     assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 3, 3, 1]);
-    // A failure halves the answers, of known nodes too.
+    // A failure halves the reply limit, for known nodes too.
     batches.fail();
     leaves(4).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
     assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [1, 1, 1, 1]);
@@ -383,7 +383,7 @@ fn requests_and_their_answers_are_bounded() {
     }
     leaves(4).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
     assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 1]);
-    // The mean goes up at once.
+    // The mean increases at once.
     batches.learn(1, 1 << 20);
     leaves(20).skip(10).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
     assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 3, 3, 1]);

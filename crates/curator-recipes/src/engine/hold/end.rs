@@ -1,4 +1,4 @@
-//! Signals the end of a hold, and does not prolong it.
+//! Signals the end of a hold without keeping it alive.
 
 use std::sync::{Arc, Weak};
 
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::Hold;
 use crate::error::{LockLost, LossReason};
 
-/// Tells when a hold has ended, by loss or by release. Keeps neither the lock nor the hold.
+/// Signals that a hold has ended, by loss or by release. Keeps neither the lock nor the hold alive.
 #[derive(Debug, Clone)]
 pub(crate) struct HoldEnd {
     hold: Weak<Hold>,
@@ -22,7 +22,7 @@ impl HoldEnd {
         Self { hold: Arc::downgrade(hold), ended: hold.ended.subscribe(), path: hold.path().clone() }
     }
 
-    /// Why the lock is no longer held, as far as that is known. Reads the clock, and sends nothing.
+    /// Why the lock is no longer held; `None` if it is not known to have ended. Reads the clock, and sends nothing.
     pub(crate) fn known(&self) -> Option<LockLost> {
         let recorded = self.ended.borrow().clone();
         recorded.or_else(|| match self.hold.upgrade() {
@@ -36,10 +36,10 @@ impl HoldEnd {
         let Some(losing) = self.hold.upgrade().map(|hold| hold.losing()) else { return self.over() };
         tokio::select! {
             biased;
-            // If it fails, the hold is gone.
+            // An error means that the hold was dropped.
             _ = self.ended.wait_for(Option::is_some) => {}
             lost = losing => {
-                // If the hold is gone, or has ended otherwise, its end is known already.
+                // If the hold was dropped or has ended otherwise, its end is recorded already.
                 if let Some(hold) = self.hold.upgrade() {
                     hold.note_end(&lost);
                 }
@@ -48,7 +48,7 @@ impl HoldEnd {
         self.over()
     }
 
-    /// Why it is no longer held, when that is certain.
+    /// Why it is no longer held. Called only once the hold is known to have ended.
     fn over(&self) -> LockLost {
         let released = || LockLost { path: self.path.clone(), reason: LossReason::Released };
         self.ended.borrow().clone().unwrap_or_else(released)

@@ -21,7 +21,7 @@ pub(super) struct Acquiring<'a, 'l> {
     lock: &'a LockInternals,
     wait: Wait,
     wanted: Option<LeasesWanted<'a>>,
-    /// Consecutive failures of requests, which end with a place in the queue.
+    /// Consecutive failures of requests; reset once the contender has a place in the queue.
     failures: Failures<'a>,
     log: &'a mut AcquireLog<'l>,
 }
@@ -29,11 +29,11 @@ pub(super) struct Acquiring<'a, 'l> {
 /// How one contest in one session ended.
 enum ContestEnd {
     Won(Vec<Hold>),
-    /// Someone is before us, and we may not wait.
+    /// Another contender is ahead, and this acquire may not wait.
     Refused,
     /// The session ended; the next contest is a new one, with a new id.
     SessionOver(SessionEnd),
-    /// Someone deleted our node.
+    /// Another client deleted the contender's node.
     PlaceDeleted,
 }
 
@@ -50,7 +50,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
     /// See [`LockInternals::acquire`].
     pub(super) async fn run(&mut self) -> Result<Option<Vec<Hold>>> {
         let in_queue = self.line_up().await?;
-        // Boxed, so that those who are still in the line stay small: there may be many of them.
+        // Boxed, so that the futures of the many waiters in the line stay small.
         self.contend(in_queue).boxed().await
     }
 
@@ -88,8 +88,8 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         }
     }
 
-    /// Waits until fewer contenders of this client stand in the queue than may. A contender that may not wait enters it
-    /// at once.
+    /// Waits for a place among the contenders of this client in the queue. A contender that may not wait enters at
+    /// once.
     async fn line_up(&mut self) -> Result<InQueue> {
         let (Some(line), Wait::Until(_)) = (&self.lock.line, self.wait) else {
             return Ok(InQueue::without_line());
@@ -135,13 +135,13 @@ impl<'a, 'l> Acquiring<'a, 'l> {
             contest = contest.without_waiting();
         }
         let mut refusals = lock.client.janitor().refusals(session);
-        // Each attempt would leave another node.
+        // Checked before the create, because each attempt would leave another node.
         if let Some(refused) = refused_before(lock.driver(), &contest, &mut contender, &mut refusals).await {
             return Err(refused);
         }
-        // One for all waits, since each has a timer.
+        // Shared by all waits, because each such future has a timer.
         let mut ended = pin!(session.ended());
-        // The connection over which our nodes were seen last.
+        // The connection over which the contender's nodes were last seen.
         let mut connection = session.connections();
         let mut step = contest.start();
         loop {
@@ -165,11 +165,11 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                         return Ok(ContestEnd::SessionOver(end));
                     }
                     let next = contest.answered(lock.driver(), answers);
-                    // After a restart or a failure, what was known of the nodes before still holds.
+                    // After a restart or a failure, the recorded nodes stay valid.
                     if !matches!(next, Step::Restart | Step::Failed { .. }) {
                         contender.note_nodes(&contest)?;
                     }
-                    // Being able to look is not progress yet: a create, or the taking of leases, may keep failing.
+                    // A successful read is not progress: the create, or taking the leases, may keep failing.
                     if contender.failure.is_none() && contest.is_queued() {
                         self.failures.forget();
                     }
@@ -206,7 +206,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                             return Ok(ContestEnd::PlaceDeleted);
                         }
                     }
-                    // The clock is read last: everything before may have taken longer than the session's lease.
+                    // Read the clock last: the steps before may have taken longer than the session's lease.
                     return Ok(match session.end() {
                         Some(end) => ContestEnd::SessionOver(end),
                         None => ContestEnd::Won(holds),
@@ -222,9 +222,9 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         }
     }
 
-    /// Waits until the next pipeline may be sent: as long as the policy says, if `pace` asks for that; for a connection;
-    /// and for our turn, which lasts until the pipeline is answered. `failure` is what was wrong with the last
-    /// pipeline. A contender that may not wait retries nothing, and does not wait here.
+    /// Waits until the next pipeline may be sent: for the delay of the retry policy if `pace` is [`Pace::Retry`], for a
+    /// connection, and for a request turn, which lasts until the replies arrive. `failure` is the error of the last
+    /// pipeline. A contender that may not wait neither retries nor waits here.
     ///
     /// The inner error means that the session ended first.
     async fn next_turn(
@@ -237,7 +237,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
             (_, Some(error)) if self.wait == Wait::No => return Err(self.failures.at_once(error)),
             (Pace::Now, _) => {}
             (Pace::Retry, Some(error)) => self.failures.pause(error).await?,
-            // The directory disappears as often as we create it.
+            // Another client keeps deleting the directory.
             (Pace::Retry, None) => {
                 if !self.failures.again().await? {
                     let (operation, path) = ("contend for", self.lock.dir().clone());
@@ -248,7 +248,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         if self.wait == Wait::No {
             return Ok(Ok(None));
         }
-        // A pipeline that fails for lack of a connection is not a failure of the lock, which waits for a connection.
+        // Waits for a connection first: a pipeline sent without one would count as a failure of the acquire.
         Ok(session.turn().await.map(Some))
     }
 
@@ -274,10 +274,10 @@ mod tests {
     use super::*;
     use crate::owner::OwnerId;
 
-    /// There may be ten thousand of them. What is needed only in the queue is boxed when it is needed.
+    /// There may be ten thousand waiters. State that is needed only in the queue is boxed there.
     #[tokio::test]
     async fn a_waiter_in_line_is_small() {
-        // Nobody is asked for anything.
+        // No request is sent.
         let client = CuratorClient::builder("127.0.0.1:1").start().unwrap();
         let path = ZPath::on_server("/lock").unwrap();
         let driver = Arc::new(StandardLockInternalsDriver::new());

@@ -15,29 +15,29 @@ use crate::error::Error;
 use crate::owner::OwnerId;
 use crate::wait::Wait;
 
-/// Tells of one acquire, from the call to its end. If it is dropped before that, the acquire was given up.
+/// Logs one acquire, from the call to its end. Dropping it earlier logs that the acquire was given up.
 #[derive(Debug)]
 pub(crate) struct AcquireLog<'a> {
     pub(super) subject: Subject<'a>,
     pub(super) owner: &'a OwnerId,
     pub(super) span: Span,
     wait: Wait,
-    /// When it began; `None` if that is neither logged nor measured.
+    /// When the acquire began; `None` if it is neither logged nor measured.
     asked: Option<Instant>,
     is_logged: bool,
     /// Whether it has waited in the queue.
     has_waited: bool,
     /// When the last event ended its wait, if that is measured.
     woken: Option<Instant>,
-    /// The queue, the place in it, and the node before it that were logged last.
+    /// The queue, the place in it, and the node ahead that were logged last.
     told: Option<(usize, usize, String)>,
-    /// Whether it was told that it is the first in a semaphore's queue.
+    /// Whether it was logged that the acquire is first in a semaphore's queue.
     is_first: bool,
     is_over: bool,
 }
 
 impl<'a> AcquireLog<'a> {
-    /// Someone calls. The acquire is to be polled in the [span](Self::span).
+    /// Starts the log. Poll the acquire in the [span](Self::span).
     pub(crate) fn start(subject: Subject<'a>, owner: &'a OwnerId, wait: Wait) -> Self {
         let span = tracing::debug_span!(
             "acquire",
@@ -69,17 +69,17 @@ impl<'a> AcquireLog<'a> {
         &self.span
     }
 
-    /// Whose acquire it is.
+    /// The owner of the acquire.
     pub(crate) fn owner(&self) -> &'a OwnerId {
         self.owner
     }
 
-    /// The owner's other future goes first.
+    /// Another future of the same owner goes first.
     pub(crate) fn waits_for_its_owner(&self) {
         tracing::debug!("another future of its owner is acquiring the lock");
     }
 
-    /// Too many contenders of this client stand in the queue.
+    /// The maximum of this client's contenders is in the queue.
     pub(crate) fn waits_in_line(&self) {
         tracing::debug!("in line: others of this client are in the queue already");
     }
@@ -96,7 +96,7 @@ impl<'a> AcquireLog<'a> {
         tracing::debug!("someone has deleted the place in the queue");
     }
 
-    /// There is nothing to do but wait.
+    /// The acquire waits for an event.
     pub(crate) fn waits(&mut self, session: &Session, dirs: &[ZPath], contest: &Contest) {
         if self.asked.is_some()
             && !self.has_waited
@@ -130,17 +130,17 @@ impl<'a> AcquireLog<'a> {
         self.woken = self.subject.meter.now();
     }
 
-    /// The acquire has come to its end: whether it has the lock, or an error.
+    /// The acquire has ended: `end` is whether it has the lock, or its error.
     pub(crate) fn ended(&mut self, end: Result<bool, &Error>) {
         self.is_over = true;
         match end {
-            // The hold tells of that.
+            // Logged by the hold.
             Ok(true) => self.subject.meter.acquired(self.waited(), self.woken.map(|woken| woken.elapsed())),
             Ok(false) => {
                 let why = if self.wait == Wait::No { NotAcquired::Busy } else { NotAcquired::TimedOut };
                 self.given_up(why, "others are before it");
             }
-            // Which of the errors of a closing client comes first is chance.
+            // Which error a closing client returns first is random.
             Err(error) => match self.asked.and_then(|_| end_of(self.subject.client)) {
                 Some(end) => self.given_up(NotAcquired::Closed, end),
                 None => self.given_up(NotAcquired::Failed, error),
@@ -148,7 +148,7 @@ impl<'a> AcquireLog<'a> {
         }
     }
 
-    /// How long it took until now, if anybody wants to know.
+    /// The time since the call, if logged or measured.
     pub(super) fn waited(&self) -> Option<std::time::Duration> {
         self.asked.map(|asked| asked.elapsed())
     }
@@ -168,7 +168,7 @@ impl Drop for AcquireLog<'_> {
     }
 }
 
-/// Whoever bounds an acquire drops it.
+/// Why the acquire was dropped: the end of the client, a timeout (which drops the acquire), or the caller.
 fn why_dropped(client: &CuratorClient, wait: Wait) -> (NotAcquired, &'static str) {
     match (end_of(client), wait) {
         (Some(end), _) => (NotAcquired::Closed, end),
@@ -177,7 +177,7 @@ fn why_dropped(client: &CuratorClient, wait: Wait) -> (NotAcquired, &'static str
     }
 }
 
-/// What ends all acquires of the client, if something does.
+/// The reason if the end of the client ends all its acquires.
 fn end_of(client: &CuratorClient) -> Option<&'static str> {
     match client.try_session() {
         Err(ClientError::Closed) => Some("the client closes"),
@@ -186,7 +186,7 @@ fn end_of(client: &CuratorClient) -> Option<&'static str> {
     }
 }
 
-/// For how long an acquire waits.
+/// How long an acquire waits.
 struct Patience(Wait);
 
 impl Display for Patience {

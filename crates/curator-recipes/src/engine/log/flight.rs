@@ -4,12 +4,12 @@ use curator_protocol::Request;
 
 use super::text::Requests;
 
-/// A pipeline of an acquire goes out.
+/// Logs that a pipeline of an acquire is sent.
 pub(crate) fn pipeline_sent(requests: &[(usize, Request)]) {
     tracing::trace!(requests = requests.len(), what = %Requests(requests), "pipeline");
 }
 
-/// The deletes of a release go out, in one request.
+/// Logs that the deletes of a release are sent, in one request.
 pub(crate) fn deletes_sent(nodes: usize) {
     tracing::trace!(requests = 1, what = "delete", nodes, "pipeline");
 }

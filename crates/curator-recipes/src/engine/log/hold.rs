@@ -12,18 +12,18 @@ use crate::error::{LockLost, LossReason};
 use crate::fencing::FencingToken;
 use crate::owner::OwnerId;
 
-/// Tells of one hold. Clones tell of the same one.
+/// Logs one hold. Clones log the same hold.
 #[derive(Debug, Clone)]
 pub(crate) struct HoldLog {
     span: Span,
     owner: OwnerId,
     meter: Meter,
-    /// When it began; `None` if that is neither logged nor measured.
+    /// When the hold began; `None` if it is neither logged nor measured.
     since: Option<Instant>,
 }
 
 impl HoldLog {
-    /// What the acquire has won for this owner.
+    /// Logs the start of the hold that the acquire has won for this owner.
     pub(crate) fn owned(
         acquire: &AcquireLog<'_>,
         owner: &OwnerId,
@@ -32,7 +32,7 @@ impl HoldLog {
         token: FencingToken,
     ) -> Self {
         let subject = acquire.subject;
-        // A root: it outlives the acquire, and often the task.
+        // A root span, because it outlives the acquire, and often the task.
         let span = tracing::debug_span!(
             parent: None,
             "hold",
@@ -51,22 +51,22 @@ impl HoldLog {
         Self { span, owner: owner.clone(), meter: subject.meter.clone(), since }
     }
 
-    /// Who acquired it.
+    /// The owner that acquired it.
     pub(crate) fn owner(&self) -> &OwnerId {
         &self.owner
     }
 
-    /// The span, in which the release is to be polled.
+    /// The span. Poll the release in it.
     pub(crate) fn span(&self) -> &Span {
         &self.span
     }
 
-    /// One of the owner's guards is gone, and it has so many left.
+    /// The owner gave up a guard, and has `guards` left.
     pub(crate) fn left(&self, guards: usize) {
         tracing::debug!(parent: &self.span, guards, "left");
     }
 
-    /// The owner has so many guards now.
+    /// The owner re-entered, and has `guards` now.
     pub(crate) fn entered_again(&self, guards: usize) {
         self.meter.entered_again();
         tracing::debug!(parent: &self.span, guards, "entered again");
@@ -81,12 +81,12 @@ impl HoldLog {
         tracing::debug!(parent: &self.span, "asked to give the lock back");
     }
 
-    /// Its acquire has failed after all.
+    /// The acquire failed after it had won the hold.
     pub(crate) fn unused(&self) {
         self.meter.hold_ended(HoldEnded::Unused, None);
     }
 
-    /// It is lost or released, whichever comes first.
+    /// Logs the loss or the release of the lock, whichever comes first.
     pub(crate) fn ended(&self, end: &LockLost) {
         let held = self.since.map(|since| since.elapsed());
         let how = match end.reason {

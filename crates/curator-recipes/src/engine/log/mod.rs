@@ -1,8 +1,8 @@
-//! The log of the locks, by `tracing`: a span for each acquire, a span for each hold, and their events. What is measured, behind the
-//! feature `metrics`, is measured here too.
+//! Logs the locks with `tracing`: a span for each acquire, a span for each hold, and their events. Also records the
+//! metrics, behind the feature `metrics`.
 //!
-//! All of it is at level `debug`, and the pipelines at level `trace`. Where nobody listens, nothing is formatted or allocated
-//! and no clock is read.
+//! All of it is at level `debug`, and the pipelines at level `trace`. Without a subscriber, nothing is formatted or
+//! allocated and no clock is read.
 
 mod acquire;
 mod flight;
@@ -18,14 +18,14 @@ pub(crate) use self::flight::{deletes_sent, pipeline_sent};
 pub(crate) use self::hold::HoldLog;
 pub(crate) use self::text::Truncated;
 
-/// A lock, as it is named.
+/// The lock that a log entry names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) client: &'a CuratorClient,
-    /// What the recipe calls itself.
+    /// The recipe's name in the log.
     pub(crate) kind: &'static str,
-    /// Of a multi-lock, all that it takes at once.
+    /// For a multi-lock, all paths that it acquires at once.
     pub(crate) paths: &'a [ZPath],
-    /// What is logged is measured too.
+    /// Records the metrics of the same events.
     pub(crate) meter: &'a Meter,
 }

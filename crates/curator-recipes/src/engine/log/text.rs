@@ -1,4 +1,4 @@
-//! Formats the fields of the log. None of them is longer than some hundred bytes, whatever a path or an error contains.
+//! Formats the fields of the log, and truncates paths and errors to 300 bytes and lists to 4 members.
 
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -14,7 +14,7 @@ const MOST: usize = 4;
 /// A text that is cut off if it is too long.
 pub(crate) struct Truncated<T>(pub(crate) T);
 
-/// As much of a text as there is room for.
+/// Writes at most `left` bytes.
 struct Room<'a, 'b> {
     formatter: &'a mut Formatter<'b>,
     left: usize,
@@ -28,7 +28,7 @@ impl Write for Room<'_, '_> {
         }
         self.formatter.write_str(&text[..end])?;
         self.left -= end;
-        // Ends the formatting of the whole text.
+        // The error stops the formatting of the rest.
         if end < text.len() { Err(fmt::Error) } else { Ok(()) }
     }
 }
@@ -57,7 +57,7 @@ impl Display for Paths<'_> {
     }
 }
 
-/// What the requests of a pipeline are, in order; several of one kind as one.
+/// The kinds of a pipeline's requests, in order; consecutive requests of one kind are counted.
 pub(super) struct Requests<'a>(pub(super) &'a [(usize, Request)]);
 
 impl Display for Requests<'_> {

@@ -1,4 +1,5 @@
-//! Measures acquires, holds and caches. Handles are not kept: a program may install its recorder after it has made its locks.
+//! Measures acquires, holds and caches. Looks up each metric at each use, because a program may install its recorder
+//! after it has made its locks.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use metrics::{Label, counter, gauge, histogram};
 
 use super::{HoldEnded, NotAcquired};
 
-/// Where the measurements of one lock go: to its kind, and to the name that the user has given it.
+/// Records the metrics of one lock, labelled with its kind and the name that the user gave it.
 #[derive(Debug, Clone)]
 pub(crate) struct Meter {
     kind: &'static str,
@@ -39,7 +40,7 @@ impl Meter {
         labels
     }
 
-    /// After `waited`, of which `handed_over` has passed since the last event of the contender before it.
+    /// Records an acquire that took `waited`. `handed_over` is the time since the last event that ended its wait.
     pub(crate) fn acquired(&self, waited: Option<Duration>, handed_over: Option<Duration>) {
         counter!("curator_lock_acquires_total", self.with("outcome", "acquired")).increment(1);
         if let Some(waited) = waited {
@@ -61,9 +62,9 @@ impl Meter {
         counter!("curator_lock_acquires_total", self.with("outcome", outcome)).increment(1);
     }
 
-    /// So many contenders are before it when it begins to wait.
+    /// Records the number of contenders ahead when an acquire begins to wait.
     pub(crate) fn queued(&self, before: usize) {
-        // No queue is so long that it matters.
+        // No queue is long enough for this to truncate.
         let before = u32::try_from(before).unwrap_or(u32::MAX);
         histogram!("curator_lock_queue_length", self.labels()).record(before);
     }
@@ -93,7 +94,7 @@ impl Meter {
     }
 }
 
-/// Where the measurements of one cache go: to the name that the user has given it.
+/// Records the metrics of one cache, labelled with the name that the user gave it.
 #[derive(Debug, Clone)]
 pub(crate) struct CacheMeter {
     name: Option<Arc<str>>,
@@ -112,12 +113,13 @@ impl CacheMeter {
         self.name.iter().map(|name| Label::new("cache", Arc::clone(name))).collect()
     }
 
-    /// The cache is not current: it loads, or is stale.
+    /// Records that the cache is not current: it is loading or stale.
     pub(crate) fn stale_begins(&self) {
         gauge!("curator_cache_stale", self.labels()).increment(1);
     }
 
-    /// The cache is current again after it was stale for this long; `None` if it was loading, or has ended.
+    /// Records that the cache is current again after it was stale for this long; `None` if it was loading, or has
+    /// ended.
     pub(crate) fn stale_ends(&self, after: Option<Duration>) {
         gauge!("curator_cache_stale", self.labels()).decrement(1);
         if let Some(after) = after {

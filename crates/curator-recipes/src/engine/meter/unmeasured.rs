@@ -1,4 +1,4 @@
-//! Measures nothing, without the feature `metrics`.
+//! Empty meters, for builds without the feature `metrics`.
 
 use std::time::{Duration, Instant};
 

@@ -31,7 +31,7 @@ impl Contender<'_> {
                     let missing = client.missing_parents(&session, &nodes).await;
                     each(missing.map(|missing| vec![missing; count]), count, |missing| Ok(Reply::Missing(missing)))
                 }
-                // A single create needs no place.
+                // With a single create, the index of the failed operation is not needed.
                 Err(ClientError::TransactionFailed { cause, .. }) if count == 1 => each(Err(*cause), count, reply),
                 Err(error) => each(Err(error), count, reply),
             }

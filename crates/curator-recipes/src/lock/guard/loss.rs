@@ -11,20 +11,20 @@ use super::first_of;
 use crate::engine::hold::HoldEnd;
 use crate::error::{LockLost, LossReason};
 
-/// Tells any task when a lock is no longer held; made by [`LockGuard::loss`](super::LockGuard::loss).
+/// Signals to any task when a lock is no longer held; made by [`LockGuard::loss`](super::LockGuard::loss).
 ///
-/// It is a future, which completes when the lock is lost, or when its last guard is released or dropped: then with
-/// [`LossReason::Released`](crate::LossReason::Released). So a task that waits for it always ends. It completes as soon as
-/// one of the locks of a multi-lock is no longer held (with a loss, if one of them is lost and the others are released), and
-/// after a [downgrade](crate::WriteGuard::downgrade), whose new guard has a handle of its own. Once it has completed, it
-/// returns the same reason whenever it is polled.
+/// A future that completes when the lock is lost, or, with [`LossReason::Released`](crate::LossReason::Released), when
+/// its last guard is released or dropped. So a task that waits for it always ends. It completes as soon as one lock of
+/// a multi-lock is no longer held (with a loss, if one is lost and the others are released), and after a
+/// [downgrade](crate::WriteGuard::downgrade), whose new guard has a separate handle. After it has completed, each
+/// further poll returns the same reason.
 ///
-/// `Released` means that we gave the lock up, and is told before anything is sent. Whether the server has taken it back is what
-/// the result of the [release](super::LockGuard::release) says, or of the downgrade.
+/// `Released` means that this process gave up the lock, and is signalled before the delete is sent. The result of the
+/// [release](super::LockGuard::release) or the downgrade reports whether the server has deleted the node.
 ///
-/// The first poll may send one request: the watch that tells of a deletion of the lock's node, if nothing else has set it.
+/// The first poll may send one request: it sets the watch on the lock's node, unless the watch is already set.
 ///
-/// Clones are handles to the same lock; each can wait in a task of its own. A handle does not keep the lock held.
+/// Clones are handles to the same lock; each can wait in a separate task. A handle does not keep the lock held.
 ///
 /// ```no_run
 /// # async fn example(guard: curator_recipes::LockGuard) -> Result<(), curator_recipes::Error> {
@@ -38,11 +38,11 @@ use crate::error::{LockLost, LossReason};
 /// # }
 /// ```
 ///
-/// Curator tells a holder only of the state of its connection.
+/// Curator reports only the state of the connection to a holder.
 ///
 /// # Cancel safety
 ///
-/// Nothing is lost when it is dropped; another handle, or [`LockGuard::lost`](super::LockGuard::lost), still learns of the
+/// Nothing is lost when it is dropped; other handles, and [`LockGuard::lost`](super::LockGuard::lost), still report the
 /// loss.
 #[derive(Clone)]
 #[must_use = "it tells nothing unless it is awaited or asked"]
@@ -65,10 +65,10 @@ impl LossHandle {
         Self { locks, state: State::Waiting(waiting.boxed().shared()) }
     }
 
-    /// Whether the lock is certainly held now: like [`LockGuard::is_valid`](super::LockGuard::is_valid), and false once the
-    /// lock is released.
+    /// Whether the lock is certainly held now: like [`LockGuard::is_valid`](super::LockGuard::is_valid), and false once
+    /// the lock is released.
     ///
-    /// Reads the clock, so it is right even when no task has run for a while; but it is right for *this moment* only. Sends
+    /// Reads the clock, so the result is right even when no task has run for a while; but only for *this moment*. Sends
     /// nothing.
     #[must_use]
     pub fn is_valid(&self) -> bool {
@@ -79,7 +79,8 @@ impl LossHandle {
         match &self.state {
             State::Over(lost) => Some(lost.clone()),
             State::Waiting(_) => {
-                // Of several locks, a loss rather than a release: whoever learns of the loss of one releases the others.
+                // With several locks, a loss takes precedence over a release: after the loss of one lock, the holder
+                // releases the others.
                 let ends = self.locks.iter().filter_map(HoldEnd::known);
                 ends.min_by_key(|end| end.reason == LossReason::Released)
             }
@@ -91,7 +92,7 @@ impl Future for LossHandle {
     type Output = LockLost;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LockLost> {
-        // The timer behind the wait stands still while the machine is asleep; the lease's clock does not.
+        // The timer of the wait stops while the machine is suspended; the lease's clock does not.
         let known = self.known();
         let lost = match (known, &mut self.state) {
             (Some(lost), _) => lost,

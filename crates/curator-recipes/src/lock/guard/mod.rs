@@ -22,21 +22,22 @@ use crate::error::LockLost;
 use crate::fencing::FencingToken;
 use crate::owner::OwnerId;
 
-/// A held lock. Each acquire of the same owner returns another guard; the lock is released with the last of them.
+/// A held lock. Each acquire of the same owner returns another guard; the last guard releases the lock.
 ///
-/// Dropping the guard releases it in the background; [`release`](Self::release) also reports the result. A lock can be
-/// *lost* while it is held: see [`lost`](Self::lost), [`is_valid`](Self::is_valid), [`run`](Self::run), and, for other
-/// tasks, [`loss`](Self::loss).
+/// Dropping the guard releases it in the background; [`release`](Self::release) also returns the result. A lock can be
+/// *lost* while a guard exists: see [`lost`](Self::lost), [`is_valid`](Self::is_valid), [`run`](Self::run), and, for
+/// other tasks, [`loss`](Self::loss).
 ///
 /// # Shutdown
 ///
-/// A service that stops, for example on SIGTERM, takes no more work; finishes the work under its locks, or drops it; releases
-/// its guards; and then [closes](curator_client::CuratorClient::close) the client. `close` carries out the releases of guards
-/// that were dropped. If it comes first, it ends the session: [`run`](Self::run) drops the work, the locks are free at once,
-/// and a later [`release`](Self::release) returns [`Error::Lost`](crate::Error::Lost), since it cannot tell whether all work
-/// was done in time. A process that ends without `close` keeps its locks until the session timeout.
+/// A service that stops, for example on SIGTERM, accepts no more work; finishes or drops the work under its locks;
+/// releases its guards; and then [closes](curator_client::CuratorClient::close) the client. `close` completes the
+/// releases of dropped guards. If the service calls `close` first, that ends the session: [`run`](Self::run) drops the
+/// work, the locks are free at once, and a later [`release`](Self::release) returns
+/// [`Error::Lost`](crate::Error::Lost), since the work may have continued after the loss. If a process exits without
+/// `close`, its locks stay held until the session timeout.
 ///
-/// The guard of a multi-lock stands for several nodes, or for several locks. It is lost when any one of them is lost.
+/// The guard of a multi-lock has several nodes, or several locks. It is lost when any of them is lost.
 #[must_use = "the lock is released at once if the guard is dropped at once"]
 pub struct LockGuard {
     first: Share,
@@ -78,46 +79,46 @@ impl LockGuard {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// The number by which a store can refuse an older holder: send it with each write, and with each read on which a
-    /// write depends. See [`fencing`](crate::fencing). All guards of one hold have the same token.
+    /// The number with which a store can reject writes of an older holder: send it with each write, and with each read
+    /// on which a write depends. See [`fencing`](crate::fencing). All guards of one hold have the same token.
     ///
-    /// It increases from holder to holder where there is one holder at a time. The tokens of readers, and of leases
-    /// where there are several, say nothing about the order of holders that overlap.
+    /// With one holder at a time, it increases from holder to holder. The tokens of readers, and of several leases, do
+    /// not give the order of concurrent holders.
     ///
     /// For a multi-lock [made from locks](super::InterProcessMultiLock::of), it is the greatest of their tokens, and
     /// increases from holder to holder of the same multi-lock. A store that is also written under one of these locks
-    /// alone needs that lock's own token: see [`fencing_tokens`](Self::fencing_tokens).
+    /// alone needs the token of that lock: see [`fencing_tokens`](Self::fencing_tokens).
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         let first = self.first.hold().token();
         self.others.iter().map(|share| share.hold().token()).fold(first, FencingToken::max)
     }
 
-    /// The nodes of the locks that the guard stands for, each with its token.
+    /// The nodes of the guard's locks, each with its token.
     pub fn fencing_tokens(&self) -> impl Iterator<Item = (&ZPath, FencingToken)> {
         self.shares().flat_map(|share| share.hold().paths().iter().map(|node| (node, share.hold().token())))
     }
 
     /// Whether the session of the lock is certainly alive now, and the lock's node is not known to be deleted.
     ///
-    /// Reads the clock, so it is right even when no task has run for a while, for example because the process was
-    /// stopped; but it is right for *this moment* only. Writes that must not happen after a loss need the
-    /// [fencing token](Self::fencing_token), and a store that compares it. This sends
-    /// nothing. A deletion of the node is noticed only while [`lost`](Self::lost) or [`run`](Self::run) is polled, after an
-    /// acquire that had to wait (until a client writes to the node, which uses up the watch), after a
-    /// [transaction](Self::transaction) that failed for that reason, or after the session has got another connection.
+    /// Reads the clock, so the result is right even when no task has run for a while, for example because the process
+    /// was stopped; but only for *this moment*. Writes that must not happen after a loss need the [fencing
+    /// token](Self::fencing_token), and a store that compares it. This sends nothing. A deletion of the node is
+    /// detected only while [`lost`](Self::lost) or [`run`](Self::run) is polled, after an acquire that had to wait
+    /// (until a client writes to the node, which uses up the watch), after a [transaction](Self::transaction) that
+    /// failed for that reason, or after the session has reconnected.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.known_loss().is_none()
     }
 
-    /// Why the lock is lost, as far as that is known without a request.
+    /// Why the lock is lost; `None` if no loss is known. Sends nothing.
     pub(crate) fn known_loss(&self) -> Option<LockLost> {
         self.shares().find_map(|share| share.hold().loss())
     }
 
-    /// Until when the session of the lock is certainly alive, if nothing more is heard from the servers. It keeps moving
-    /// forward while all is well. After a loss of the session, it is a moment in the past.
+    /// Until when the session of the lock is certainly alive if the servers send no further reply. Each reply moves it
+    /// forward. After a loss of the session, it is in the past.
     #[must_use]
     pub fn valid_until(&self) -> ClockInstant {
         let until = |share: &Share| share.hold().session().lease().valid_until();
@@ -126,8 +127,8 @@ impl LockGuard {
 
     /// Waits until the lock is lost, and returns why. Never returns while it is held.
     ///
-    /// Waiting for the loss of the session costs nothing. To learn of the deletion of the lock's node, the first call
-    /// sets a watch if the acquire did not need one: one request.
+    /// Waiting for the loss of the session sends nothing. To detect a deletion of the lock's node, the first call sets
+    /// a watch if the acquire did not: one request.
     ///
     /// # Cancel safety
     ///
@@ -136,10 +137,10 @@ impl LockGuard {
         self.loss().await
     }
 
-    /// A handle that tells of the loss, and needs no guard: any task can have it while another one has the guard.
+    /// Returns a handle that signals the loss to a task that does not have the guard.
     ///
-    /// It completes when the lock is lost, and also when the lock is released. Nothing is sent until it is polled; the first
-    /// poll may send one request, as that of [`lost`](Self::lost) does.
+    /// It completes when the lock is lost, and also when the lock is released. Only the first poll may send one
+    /// request, like that of [`lost`](Self::lost).
     pub fn loss(&self) -> LossHandle {
         LossHandle::new(self.shares().map(|share| HoldEnd::of(share.hold())).collect())
     }
@@ -159,11 +160,11 @@ impl LockGuard {
         first_of(self.shares().map(|share| share.hold().session_lost())).await
     }
 
-    /// Waits until someone asks for the lock back, with [`revoke`](super::revoke) or Curator's `Revoker`.
+    /// Waits until a client requests the lock back, with [`revoke`](super::revoke) or Curator's `Revoker`.
     ///
-    /// What to do then is up to the holder: finish soon and release, or carry on. Once the lock has been asked for, this
-    /// returns at once. A request that was made before the lock was held is not missed. The first call reads and watches
-    /// the node if the acquire did not: one request.
+    /// The holder decides how to react: finish soon and release, or continue. After a request, including one made
+    /// before the lock was held, this returns at once. The first call reads and watches the node if the acquire did
+    /// not: one request.
     ///
     /// # Errors
     ///
@@ -176,8 +177,8 @@ impl LockGuard {
         first_of(self.shares().map(|share| share.hold().revocation_requested())).await
     }
 
-    /// Starts a transaction that is applied only if the lock is still held. Inside ZooKeeper, it makes a fencing token
-    /// unnecessary.
+    /// Starts a transaction that is applied only if the lock is still held. Writes to ZooKeeper through it need no
+    /// fencing token.
     ///
     /// ```no_run
     /// # async fn example(guard: curator_recipes::LockGuard) -> Result<(), curator_recipes::Error> {
@@ -191,13 +192,14 @@ impl LockGuard {
 
     /// Runs a future while the lock is held, and drops it when the lock is lost.
     ///
-    /// The clock is read each time before the future is polled, so no step of it begins after the lease is over, even if
-    /// this process was stopped in the meantime. A step that has begun is not interrupted: a future that blocks its
-    /// thread, or a process that is stopped in the middle of a step, can be late. Only the
-    /// [fencing token](Self::fencing_token) helps then.
+    /// Reads the clock before each poll of the future, so no poll begins after the lease is over, even if this process
+    /// was stopped in the meantime. A poll that has begun is not interrupted: a future that blocks its thread, or a
+    /// process that is stopped during a poll, can continue after the loss. Only the [fencing
+    /// token](Self::fencing_token) protects then.
     ///
-    /// A job that runs wherever this process has the lock, and survives any outage: acquire, run, and on a loss or an error
-    /// again. With [`RetryForever`](curator_client::RetryForever) the acquire itself waits for the end of an outage.
+    /// For a job that runs whenever this process holds the lock, and survives any outage: acquire, run, and start over
+    /// after a loss or an error. With [`RetryForever`](curator_client::RetryForever) the acquire itself waits for the
+    /// end of an outage.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -246,8 +248,7 @@ impl LockGuard {
         run_until(self.loss(), future).await
     }
 
-    /// Runs a future that can fail while the lock is held, as [`run`](Self::run) does. A loss becomes an error of the future's own
-    /// type.
+    /// Like [`run`](Self::run), for a future that can fail. A loss is converted to the future's error type.
     ///
     /// ```no_run
     /// # async fn example(guard: curator_recipes::LockGuard) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -264,7 +265,7 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// That of the future, or one made of the [`LockLost`] when the lock was lost first.
+    /// The error of the future, or one converted from [`LockLost`] when the lock was lost first.
     ///
     /// # Cancel safety
     ///
@@ -279,7 +280,7 @@ impl LockGuard {
         self.first.hold().path()
     }
 
-    /// All nodes that the guard stands for: one, or those of a multi-lock in the order of its paths or locks.
+    /// All nodes of the guard: one, or those of a multi-lock in the order of its paths or locks.
     pub fn nodes(&self) -> impl Iterator<Item = &ZPath> {
         self.shares().flat_map(|share| share.hold().paths())
     }
@@ -290,24 +291,25 @@ impl LockGuard {
         self.first.hold().session().id()
     }
 
-    /// The owner that acquired this guard. The guard of a lease, or of a lock that is not reentrant, has an owner of its
-    /// own. If there are several locks, it is the first one's.
+    /// The owner that acquired this guard. The guard of a lease, or of a non-reentrant lock, has a unique owner. If
+    /// there are several locks, the owner of the first.
     #[must_use]
     pub fn owner(&self) -> &OwnerId {
         self.first.owner()
     }
 
-    /// Whether the owner already held the lock when it acquired this guard. It then waited for nobody, and shares the lock
-    /// with the owner's other guards: see [`OwnerId`] for who is the same owner, and
-    /// [`non_reentrant`](super::InterProcessMutex::non_reentrant) for locks that are not entered again.
+    /// Whether the owner already held the lock when it acquired this guard. The acquire then did not wait, and the
+    /// guard shares the lock with the owner's other guards: see [`OwnerId`] for what counts as the same owner, and
+    /// [`non_reentrant`](super::InterProcessMutex::non_reentrant) for locks without re-entry.
     ///
-    /// For a reader, whether its owner held either side of the lock. For several locks, whether this is so for any of them.
+    /// For a reader, whether its owner held either side of the lock. For several locks, whether this holds for any of
+    /// them.
     #[must_use]
     pub fn is_reentry(&self) -> bool {
         self.is_reentry
     }
 
-    /// The share in the lock, for a lock that makes another guard from it.
+    /// Unwraps the share of the first lock, for a lock that makes another guard from it.
     pub(crate) fn into_share(self) -> Share {
         self.first
     }

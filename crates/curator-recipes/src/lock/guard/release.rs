@@ -1,4 +1,4 @@
-//! Releasing a guard, and waiting for the result.
+//! Releases a guard, and waits for the result.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use crate::error::{Error, Result};
 use crate::lock::holds::Share;
 
 impl LockGuard {
-    /// Releases this guard, and reports the result. If it is not the owner's last guard, the lock stays held, no request
-    /// is sent, and there is no error.
+    /// Releases this guard, and reports the result. If the owner has other guards, the lock stays held, nothing is
+    /// sent, and the result is `Ok`.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`](crate::Error::Lost) when the lock had already been lost: what was done last may have been done
-    /// without it. [`Error::ReleasePending`](crate::Error::ReleasePending) when the servers cannot be reached: the
-    /// client keeps trying until the node is gone or the session is over, and
-    /// [`CuratorClient::janitor`](curator_client::CuratorClient::janitor) shows it.
-    /// [`Error::ReleaseRefused`](crate::Error::ReleaseRefused) when the server does not permit it.
-    /// [`Error::ReleasesFailed`](crate::Error::ReleasesFailed) with several of these, if the guard stands for several
-    /// nodes or locks; a single error is returned directly.
+    /// [`Error::Lost`](crate::Error::Lost) when the lock had already been lost: the last work may have run without the
+    /// lock. [`Error::ReleasePending`](crate::Error::ReleasePending) when the servers cannot be reached: the client
+    /// keeps trying until the node is deleted or the session is over, and
+    /// [`CuratorClient::janitor`](curator_client::CuratorClient::janitor) lists the pending delete.
+    /// [`Error::ReleaseRefused`](crate::Error::ReleaseRefused) when the server denies it.
+    /// [`Error::ReleasesFailed`](crate::Error::ReleasesFailed) with several of these, if the guard has several nodes or
+    /// locks; a single error is returned directly.
     ///
     /// # Cancel safety
     ///
@@ -33,18 +33,18 @@ impl LockGuard {
         }
     }
 
-    /// Releases like [`release`](Self::release), and waits no longer than `timeout` for the result: what is not confirmed by then
-    /// goes on in the background. [`close`](curator_client::CuratorClient::close) waits for it.
+    /// Releases like [`release`](Self::release), and waits at most `timeout` for the result. A release that is not
+    /// confirmed by then continues in the background; [`close`](curator_client::CuratorClient::close) waits for it.
     ///
-    /// Several locks share the timeout and are released one after another, the last one first; those that it does not reach are
-    /// released when it ends. A timeout of zero starts all releases and waits for none.
+    /// Several locks share the timeout and are released one after another, the last one first; at the timeout, the
+    /// releases of the remaining locks start as well. A timeout of zero starts all releases and waits for none.
     ///
     /// # Errors
     ///
-    /// The same as [`release`](Self::release). [`Error::ReleasePending`](crate::Error::ReleasePending) when the time is up, with an
-    /// [`OperationTimeout`](curator_client::Error::OperationTimeout) in it; and as soon as the client closes, with
-    /// [`Closed`](curator_client::Error::Closed), [`ClientEnded`](curator_client::Error::ClientEnded) or
-    /// [`Forked`](curator_client::Error::Forked) in it.
+    /// The same as [`release`](Self::release). [`Error::ReleasePending`](crate::Error::ReleasePending) at the timeout,
+    /// containing an [`OperationTimeout`](curator_client::Error::OperationTimeout); and as soon as the client closes,
+    /// containing [`Closed`](curator_client::Error::Closed), [`ClientEnded`](curator_client::Error::ClientEnded) or
+    /// [`Forked`](curator_client::Error::Forked).
     ///
     /// # Cancel safety
     ///
@@ -53,7 +53,7 @@ impl LockGuard {
         Error::of_releases(self.release_within(timeout).await)
     }
 
-    /// Gives up this guard, and returns what is left to be done and reported.
+    /// Gives up this guard, and returns the future that deletes its nodes; `None` if the owner has other guards.
     fn releasing(self) -> Option<BoxFuture<'static, Result<()>>> {
         if self.others.is_empty() {
             return self.first.release();
@@ -70,7 +70,7 @@ impl LockGuard {
         Some(releasing.boxed())
     }
 
-    /// As [`release_timeout`](Self::release_timeout). Returns all errors, in the order of the releases.
+    /// Like [`release_timeout`](Self::release_timeout). Returns all errors, in the order of the releases.
     pub(crate) async fn release_within(self, timeout: Duration) -> Vec<Error> {
         let deadline = Deadline::after(timeout);
         let mut failures = Vec::new();
@@ -84,7 +84,7 @@ impl LockGuard {
             let released = tokio::select! {
                 biased;
                 released = releasing => released,
-                // The release continues after it is dropped.
+                // The dropped release continues in the background.
                 cause = client.closing() => Err(Error::ReleasePending { path, cause }),
                 () = client.sleep_until(deadline) => Err(Error::ReleasePending { cause: overdue(), path }),
             };

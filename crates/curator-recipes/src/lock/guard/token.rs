@@ -9,15 +9,15 @@ impl LockGuard {
     /// A token that is cancelled as soon as the lock is no longer held, because it is lost or because its last guard is
     /// released or dropped. Needs the feature `tokio-util`.
     ///
-    /// Give it to whatever must stop by itself then: tasks of the service, libraries that take such a token. For work that
-    /// may outlive the guard there is [`cancellation_token_on_loss`](Self::cancellation_token_on_loss). Whoever wants to know
-    /// why takes a [`LossHandle`](crate::LossHandle) instead, which also tells a loss from a release.
+    /// Pass it to code that must stop then: tasks of the service, libraries that accept a token. For work that may
+    /// outlive the guard, use [`cancellation_token_on_loss`](Self::cancellation_token_on_loss). To distinguish a loss
+    /// from a release, use a [`LossHandle`](crate::LossHandle).
     ///
-    /// A token is driven by a task, which this call spawns on the client's runtime. That task ends with the hold, or as soon
-    /// as the token is cancelled by someone else; so it does not outlive the client. If the runtime ends first, the token is
-    /// cancelled. Each call makes another token and another task: clone the token where you need several. Like
-    /// [`lost`](Self::lost), it may set a watch: one request. A token is as late as its task is;
-    /// [`is_valid`](Self::is_valid) and [`run`](Self::run) read the clock.
+    /// This call spawns a task on the client's runtime, which cancels the token. The task ends with the hold, or as
+    /// soon as other code cancels the token, so it does not outlive the client. If the runtime ends first, the token is
+    /// cancelled. Each call makes another token and another task: clone the token if you need several. Like
+    /// [`lost`](Self::lost), it may set a watch: one request. If the task is scheduled late, the token is cancelled
+    /// late; [`is_valid`](Self::is_valid) and [`run`](Self::run) read the clock.
     ///
     /// ```no_run
     /// # async fn example(guard: curator_recipes::LockGuard) -> Result<(), curator_recipes::Error> {
@@ -38,8 +38,8 @@ impl LockGuard {
 
     /// A token that is cancelled when the lock is lost, and only then. Needs the feature `tokio-util`.
     ///
-    /// For work that need not stop when the guard is released, such as an answer that is still being sent. Once the last
-    /// guard is released or dropped, nothing cancels the token any more: whoever does nothing but wait for
+    /// For work that need not stop when the guard is released, such as a reply that is still being sent. After the last
+    /// guard is released or dropped, the token is never cancelled: a task that only waits for
     /// [`cancelled`](CancellationToken::cancelled) waits forever. Otherwise it is like
     /// [`cancellation_token`](Self::cancellation_token), and its task ends with the hold too.
     #[must_use = "dropping the token cancels nothing"]
@@ -47,10 +47,10 @@ impl LockGuard {
         self.spawn_token(|end| end != LossReason::Released)
     }
 
-    /// A token that is cancelled by such ends of the hold.
+    /// Makes a token that is cancelled when the hold ends for a reason that `cancels` accepts.
     fn spawn_token(&self, cancels: fn(LossReason) -> bool) -> CancellationToken {
         let (token, loss) = (CancellationToken::new(), self.loss());
-        // Cancels when it is dropped, and so also when the runtime drops the task.
+        // The drop guard cancels the token when the runtime drops the task, too.
         let (cancelled, cancel) = (token.clone(), token.clone().drop_guard());
         self.client().runtime().spawn(async move {
             let cancel = cancel;

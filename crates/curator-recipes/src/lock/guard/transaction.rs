@@ -1,4 +1,4 @@
-//! Writes that happen only while the lock is held.
+//! Transactions that are applied only while the lock is held.
 
 use std::sync::Arc;
 
@@ -7,15 +7,16 @@ use curator_client::{CreateMode, NodePath, Transaction, TransactionOperation, Tr
 use crate::engine::hold::Hold;
 use crate::error::{Error, LockLost, LossReason, Result};
 
-/// Operations that are applied together, and only if the lock is still held; made by [`LockGuard::transaction`](super::LockGuard::transaction).
+/// Operations that are applied together, and only if the lock is still held; made by
+/// [`LockGuard::transaction`](super::LockGuard::transaction).
 ///
-/// It is ZooKeeper's `multi`, starting with a check that every node of the guard still exists. The server does both in
-/// one step, so writes to ZooKeeper itself need no [fencing token](crate::FencingToken).
+/// A ZooKeeper `multi` that starts with a check that every node of the guard still exists. The server applies the
+/// checks and the operations atomically, so writes to ZooKeeper itself need no [fencing token](crate::FencingToken).
 ///
 /// Curator has no such feature (its issue 1204 asks for it).
 #[must_use = "nothing happens before `commit` is awaited"]
 pub struct GuardedTransaction<'a> {
-    /// Those that must still be held. At least one.
+    /// The holds that must still exist. At least one.
     holds: Vec<&'a Arc<Hold>>,
     transaction: Transaction,
     checks: usize,
@@ -83,11 +84,12 @@ impl<'a> GuardedTransaction<'a> {
     ///
     /// # Errors
     ///
-    /// - [`Error::Lost`]: the lock had already been lost; nothing was applied, and [`LockGuard::is_valid`](super::LockGuard::is_valid) is false.
+    /// - [`Error::Lost`]: the lock had already been lost; nothing was applied, and
+    ///   [`LockGuard::is_valid`](super::LockGuard::is_valid) is false.
     /// - [`TransactionFailed`](curator_client::Error::TransactionFailed) in [`Error::Client`]: one of *your* operations
     ///   failed, numbered from 0; nothing was applied.
-    /// - [`Ambiguous`](curator_client::Error::Ambiguous) in [`Error::Client`]: the answer was lost. It is not known
-    ///   whether the transaction was applied; if it was, the lock was held at that time.
+    /// - [`Ambiguous`](curator_client::Error::Ambiguous) in [`Error::Client`]: the reply was lost. The transaction may
+    ///   have been applied; if it was, the lock was held at that time.
     /// - [`Error::SeveralSessions`]: the guard's locks do not all belong to one session.
     ///
     /// # Cancel safety

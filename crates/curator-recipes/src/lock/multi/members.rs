@@ -1,4 +1,4 @@
-//! The locks of a multi-lock that acquires them one after another.
+//! The members of a multi-lock made from locks: acquires them one after another, and rolls back if one fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl Members {
                 Some(guard) => tokio::select! {
                     biased;
                     error = guard.client().closing() => Err(error.into()),
-                    // There is no point in waiting any longer.
+                    // A held lock is lost, so the acquire fails.
                     lost = guard.session_lost() => Err(lost.into()),
                     acquired = acquire(&**lock, owner, wait) => acquired,
                 },
@@ -56,12 +56,11 @@ impl Members {
                 Ok(Some(guard)) => held = joined(held, guard),
                 Ok(None) => {
                     let mut failures = roll_back(held, wait).await;
-                    // The caller does not need to know of releases that continue in the background; the client's janitor
-                    // shows them.
+                    // Releases that continue in the background are not reported here; the client's janitor lists them.
                     failures.retain(|failure| !matches!(failure, Error::ReleasePending { .. }));
                     return if failures.is_empty() { Ok(None) } else { Err(Error::ReleasesFailed { failures }) };
                 }
-                // Not the failure of one lock, and nothing that is held survives it.
+                // The end of the client is not a failure of one lock, and releases the held locks.
                 Err(
                     closed @ Error::Client(ClientError::Closed | ClientError::ClientEnded { .. } | ClientError::Forked),
                 ) => {
@@ -93,10 +92,10 @@ async fn acquire(lock: &dyn InterProcessLock, owner: &OwnerId, wait: Wait) -> Re
     }
 }
 
-/// How long a rollback may delay the caller after the deadline. If all is well, it takes one request for each lock.
+/// How long a rollback may delay the caller after the deadline. Normally it takes one request for each lock.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Releases the locks, the last one first, and returns every error. What cannot be done in time continues in the
+/// Releases the locks, the last one first, and returns every error. Releases not finished in time continue in the
 /// background.
 async fn roll_back(held: Option<LockGuard>, wait: Wait) -> Vec<Error> {
     let Some(held) = held else { return Vec::new() };

@@ -20,17 +20,17 @@ use crate::error::{Error, Result};
 use crate::owner::{OwnerId, Reentry};
 use crate::wait::Wait;
 
-/// Several locks that act as one: it is held when all of them are held.
+/// Several locks that act as one: the multi-lock is held while all of them are held.
 ///
 /// There are two kinds.
 ///
-/// [`non_reentrant`](Self::non_reentrant) and [`new`](Self::new) take mutexes on several paths *at once*: all their nodes are created in one transaction, so any
-/// two such locks stand in the same order in every queue that they share. They cannot wait for each other in a circle,
-/// whatever order their paths are given in. It takes three requests and two round trips for any number of paths
-/// (Curator: three for each path, one after another).
+/// [`non_reentrant`](Self::non_reentrant) and [`new`](Self::new) acquire mutexes on several paths *at once*: all nodes
+/// are created in one transaction, so any two such locks have the same order in every queue that they share. They
+/// cannot deadlock, in whatever order their paths are given. An acquire takes three requests and two round trips for
+/// any number of paths (Curator: three requests for each path, one after another).
 ///
-/// [`of`](Self::of) takes any locks, one after another. Give them in the same order everywhere: two multi-locks with
-/// opposite orders can wait for each other forever, as with any locks.
+/// [`of`](Self::of) acquires any locks, one after another. Give them in the same order everywhere: two multi-locks with
+/// opposite orders can wait for each other forever.
 ///
 /// After Curator's class of the same name.
 ///
@@ -47,32 +47,33 @@ use crate::wait::Wait;
 ///
 /// # Guarantees
 ///
-/// - *All or nothing*: an acquire that fails, times out or is dropped leaves none of the locks held. Its error names the
-///   lock that failed, and contains every error of the releases.
-/// - *One deadline* for all of them. What a lock made by `of` holds when the time is up is given back before it returns;
-///   that delays it by one second at most, and then continues in the background.
+/// - *All or nothing*: an acquire that fails, times out or is dropped leaves none of the locks held. Its error names
+///   the lock that failed, and contains every error of the releases.
+/// - *One deadline* for all of them. At the deadline, a multi-lock made by `of` releases the members that it holds
+///   before it returns; it waits for these releases at most one second longer, and then they continue in the
+///   background.
 /// - *Exclusive* on each path, also among multi-locks and [mutexes](super::InterProcessMutex) on the same paths (Java's
 ///   too).
-/// - *No deadlock* among multi-locks of paths, mixed with mutexes whose holders do not ask for more.
-/// - *Reentrant* only if made by [`new`](Self::new), or of locks that are: an [owner](crate::OwnerId) that holds the locks then
-///   gets another guard. Otherwise each acquire waits for all others, also for those of its task.
-/// - The guard is lost when any one of the locks is lost. A release continues with the other locks if one fails.
+/// - *No deadlock* among multi-locks of paths, and with mutexes whose holders do not request further locks.
+/// - *Reentrant* only if made by [`new`](Self::new), or of locks that are: an [owner](crate::OwnerId) that holds the
+///   locks then gets another guard. Otherwise each acquire waits for all others, including those of the same task.
+/// - The guard is lost when any of the locks is lost. A release continues with the other locks if one release fails.
 ///
 /// # Caveats
 ///
-/// While a multi-lock of paths waits, it stands in all its queues. If you hold one of the paths, and only then ask for
-/// another, you wait behind it there, while it waits for you: a deadlock, whatever your order. So do not mix it with
-/// holders that take these paths one after another: nested mutexes, a multi-lock made by `of`, or Java Curator's
-/// multi-lock. If you must, use `of` with one order everywhere, and a timeout.
+/// While a multi-lock of paths waits, it has a node in all its queues. A client that holds one of the paths and then
+/// requests another waits behind the multi-lock there, while the multi-lock waits for the first path: a deadlock in any
+/// order. So do not mix it with clients that acquire these paths one after another: nested mutexes, a multi-lock made
+/// by `of`, or Java Curator's multi-lock. If you must, use `of` with one order everywhere, and a timeout.
 ///
-/// No path may occur twice: such a lock would wait for itself. Paths below one another are allowed; each is a queue of
-/// its own. They are refused only if one path lies in a child of another that looks like a contender of its queue
+/// No path may occur twice: such a lock would wait for itself. A path may be below another one; each has a separate
+/// queue. The constructor rejects a path only if it is in a child of another path whose name looks like a contender
 /// (`…lock-0000000007`).
 ///
 /// A multi-lock of paths needs ZooKeeper 3.6 or newer.
 ///
-/// A multi-lock and a mutex on the same path do not know each other: an owner that holds one and asks for the other
-/// waits for itself. So does a task that asks for what it holds if the lock is not reentrant.
+/// A multi-lock and a mutex on the same path do not share their holds: an owner that holds one and requests the other
+/// waits for itself. So does a task that holds a non-reentrant lock and requests it again.
 #[derive(Clone)]
 pub struct InterProcessMultiLock {
     kind: Kind,
@@ -87,12 +88,12 @@ enum Kind {
 }
 
 impl InterProcessMultiLock {
-    /// Makes a multi-lock of mutexes on `paths`, where each acquire waits until all of them are free: what asynchronous code
-    /// usually needs. Nothing is sent yet; the paths are created when they are first needed.
+    /// Makes a multi-lock of mutexes on `paths`, where each acquire waits until all of them are free, which is what
+    /// asynchronous code usually needs. Sends nothing; the paths are created when they are first needed.
     ///
     /// Futures and tasks exclude each other alike, as in
-    /// [`InterProcessMutex::non_reentrant`](super::InterProcessMutex::non_reentrant): the lock belongs to no task, and
-    /// [`acquire_as`](Self::acquire_as) ignores its owner.
+    /// [`InterProcessMutex::non_reentrant`](super::InterProcessMutex::non_reentrant): the lock does not belong to a
+    /// task, and [`acquire_as`](Self::acquire_as) ignores its owner.
     ///
     /// # Errors
     ///
@@ -101,11 +102,11 @@ impl InterProcessMultiLock {
         Self::of_paths(client, paths, Reentry::Never)
     }
 
-    /// Makes the *reentrant* multi-lock of mutexes on `paths`. Nothing is sent yet; the paths are created when they are first
+    /// Makes a *reentrant* multi-lock of mutexes on `paths`. Sends nothing; the paths are created when they are first
     /// needed.
     ///
-    /// It belongs to the task that acquires it, or to the thread where there is no task, as Curator's to the thread. **Futures
-    /// that share a task are inside together**: see [`OwnerId`](crate::OwnerId).
+    /// It belongs to the task that acquires it, or to the thread if there is no task; Curator's belongs to a thread.
+    /// **Futures that share a task do not exclude each other**: see [`OwnerId`](crate::OwnerId).
     ///
     /// # Errors
     ///
@@ -126,8 +127,8 @@ impl InterProcessMultiLock {
         Ok(Self { kind: Kind::Paths(Reentrant::new(internals, reentry)) })
     }
 
-    /// Makes a multi-lock of any locks. They are acquired in this order, and released in reverse order. It is reentrant if
-    /// all of them are.
+    /// Makes a multi-lock of any locks. They are acquired in this order, and released in reverse order. It is reentrant
+    /// if all of them are.
     ///
     /// # Errors
     ///
@@ -141,10 +142,10 @@ impl InterProcessMultiLock {
         Ok(Self { kind: Kind::Locks(members) })
     }
 
-    /// The same lock, with other data in its nodes, for [`participants`](Self::participants) to show. Defaults to the
-    /// client's default lock data. Locks that were given to [`of`](Self::of) keep their own.
+    /// Returns a lock on the same paths with this data in its nodes, which [`participants`](Self::participants)
+    /// returns. Defaults to the client's default lock data. Locks given to [`of`](Self::of) keep their data.
     ///
-    /// Call this when you make the lock: the new one does not know what the old one holds.
+    /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[must_use]
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
         match self.kind {
@@ -153,10 +154,11 @@ impl InterProcessMultiLock {
         }
     }
 
-    /// The same lock, with a name for what is measured: the label `lock` of the metrics `curator_lock_*`. Defaults to none. Locks that share
-    /// a name are measured together; a name for each path would be too many for most stores.
+    /// Returns a lock on the same paths with this value of the label `lock` in its metrics `curator_lock_*`. Defaults
+    /// to none. Locks given to [`of`](Self::of) keep their names. Locks that share a name are measured together; do not
+    /// use a name for each path, because most metrics stores cannot handle so many labels.
     ///
-    /// Call this when you make the lock: the new one does not know what the old one holds.
+    /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn with_metrics_name(self, name: impl Into<Arc<str>>) -> Self {
@@ -187,14 +189,14 @@ impl InterProcessMultiLock {
         }
     }
 
-    /// Lists who holds one of the locks and who waits, in all processes, path by path, each in the order of arrival.
+    /// Lists the holders of the locks and the waiters, in all processes, path by path, each in the order of arrival.
     ///
-    /// Each path is listed on its own: a multi-lock that is first in one queue and waits in another
+    /// Each path is listed separately: a multi-lock that is first in one queue and waits in another
     /// [owns](Participant::owns) the first.
     ///
     /// # Errors
     ///
-    /// Those of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy gives up.
     ///
     /// # Cancel safety
     ///
@@ -255,7 +257,8 @@ fn check_paths(paths: &[ZPath]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the queue at `outer` would mistake the child that leads to `inner` for a contender, which would never leave.
+/// Whether the queue at `outer` would mistake the child on the path to `inner` for a contender, and wait for it
+/// forever.
 fn contends_in(outer: &ZPath, inner: &ZPath) -> bool {
     let below = inner.strip_prefix(outer);
     let child = below.as_ref().and_then(|below| below.as_str().split('/').nth(1));

@@ -1,6 +1,6 @@
-//! The read node of an owner that holds the write lock: it takes the place of the write node.
+//! Creates the read node of an owner that holds the write lock, in the queue position of the write node.
 //!
-//! It has the same number as the write node, so every contender that waits for one also waits for the other.
+//! The read node has the same number as the write node, so every contender that waits for one also waits for the other.
 
 use curator_client::{CreateMode, Error as ClientError, NodeSpec, Outcome, Session, TransactionOperation, ZPath};
 use curator_client::{RecipeSupport as _, node::find::NodeFinder};
@@ -16,7 +16,7 @@ use crate::error::{LockLost, LossReason, Result};
 use crate::lock::holds::Share;
 use crate::wait::Wait;
 
-/// What happens to the write node.
+/// Whether the transaction keeps or deletes the write node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WriteNode {
     Kept,
@@ -51,8 +51,8 @@ async fn downgrade_share(reader: &LockInternals, mut write: Share, log: &Acquire
     Ok(hold)
 }
 
-/// Creates the read node in one transaction with a check or the deletion of the write node: so the read node never
-/// exists without having held its place.
+/// Creates the read node in one transaction with a check or the deletion of the write node, so that the read node is
+/// created only while the owner holds the position.
 async fn create(
     reader: &LockInternals,
     write: &Hold,
@@ -85,7 +85,7 @@ async fn create(
     let mut in_doubt = false;
     loop {
         if wait != Wait::No {
-            // If the session has ended, that is reported below.
+            // The end of the session is reported below.
             let _ = session.connected().await;
         }
         if let Some(lost) = write.session_loss() {
@@ -102,7 +102,7 @@ async fn create(
             }
             tried => tried,
         };
-        // The clock is read last: everything before may have taken longer than the session's lease.
+        // Read the clock last: the steps before may have taken longer than the session's lease.
         if let Some(lost) = write.session_loss() {
             return Err(lost.into());
         }
@@ -139,7 +139,7 @@ async fn create(
 
 /// Whether the node was created despite the error.
 async fn is_there(session: &Session, path: &ZPath) -> curator_client::Result<bool> {
-    // One pipeline. The `sync` makes a server to which we have just moved catch up with the leader.
+    // One pipeline. After a reconnect, the `sync` makes the new server catch up with the leader.
     let (synced, found) = (session.sync(path), session.exists(path));
     synced.await?;
     Ok(found.await?.is_some_and(|stat| stat.ephemeral_owner == session.id()))

@@ -18,10 +18,10 @@ use crate::engine::internals::LockInternals;
 use crate::error::Result;
 use crate::owner::Reentry;
 
-/// A pair of locks on one path: many owners may hold [`read`](Self::read) at once, and the holder of
-/// [`write`](Self::write) is alone.
+/// A pair of locks on one path: many owners can hold [`read`](Self::read) at once, or one owner holds
+/// [`write`](Self::write).
 ///
-/// Curator's class of the same name, and compatible with it on the same path.
+/// Curator's class of the same name; both can use the same path.
 ///
 /// ```no_run
 /// use curator_recipes::InterProcessReadWriteLock;
@@ -41,18 +41,18 @@ use crate::owner::Reentry;
 /// - *Exclusive writers*: while a guard of the write lock is valid, no other owner has a valid guard of either lock.
 /// - *Fair*: readers and writers get the lock in the order of their arrival. A waiting writer keeps later readers out,
 ///   so neither side starves the other.
-/// - *Downgrade*: [`WriteGuard::downgrade`] makes a reader of a writer. No other writer comes in between.
-/// - *Reentrant* only if made by [`new`](Self::new), and then on both sides: an [owner](crate::OwnerId) that holds a side gets
-///   another guard of it, and a writer gets the read lock too.
-/// - *No upgrade*: an owner that holds only the read lock of a reentrant lock and asks for the write lock gets an error at once
-///   ([`UpgradeRefused`](crate::Error::UpgradeRefused)), where Curator waits forever.
-/// - *Herd-free*: a reader is woken once, however many writers are before it. When a writer releases, all readers that
+/// - *Downgrade*: [`WriteGuard::downgrade`] turns a writer into a reader. No other writer gets the lock in between.
+/// - *Reentrant* only if made by [`new`](Self::new), and then on both sides: an [owner](crate::OwnerId) that holds a
+///   side gets another guard of it, and a writer gets the read lock too.
+/// - *No upgrade*: if an owner holds only the read lock of a reentrant lock and requests the write lock, the acquire
+///   fails at once with [`UpgradeRefused`](crate::Error::UpgradeRefused). Curator waits forever.
+/// - *Herd-free*: a reader is woken once, however many writers are ahead. When a writer releases, all readers that
 ///   waited for it are woken, because all of them then hold the lock.
 ///
 /// # Caveats
 ///
-/// A reader that was a writer before keeps its [fencing token](crate::FencingToken). The tokens of readers that overlap
-/// say nothing about their order.
+/// A reader that was a writer before keeps its [fencing token](crate::FencingToken). The tokens of concurrent readers
+/// do not give their order.
 #[derive(Clone)]
 pub struct InterProcessReadWriteLock {
     read: ReadLock,
@@ -65,20 +65,20 @@ debug_line!(InterProcessReadWriteLock, |lock| path: lock.path(), read: lock.read
 #[derive(Debug, Clone)]
 struct Sides {
     read: Reentrant,
-    /// Each owner has one gate for both sides, which is here: two futures of one owner must not wait for each other in
+    /// Also has the gate of each owner for both sides, so that two futures of one owner do not wait for each other in
     /// the queue.
     write: Reentrant,
 }
 
 impl InterProcessReadWriteLock {
-    /// Makes a read-write lock on `path` where each acquire of either side waits for all others that it excludes: what
-    /// asynchronous code usually needs. Nothing is sent yet; the path is created when it is first needed.
+    /// Makes a read-write lock on `path` where each acquire of either side waits for all others that it excludes, which
+    /// is what asynchronous code usually needs. Sends nothing; the path is created when it is first needed.
     ///
     /// Futures and tasks exclude each other alike, as in
-    /// [`InterProcessMutex::non_reentrant`](super::InterProcessMutex::non_reentrant). A task that holds one side and asks for
-    /// the other waits for itself: without owners, a forbidden upgrade cannot be told from any other wait, so there is no
-    /// [`UpgradeRefused`](crate::Error::UpgradeRefused). [`acquire_as`](WriteLock::acquire_as) ignores its owner, and
-    /// [`is_owned_by_current`](WriteLock::is_owned_by_current) is always false.
+    /// [`InterProcessMutex::non_reentrant`](super::InterProcessMutex::non_reentrant). A task that holds one side and
+    /// requests the other waits for itself: without owners, the lock cannot detect a forbidden upgrade, so it never
+    /// returns [`UpgradeRefused`](crate::Error::UpgradeRefused). [`acquire_as`](WriteLock::acquire_as) ignores its
+    /// owner, and [`is_owned_by_current`](WriteLock::is_owned_by_current) is always false.
     ///
     /// # Errors
     ///
@@ -87,11 +87,11 @@ impl InterProcessReadWriteLock {
         Self::make(client, path, Reentry::Never)
     }
 
-    /// Makes the *reentrant* read-write lock on `path`. Nothing is sent yet; the path is created when it is first needed.
+    /// Makes a *reentrant* read-write lock on `path`. Sends nothing; the path is created when it is first needed.
     ///
-    /// Its sides belong to the task that acquires them, or to the thread where there is no task, as Curator's to the thread.
-    /// **Futures that share a task are inside together**, also readers and a writer that reads too: see
-    /// [`OwnerId`](crate::OwnerId).
+    /// Each side belongs to the task that acquires it, or to the thread if there is no task; Curator's belong to
+    /// threads. **Futures that share a task do not exclude each other**, except that a reader cannot become a writer:
+    /// see [`OwnerId`](crate::OwnerId).
     ///
     /// # Errors
     ///
@@ -111,20 +111,21 @@ impl InterProcessReadWriteLock {
         Self { read: ReadLock::new(sides.clone()), write: WriteLock::new(sides) }
     }
 
-    /// The same lock, with other data in its nodes, for [`participants`](Self::participants) to show. Defaults to the
-    /// client's default lock data.
+    /// Returns a lock on the same path with this data in its nodes, which [`participants`](Self::participants) returns.
+    /// Defaults to the client's default lock data.
     ///
-    /// Call this when you make the lock: the new one does not know what the old one holds.
+    /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[must_use]
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
         let (data, Sides { read, write }) = (data.into(), self.write.sides());
         Self::of(Sides { read: read.with_data(Arc::clone(&data)), write: write.with_data(data) })
     }
 
-    /// The same lock, with a name for what is measured: the label `lock` of the metrics `curator_lock_*`. Defaults to none. Locks that share
-    /// a name are measured together; a name for each path would be too many for most stores.
+    /// Returns a lock on the same path with this value of the label `lock` in its metrics `curator_lock_*`. Defaults to
+    /// none. Locks that share a name are measured together; do not use a name for each path, because most metrics
+    /// stores cannot handle so many labels.
     ///
-    /// Call this when you make the lock: the new one does not know what the old one holds.
+    /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn with_metrics_name(self, name: impl Into<Arc<str>>) -> Self {
@@ -144,12 +145,12 @@ impl InterProcessReadWriteLock {
         &self.write
     }
 
-    /// Lists who holds either side and who waits, in all processes, in the order of arrival. One round
-    /// trip for the list, and one for each 64 nodes that it names.
+    /// Lists the holders of either side and the waiters, in all processes, in the order of arrival. One round trip for
+    /// the list, and one for each 64 nodes in it.
     ///
     /// # Errors
     ///
-    /// Those of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy gives up.
     ///
     /// # Cancel safety
     ///

@@ -16,9 +16,10 @@ use crate::lock::participants::Participant;
 use crate::owner::OwnerId;
 use crate::wait::Wait;
 
-/// The reading side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): many owners may hold it at once.
+/// The reading side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): many owners may hold it at
+/// once.
 ///
-/// An owner that holds the write lock gets it at once, with one request.
+/// An owner that holds the write lock gets the read lock at once, with one request.
 #[derive(Clone)]
 pub struct ReadLock {
     sides: Sides,
@@ -44,7 +45,7 @@ impl ReadLock {
     ///
     /// # Errors
     ///
-    /// Those of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy gives up.
     ///
     /// # Cancel safety
     ///
@@ -86,7 +87,7 @@ impl ReadLock {
         if let Some(guard) = read.enter_again(owner) {
             return Ok(Some(guard));
         }
-        // The write lock is held until the read lock is held too.
+        // Keeps the write lock until the read lock is held too.
         if let Some(writing) = write.keep(owner) {
             match downgrade::take(read.internals(), writing.hold(), wait, log).await {
                 // The write lock had been lost.

@@ -18,10 +18,10 @@ use crate::lock::participants::Participant;
 use crate::owner::OwnerId;
 use crate::wait::Wait;
 
-/// The writing side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): it has one holder at a time.
+/// The writing side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): one holder at a time.
 ///
-/// Every way to acquire it fails at once with [`UpgradeRefused`](crate::Error::UpgradeRefused) if the owner holds only
-/// the read lock: it would wait for itself.
+/// Every acquire method fails at once with [`UpgradeRefused`](crate::Error::UpgradeRefused) if the owner holds only the
+/// read lock, because the owner would wait for itself.
 #[derive(Clone)]
 pub struct WriteLock {
     sides: Sides,
@@ -48,7 +48,7 @@ impl WriteLock {
     ///
     /// # Errors
     ///
-    /// Those of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy gives up.
     ///
     /// # Cancel safety
     ///
@@ -92,7 +92,7 @@ impl WriteLock {
 
 implement_inter_process_lock!(WriteLock);
 
-/// A held write lock. It is a [`LockGuard`], and can become a read lock.
+/// A held write lock: a [`LockGuard`] that can also [downgrade](Self::downgrade) to a read lock.
 #[must_use = "the lock is released at once if the guard is dropped at once"]
 pub struct WriteGuard {
     guard: LockGuard,
@@ -119,24 +119,25 @@ impl From<WriteGuard> for LockGuard {
 }
 
 impl WriteGuard {
-    /// Continues as a reader: other readers can enter, and no writer comes in between. One request.
+    /// Converts the write lock to a read lock, with one request: other readers can enter, and no other writer gets the
+    /// lock in between.
     ///
     /// If the owner has other guards of the write lock, it holds both locks until those guards are released. If it
     /// already holds the read lock, this returns another guard of it. The [fencing token](LockGuard::fencing_token)
-    /// stays the same, so a waiting writer already has a higher one.
+    /// stays the same, and is lower than that of any waiting writer.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when the lock had already been lost; [`Error::AcquireFailed`] when the client's retry policy gives up;
-    /// [`Error::Client`] for an error that a retry cannot help. If the owner already holds the read lock, those of
-    /// [`LockGuard::release`]. In each case this guard is released, if necessary in the background.
+    /// [`Error::Lost`] when the lock had already been lost; [`Error::AcquireFailed`] when the client's retry policy
+    /// gives up; [`Error::Client`] for an error that a retry cannot help. If the owner already holds the read lock, the
+    /// errors of [`LockGuard::release`]. On any error this guard is released, if necessary in the background.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future releases the lock, in the background.
     pub async fn downgrade(self) -> Result<LockGuard> {
         let Self { guard, sides } = self;
-        // An owner that has lost the lock may be waiting for it again, and hold the gate.
+        // Another future of an owner that has lost the lock may hold the gate and wait for the lock again.
         if let Some(lost) = guard.known_loss() {
             return Err(lost.into());
         }
@@ -147,8 +148,7 @@ impl WriteGuard {
             Some(passed) => passed,
             None => tokio::select! {
                 biased;
-                // By then, a future that has passed the gate may be waiting in the queue, and there is nothing left to
-                // downgrade.
+                // After a loss there is nothing to downgrade, and the future that holds the gate may wait in the queue.
                 lost = guard.lost() => return Err(lost.into()),
                 Some(passed) = gate.pass(Wait::FOREVER) => passed,
             },
@@ -176,7 +176,7 @@ impl WriteGuard {
         self.guard.release().await
     }
 
-    /// Releases this guard, and waits no longer than `timeout` for the result: see [`LockGuard::release_timeout`].
+    /// Releases this guard, and waits at most `timeout` for the result: see [`LockGuard::release_timeout`].
     ///
     /// # Errors
     ///

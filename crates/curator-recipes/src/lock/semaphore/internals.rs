@@ -1,4 +1,4 @@
-//! The engine of both semaphores: a queue, and leases that the first in the queue takes.
+//! The engine of both semaphores: contenders queue, and the first in the queue takes its leases.
 
 use std::sync::Arc;
 
@@ -26,19 +26,19 @@ pub(crate) struct SemaphoreInternals {
     /// The data of the leases, if it is not the client's default.
     lease_data: Option<Arc<[u8]>>,
     limit: LimitSource,
-    /// Every lease has an owner of its own, so none is entered again.
+    /// Every lease has a unique owner, so there is no re-entry.
     holds: Arc<Holds>,
 }
 
-/// All leases are taken by one request, which has to be assembled before its size is known.
+/// Limits the request that takes all leases, because it is built before its size is checked.
 const MOST_AT_ONCE: usize = 100_000;
 
-/// Where the number of leases comes from.
+/// The source of the number of leases.
 #[derive(Debug, Clone)]
 pub(super) enum LimitSource {
-    /// Every process that uses the path must use the same number.
+    /// A constant. Every process that uses the path must use the same number.
     Fixed(usize),
-    /// A node contains it.
+    /// A node contains the number.
     Shared(SharedCount),
 }
 
@@ -77,16 +77,16 @@ impl SemaphoreInternals {
         self.queue.dir()
     }
 
-    /// The data of a lease that is taken now: the client may not know its address before it has a session.
+    /// The data of a lease that is taken now. Not cached: the client may not know its address before it has a session.
     pub(super) fn lease_data(&self) -> &Arc<[u8]> {
         self.lease_data.as_ref().unwrap_or_else(|| self.client().default_lock_data())
     }
 
-    /// Acquires all the leases, each with a guard; `None` if it may not wait any longer.
+    /// Acquires all the leases, each with a guard. Returns `None` if it must not wait any longer.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidQuantity`] at once, and those of the queue and of the claim.
+    /// [`Error::InvalidQuantity`] at once; errors of the queue, and of taking the leases.
     pub(super) async fn acquire(&self, quantity: usize, wait: Wait) -> Result<Option<Vec<LockGuard>>> {
         let most = match self.limit {
             LimitSource::Fixed(leases) => leases,
@@ -111,10 +111,10 @@ impl SemaphoreInternals {
         Ok(holds.map(|holds| holds.into_iter().map(|hold| LockGuard::new(self.holds.insert(hold))).collect()))
     }
 
-    /// Lists the holders of leases, followed by the contenders that wait for some.
+    /// Lists the holders of leases, followed by the waiters.
     ///
-    /// The queue is listed before the leases. So a contender that takes a lease between the two lists is in both, and
-    /// its place in the queue turns out to be gone.
+    /// The queue is listed before the leases. So a contender that takes a lease between the two lists is in both; its
+    /// deleted node in the queue is then omitted.
     pub(super) async fn participants(&self, kind: ParticipantKind) -> Result<Vec<Participant>> {
         let waiters = self.queue.dirs().iter().map(|dir| (dir, self.queue.driver(), Numbers::Order));
         let leases =

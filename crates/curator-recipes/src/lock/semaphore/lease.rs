@@ -1,4 +1,4 @@
-//! A lease that is held.
+//! A held lease of a semaphore.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::debug::debug_line;
 use crate::error::{Error, Result};
 use crate::lock::guard::LockGuard;
 
-/// One lease of an [`InterProcessSemaphoreV2`](super::InterProcessSemaphoreV2). It is a [`LockGuard`]: it can be lost,
-/// it can be asked for, and dropping it gives it back.
+/// One lease of an [`InterProcessSemaphoreV2`](super::InterProcessSemaphoreV2). It is a [`LockGuard`]: it can be lost
+/// or revoked, and dropping it releases it.
 ///
-/// Any task may give it back, not only the one that acquired it. After Curator's `Lease`.
+/// Any task may release it, not only the one that acquired it. After Curator's `Lease`.
 #[must_use = "the lease is given back at once if it is dropped at once"]
 pub struct SemaphoreLease {
     guard: LockGuard,
@@ -39,7 +39,7 @@ impl SemaphoreLease {
         &self.data
     }
 
-    /// Gives the lease back, and reports the result: see [`LockGuard::release`].
+    /// Releases the lease, and returns the result: see [`LockGuard::release`].
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl SemaphoreLease {
         self.guard.release().await
     }
 
-    /// Gives the lease back, and waits no longer than `timeout` for the result: see [`LockGuard::release_timeout`].
+    /// Releases the lease, and waits at most `timeout` for the result: see [`LockGuard::release_timeout`].
     ///
     /// # Errors
     ///
@@ -65,13 +65,13 @@ impl SemaphoreLease {
         self.guard.release_timeout(timeout).await
     }
 
-    /// Gives several leases back at once. If one release fails, the others are released nevertheless.
+    /// Releases several leases at once. If one release fails, the others are still released.
     ///
     /// Curator's `returnAll`.
     ///
     /// # Errors
     ///
-    /// That of [`LockGuard::release`]; [`Error::ReleasesFailed`] if several failed.
+    /// The error of [`LockGuard::release`]; [`Error::ReleasesFailed`] if several failed.
     ///
     /// # Cancel safety
     ///
@@ -81,7 +81,7 @@ impl SemaphoreLease {
         Error::of_releases(released.into_iter().filter_map(Result::err).collect())
     }
 
-    /// Gives the lease back like [`release`](Self::release), on a plain thread.
+    /// Releases the lease like [`release`](Self::release), on a plain thread.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! A number of leases, shared by all processes.
+//! The semaphore: a limited number of leases, shared by all processes.
 
 mod internals;
 mod lease;
@@ -19,9 +19,9 @@ use crate::error::{Error, Result};
 use crate::shared::SharedCount;
 use crate::wait::Wait;
 
-/// A number of leases, shared by all processes that use the same path, and never exceeded.
+/// A limited number of leases, shared by all processes that use the same path.
 ///
-/// Curator's class of the same name, and compatible with it on the same path.
+/// Curator's class of the same name; both can use the same path.
 ///
 /// ```no_run
 /// use curator_recipes::InterProcessSemaphoreV2;
@@ -36,27 +36,27 @@ use crate::wait::Wait;
 ///
 /// # Guarantees
 ///
-/// - *Never more* valid leases than the number, if all processes use the same one, or a [`SharedCount`].
-/// - *Fair*: first come, first served. A contender that asks for many leases is not overtaken by others that ask for
+/// - *Never more* valid leases than the limit, if all processes use the same limit, or a [`SharedCount`].
+/// - *Fair*: first come, first served. A contender that requests many leases is not overtaken by others that request
 ///   one.
 /// - *All or nothing*: [`acquire_many`](Self::acquire_many) takes its leases in one step. It never holds some while it
 ///   waits for others, so two such calls cannot wait for each other.
 /// - *Herd-free*: only the first in the queue watches the leases.
-/// - *Cancel-safe*, and *honest* about the loss of a lease, like the mutex.
+/// - *Cancel-safe* and *honest*, like the mutex: a lease reports its loss before another client can get it.
 ///
 /// # Caveats
 ///
-/// It is not reentrant, and leases belong to no task: a task that holds a lease and asks for another gets another, or
-/// waits. Any task may give a lease back.
+/// It is not reentrant, and leases do not belong to a task: a task that holds a lease and requests another gets another
+/// one, or waits. Any task may release a lease.
 ///
-/// All processes should use the same number of leases; each process obeys its own. A [`SharedCount`] avoids that
-/// problem. When it is lowered, no lease is lost, and no lease is granted until there are fewer than the new number.
+/// All processes should use the same limit; each process enforces the one it was given. A [`SharedCount`] is the same
+/// for all. When it is lowered, no lease is lost, and no lease is granted until there are fewer than the new limit.
 ///
 /// Children of the path's `leases` that are not leases are not counted here. Java's Curator counts them.
 ///
 /// It needs ZooKeeper 3.6 or newer. The [fencing tokens](crate::FencingToken) of leases increase in the order in which
-/// they were granted, which orders their holders only if there is a single lease. Leases that were granted together have
-/// the same token.
+/// they were granted, which orders their holders only if there is a single lease. Leases that were granted together
+/// have the same token.
 #[derive(Clone)]
 pub struct InterProcessSemaphoreV2 {
     internals: SemaphoreInternals,
@@ -65,8 +65,8 @@ pub struct InterProcessSemaphoreV2 {
 debug_line!(InterProcessSemaphoreV2, |semaphore| path: semaphore.path(), held: semaphore.is_acquired_in_this_process(), connection: semaphore.internals.client().connection_state());
 
 impl InterProcessSemaphoreV2 {
-    /// Makes a semaphore on `path` with a fixed number of leases. Nothing is sent yet; the path is created when it is
-    /// first needed.
+    /// Makes a semaphore on `path` with a fixed number of leases. Sends nothing; the path is created when it is first
+    /// needed.
     ///
     /// # Errors
     ///
@@ -80,8 +80,8 @@ impl InterProcessSemaphoreV2 {
         Ok(Self { internals })
     }
 
-    /// Makes a semaphore whose number of leases is stored in a node, and may be changed at any time. Waiters notice a
-    /// change at once.
+    /// Makes a semaphore whose number of leases is stored in a node, and can change at any time. Waiters are notified
+    /// of a change at once.
     ///
     /// The count must be on the same ensemble. If its node is missing, it is created with the count's seed. While the
     /// number is below one, no lease is granted.
@@ -95,42 +95,45 @@ impl InterProcessSemaphoreV2 {
         Ok(Self { internals })
     }
 
-    /// The same semaphore, with other data in the nodes of its leases, for [`participants`](Self::participants) to show.
-    /// Defaults to the client's default lock data. Curator's `setNodeData`.
+    /// Returns a semaphore on the same path with this data in the nodes of its leases, which
+    /// [`participants`](Self::participants) returns. Defaults to the client's default lock data. Curator's
+    /// `setNodeData`.
     ///
-    /// Call this when you make the semaphore: the new one does not know what the old one holds.
+    /// Call this when you make the semaphore: the new one does not share the holds of the old one.
     #[must_use]
     pub fn with_lease_data(self, data: impl Into<Arc<[u8]>>) -> Self {
         Self { internals: self.internals.with_lease_data(data.into()) }
     }
 
-    /// The same semaphore, with a name for what is measured: the label `lock` of the metrics `curator_lock_*`. Defaults to none. Semaphores that share
-    /// a name are measured together; a name for each path would be too many for most stores.
+    /// Returns a semaphore on the same path with this value of the label `lock` in its metrics `curator_lock_*`.
+    /// Defaults to none. Semaphores that share a name are measured together; do not use a name for each path, because
+    /// most metrics stores cannot handle so many labels.
     ///
-    /// Call this when you make the semaphore: the new one does not know what the old one holds.
+    /// Call this when you make the semaphore: the new one does not share the holds of the old one.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn with_metrics_name(self, name: impl Into<Arc<str>>) -> Self {
         Self { internals: self.internals.with_metrics_name(name.into()) }
     }
 
-    /// Waits for a lease, for as long as it takes.
+    /// Waits for a lease, without a time limit.
     ///
-    /// If one is free, this takes two round trips, and giving it back takes one.
+    /// If a lease is free, this takes two round trips, and the release takes one.
     ///
     /// # Errors
     ///
-    /// [`AcquireFailed`](crate::Error::AcquireFailed) when there is no session, or requests fail, and the client's retry
-    /// policy gives up; with [`RetryForever`](curator_client::RetryForever) it never does, and the acquire waits through an
-    /// outage of any length. [`Client`](crate::Error::Client) at once for an error that a retry cannot help, such as a missing
-    /// permission; [`Closed`](curator_client::Error::Closed) in it as soon as the client closes. It is not an error if the
-    /// session is lost while waiting: the wait starts over in the next session, at the end of the queue.
+    /// [`AcquireFailed`](crate::Error::AcquireFailed) when there is no session, or requests fail, and the client's
+    /// retry policy gives up; [`RetryForever`](curator_client::RetryForever) never gives up, and the acquire waits
+    /// through an outage of any length. [`Client`](crate::Error::Client) at once for an error that a retry cannot help,
+    /// such as a missing permission; it contains [`Closed`](curator_client::Error::Closed) as soon as the client
+    /// closes. If the session is lost during the wait, there is no error: the acquire joins the end of the queue in the
+    /// next session.
     ///
-    /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when someone keeps deleting our place;
+    /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when another client keeps deleting the waiting node;
     /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two billion (2^31) nodes;
-    /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when there is no room because of leases of this client's
-    /// session, or a place in the queue, whose deletion the server does not permit;
-    /// [`InvalidSharedValue`](crate::Error::InvalidSharedValue) when the count's node does not contain a number.
+    /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when leases of this client's session, or its node in the queue,
+    /// block the acquire and the server denies their deletion; [`InvalidSharedValue`](crate::Error::InvalidSharedValue)
+    /// when the count's node does not contain a number.
     ///
     /// # Cancel safety
     ///
@@ -138,15 +141,15 @@ impl InterProcessSemaphoreV2 {
     /// deleted in the background.
     pub async fn acquire(&self) -> Result<SemaphoreLease> {
         loop {
-            // Without a deadline, `None` cannot occur; if it did, waiting on would be what the caller asked for.
+            // Without a deadline, `None` cannot occur; if it did, the caller would want to keep waiting.
             if let Some(lease) = self.one(Wait::FOREVER).await? {
                 return Ok(lease);
             }
         }
     }
 
-    /// Waits for a lease, no longer than `timeout`; returns `None` when the time is up: the others have all leases or are
-    /// before us, or the servers have been slow to answer.
+    /// Waits for a lease, at most `timeout`; then returns `None`: other contenders hold all leases or are ahead in the
+    /// queue, or the servers were slow to reply.
     ///
     /// The timeout is one deadline for everything: connecting, queueing and requests. A timeout of zero is
     /// [`try_acquire`](Self::try_acquire).
@@ -154,7 +157,7 @@ impl InterProcessSemaphoreV2 {
     /// # Errors
     ///
     /// The same as [`acquire`](Self::acquire); [`NotConnected`](curator_client::Error::NotConnected) in
-    /// [`Client`](crate::Error::Client) if there is no connection when the time is up, or the session is
+    /// [`Client`](crate::Error::Client) if, at the timeout, there is no connection or the session is
     /// [suspended](curator_client::ConnectionState::Suspended).
     ///
     /// # Cancel safety
@@ -164,9 +167,9 @@ impl InterProcessSemaphoreV2 {
         self.one(Wait::timeout(timeout)).await
     }
 
-    /// Takes a lease if one is free and no one is waiting, or else returns `None`.
+    /// Takes a lease if one is free and no contender waits, or else returns `None`.
     ///
-    /// Waits for no other contender, and retries nothing.
+    /// Neither waits for other contenders nor retries.
     ///
     /// # Errors
     ///
@@ -179,15 +182,15 @@ impl InterProcessSemaphoreV2 {
         self.one(Wait::No).await
     }
 
-    /// Waits for `quantity` leases, for as long as it takes. They are granted all at once; each can be given back
-    /// individually.
+    /// Waits for `quantity` leases, without a time limit. They are granted all at once; each can be released
+    /// separately.
     ///
     /// # Errors
     ///
-    /// The same as [`acquire`](Self::acquire). [`InvalidQuantity`](crate::Error::InvalidQuantity) at once if there can
-    /// never be so many, or if they are more than 100,000; under a [`SharedCount`] the number may change, so in the
-    /// first case the wait goes on. [`RequestTooLarge`](curator_client::Error::RequestTooLarge) if so many do not fit
-    /// into one request, which by default has room for some thousands.
+    /// The same as [`acquire`](Self::acquire). [`InvalidQuantity`](crate::Error::InvalidQuantity) at once if `quantity`
+    /// is zero, more than the limit, or more than 100,000. A [`SharedCount`] may change, so if `quantity` is more than
+    /// its current value, the acquire waits. [`RequestTooLarge`](curator_client::Error::RequestTooLarge) if the leases
+    /// do not fit into one request, which by default has room for some thousands.
     ///
     /// # Cancel safety
     ///
@@ -201,7 +204,7 @@ impl InterProcessSemaphoreV2 {
         }
     }
 
-    /// Waits for `quantity` leases, no longer than `timeout`; returns all of them, or `None`.
+    /// Waits for `quantity` leases, at most `timeout`; returns all of them, or `None`.
     ///
     /// # Errors
     ///
@@ -218,7 +221,7 @@ impl InterProcessSemaphoreV2 {
         self.many(quantity, Wait::timeout(timeout)).await
     }
 
-    /// Takes `quantity` leases if they are free and no one is waiting, or else returns `None`.
+    /// Takes `quantity` leases if they are free and no contender waits, or else returns `None`.
     ///
     /// # Errors
     ///
@@ -231,8 +234,8 @@ impl InterProcessSemaphoreV2 {
         self.many(quantity, Wait::No).await
     }
 
-    /// Acquires a lease like [`acquire`](Self::acquire), on a plain thread. The client's runtime must be running
-    /// elsewhere.
+    /// Acquires a lease like [`acquire`](Self::acquire), on a plain thread. The client's runtime must run on other
+    /// threads.
     ///
     /// # Errors
     ///
@@ -271,21 +274,21 @@ impl InterProcessSemaphoreV2 {
         self.internals.client().block_on(self.try_acquire())
     }
 
-    /// Whether anyone holds a lease through this semaphore or a clone of it.
+    /// Whether any lease is held through this semaphore or a clone of it.
     #[must_use]
     pub fn is_acquired_in_this_process(&self) -> bool {
         self.internals.holds().is_held()
     }
 
-    /// Lists who holds leases and who waits for some, in all processes: the holders, followed by the waiters, each in
-    /// the order of arrival.
+    /// Lists the holders of leases and the waiters, in all processes: first the holders, then the waiters, each in the
+    /// order of arrival.
     ///
-    /// One round trip for the lists, and one for each 64 nodes that they name. A contender that takes leases between the two
+    /// One round trip for the lists, and one for each 64 nodes in them. A contender that takes leases between the two
     /// is in neither group.
     ///
     /// # Errors
     ///
-    /// Those of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy gives up.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! The exclusive lock that is not reentrant.
+//! Curator's mutex that is not reentrant: a semaphore with one lease.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::lock::participants::Participant;
 use crate::owner::OwnerId;
 use crate::wait::Wait;
 
-/// A lock that is held at most once at a time, in all processes that use the same path, even by the same owner: it is
-/// not reentrant.
+/// A lock that is held at most once at a time in all processes that use the same path. It is not reentrant.
 ///
-/// It belongs to no task. A task that holds it and asks again waits for itself, and any task may release a guard. A
-/// [non-reentrant](crate::InterProcessMutex::non_reentrant) `InterProcessMutex` does the same with three requests for a cycle,
-/// where this lock takes four; this one is for paths that programs in Java use with the class of the same name.
+/// It does not belong to a task: a task that holds it and acquires again waits for itself, and any task may release a
+/// guard. A [non-reentrant](crate::InterProcessMutex::non_reentrant) `InterProcessMutex` does the same with three
+/// requests for an acquire and a release, where this lock sends four. Use this lock on paths where Java programs use
+/// the class of the same name.
 ///
-/// Curator's class of the same name, and compatible with it on the same path: a semaphore with one lease.
+/// Curator's class of the same name; both can use the same path. A semaphore with one lease.
 ///
 /// ```no_run
 /// use curator_recipes::InterProcessSemaphoreMutex;
@@ -37,7 +37,7 @@ use crate::wait::Wait;
 ///
 /// # Guarantees
 ///
-/// Those of [`InterProcessMutex`](crate::InterProcessMutex), except that it is not reentrant.
+/// The guarantees of [`InterProcessMutex`](crate::InterProcessMutex), except that it is not reentrant.
 #[derive(Clone)]
 pub struct InterProcessSemaphoreMutex {
     internals: SemaphoreInternals,
@@ -46,7 +46,7 @@ pub struct InterProcessSemaphoreMutex {
 debug_line!(InterProcessSemaphoreMutex, |lock| path: lock.path(), held: lock.is_acquired_in_this_process(), connection: lock.client().connection_state());
 
 impl InterProcessSemaphoreMutex {
-    /// Makes a mutex on `path`. Nothing is sent yet; the path is created when it is first needed.
+    /// Makes a mutex on `path`. Sends nothing; the path is created when it is first needed.
     ///
     /// # Errors
     ///
@@ -62,19 +62,20 @@ impl InterProcessSemaphoreMutex {
         })
     }
 
-    /// The same mutex, with other data in its holder's node, for [`participants`](Self::participants) to show. Defaults
-    /// to the client's default lock data.
+    /// Returns a mutex on the same path with this data in its holder's node, which [`participants`](Self::participants)
+    /// returns. Defaults to the client's default lock data.
     ///
-    /// Call this when you make the lock: the new one does not know what the old one holds.
+    /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[must_use]
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
         Self { internals: self.internals.with_lease_data(data.into()) }
     }
 
-    /// The same lock, with a name for what is measured: the label `lock` of the metrics `curator_lock_*`. Defaults to none. Locks that share
-    /// a name are measured together; a name for each path would be too many for most stores.
+    /// Returns a lock on the same path with this value of the label `lock` in its metrics `curator_lock_*`. Defaults to
+    /// none. Locks that share a name are measured together; do not use a name for each path, because most metrics
+    /// stores cannot handle so many labels.
     ///
-    /// Call this when you make the lock: the new one does not know what the old one holds.
+    /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn with_metrics_name(self, name: impl Into<Arc<str>>) -> Self {
@@ -86,20 +87,20 @@ impl InterProcessSemaphoreMutex {
         "A caller that already holds the lock waits for itself: the lock is not reentrant, and ignores the owner."
     );
 
-    /// Whether anyone holds the lock through this instance or a clone of it.
+    /// Whether the lock is held through this instance or a clone of it.
     #[must_use]
     pub fn is_acquired_in_this_process(&self) -> bool {
         self.internals.holds().is_held()
     }
 
-    /// Lists who holds the lock and who waits for it, in all processes: the holder, followed by the waiters.
+    /// Lists the holder of the lock, followed by the waiters, in all processes.
     ///
-    /// One round trip for the lists, and one for each 64 nodes that they name. A contender that takes the lock between the
-    /// two is in neither group.
+    /// One round trip for the lists, and one for each 64 nodes in them. A contender that takes the lock between the two
+    /// is in neither group.
     ///
     /// # Errors
     ///
-    /// Those of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy gives up.
     ///
     /// # Cancel safety
     ///
@@ -114,7 +115,7 @@ impl InterProcessSemaphoreMutex {
         self.internals.path()
     }
 
-    /// Its queue is that of a mutex on this same path.
+    /// The directory of the queue, which an `InterProcessMutex` on that path would share.
     fn paths(&self) -> Vec<ZPath> {
         vec![self.internals.queue_dir().clone()]
     }

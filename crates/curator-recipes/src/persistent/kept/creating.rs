@@ -1,4 +1,4 @@
-//! Creating the node: for the first time, again, and in the place of the one of a session that has ended.
+//! Creates the node: for the first time, again after a deletion, and in place of the node of an ended session.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(in crate::persistent) struct Creating {
 }
 
 impl Kept {
-    /// The request that creates the node: with a number if it has none yet.
+    /// The request that creates the node. A sequential node that has a number already keeps it.
     fn spec(&self) -> NodeSpec {
         let (path, mode) = (self.path(), self.options.mode);
         let mode = if self.path.is_some() { without_sequence(mode) } else { mode };
@@ -26,8 +26,8 @@ impl Kept {
         NodeSpec { path, data: Arc::clone(self.contents.wanted()), mode, acl }
     }
 
-    /// Creates the node, and looks at it, in the same round trip if its name is known. It takes the place of the node of our last
-    /// session if the servers have not ended that yet: other clients see no gap.
+    /// Creates the node, and reads it, in the same round trip if its name is known. If the servers still have the node
+    /// of the client's last session, one transaction replaces it, so that it always exists for other clients.
     pub(super) async fn create(&mut self, session: &Session) -> Result<()> {
         if self.path.is_none() && self.claims.is_in_doubt() && self.find(session).await? {
             self.view = View::Unseen;
@@ -58,13 +58,13 @@ impl Kept {
         self.take_result(session, created.map(drop), looked)
     }
 
-    /// Waits for the answer to a create.
+    /// Waits for the reply to a create.
     async fn created(&mut self, session: &Session, answer: BoxFuture<'static, Result<Created>>) -> Result<Created> {
         self.creating = Some(Creating { session: session.clone(), answer });
         self.answered().await
     }
 
-    /// Waits for the answer to the create that is under way, and takes it down.
+    /// Waits for the reply to the create in flight, and records it in the claims.
     pub(in crate::persistent) async fn answered(&mut self) -> Result<Created> {
         let Some(Creating { session, answer }) = &mut self.creating else {
             return Err(Error::NoNode { operation: "create", path: self.path() });
@@ -86,7 +86,7 @@ impl Kept {
         created
     }
 
-    /// Looks for the node whose create was not answered. Returns whether it is there.
+    /// Looks for the node of a create whose reply was lost. Returns whether it exists.
     pub(in crate::persistent) async fn find(&mut self, session: &Session) -> Result<bool> {
         let paths = match (&self.path, self.base.parent()) {
             (Some(path), _) => vec![path.clone()],
@@ -113,7 +113,7 @@ impl Kept {
     }
 }
 
-/// Sends a create, together with the delete of the node whose place it takes if that has this version.
+/// Sends a create. With `replaced`, a transaction first deletes the present node if it has this version.
 fn send(session: &Session, spec: &NodeSpec, replaced: Option<i32>) -> BoxFuture<'static, Result<Created>> {
     let Some(version) = replaced else { return Box::pin(session.create(spec)) };
     let path = spec.path.clone();
@@ -129,12 +129,12 @@ fn send(session: &Session, spec: &NodeSpec, replaced: Option<i32>) -> BoxFuture<
     })
 }
 
-/// Whether this is the name `base` with a number of the server's.
+/// Whether this is the name `base` with a sequence number.
 fn is_numbered(base: &str, name: &str) -> bool {
     name.strip_prefix(base).is_some_and(|number| number.len() >= 10 && number.parse::<i32>().is_ok())
 }
 
-/// The mode of a node that has its number already.
+/// The mode for a node that has its number already.
 fn without_sequence(mode: CreateMode) -> CreateMode {
     match mode {
         CreateMode::PersistentSequential => CreateMode::Persistent,

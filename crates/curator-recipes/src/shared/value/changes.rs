@@ -1,4 +1,4 @@
-//! The values of a shared value, as a stream.
+//! The current and later values of a shared value, as a stream.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,35 +10,35 @@ use futures_util::stream::{self, StreamExt as _};
 use super::{Result, SharedValue, SharedValueError, VersionedValue};
 use crate::engine::follow::{Followed, Follower};
 
-/// The values of a [`SharedValue`], from now on; made by [`SharedValue::changes`].
+/// The current and later values of a [`SharedValue`]; made by [`SharedValue::changes`].
 ///
-/// A [`Stream`], and [`next`](Self::next) for those who need no more than that. The first item is the current value. After
-/// each change the node is read again, so you see the latest one and not every change. It is one request for each event.
+/// A [`Stream`]; [`next`](Self::next) works without the trait. The first item is the current value. After each event
+/// the node is read again with one request, so the stream yields the latest value, not every change.
 ///
-/// It goes on through lost connections and lost sessions, however long they take, and yields no error for them. It ends when
+/// It continues through lost connections and lost sessions, of any length, and yields no error for them. It ends when
 /// the client closes.
 ///
 /// # Errors
 ///
-/// [`SharedValueError::Invalid`] while the node's data is not such a value; the next change is awaited
-/// nevertheless. Any other error, such as a missing permission, is one that a retry cannot help, and the last item.
+/// [`SharedValueError::Invalid`] while the node's data cannot be decoded; the stream continues with the next change.
+/// Any other error, such as a missing permission, is one that a retry cannot help, and ends the stream.
 ///
 /// # Cancel safety
 ///
-/// Nothing is lost when the future of `next` is dropped. Dropping the stream takes the watch with it.
+/// Nothing is lost when the future of `next` is dropped. Dropping the stream drops the watch.
 #[must_use = "nothing is read before the stream is polled"]
 pub struct ValueChanges<T> {
     values: Pin<Box<dyn Stream<Item = Result<VersionedValue<T>>> + Send>>,
 }
 
-/// What is known between two items.
+/// The state between two items.
 struct Following<T> {
     values: Follower<Watched<T>>,
-    /// The data of what was yielded last, and its version.
+    /// The data and version of the last yielded value.
     last: Option<(Vec<u8>, i32)>,
 }
 
-/// A value, in whichever session is the current one.
+/// A value, followed in the client's current session.
 struct Watched<T> {
     value: SharedValue<T>,
     watch: Option<Watch>,
@@ -100,7 +100,7 @@ impl<T> std::fmt::Debug for ValueChanges<T> {
 }
 
 impl<T: Send + Sync + 'static> Following<T> {
-    /// The next item, and what follows it; `None` when the client closes.
+    /// The next item, and the state after it; `None` when the client closes.
     async fn next(mut self) -> Option<(Result<VersionedValue<T>>, Option<Self>)> {
         let client = self.values.node.value.inner.client.clone();
         let item = tokio::select! {
@@ -120,7 +120,7 @@ impl<T: Send + Sync + 'static> Following<T> {
             let (data, version) = self.values.next().await?;
             let value = self.values.node.value.decode(&data, version);
             let read = Some((data, version));
-            // A watch that was interrupted has not seen a change.
+            // An interrupted watch does not mean that the value has changed.
             if value.is_err() || read != self.last {
                 self.last = read.filter(|_| value.is_ok());
                 return value;

@@ -1,4 +1,4 @@
-//! What can go wrong with a shared value.
+//! The errors of a shared value.
 
 use std::sync::Arc;
 
@@ -6,25 +6,25 @@ use curator_client::{InvalidPath, Outcome, ZPath};
 
 use crate::error::Error;
 
-/// What can go wrong with a [`SharedValue`](crate::SharedValue).
+/// An error of a [`SharedValue`](crate::SharedValue).
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SharedValueError {
     /// An error of the client.
     #[error(transparent)]
     Client(#[from] curator_client::Error),
-    /// The node's data is not a value. [`set`](crate::SharedValue::set) repairs that.
+    /// The node's data cannot be decoded. Write a valid value with [`set`](crate::SharedValue::set).
     #[error("{path} has no such value: {cause}")]
     Invalid {
         /// The node.
         path: ZPath,
-        /// Why not.
+        /// The codec's error, or the problem with the version.
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl SharedValueError {
-    /// Whether the call can succeed if it is repeated, with nothing else changed.
+    /// Whether the call can succeed if repeated unchanged.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! A future may be dropped at any await.
+//! A future may be dropped at any await point.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use super::stage::Stage;
 use super::subjects::Kind;
 use crate::support::{drop_after, drop_after_when, soon};
 
-/// Tries this with no poll before the drop, then with one, and so on, until it says that there was nothing left to drop.
+/// Calls `dropped_after` with 0, 1, 2, … polls before the drop, until it reports that the future was ready before.
 async fn at_every_await(mut dropped_after: impl AsyncFnMut(usize) -> bool) {
     /// More than any of them needs.
     const MANY: usize = 200;
@@ -50,7 +50,7 @@ pub(super) async fn an_acquire_of_a_taken_lock_dropped_at_every_await_leaves_not
         tokio::select! {
             outcome = &mut contending => assert!(outcome.unwrap().is_none(), "it took what is held"),
             () = stage.settled(2) => {
-                // It is dropped while it waits, if its last poll has not come in this moment.
+                // Dropped while it waits, unless its last poll comes in this moment.
                 contending.abort();
                 match contending.await {
                     Ok(outcome) => assert!(outcome.is_none(), "it took what is held"),

@@ -1,6 +1,6 @@
-//! The end of the counter: there is no order any more, so nobody comes in.
+//! The end of the sequence counter: the order is undefined from then on, so every acquire fails.
 //!
-//! Not for each kind by itself: on a real server, to set a counter takes two restarts.
+//! Not separately for each kind: on a real server, setting a counter takes two restarts.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ fn path(kind: Kind) -> String {
     format!("/{kind:?}")
 }
 
-/// A server on which the directories of all locks have counted so far.
+/// A server on which the sequence counters of all locks' directories have this value.
 async fn server_with_all_at(counter: i32) -> (TestingServer, CuratorClient) {
     let dirs: Vec<_> = KINDS.iter().flat_map(|kind| kind.dirs(&path(*kind))).collect();
     let dirs: Vec<_> = dirs.iter().map(String::as_str).collect();
     server_at(counter, &dirs).await
 }
 
-/// The directory that the refusal speaks of.
+/// The directory in the error.
 fn refused(acquired: Result<Option<Held>>) -> String {
     let refusal = match acquired {
         Err(Error::MultiLockMember { cause, rollback, .. }) if rollback.is_empty() => *cause,
@@ -57,7 +57,7 @@ async fn at_the_end_of_its_counter_no_lock_lets_anybody_in() {
         clients.push(connect(&server.connect_string()).await);
     }
     for kind in KINDS {
-        // One alone, and a crowd.
+        // A single contender, and a crowd.
         for contenders in [1, 9] {
             let mut acquiring = JoinSet::new();
             for who in 0..contenders {
@@ -74,7 +74,7 @@ async fn at_the_end_of_its_counter_no_lock_lets_anybody_in() {
         }
         let lock = kind.lock(&clients[1], &path(kind));
         assert_eq!(lock.participants().await.unwrap(), [], "{kind:?}");
-        // The way out.
+        // The remedy: delete the directories.
         for dir in kind.dirs(&path(kind)) {
             clients[0].delete().for_path(&dir).await.unwrap();
         }

@@ -1,4 +1,4 @@
-//! One holder at a time, unless they share; first come, first served.
+//! One holder at a time, unless they share; in order of arrival.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::{Witness, soon};
 
 const SESSIONS: usize = 20;
 
-/// Holds once, for some round trips, in which one that should not be there would show.
+/// Holds once, for some round trips in which a second holder would be detected.
 async fn hold_once(who: usize, lock: Lock, stage: &Stage, witness: &Witness) {
     let guard = soon(lock.acquire()).await.unwrap();
     witness.enter(who, lock.shares(), &guard);
@@ -22,7 +22,7 @@ async fn hold_once(who: usize, lock: Lock, stage: &Stage, witness: &Witness) {
     guard.release().await.unwrap();
 }
 
-/// Who held, in order: of sessions that line up, or of a crowd in which each holds twice.
+/// The order of the holders: sessions that queue one after another, or a crowd in which each holds twice.
 async fn twenty_sessions(kind: Kind, line_up: bool) -> Vec<usize> {
     let (stage, witness) = (Arc::new(Stage::shared(kind, "twenty").await), Witness::default());
     let blocker = if line_up { Some(stage.blocker().acquire().await.unwrap()) } else { None };
@@ -56,7 +56,7 @@ pub(super) async fn twenty_sessions_in_a_crowd_keep_out_whom_they_must(kind: Kin
     assert_eq!(twenty_sessions(kind, false).await.len(), 2 * SESSIONS);
 }
 
-/// A holder that asks again.
+/// A holder that acquires again.
 pub(super) async fn a_nested_acquire_succeeds_if_the_lock_is_reentrant_and_only_then(kind: Kind) {
     let stage = Stage::shared(kind, "nested").await;
     let client = stage.client().await;
@@ -69,7 +69,7 @@ pub(super) async fn a_nested_acquire_succeeds_if_the_lock_is_reentrant_and_only_
     assert_eq!(stage.nodes().await, held);
     let (Some(tried), Some(waited)) = (tried, waited) else {
         assert!(!kind.is_reentrant(), "{kind:?} let its holder not in again");
-        // Nor was anything lost by asking.
+        // The attempt has not affected the hold.
         assert!(outer.is_valid());
         outer.release().await.unwrap();
         return stage.free(&client).await;
@@ -77,7 +77,7 @@ pub(super) async fn a_nested_acquire_succeeds_if_the_lock_is_reentrant_and_only_
     assert!(kind.is_reentrant(), "{kind:?} let its holder in again");
     assert_eq!([tried.fencing_token(), waited.fencing_token()], [outer.fencing_token(); 2]);
     assert_eq!([&outer, &tried, &waited].map(|guard| guard.is_reentry()), [false, true, true]);
-    // Whichever goes first, the lock is held until the last one goes.
+    // In either order, the lock is held until the last guard is released.
     for guard in [outer, waited] {
         guard.release().await.unwrap();
         assert_eq!(stage.nodes().await, held);

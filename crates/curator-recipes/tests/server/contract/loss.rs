@@ -1,4 +1,4 @@
-//! The session is lost: what becomes of a hold, and of a place in the queue.
+//! Effects of a lost session on a hold, and on a place in the queue.
 
 use curator_recipes::LossReason;
 use curator_recipes::client::SessionEnd;
@@ -37,7 +37,7 @@ pub(super) async fn a_waiter_whose_session_is_gone_comes_back_with_a_new_node(ki
     stage.contenders(2).await;
     let before = stage.nodes().await;
     end_session(&proxy).await;
-    // As many nodes as before; those of the holder are the same, and those of the waiter are others.
+    // As many nodes as before: the holder's are the same, the waiter's are new.
     until(async || {
         let now = stage.nodes().await;
         now.len() == before.len() && now.iter().all(|node| held.contains(node) || !before.contains(node))

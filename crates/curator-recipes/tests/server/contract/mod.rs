@@ -1,5 +1,5 @@
-//! What every lock keeps to: one suite, run for each of them on a server. The other tests of the locks are of what is
-//! peculiar to one of them.
+//! The contract of all locks: one suite, run for each kind on a server. The other tests cover what is specific to one
+//! kind.
 //!
 //! A property is a function of the [`Kind`](subjects::Kind) of lock; here it becomes a test of each kind.
 
@@ -15,7 +15,7 @@ mod stage;
 mod subjects;
 mod transactions;
 
-/// A module of tests for one kind of lock.
+/// Declares a module of tests for one kind of lock.
 macro_rules! contract {
     ($name:ident, $kind:ident) => {
         mod $name {

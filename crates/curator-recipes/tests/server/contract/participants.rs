@@ -1,4 +1,4 @@
-//! Who holds, and who waits.
+//! Lists the holders and the waiters.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,13 +8,13 @@ use super::stage::Stage;
 use super::subjects::{Kind, Lock};
 use crate::support::{LONG_SESSION, builder, soon, until};
 
-/// For each directory that is shown, the contenders in it: by number, and whether they own.
+/// For each directory that is shown, its contenders: the number, and whether it owns.
 fn expected(kind: Kind) -> Vec<Vec<(usize, bool)>> {
     let holder_and_waiters = vec![(0, true), (1, false), (2, false)];
     match kind {
         Kind::Read => vec![vec![(0, true), (1, true), (2, true)]],
         Kind::Paths => vec![holder_and_waiters; 3],
-        // Who waits for the first lock has not come to the others.
+        // A waiter for the first lock has no node in the others.
         Kind::Locks => vec![holder_and_waiters, vec![(0, true)], vec![(0, true)]],
         Kind::Mutex | Kind::NonReentrantMutex | Kind::SemaphoreMutex | Kind::Semaphore | Kind::Write => {
             vec![holder_and_waiters]
@@ -37,7 +37,7 @@ pub(super) async fn participants_are_listed_with_their_data_and_ownership(kind: 
         acquiring.push(stage.acquiring(&client));
         stage.contenders(number + 1).await;
         if number == 0 {
-            // A multi-lock of locks may be on its way to the others.
+            // A multi-lock of locks may not have reached the others yet.
             let all = kind.kinds().len();
             until(async || shown.participants().await.unwrap().iter().filter(|one| one.owns).count() == all).await;
         }

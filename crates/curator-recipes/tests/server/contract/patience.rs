@@ -1,4 +1,4 @@
-//! Waiting not for long, or not at all.
+//! Acquires with a short timeout or none.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ pub(super) async fn a_timed_acquire_that_gets_its_turn_holds(kind: Kind) {
 pub(super) async fn a_zero_wait_acquire_takes_a_free_lock_and_never_waits(kind: Kind) {
     let stage = Stage::quiet(kind, "zero-wait").await;
     let (holder, other) = (stage.client().await, stage.client().await);
-    // The first time there are no directories yet.
+    // The first time, the directories are missing.
     for no_time in [false, true] {
         let zero_wait = async |lock: Lock| {
             let acquired = if no_time { lock.acquire_timeout(Duration::ZERO).await } else { lock.try_acquire().await };

@@ -1,4 +1,5 @@
-//! Who lacks a permission cannot take, see or break a lock, is told which one it lacks, and leaves nothing behind.
+//! A client without a permission cannot acquire, list or break a lock; its error names the permission, and it leaves
+//! nothing behind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use super::stage::Stage;
 use super::subjects::Kind;
 use crate::support::{LONG_SESSION, Row, builder, nothing_left, soon, until};
 
-/// The ACLs of an owner, to whom all its nodes belong: what anybody may do with them.
+/// The ACLs of an owner to whom all its nodes belong: the permissions of other clients.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ours {
     pub(crate) directories: Permission,
@@ -41,27 +42,27 @@ impl AclProvider for Ours {
     }
 }
 
-/// A client that is known as the owner.
+/// A client authenticated as the owner.
 pub(crate) async fn owner(acls: Ours) -> CuratorClient {
     let connect_string = TestingServer::shared().await.connect_string();
     let owner = builder(&connect_string, LONG_SESSION).authorization("digest", "owner:secret").acl_provider(acls);
     owner.connect().await.unwrap()
 }
 
-/// What anybody may do with the node.
+/// Checks the permission that all clients have on the node.
 pub(crate) async fn is_for_anyone(client: &CuratorClient, node: &ZPath, permission: Permission) {
     let (acl, _) = client.get_acl(node).await.unwrap();
     assert_eq!(acl.last(), Some(&Acl::new(permission, AuthId::anyone())), "{node}");
 }
 
-/// A place for the lock whose admin owns all of its nodes.
+/// A stage for the lock whose admin owns all of its nodes.
 async fn owned(kind: Kind, name: &str, acls: Ours) -> Stage {
     let mut stage = Stage::shared(kind, name).await;
     stage.admin = owner(acls).await;
     stage
 }
 
-/// What was denied, and where.
+/// The denied operation, and its path.
 #[track_caller]
 fn denied(error: &Error) -> (&'static str, ZPath) {
     match error {
@@ -81,7 +82,8 @@ fn denied_by_client(error: &ClientError) -> (&'static str, ZPath) {
     }
 }
 
-/// `client` cannot acquire the lock, however it tries: it may not do `operation` somewhere in the lock's directories.
+/// Checks that `client` cannot acquire the lock in any way: it may not do `operation` somewhere in the lock's
+/// directories.
 async fn cannot_acquire(stage: &Stage, client: &CuratorClient, operation: &str) {
     let lock = stage.lock(client);
     let errors = [
@@ -99,7 +101,7 @@ async fn cannot_acquire(stage: &Stage, client: &CuratorClient, operation: &str) 
     }
 }
 
-/// Nothing is left to be done, and nothing was given up.
+/// Checks that the janitor has no work left and has given nothing up.
 async fn has_nothing_pending(client: &CuratorClient) {
     soon(client.janitor().idle()).await;
     let left = client.janitor().pending_deletes();
@@ -115,9 +117,9 @@ pub(super) async fn a_contender_that_may_not_create_gets_an_error_and_the_holder
         let stranger = stage.client().await;
         let guard = stage.blocker().acquire().await.unwrap();
         let before = stage.nodes().await;
-        // Take it.
+        // Acquire it.
         cannot_acquire(&stage, &stranger, "create").await;
-        // See it.
+        // List it.
         let seen = soon(kind.blocker().lock(&stranger, &stage.path).participants()).await;
         if acls.directories == Permission::NONE {
             let error = seen.unwrap_err();
@@ -129,7 +131,7 @@ pub(super) async fn a_contender_that_may_not_create_gets_an_error_and_the_holder
             assert_eq!(seen, stage.blocker().participants().await.unwrap());
             assert!(seen.iter().map(|participant| &participant.path).eq(guard.nodes()));
         }
-        // Break it, or ask for it.
+        // Break it, or request its release.
         for node in guard.nodes() {
             if acls.contenders != Permission::NONE {
                 is_for_anyone(&stage.admin, node, acls.contenders).await;
@@ -147,7 +149,7 @@ pub(super) async fn a_contender_that_may_not_create_gets_an_error_and_the_holder
     }
 }
 
-/// A node whose create was answered is deleted by its name, though nobody may list where it is.
+/// A node whose create was answered is deleted by name, although its directory may not be listed.
 pub(super) async fn a_contender_that_may_create_and_not_list_gets_an_error_and_leaves_no_node(kind: Kind) {
     let blind = Ours { directories: Permission::CREATE | Permission::DELETE, contenders: Permission::NONE };
     let stage = owned(kind, "unlisted", blind).await;
@@ -160,7 +162,7 @@ pub(super) async fn a_contender_that_may_create_and_not_list_gets_an_error_and_l
     nothing_left(&stage.admin, &stage.kind.dirs(&stage.path)).await;
 }
 
-/// Contenders who are different users have to let each other read their nodes. Leases are only counted.
+/// Contenders of different users must permit each other to read their nodes. Leases are only counted.
 pub(super) async fn who_may_not_read_the_nodes_of_others_cannot_wait_for_them(kind: Kind) {
     let open = Permission::CREATE | Permission::READ | Permission::DELETE;
     let stage = owned(kind, "unread", Ours { directories: open, contenders: Permission::NONE }).await;
@@ -168,7 +170,7 @@ pub(super) async fn who_may_not_read_the_nodes_of_others_cannot_wait_for_them(ki
     let guard = stage.blocker().acquire().await.unwrap();
     let before = stage.nodes().await;
     let lock = stage.lock(&stranger);
-    // It does not have to look at the others in order to come too late.
+    // A failing `try_acquire` does not have to read the others' nodes.
     assert!(soon(lock.try_acquire()).await.unwrap().is_none());
     let error = soon(lock.participants()).await.unwrap_err();
     assert_eq!(denied(&error).0, "get data of");

@@ -1,4 +1,4 @@
-//! A lock is asked back.
+//! Requests to release a lock.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ async fn release(guard: Arc<Held>) {
     Arc::into_inner(guard).expect("somebody still listens").release().await.unwrap();
 }
 
-/// Nothing has come of all that has happened so far; and it does not listen any more.
+/// Checks that `listening` has received nothing so far, and ends it.
 async fn is_not_told<T>(listening: JoinHandle<T>, client: &CuratorClient) {
     assert!(still_waits(&listening, client).await, "it was asked");
     listening.abort();
@@ -25,11 +25,11 @@ async fn is_not_told<T>(listening: JoinHandle<T>, client: &CuratorClient) {
 pub(super) async fn a_holder_that_listens_learns_that_its_lock_is_asked_back(kind: Kind) {
     let stage = Stage::shared(kind, "revoke").await;
     let client = stage.client().await;
-    // Whichever of its nodes it is asked for.
+    // A request to any of its nodes counts.
     for index in 0..kind.kinds().len() {
         let guard = Arc::new(stage.lock(&client).acquire().await.unwrap());
         let told = listening(&guard).await;
-        // Any other write says nothing.
+        // Other data is not a request.
         let node = guard.nodes().nth(index).unwrap().clone();
         stage.admin.set_data(&node, "a note", None).await.unwrap();
         assert!(still_waits(&told, &client).await);
@@ -56,7 +56,7 @@ pub(super) async fn a_request_that_comes_before_the_lock_is_held_is_not_missed(k
         let mut places = lock.participants().await.unwrap();
         places.retain(|place| place.session_id == session);
         assert!(places.iter().all(|place| !place.owns));
-        // A multi-lock of locks has but one while it waits for its first.
+        // A multi-lock of locks has one node while it waits for its first lock.
         let Some(place) = places.get(index) else {
             assert!(index > 0);
             waiting.abort();
@@ -84,7 +84,7 @@ pub(super) async fn a_revocation_before_the_holder_listens_reaches_it_and_not_th
         revoke(&stage.admin, guard.nodes().nth(index).unwrap()).await.unwrap();
         soon(guard.revocation_requested()).await.unwrap();
         guard.release().await.unwrap();
-        // The same owner, by the same instance.
+        // The same owner, with the same instance.
         let next = Arc::new(lock.acquire().await.unwrap());
         is_not_told(listening(&next).await, &client).await;
         release(next).await;
@@ -105,7 +105,7 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_request_to_anoth
         _ if kind.is_reentrant() => return of_two_guards(&stage, &stage.lock(&client)).await,
         _ => return,
     };
-    // The request to the one that came first, and to the other.
+    // The request goes to the first node, then to the other.
     for asked in 0..2 {
         let (mut guards, mut told) = (Vec::new(), Vec::new());
         for lock in &two_holders {
@@ -116,7 +116,7 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_request_to_anoth
         revoke(&stage.admin, guards[asked].node()).await.unwrap();
         soon(told.remove(asked)).await.unwrap().unwrap();
         let not_told = told.remove(0);
-        // Whose of the two it is.
+        // The other guard may belong to either client: make round trips with both.
         round_trips(&other).await;
         is_not_told(not_told, &client).await;
         let asked = guards.remove(asked);
@@ -128,7 +128,7 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_request_to_anoth
     }
 }
 
-/// Two guards of one owner stand for one node: both are told.
+/// Two guards of one owner share one node: both receive the request.
 async fn of_two_guards(stage: &Stage, lock: &Lock) {
     let (outer, inner) = (Arc::new(lock.acquire().await.unwrap()), Arc::new(lock.acquire().await.unwrap()));
     let told = [listening(&outer).await, listening(&inner).await];

@@ -1,4 +1,4 @@
-//! Where a property is played: a lock's path on a server, and what can be seen there.
+//! The environment of a property: a lock's path on a server, and what can be observed there.
 
 use curator_recipes::client::CuratorClient;
 use curator_test::TestingServer;
@@ -14,26 +14,26 @@ pub(super) struct Stage {
     pub(super) kind: Kind,
     pub(super) path: String,
     pub(super) server: &'static TestingServer,
-    /// Looks on, and holds what others shall wait for.
+    /// Observes, and holds what others have to wait for.
     pub(super) admin: CuratorClient,
-    /// Nobody else uses the server, so that all its watches are those of the lock.
+    /// Set if no other test uses the server: all its watches are those of the lock.
     alone: Option<Alone>,
 }
 
 impl Stage {
-    /// On the server that all tests share. It tells which nodes are watched, but not whose children are.
+    /// On the server that all tests share. It reports data watches by path, but no child watches.
     pub(super) async fn shared(kind: Kind, name: &str) -> Self {
         let server = TestingServer::shared().await;
         Self::on(server, kind, name, None).await
     }
 
-    /// On a server that one test uses at a time: it can count the watches on children too, but only all together.
+    /// On a server that one test uses at a time: it counts child watches too, but only in the total.
     pub(super) async fn quiet(kind: Kind, name: &str) -> Self {
         static SERVER: OnceCell<TestingServer> = OnceCell::const_new();
         static ALONE: Mutex<()> = Mutex::const_new(());
         let alone = ALONE.lock().await;
         let server = SERVER.get_or_init(async || TestingServer::start().await.unwrap()).await;
-        // What a test that has failed may have left.
+        // A failed test may have left watches.
         until(async || server.total_watch_count().await.unwrap() == 0).await;
         Self::on(server, kind, name, Some(alone)).await
     }
@@ -47,12 +47,12 @@ impl Stage {
         connect(&self.server.connect_string()).await
     }
 
-    /// The lock on this path, of a client.
+    /// The client's lock on this path.
     pub(super) fn lock(&self, client: &CuratorClient) -> Lock {
         self.kind.lock(client, &self.path)
     }
 
-    /// What keeps everybody out, held by the admin.
+    /// The lock, held by the admin, that excludes all others.
     pub(super) fn blocker(&self) -> Lock {
         self.kind.blocker().lock(&self.admin, &self.path)
     }
@@ -63,7 +63,7 @@ impl Stage {
         tokio::spawn(async move { lock.acquire().await.unwrap() })
     }
 
-    /// Waits until so many hold or wait, and those that only wait for one holder have made ready.
+    /// Waits until this many hold or wait, and those that wait for only one holder have set their watches.
     pub(super) async fn settled(&self, contenders: usize) {
         self.contenders(contenders).await;
         self.watches(self.kind.watches_of_a_waiter()).await;
@@ -79,7 +79,7 @@ impl Stage {
         nodes
     }
 
-    /// Waits until so many hold or wait.
+    /// Waits until this many hold or wait.
     pub(super) async fn contenders(&self, count: usize) {
         until(async || {
             let mut contenders = 0;
@@ -91,7 +91,7 @@ impl Stage {
         .await;
     }
 
-    /// Waits until the lock has so many watches; on the shared server, those on children do not count.
+    /// Waits until the lock has this many watches; on the shared server, child watches do not count.
     pub(super) async fn watches(&self, count: u64) {
         until(async || self.count_watches().await == count).await;
     }
@@ -105,7 +105,7 @@ impl Stage {
         of_the_lock.map(|(_, sessions)| sessions.len() as u64).sum()
     }
 
-    /// The client has nothing left to do; there is no node of the lock and no watch; and anybody can have it.
+    /// Checks that the client has no work left, no node or watch of the lock is left, and the lock is free.
     pub(super) async fn free(&self, client: &CuratorClient) {
         self.no_trace(client).await;
         let guard = soon(self.blocker().try_acquire()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Writes that are done only under the lock.
+//! Writes that are applied only under the lock.
 
 use curator_recipes::client::{CreateMode, Error as ClientError, TransactionResult};
 use curator_recipes::{Error, LossReason};
@@ -29,12 +29,12 @@ pub(super) async fn a_transaction_under_any_lock_is_applied_and_answered_in_the_
     assert_eq!(created.path.as_str(), format!("{account}/new"));
     assert_eq!(data(&stage.admin, &account).await, "90");
     assert_eq!(children(&stage.admin, &account).await, [""; 0]);
-    // The lock is as it was.
+    // The lock is unaffected.
     assert!(guard.is_valid());
     assert_eq!(guard.transaction().commit().await.unwrap(), [], "nothing but the checks");
 }
 
-/// Why the operation with this number has failed.
+/// The cause of the error of the operation with this index.
 fn cause_at(number: usize, error: Error) -> ClientError {
     match error {
         Error::Client(ClientError::TransactionFailed { index, cause }) if index == number => *cause,
@@ -55,7 +55,7 @@ pub(super) async fn an_operation_that_fails_is_named_by_its_own_number_and_nothi
         let cause = cause_at(failing, transaction.commit().await.unwrap_err());
         assert!(matches!(cause, ClientError::BadVersion { .. }), "{cause}");
     }
-    // A node of the user's own that is missing is no lost lock.
+    // A missing node of the user's does not mean a lost lock.
     let transaction = guard.transaction().set_data(&account, "90", None).unwrap();
     let transaction = transaction.delete(format!("{account}/no"), None).unwrap();
     let cause = cause_at(1, transaction.commit().await.unwrap_err());

@@ -1,4 +1,4 @@
-//! What is told of an acquire.
+//! Log lines of an acquire.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn a_waiter_logs_the_node_before_it() {
         before.pop().unwrap().release().await.unwrap();
         before.push(soon(task).await.unwrap().unwrap());
     }
-    // It looks once more on the way.
+    // It reads the queue once more in between.
     until(async || logs.messages("acquire") == ["asked", "queued", "queued"]).await;
     before.pop().unwrap().release().await.unwrap();
     let guard = soon(waiting).await.unwrap();
@@ -80,7 +80,7 @@ async fn an_acquire_that_ends_without_the_lock_logs_why() {
     soon(waiting).await.unwrap().unwrap_err();
     assert_eq!(why(&logs), "the client closes");
 
-    // One that the server refuses.
+    // An acquire that the server refuses.
     let logs = Logs::at(Level::DEBUG);
     let below_an_ephemeral = mutex(&holder, held.node().as_str());
     let error = soon(logs.hear(below_an_ephemeral.acquire())).await.unwrap_err();
@@ -106,7 +106,7 @@ async fn an_acquire_logs_the_wait_for_its_owners_other_future_and_its_end() {
         assert_eq!(logs.lines("acquire")[2].get("why"), why);
     }
 
-    // The other one gets it, and so this one re-enters.
+    // The other acquire gets the lock, so this one re-enters.
     let logs = Logs::at(Level::DEBUG);
     let (mutex, its_owner) = (wanted.clone(), owner.clone());
     let again = tokio::spawn(logs.hear(async move { wanted.acquire_as(&its_owner).await.unwrap() }));
@@ -126,7 +126,7 @@ async fn an_acquire_logs_the_wait_for_its_owners_other_future_and_its_end() {
     drop((guards, reading));
 }
 
-/// It is first once more in the next session.
+/// It is first again in the next session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_in_a_semaphores_queue_logs_that_again_in_the_next_session() {
     let (holder, (proxy, waiter), path) = (client().await, behind_proxy().await, path("logs/leases-again"));

@@ -1,4 +1,4 @@
-//! What is told of a hold.
+//! Log lines of a hold.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ async fn a_loss_is_logged_once() {
             let guard = mutex(&holder, &path).acquire().await.unwrap();
             let handle = guard.loss();
             if reason == LossReason::NodeDeleted {
-                // It has to be watched first.
+                // Its watch has to be set first.
                 let watched = until(async || holder.check_exists("/").await.is_ok() && guard.is_valid());
                 let told = soon(polled_until(handle.clone(), watched)).await;
                 lose(&guard, &proxy, reason).await;

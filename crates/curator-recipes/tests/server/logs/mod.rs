@@ -1,4 +1,4 @@
-//! What the locks tell whoever listens.
+//! Log lines and spans of the locks.
 
 mod acquire;
 mod hold;
@@ -16,7 +16,7 @@ fn hex(guard: &LockGuard) -> String {
     format!("{:#x}", guard.session_id())
 }
 
-/// Whether the line is about this guard, and its lock.
+/// Checks that the line is about this guard and its lock.
 #[track_caller]
 fn check_hold(line: &Line, kind: &str, lock: &str, guard: &LockGuard) {
     let of_line = ["kind", "lock", "session", "node", "token"].map(|field| line.get(field).to_owned());
@@ -35,7 +35,7 @@ async fn every_lock_logs_its_kind() {
         lock.read().acquire().await.unwrap().release().await.unwrap();
         let writing = lock.write().acquire().await.unwrap();
         writing.downgrade().await.unwrap().release().await.unwrap();
-        // Of a writer that reads too, each side tells of its own guards only.
+        // For a writer that also reads, each side logs its own guards only.
         let (writing, reading) = (lock.write().acquire().await.unwrap(), lock.read().acquire().await.unwrap());
         writing.release().await.unwrap();
         reading.release().await.unwrap();
@@ -54,7 +54,7 @@ async fn every_lock_logs_its_kind() {
     let sides = [cycle("read"), cycle("write"), cycle("read"), both].concat();
     assert_eq!(kinds, [sides, cycle("semaphore"), cycle("semaphore mutex"), cycle("multi-lock")].concat());
     let mut locks: Vec<_> = logs.lines("hold").iter().map(|line| line.get("lock").to_owned()).collect();
-    // Not one below another, and not too many.
+    // No path is below another, and the list is truncated.
     assert_eq!(locks.pop().unwrap(), format!("{} and 2 more", paths[..4].join(", ")));
     locks.pop();
     assert!(locks.iter().all(|lock| *lock == path), "{locks:?}");
@@ -74,7 +74,7 @@ async fn a_lease_has_the_owner_that_the_log_says() {
     assert_ne!(owners[1], owners[2]);
 }
 
-/// A path and errors that are as long as may be, and a password.
+/// A path and errors of the maximum length, and a password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_line_is_long_and_none_has_a_secret() {
     let no_reading = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
@@ -89,7 +89,7 @@ async fn no_line_is_long_and_none_has_a_secret() {
     logs.hear(async {
         let guard = lock.acquire().await.unwrap();
         let again = lock.acquire().await.unwrap();
-        // It may not be read from now on.
+        // It is unreadable from now on.
         admin.set_acl(guard.node(), no_reading, None).await.unwrap();
         assert!(guard.loss().now_or_never().is_none());
         until(async || guard.loss().now_or_never().is_some() || logs.messages("hold").len() == 3).await;

@@ -1,7 +1,7 @@
 //! Several locks as one: all or nothing, without deadlock.
 //!
-//! What a multi-lock has in common with the other locks is in the contract, and what becomes of its nodes when answers are lost
-//! or futures dropped is in the fault matrix.
+//! What a multi-lock has in common with the other locks is in the contract; its nodes after lost replies or dropped
+//! futures are in the fault matrix.
 
 mod nodes;
 mod of;
@@ -18,7 +18,7 @@ fn paths<const N: usize>(name: &str) -> [String; N] {
     std::array::from_fn(|_| path(name))
 }
 
-/// A directory that lets nobody in.
+/// Creates a directory in which no client may create.
 async fn no_way_in(client: &CuratorClient, path: &str) {
     let read_only = [Acl::new(Permission::READ, AuthId::anyone())];
     client.create().creating_parent_containers().with_acl(read_only).for_path(path, "").await.unwrap();
@@ -28,7 +28,7 @@ fn multi(client: &CuratorClient, paths: &[String]) -> InterProcessMultiLock {
     InterProcessMultiLock::new(client, paths).unwrap()
 }
 
-/// A multi-lock of mutexes, which are acquired one after another.
+/// A multi-lock of mutexes, which are acquired in turn.
 fn one_by_one(client: &CuratorClient, paths: &[String]) -> InterProcessMultiLock {
     InterProcessMultiLock::of(paths.iter().map(|path| arc(mutex(client, path)))).unwrap()
 }
@@ -46,7 +46,7 @@ async fn queues_of(client: &CuratorClient, paths: &[String], lengths: &[usize]) 
     .await;
 }
 
-/// The only child of each path is the guard's.
+/// Checks that the only child of each path is the guard's.
 async fn holds_all(client: &CuratorClient, guard: &LockGuard, paths: &[String]) {
     assert!(guard.is_valid());
     let nodes: Vec<_> = guard.nodes().map(ToString::to_string).collect();

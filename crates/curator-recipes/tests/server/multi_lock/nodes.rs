@@ -1,4 +1,4 @@
-//! Nodes of a multi-lock that somebody else deletes.
+//! Nodes of a multi-lock that another client deletes.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ async fn a_loss_of_one_of_several_nodes_names_it_and_the_others_are_released() {
                 }
                 if way == Way::DropsWhenTold {
                     drop(guard);
-                    // The others were released, and this handle looks only now.
+                    // The others were released, and this handle is polled only now.
                     let lost = soon(late).await;
                     assert_eq!((&lost.path, lost.reason), (&node, LossReason::NodeDeleted));
                 } else {
@@ -54,7 +54,7 @@ async fn a_loss_of_one_of_several_nodes_names_it_and_the_others_are_released() {
                 free(&client, &paths).await;
             }
         }
-        // Of a hold that is not lost, the handles end with the release.
+        // For a hold that is not lost, the handles end with the release.
         let guard = lock.acquire().await.unwrap();
         let (told, late) = (tokio::spawn(guard.loss()), guard.loss());
         assert!(still_waits(&told, &client).await);
@@ -64,7 +64,8 @@ async fn a_loss_of_one_of_several_nodes_names_it_and_the_others_are_released() {
     }
 }
 
-/// One transaction deletes the nodes of a multi-lock of paths, in their order. Locks are released one by one, the last one first.
+/// One transaction deletes the nodes of a multi-lock of paths, in their order. Locks are released in turn, the last one
+/// first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_of_which_two_nodes_are_gone_names_both_in_the_order_of_the_releases() {
     let (client, admin, paths) = (client().await, client().await, paths::<3>("two-gone"));
@@ -84,7 +85,7 @@ async fn a_release_of_which_two_nodes_are_gone_names_both_in_the_order_of_the_re
     }
 }
 
-/// That the lock was lost is known already. A lost answer on top of it does not make it forgotten.
+/// The loss is known already, and a lost reply does not hide it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_reports_a_known_loss_even_if_an_answer_is_lost() {
     let (proxy, client) = behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(300))).await;
@@ -104,7 +105,8 @@ async fn a_release_reports_a_known_loss_even_if_an_answer_is_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_loses_one_of_its_places_begins_anew_in_all_queues() {
     let (holder, waiter) = (client().await, client().await);
-    // It waits in the second queue; its place in the first, where it is next, or in the second, where it is not, is deleted.
+    // It waits in the second queue. Its place in the first queue, where it is next, is deleted, or that in the second,
+    // where it is not.
     for deleted in [0, 1] {
         let _row = Row::of(deleted);
         let paths = paths::<2>("begins-anew");
@@ -122,7 +124,7 @@ async fn a_waiter_that_loses_one_of_its_places_begins_anew_in_all_queues() {
         };
         let before = places().await;
         holder.delete().for_path(format!("{}/{}", paths[deleted], before[deleted][0])).await.unwrap();
-        // The old place in the other queue is given up.
+        // The old place in the other queue is removed.
         until(async || {
             let now = places().await;
             now.iter().zip(&before).all(|(now, old)| now.len() == 1 && now != old)

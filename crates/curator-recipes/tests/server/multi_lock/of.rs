@@ -1,4 +1,4 @@
-//! Multi-locks of locks that are acquired one after another.
+//! Multi-locks of locks that are acquired in turn.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use curator_recipes::{
 use super::{holds_all, multi, no_way_in, one_by_one, paths, queues_of};
 use crate::support::{DEFAULT_TIMEOUT, SLACK, arc, client, free, mutex, no_way_out, soon};
 
-/// A lock of the user's own, which takes its time.
+/// A user-defined lock that takes its time.
 #[derive(Debug)]
 struct Slow {
     inner: InterProcessMutex,
     takes: Duration,
-    /// What it was asked for.
+    /// The timeouts that it received.
     timeouts: Mutex<Vec<Duration>>,
 }
 
@@ -48,7 +48,7 @@ impl InterProcessLock for Slow {
     }
 }
 
-/// All three ways to acquire, one after another; they must fail.
+/// Acquires in all three ways in turn; all must fail.
 async fn failures(lock: &InterProcessMultiLock, mut check: impl AsyncFnMut(Error)) {
     check(soon(lock.acquire()).await.unwrap_err()).await;
     check(soon(lock.acquire_timeout(DEFAULT_TIMEOUT)).await.unwrap_err()).await;
@@ -95,7 +95,7 @@ async fn every_error_of_a_rollback_is_kept() {
                 assert_eq!(member, paths[3]);
                 rollback
             }
-            // Nothing has failed but the rollback: it timed out.
+            // Only the rollback has failed: it timed out.
             Error::ReleasesFailed { failures } if !fails => failures,
             error => panic!("{error}"),
         };
@@ -108,7 +108,7 @@ async fn every_error_of_a_rollback_is_kept() {
             refused.push(path.parent().unwrap().to_string());
         }
         assert_eq!(refused, [&*paths[1], &*paths[0]], "the last first");
-        // The one that could be released was.
+        // The one that could be released was released.
         queues_of(&holder, &paths, &[1, 1, 0, usize::from(!fails)]).await;
         drop(held);
         client.close().await.unwrap();
@@ -130,7 +130,7 @@ async fn one_deadline_is_over_all_members() {
         assert!(given <= timeout - took * u32::try_from(place).unwrap(), "member {place} was given {given:?}");
     }
 
-    // Two members are held elsewhere.
+    // Two members are held by another client.
     let held = multi(&holder, &paths[1..]).acquire().await.unwrap();
     let timeout = Duration::from_millis(500);
     for lock in [one_by_one(&client, &paths), multi(&client, &paths)] {
@@ -163,7 +163,7 @@ async fn a_multi_lock_is_a_member_of_another() {
     again.release().await.unwrap();
     assert!(!lock.is_acquired_in_this_process());
     free(&client, &paths).await;
-    // The failure of an inner member is told by both.
+    // Both errors contain the failure of an inner member.
     let [refused] = self::paths("nested-refused");
     no_way_in(&client, &refused).await;
     let broken = InterProcessMultiLock::of([arc(mutex(&client, &paths[1])), arc(mutex(&client, &refused))]).unwrap();

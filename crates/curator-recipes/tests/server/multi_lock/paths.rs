@@ -1,4 +1,4 @@
-//! Multi-locks of paths: which paths.
+//! The paths that a multi-lock of paths accepts.
 
 use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreMutex};
 
@@ -9,7 +9,7 @@ use crate::support::{arc, client, mutex, soon, spawn_acquire};
 async fn no_path_and_a_path_that_is_there_twice_are_refused() {
     let client = client().await;
     let [one, two] = paths("refused");
-    // What a semaphore mutex on a path stands in is the queue of a mutex on another.
+    // The queue of a semaphore mutex on one path is that of a mutex on another.
     let semaphore_mutex = InterProcessSemaphoreMutex::new(&client, &two).unwrap();
     let (queue, contender) = (format!("{two}/locks"), format!("{two}/order-lock-0000000007/deeper"));
     let refusals = [
@@ -43,7 +43,7 @@ async fn paths_within_one_another_are_queues_of_their_own() {
     let guard = soon(multi(&client, &inner).acquire()).await.unwrap();
     assert!(guard.nodes().map(|node| node.parent().unwrap().to_string()).eq(inner.clone()));
     let waiting = spawn_acquire(arc(multi(&other, &inner)));
-    // Two places and, where there is one, the directory within.
+    // Two places and, where there is one, the inner directory.
     queues_of(&client, &inner, &[3, 3, 2]).await;
     guard.release().await.unwrap();
     soon(waiting).await.unwrap().unwrap().release().await.unwrap();

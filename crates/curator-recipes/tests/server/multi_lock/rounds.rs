@@ -1,4 +1,4 @@
-//! Many who want some of the same locks.
+//! Many contenders for overlapping sets of locks.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::{Numbers, Witness, client, free, mutex, soon};
 const PATHS: usize = 5;
 const ROUNDS: usize = 200;
 
-/// Three of the paths, then one of them, and so on, in any order. Returns how often it has given up on the way.
+/// Acquires three of the paths, then one of them, and so on, in any order. Returns how often it has given up.
 async fn contend(who: usize, client: CuratorClient, paths: [String; PATHS], witnesses: [Witness; PATHS]) -> u32 {
     let (mut numbers, mut given_up) = (Numbers(who as u64), 0);
     for quantity in [3, 1].repeat(ROUNDS) {
@@ -21,7 +21,7 @@ async fn contend(who: usize, client: CuratorClient, paths: [String; PATHS], witn
             soon(mutex(&client, &paths[one]).acquire()).await.unwrap()
         } else {
             let lock = multi(&client, &chosen.iter().map(|index| paths[*index].clone()).collect::<Vec<_>>());
-            // Some give up, and come again.
+            // Some give up, and retry.
             let is_impatient = numbers.below(4) == 0;
             let in_time =
                 if is_impatient { lock.acquire_timeout(Duration::from_millis(5)).await.unwrap() } else { None };

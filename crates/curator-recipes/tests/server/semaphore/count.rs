@@ -1,4 +1,4 @@
-//! A number of leases that stands in a node.
+//! A number of leases that is stored in a node.
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease, SharedCount};
@@ -16,7 +16,7 @@ fn semaphore(client: &CuratorClient, path: &str, seed: i32) -> InterProcessSemap
     InterProcessSemaphoreV2::with_shared_count(client, path, count(client, path, seed)).unwrap()
 }
 
-/// A waiter whose requests are counted, and which has sent all that it sends before the next event.
+/// A waiter whose requests are counted, and which has sent everything it sends before the next event.
 async fn counted_waiter(path: &str, seed: i32) -> (FaultProxy, CuratorClient, JoinHandle<Vec<SemaphoreLease>>) {
     let (proxy, client) = behind_proxy().await;
     proxy.reset_counts();
@@ -39,7 +39,7 @@ async fn a_number_that_is_raised_wakes_who_waits_and_so_does_one_that_is_created
         assert_eq!(requests_of(&proxy, OpCode::GetData), 1, "it polls");
         assert_eq!(requests_of(&proxy, OpCode::GetChildren), 1, "it polls");
         if deleted {
-            // The seed is one more.
+            // The seed is one higher.
             holder.delete().for_path(most.path()).await.unwrap();
         } else {
             most.set(2).await.unwrap();
@@ -48,7 +48,7 @@ async fn a_number_that_is_raised_wakes_who_waits_and_so_does_one_that_is_created
         assert!(held.is_valid());
         assert_eq!(leases(&holder, &path).await.len(), 2);
         assert_eq!(most.get().await.unwrap(), 2);
-        // It read the number again, if it was there, and took.
+        // It has read the number again, if it existed, and taken the lease.
         assert!(deleted || requests_of(&proxy, OpCode::GetData) == 2);
         assert_eq!(requests_of(&proxy, OpCode::GetChildren), 1);
         SemaphoreLease::release_all(lease.into_iter().chain([held])).await.unwrap();
@@ -76,10 +76,10 @@ async fn a_lowered_limit_revokes_no_lease_and_admits_none_until_fewer_are_held()
 async fn a_number_that_is_lowered_just_before_a_lease_is_taken_is_obeyed() {
     let (admin, path) = (client().await, path("lowered-late"));
     let most = count(&admin, &path, 1);
-    // The directories are there, so the first look is the one that counts.
+    // The directories exist, so the first read is the one that counts.
     semaphore(&admin, &path, 1).acquire().await.unwrap().release().await.unwrap();
     let (proxy, client) = behind_proxy().await;
-    // It has read the number, and does not know yet.
+    // It has read the number, but has not received the reply.
     proxy.reset_counts();
     proxy.hold_replies(OpCode::MultiRead);
     let waiting = acquiring(&semaphore(&client, &path, 1), 1);
@@ -90,7 +90,7 @@ async fn a_number_that_is_lowered_just_before_a_lease_is_taken_is_obeyed() {
     assert!(still_waits(&waiting, &client).await);
     assert_eq!(requests_of(&proxy, OpCode::Multi), 1, "the take was refused");
     assert!(leases(&admin, &path).await.is_empty());
-    // Nor is a negative number more than none.
+    // A negative number counts as zero.
     most.set(-1).await.unwrap();
     proxy.wait_for_reply(OpCode::GetData, 2).await.unwrap();
     round_trips(&client).await;
@@ -109,7 +109,7 @@ async fn a_missing_number_is_created_with_its_seed() {
     let (data, stat) = client.get_data(most.path()).await.unwrap();
     assert_eq!((&*data, stat.ephemeral_owner), (&[0, 0, 0, 2][..], 0));
     SemaphoreLease::release_all(held).await.unwrap();
-    // It is there for who may not wait, too.
+    // An acquire that does not wait creates it, too.
     client.delete().for_path(most.path()).await.unwrap();
     semaphore.try_acquire().await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(most.versioned().await.unwrap().version, 0);
@@ -125,13 +125,13 @@ async fn data_that_are_no_number_are_an_error_that_blocks_no_contender() {
         assert!(matches!(error, Error::InvalidSharedValue { path, .. } if path == most.path()), "{error}");
         assert!(error.to_string().contains("expected 4 bytes, found 3"), "{error}");
     };
-    // While somebody waits.
+    // While an acquire waits.
     let waits = semaphore.clone();
     let waiting = tokio::spawn(async move { waits.acquire().await });
     stands(&admin, &path, 1, 1).await;
     admin.set_data(most.path(), "one", None).await.unwrap();
     is_clear(&soon(waiting).await.unwrap().unwrap_err());
-    // And before.
+    // And before an acquire.
     is_clear(&soon(semaphore.acquire()).await.unwrap_err());
     is_clear(&semaphore.try_acquire().await.unwrap_err());
     is_clear(&soon(semaphore.acquire_timeout(DEFAULT_TIMEOUT)).await.unwrap_err());

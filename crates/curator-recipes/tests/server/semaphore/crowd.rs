@@ -1,4 +1,4 @@
-//! Many who want leases.
+//! Many contenders for leases.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ async fn who_may_not_wait_or_not_for_long_gets_all_or_nothing() {
     stands(&holder, &path, 2, 0).await;
     assert!(!wanted.is_acquired_in_this_process());
 
-    // One is free. It is not for who comes after somebody who waits for two.
+    // One lease is free, but not for a client that arrives after one that waits for two.
     let waiting = acquiring(&semaphore(&holder, &path, 3), 2);
     stands(&holder, &path, 2, 1).await;
     assert!(wanted.try_acquire().await.unwrap().is_none());
@@ -65,7 +65,7 @@ async fn who_may_not_wait_or_not_for_long_gets_all_or_nothing() {
     free(&other, &path, 3).await;
 }
 
-/// Nobody can hold so many at once, whatever the semaphore says: one request takes them all.
+/// No client can hold so many at once, whatever the limit: one request takes them all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn none_and_more_than_there_can_ever_be_are_refused_at_once() {
     let (client, path) = (client().await, path("quantities"));
@@ -111,7 +111,7 @@ fn plain_threads_share_leases_too() {
     let (one, two) = (shared.blocking_acquire().unwrap(), shared.blocking_acquire().unwrap());
     assert!(shared.blocking_try_acquire().unwrap().is_none());
     assert!(shared.blocking_acquire_timeout(Duration::from_millis(50)).unwrap().is_none());
-    // If its create was not answered in that time, its place is looked for first.
+    // If its create was not answered in that time, it searches for its place first.
     runtime.block_on(soon(client.janitor().idle()));
     one.blocking_release().unwrap();
     shared.blocking_try_acquire().unwrap().unwrap().blocking_release().unwrap();
@@ -124,17 +124,17 @@ fn plain_threads_share_leases_too() {
 async fn a_lease_that_is_given_back_wakes_the_first_in_the_queue_only() {
     let (holder, path) = (client().await, path("one-wakes"));
     let mut held = semaphore(&holder, &path, 2).acquire_many(2).await.unwrap();
-    // All who wait talk through one proxy, so whatever one of them does when it wakes is counted.
+    // All waiters use one proxy, so every request that a wake-up causes is counted.
     let proxy = proxy().await;
     let (mut waiting, mut clients) = (Vec::new(), Vec::new());
     for (place, quantity) in [2, 1, 1, 1].into_iter().enumerate() {
         let client = connect(&proxy.connect_string()).await;
         waiting.push(acquiring(&semaphore(&client, &path, 2), quantity));
         stands(&holder, &path, 2, place + 1).await;
-        // A client that nobody has any more is closed, which is a request.
+        // Dropping the last handle closes a client, which is a request.
         clients.push(client);
     }
-    // The first watches the list of leases. Of places, the second watches two, the third three, and the last one.
+    // The first watches the list of leases. The second watches two places, the third three, and the last one.
     let dir = locks_dir(&path);
     until(async || {
         let watches = TestingServer::shared().await.watches_by_path().await.unwrap();
@@ -144,9 +144,9 @@ async fn a_lease_that_is_given_back_wakes_the_first_in_the_queue_only() {
     let mut expected = without_probes(&proxy);
     assert_eq!(expected.insert(OpCode::GetChildren, 2), Some(1));
     held.remove(0).release().await.unwrap();
-    // The first looks; it needs two.
+    // The first lists the leases; it needs two.
     proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
-    // Some round trips of all of them, of the kind that is not counted.
+    // Some round trips of all of them, of a kind that is not counted.
     for client in clients.iter().cycle().take(5 * clients.len()) {
         client.sync("/").await.unwrap();
     }

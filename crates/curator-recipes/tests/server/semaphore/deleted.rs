@@ -1,4 +1,4 @@
-//! Nodes that somebody else deletes or creates.
+//! Nodes that another client deletes or creates.
 
 use curator_recipes::client::{CreateMode, CuratorClient, ZPath};
 use curator_recipes::{Error, LossReason, SemaphoreLease};
@@ -23,7 +23,7 @@ async fn a_waiter_whose_place_is_deleted_takes_nothing_without_one_and_comes_bac
     before.sort_by_key(|name| name.rsplit('-').next().unwrap().to_owned());
     admin.delete().for_path(format!("{}/{}", locks_dir(&path), before[0])).await.unwrap();
     held.release().await.unwrap();
-    // Both come to it, one at a time.
+    // Both get there, one at a time.
     for _ in 0..2 {
         until(async || waiters.iter().any(tokio::task::JoinHandle::is_finished)).await;
         let finished = waiters.iter().position(tokio::task::JoinHandle::is_finished).unwrap();
@@ -100,14 +100,14 @@ async fn create(client: &CuratorClient, dir: &str, kind: &str) -> ZPath {
     create.for_path(name, "127.0.0.1").await.unwrap()
 }
 
-/// What Curator's Java semaphore does: its place in the queue, then its lease, then it waits until there are not too many,
-/// then it leaves the queue.
+/// Curator's Java semaphore creates its place in the queue, then its lease, then waits until there are not too many,
+/// then leaves the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_java_waiter_that_has_its_lease_already_is_waited_for() {
     let ((proxy, ours), holder, java, path) =
         (behind_proxy().await, client().await, client().await, path("java-first"));
     let held = semaphore(&holder, &path, 1).acquire().await.unwrap();
-    // One lease too many, which is held by nobody yet.
+    // One lease too many, which has no holder yet.
     let place = create(&java, &locks_dir(&path), "lock").await;
     let lease = create(&java, &leases_dir(&path), "lease").await;
     proxy.reset_counts();
@@ -119,7 +119,7 @@ async fn a_java_waiter_that_has_its_lease_already_is_waited_for() {
     stands(&holder, &path, 1, 2).await;
     assert!(still_waits(&waiting, &ours).await);
     java.delete().for_path(&place).await.unwrap();
-    // Now ours is the first, and looks; the only lease is Java's.
+    // Now ours is first, and lists the leases; the only lease is Java's.
     proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
     assert!(still_waits(&waiting, &ours).await);
     assert_eq!(requests_of(&proxy, OpCode::Multi), 0, "it has tried to take a lease");

@@ -1,4 +1,4 @@
-//! What a semaphore looks like on the server, and what can be given back by whom.
+//! The layout of a semaphore on the server, and who may release what.
 
 use curator_recipes::client::{CreateMode, CuratorClient};
 use curator_recipes::{InterProcessSemaphoreMutex, OwnerId, SemaphoreLease};
@@ -33,7 +33,7 @@ async fn nodes_and_data_are_where_curator_has_them() {
     stands(&holder, &path, 2, 1).await;
     let place = queue(&holder, &path).await.remove(0);
     id_and_number(&place, "-lock-");
-    // As Curator has it: the address of the client.
+    // As in Curator: the client's address.
     assert_eq!(holder.get_data(format!("{}/{place}", locks_dir(&path))).await.unwrap().0, b"127.0.0.1");
     SemaphoreLease::release_all(held).await.unwrap();
     let lease = soon(waiting).await.unwrap().remove(0);

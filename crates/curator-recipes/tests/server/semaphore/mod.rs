@@ -1,7 +1,7 @@
-//! Semaphores: several leases at once, and a number of them that stands in a node.
+//! Semaphores: several leases at once, and a number of leases that is stored in a node.
 //!
-//! What a semaphore with one lease has in common with the other locks is in the contract, and what becomes of several leases
-//! when answers are lost or futures dropped is in the fault matrix.
+//! What a semaphore with one lease has in common with the other locks is in the contract; several leases after lost
+//! replies or dropped futures are in the fault matrix.
 
 mod count;
 mod crowd;
@@ -34,7 +34,7 @@ async fn queue(client: &CuratorClient, path: &str) -> Vec<String> {
     children(client, &locks_dir(path)).await
 }
 
-/// Waits until the semaphore has so many leases and so many places in its queue.
+/// Waits until the semaphore has this many leases and this many places in its queue.
 async fn stands(client: &CuratorClient, path: &str, leases: usize, queued: usize) {
     until(async || self::leases(client, path).await.len() == leases && queue(client, path).await.len() == queued).await;
 }
@@ -45,7 +45,7 @@ fn acquiring(semaphore: &InterProcessSemaphoreV2, quantity: usize) -> JoinHandle
     tokio::spawn(async move { soon(semaphore.acquire_many(quantity)).await.unwrap() })
 }
 
-/// Waits until nothing of the semaphore is left; then all of its leases can be had at once.
+/// Waits until nothing of the semaphore is left, and checks that all of its leases can be acquired at once.
 async fn free(client: &CuratorClient, path: &str, max_leases: usize) {
     nothing_left(client, &[leases_dir(path), locks_dir(path)]).await;
     let leases = semaphore(client, path, max_leases).try_acquire_many(max_leases).await.unwrap();

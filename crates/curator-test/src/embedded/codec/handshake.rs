@@ -2,7 +2,7 @@
 
 use super::{Malformed, Reader, Writer};
 
-/// Asks for a session: a new one, or one that the client already has.
+/// Requests a new session, or resumes one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConnectRequest {
     pub(crate) last_zxid_seen: i64,
@@ -11,15 +11,15 @@ pub(crate) struct ConnectRequest {
     /// 0 for a new session.
     pub(crate) session_id: i64,
     pub(crate) password: Vec<u8>,
-    /// `None` from clients that are older than this flag; their answer must not have it either.
+    /// `None` from clients that are older than this flag. Their response must omit it.
     pub(crate) read_only: Option<bool>,
 }
 
-/// What the server grants.
+/// The granted session.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConnectResponse {
     pub(crate) timeout: i32,
-    /// 0 if the session that the client asked for is over.
+    /// 0 if the requested session has ended.
     pub(crate) session_id: i64,
     pub(crate) password: [u8; 16],
     /// Whether the client knows the flag.
@@ -49,7 +49,7 @@ impl ConnectRequest {
 }
 
 impl ConnectResponse {
-    /// For a session that is over, or that the client may not use.
+    /// The response for a session that has ended, or that the client may not use.
     pub(crate) fn refusal(read_only_known: bool) -> Self {
         Self { timeout: 0, session_id: 0, password: [0; 16], read_only_known }
     }

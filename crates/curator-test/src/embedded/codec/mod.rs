@@ -1,4 +1,4 @@
-//! The wire format: what a client sends as typed requests, and what it receives as bytes.
+//! The wire format: parses requests, and serializes responses and events.
 //!
 //! ZooKeeper's records are written in *jute*: big-endian numbers, and strings, buffers and lists prefixed with their length,
 //! where -1 means null.

@@ -2,10 +2,10 @@
 
 use crate::embedded::acl::{Acl, Id};
 
-/// What is wrong with a record.
+/// Why a record cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Malformed {
-    /// It ends too early, or contains something impossible.
+    /// The record ends too early, or contains an impossible value.
     Torn,
     /// A path is missing.
     NoPath,
@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
         self.array().map(|[byte]| byte != 0)
     }
 
-    /// Bytes, or null, which is not the same as an empty buffer.
+    /// A buffer, or null, which is different from an empty buffer.
     pub(crate) fn buffer(&mut self) -> Result<Option<Vec<u8>>, Malformed> {
         match self.int()? {
             -1 => Ok(None),
@@ -64,11 +64,11 @@ impl<'a> Reader<'a> {
         self.list(Self::string)?.ok_or(Malformed::Torn)
     }
 
-    /// `None` for a null list, which is not the same as an empty one.
+    /// `None` for a null list, which is different from an empty one.
     pub(crate) fn acl(&mut self) -> Result<Option<Vec<Acl>>, Malformed> {
         self.list(|reader| {
             let permissions = reader.int()?;
-            // What is missing is nobody's.
+            // A missing scheme or id is empty, and matches no client.
             let mut part = || reader.optional_string().map(Option::unwrap_or_default);
             Ok(Acl { permissions, id: Id { scheme: part()?, id: part()? } })
         })
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
-    /// Memory is not allocated by a list's claimed length before the list has been read.
+    /// A list is allocated while it is read, not by its claimed length.
     fn list<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<T, Malformed>,

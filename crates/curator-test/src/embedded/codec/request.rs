@@ -1,4 +1,4 @@
-//! What a client can ask for.
+//! Parses requests.
 
 use super::{Malformed, Reader};
 use crate::{OpCode, embedded::acl::Acl};
@@ -24,7 +24,7 @@ pub(crate) enum Request {
     Sasl,
 }
 
-/// A change to the tree; each is a transaction, or a part of one.
+/// A change of the tree: a transaction, or one operation of a multi.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Write {
     Create(Create),
@@ -63,17 +63,17 @@ pub(crate) struct Create {
     pub(crate) ttl: i64,
 }
 
-/// The request by which a create arrived.
+/// The kind of a create request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CreateKind {
-    /// Answered without a stat.
+    /// Its reply has no stat.
     Create,
     Create2,
     Container,
     Ttl,
 }
 
-/// A look at one node.
+/// A read of one node.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
     Exists { path: String, watch: bool },
@@ -84,10 +84,10 @@ pub(crate) enum Read {
     GetAllChildrenNumber { path: String },
 }
 
-/// The watches of a client that reconnects.
+/// Registers watches again after a reconnect.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SetWatches {
-    /// The last change that the client has seen; it is notified of later ones at once.
+    /// The last transaction that the client has seen. It is notified at once of later changes.
     pub(crate) relative_zxid: i64,
     pub(crate) data: Vec<String>,
     pub(crate) exists: Vec<String>,
@@ -121,7 +121,7 @@ impl Request {
             OpCode::SetWatches => SetWatches::parse(reader, false).map(Self::SetWatches),
             OpCode::SetWatches2 => SetWatches::parse(reader, true).map(Self::SetWatches),
             OpCode::Reconfig => reconfig(reader).map(|()| Self::Reconfig),
-            // Only servers send it to each other in full.
+            // Servers send this only to each other.
             OpCode::CreateSession => Err(Malformed::Torn),
             OpCode::Auth => auth(reader),
             OpCode::Sasl => reader.buffer().map(|_| Self::Sasl),
@@ -129,7 +129,7 @@ impl Request {
         })
     }
 
-    /// Its path, if it has one.
+    /// The path of the request, if it has one.
     pub(crate) fn path(&self) -> Option<&str> {
         match self {
             Self::Write(write) => Some(write.path()),
@@ -166,7 +166,7 @@ impl Write {
         })
     }
 
-    /// The operations that a transaction may contain.
+    /// Parses an operation of a transaction; `None` if it is not allowed there.
     fn parse_in_multi(op: OpCode, reader: &mut Reader<'_>) -> Option<Result<Self, Malformed>> {
         match Self::parse(op, reader)? {
             Ok(Self::SetAcl { .. } | Self::DeleteContainer { .. }) => None,
@@ -194,8 +194,8 @@ impl Create {
         Ok(Self { kind, path, data, acl, flags, ttl })
     }
 
-    /// How the real server reads it in a transaction, where the flags decide the kind. Meaningless flags make the whole
-    /// transaction fail, unless they come with a time to live.
+    /// Converts a create to the form that the real server uses in a transaction, where the flags decide the kind.
+    /// Invalid flags fail the whole transaction, unless they come with a time to live.
     fn in_multi(mut self) -> Result<Self, Malformed> {
         match (self.kind, self.flags) {
             (CreateKind::Ttl, 5 | 6) => {}
@@ -225,7 +225,7 @@ impl Read {
         })
     }
 
-    /// The operations that a multi-read may contain. They set no watches, whatever they say.
+    /// Parses an operation of a multi-read; `None` if it is not allowed there. Its watch flag is ignored.
     fn parse_in_multi(op: OpCode, reader: &mut Reader<'_>) -> Option<Result<Self, Malformed>> {
         let read = match op {
             OpCode::GetData => path_and_watch(reader).map(|(path, _)| Self::GetData { path, watch: false }),
@@ -256,7 +256,7 @@ impl SetWatches {
     }
 }
 
-/// The operations of a multi: each with a header before it, and a final header that marks the end.
+/// The operations of a multi. Each follows a header, and a final header marks the end.
 fn operations<T>(
     reader: &mut Reader<'_>,
     parse: impl Fn(OpCode, &mut Reader<'_>) -> Option<Result<T, Malformed>>,
@@ -288,7 +288,7 @@ fn path_and_watch(reader: &mut Reader<'_>) -> Result<(String, bool), Malformed> 
     Ok((reader.path()?, reader.boolean()?))
 }
 
-/// For a watch, a null path is valid.
+/// Requests about watches accept a null path.
 fn any_path_and_int(reader: &mut Reader<'_>) -> Result<(String, i32), Malformed> {
     Ok((reader.optional_string()?.unwrap_or_default(), reader.int()?))
 }

@@ -1,4 +1,4 @@
-//! What a client receives.
+//! Serializes replies and events.
 
 use super::{Stat, Writer};
 use crate::{
@@ -6,11 +6,11 @@ use crate::{
     embedded::{acl::Acl, code::Code},
 };
 
-/// The xid of a frame that answers no request: a watch event.
+/// The xid of a watch event, which answers no request.
 const NOTIFICATION_XID: i32 = -1;
-/// The marker at the end of a multi's results, which is also the number of an error in them.
+/// The marker at the end of a multi's results, also the type of an error among them.
 const ERROR_OP: i32 = -1;
-/// The state of a client that gets an event: connected. Clients make up the other states themselves.
+/// The state in each event: connected. Clients generate the other states themselves.
 const SYNC_CONNECTED: i32 = 3;
 
 /// A reply without its header.
@@ -26,14 +26,14 @@ pub(crate) enum Body {
     ChildrenStat(Vec<String>, Stat),
     Acl(Vec<Acl>, Stat),
     Number(i32),
-    /// Null, as opposed to an empty buffer.
+    /// Null, which is different from an empty buffer.
     NoBuffer,
     /// Scheme and user.
     Clients(Vec<(String, String)>),
     Results(Vec<OperationResult>),
 }
 
-/// One part of the reply to a multi.
+/// The result of one operation of a multi.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum OperationResult {
     Create(String),
@@ -43,11 +43,11 @@ pub(crate) enum OperationResult {
     Check,
     GetData(Option<Vec<u8>>, Stat),
     GetChildren(Vec<String>),
-    /// `None`: it succeeded, but was undone because another one failed.
+    /// `None` if the operation succeeded, but was undone because another one failed.
     Error(Option<Code>),
 }
 
-/// What has happened to a node, in ZooKeeper's terms.
+/// The type of a watch event.
 #[expect(clippy::enum_variant_names, reason = "the protocol's names")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
@@ -57,7 +57,7 @@ pub(crate) enum EventKind {
     NodeChildrenChanged,
 }
 
-/// The frame of a reply. An error reply has no body.
+/// Serializes a reply. An error reply has no body.
 pub(crate) fn reply_frame(xid: i32, zxid: i64, result: &Result<Body, Code>) -> Vec<u8> {
     let mut writer = Writer::new();
     let error = result.as_ref().map_or_else(|code| code.number(), |_| 0);
@@ -68,7 +68,7 @@ pub(crate) fn reply_frame(xid: i32, zxid: i64, result: &Result<Body, Code>) -> V
     writer.into_frame()
 }
 
-/// The frame of an event.
+/// Serializes an event.
 pub(crate) fn event_frame(kind: EventKind, path: &str, zxid: i64) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.int(NOTIFICATION_XID).long(zxid).int(0);
@@ -103,7 +103,7 @@ impl Body {
 }
 
 impl OperationResult {
-    /// The result of a create as older releases report it.
+    /// Reduces the result of a create to the form of older releases, without a stat.
     pub(crate) fn forget_stat(&mut self) {
         if let Self::Create2(path, _) = self {
             *self = Self::Create(std::mem::take(path));

@@ -1,6 +1,6 @@
-//! The record about a node.
+//! The stat of a node.
 
-/// What a client receives about a node, as in ZooKeeper's `Stat`. Times are in milliseconds since 1970.
+/// A node's stat in replies, as in ZooKeeper's `Stat`. Times are in milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) czxid: i64,
@@ -10,7 +10,7 @@ pub(crate) struct Stat {
     pub(crate) version: i32,
     pub(crate) cversion: i32,
     pub(crate) aversion: i32,
-    /// 0 for all but ephemeral nodes.
+    /// 0 unless the node is ephemeral.
     pub(crate) ephemeral_owner: i64,
     pub(crate) data_length: i32,
     pub(crate) num_children: i32,

@@ -1,4 +1,4 @@
-//! Writes records.
+//! Serializes records.
 
 use super::Stat;
 use crate::embedded::acl::Acl;
@@ -6,7 +6,7 @@ use crate::embedded::acl::Acl;
 /// The size of a frame's length field.
 const LENGTH: usize = 4;
 
-/// Writes values one after another, into a frame.
+/// Appends values to a frame.
 #[derive(Debug)]
 pub(crate) struct Writer(Vec<u8>);
 
@@ -64,7 +64,7 @@ impl Writer {
             .long(stat.pzxid)
     }
 
-    /// The frame, with its length before it.
+    /// The frame, including its length.
     pub(crate) fn into_frame(mut self) -> Vec<u8> {
         let length = int_of(self.0.len() - LENGTH);
         self.0[..LENGTH].copy_from_slice(&length.to_be_bytes());
@@ -81,7 +81,7 @@ impl Writer {
     }
 }
 
-/// No list or frame of this server comes near the limit: its contents have arrived in frames of at most `jute.maxbuffer`.
+/// No list or frame reaches the limit: its contents have arrived in frames of at most `jute.maxbuffer`.
 fn int_of(length: usize) -> i32 {
     i32::try_from(length).unwrap_or(i32::MAX)
 }

@@ -18,7 +18,7 @@ impl Processor {
             self.close(id);
             return None;
         };
-        // A client that has seen more than this server knows must not be shown old data as new.
+        // A client that has seen later transactions than this server must not read older data.
         if request.last_zxid_seen > self.zxid {
             self.close(id);
             return None;
@@ -38,8 +38,8 @@ impl Processor {
         self.sessions.create(timeout, now.monotonic)
     }
 
-    /// `None` if the session is over, or if the password is wrong. Another connection of that session is closed in any case,
-    /// as on the real server.
+    /// `None` if the session has ended, or the password is wrong. In any case, as on the real server, the session's
+    /// other connection is closed.
     fn resume_session(
         &mut self,
         id: ConnectionId,

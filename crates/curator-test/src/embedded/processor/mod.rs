@@ -1,6 +1,6 @@
-//! The server without its sockets: what happens with a frame, and what happens as time passes.
+//! The server without its sockets: processes frames, and the passing of time.
 //!
-//! It does no I/O and reads no clock. It collects what is to be sent in an outbox.
+//! It does no I/O and reads no clock. Frames to send are collected in an outbox.
 
 mod handshake;
 mod requests;
@@ -28,7 +28,7 @@ pub(crate) struct Processor {
     pub(crate) sessions: Sessions,
     pub(crate) watches: Watches,
     pub(crate) connections: BTreeMap<ConnectionId, Connection>,
-    /// Of the last transaction.
+    /// The zxid of the last transaction.
     pub(crate) zxid: i64,
     pub(crate) packets: Packets,
     outbox: Vec<(ConnectionId, Output)>,
@@ -36,36 +36,36 @@ pub(crate) struct Processor {
     next_container_check: Millis,
 }
 
-/// How much has been received and sent.
+/// How many packets were received and sent.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Packets {
     pub(crate) received: u64,
     pub(crate) sent: u64,
 }
 
-/// Something for a client.
+/// Output for a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// The answer to the request that is being processed.
+    /// The reply to the request that is being processed.
     Reply(Vec<u8>),
     Event(Vec<u8>),
-    /// The end of the connection, after everything before it.
+    /// Closes the connection, after everything before it.
     Close,
 }
 
-/// The time, by two clocks.
+/// The time on two clocks, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now {
-    /// Monotonic; sessions expire by it.
+    /// Monotonic, for the expiry of sessions.
     pub(crate) monotonic: Millis,
-    /// Since 1970; the times of nodes come from it.
+    /// Since 1970, for the times of nodes.
     pub(crate) wall: i64,
 }
 
 impl Processor {
     /// An empty server. `seed` makes its session ids and passwords unique.
     pub(crate) fn new(settings: Settings, seed: u64, now: Now) -> Self {
-        // As on the real server: the time in the middle, so that ids of a later server differ.
+        // As on the real server, the time is in the middle of the id, so that a later server has different ids.
         let first_session = ((now.wall << 24).cast_unsigned() >> 8).cast_signed();
         Self {
             settings,
@@ -81,13 +81,13 @@ impl Processor {
         }
     }
 
-    /// Forgets everything, and becomes another server. No connection gets the id of an earlier one, whose end may still be
-    /// on its way.
+    /// Replaces this server by another one. Connection ids are not reused, since the end of an earlier connection may
+    /// still be on its way.
     pub(crate) fn replace(&mut self, other: Self) {
         *self = Self { last_connection: self.last_connection, ..other };
     }
 
-    /// Sets the number of the next sequential child of a node. Returns whether there is such a node.
+    /// Sets the number of the next sequential child of a node. Returns whether the node exists.
     pub(crate) fn set_create_counter(&mut self, path: &str, counter: i32) -> bool {
         self.tree.set_creates(path, counter).is_ok()
     }
@@ -99,23 +99,24 @@ impl Processor {
         self.last_connection
     }
 
-    /// Records that a connection is gone. Its session lives on.
+    /// Removes a connection that has ended. Its session stays.
     pub(crate) fn forget(&mut self, id: ConnectionId) {
         self.connections.remove(&id);
         self.watches.forget(id);
     }
 
-    /// Counts a four-letter word.
+    /// Counts a received four-letter word.
     pub(crate) fn note_word(&mut self) {
         self.packets.received += 1;
     }
 
-    /// Counts the answer to a four-letter word.
+    /// Counts the reply to a four-letter word.
     pub(crate) fn note_answer(&mut self) {
         self.packets.sent += 1;
     }
 
-    /// Processes what a client has sent, without its length. Returns what it was; `None` if it was not a request.
+    /// Processes a frame from a client, without its length. Returns a description of the request; `None` if it was not
+    /// one.
     pub(crate) fn receive(&mut self, id: ConnectionId, payload: &[u8], now: Now) -> Option<RequestInfo> {
         let connection = self.connections.get_mut(&id).filter(|connection| !connection.is_closing)?;
         connection.received += 1;
@@ -134,12 +135,12 @@ impl Processor {
         self.connections.get(&id).is_some_and(|connection| !connection.is_closing)
     }
 
-    /// Takes everything that is to be sent, in order.
+    /// Takes the queued output, in order.
     pub(crate) fn take_outbox(&mut self) -> Vec<(ConnectionId, Output)> {
         std::mem::take(&mut self.outbox)
     }
 
-    /// Closes a connection once everything queued for the client has been sent. It gets no more events.
+    /// Closes a connection after everything queued for the client. The client gets no more events.
     pub(crate) fn close(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(&id).filter(|connection| !connection.is_closing) {
             connection.is_closing = true;
@@ -148,7 +149,7 @@ impl Processor {
         }
     }
 
-    /// The session whose end a connection was answered with, while its nodes are still there.
+    /// The session that was refused to this connection because it has ended, if its nodes still exist.
     pub(crate) fn refused_session(&self, id: ConnectionId) -> Option<i64> {
         self.connections.get(&id).and_then(|connection| connection.refused_session)
     }

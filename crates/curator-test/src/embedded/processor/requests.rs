@@ -1,4 +1,4 @@
-//! Carries out requests, one after another.
+//! Executes requests in order.
 
 use super::{Now, Output, Processor};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// The xid of every answer to a ping.
+/// The xid of each ping and its reply.
 const PING_XID: i32 = -2;
 
 impl Processor {
@@ -40,7 +40,7 @@ impl Processor {
                 self.authenticate(id, xid, scheme.as_deref(), auth.as_deref());
                 return Some(info);
             }
-            // This is the real server's answer when SASL is not set up.
+            // The real server's reply if SASL is not configured.
             Some(Ok(Request::Sasl)) => {
                 self.reply(id, xid, 0, &Ok(Body::NoBuffer));
                 return Some(info);
@@ -51,7 +51,7 @@ impl Processor {
             }
             _ => {}
         }
-        // A client whose session is over gets no answer; its connection is about to be closed.
+        // A client whose session has ended gets no reply. Its connection will be closed.
         if !self.sessions.touch(session.id, session.timeout, now.monotonic) {
             return Some(info);
         }
@@ -95,12 +95,13 @@ impl Processor {
                 self.zxid += 1;
                 Err(Code::ReconfigDisabled)
             }
-            // Handled before, as they are more than a request and its answer.
+            // Handled earlier: they do more than send one reply.
             Request::Auth { .. } | Request::Sasl | Request::Ping | Request::CloseSession => Ok(Body::Empty),
         }
     }
 
-    /// The answer to a request that cannot be parsed. The real server has sometimes started a transaction before it notices.
+    /// The reply to a request that cannot be parsed. For some requests, the real server has already started a
+    /// transaction.
     fn refuse(&mut self, op: OpCode, malformed: Malformed) -> Code {
         let without_path = malformed == Malformed::NoPath;
         let begun = match op {
@@ -117,7 +118,7 @@ impl Processor {
         }
     }
 
-    /// One change is one transaction. A failed one uses up a number too.
+    /// Each change is one transaction. A failed one uses up a zxid too.
     fn write(&mut self, id: ConnectionId, session_id: i64, write: &Write, now: Now) -> Result<Body, Code> {
         self.zxid += 1;
         let identities = self.identities(id);
@@ -139,7 +140,7 @@ impl Processor {
         let (mut results, events) = self.tree.apply_all(writes, &context);
         self.notify(&events);
         if !self.settings.stats_in_transactions {
-            // Containers and nodes with a time to live have always had their stats.
+            // All releases report the stats of containers and of nodes with a time to live.
             let plain = |write: &Write| matches!(write, Write::Create(create) if create.kind == CreateKind::Create2);
             results
                 .iter_mut()
@@ -155,7 +156,7 @@ impl Processor {
         match read {
             Read::Exists { path, watch } => {
                 let stat = self.tree.exists(path, &identities);
-                // A client that may not read the node may not watch it either.
+                // Without permission to read the node, a client may not watch it either.
                 if *watch && matches!(stat, Ok(_) | Err(Code::NoNode)) {
                     self.watches.data.add(path, id, Mode::Standard);
                 }
@@ -190,7 +191,7 @@ impl Processor {
         let mut result = |read| match self.read(id, read) {
             Ok(Body::DataStat(data, stat)) => OperationResult::GetData(data, stat),
             Ok(Body::Children(children)) => OperationResult::GetChildren(children),
-            // A multi-read can contain no other reads.
+            // Other reads are not allowed in a multi-read.
             Ok(_) => OperationResult::Error(Some(Code::MarshallingError)),
             Err(code) => OperationResult::Error(Some(code)),
         };
@@ -231,7 +232,7 @@ impl Processor {
         self.connections.get(&id).map(|connection| connection.identities.clone()).unwrap_or_default()
     }
 
-    /// Answers a request that takes its place in the order of all requests.
+    /// Replies to a request that has a place in the order of all requests.
     fn answer(&mut self, id: ConnectionId, xid: i32, result: &Result<Body, Code>) {
         self.reply(id, xid, self.zxid, result);
     }

@@ -14,7 +14,7 @@ fn processor() -> Processor {
     Processor::new(Settings::default(), 1, START)
 }
 
-/// A connection that asks for a session, which it is granted or not; 0 for a new one.
+/// Opens a connection that requests a session; 0 for a new one. Returns the granted session.
 fn connect(processor: &mut Processor, session_id: i64, password: &[u8]) -> (ConnectionId, i64) {
     let id = processor.open("127.0.0.1:1".parse().unwrap(), START);
     let password = password.to_vec();
@@ -25,7 +25,7 @@ fn connect(processor: &mut Processor, session_id: i64, password: &[u8]) -> (Conn
     (id, i64::from_be_bytes(frame[12..20].try_into().unwrap()))
 }
 
-/// What is sent in answer to an `addWatch` of the root: the error of each reply, and whether the connection is closed.
+/// Sends `addWatch` for the root. Returns the error of each reply, and whether the connection is closed.
 fn add_watch(settings: Settings) -> (Vec<i32>, bool) {
     let mut processor = Processor::new(settings, 1, START);
     let (id, _) = connect(&mut processor, 0, &[]);
@@ -79,7 +79,7 @@ fn a_connection_is_not_named_as_one_before_all_was_lost() {
     let (old, _) = connect(&mut processor, 0, &[]);
     processor.replace(Processor::new(Settings::default(), 2, START));
     let (new, _) = connect(&mut processor, 0, &[]);
-    // The end of the old one may come late.
+    // The end of the old connection may be noticed late.
     processor.forget(old);
     assert!(processor.is_open(new));
 }

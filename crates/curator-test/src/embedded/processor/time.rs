@@ -1,10 +1,10 @@
-//! What happens as time passes.
+//! Expires sessions and removes nodes as time passes.
 
 use super::{Now, Packets, Processor};
 use crate::embedded::{codec::Write, sessions::Millis, tree::Context};
 
 impl Processor {
-    /// Expires sessions and removes containers and TTL nodes whose time has come.
+    /// Expires sessions, and removes containers and TTL nodes that are due.
     pub(crate) fn tick(&mut self, now: Now) {
         for session_id in self.sessions.expired(now.monotonic) {
             self.expire(session_id);
@@ -15,13 +15,13 @@ impl Processor {
         }
     }
 
-    /// When there may next be something to do.
+    /// When the next call of `tick` may have work to do.
     pub(crate) fn next_tick(&self) -> Millis {
         let expiry = self.sessions.next_expiry().unwrap_or(Millis::MAX);
         expiry.min(self.next_container_check)
     }
 
-    /// Ends a session now, unless it is over already. Its connection is closed without a word.
+    /// Ends a session now, if it exists. Its connection is closed without a message.
     pub(crate) fn expire(&mut self, session_id: i64) {
         if self.sessions.is_alive(session_id) {
             self.end_session(session_id);
@@ -29,14 +29,14 @@ impl Processor {
         }
     }
 
-    /// Ends a session for its client; its nodes stay until it [expires](Self::expire). Returns whether it was alive.
+    /// Ends a session for its client. Its nodes stay until it [expires](Self::expire). Returns whether it was alive.
     pub(crate) fn end_for_client(&mut self, session_id: i64) -> bool {
         let is_alive = self.sessions.end(session_id);
         self.close_connection_of(session_id);
         is_alive
     }
 
-    /// Continues after a stop: the timeouts of sessions start over, and packets are counted from here.
+    /// Continues after a stop: restarts the timeouts of sessions, and the packet counts.
     pub(crate) fn resume(&mut self, now: Now) {
         self.packets = Packets::default();
         self.sessions.touch_all(now.monotonic);

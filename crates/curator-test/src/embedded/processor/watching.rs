@@ -1,4 +1,4 @@
-//! Watches: setting, checking, removing and notifying them.
+//! Sets, checks, removes and notifies watches.
 
 use super::{Output, Processor};
 use crate::embedded::{
@@ -10,12 +10,12 @@ use crate::embedded::{
     watches::{Mode, WatcherKind},
 };
 
-/// The zxid of an event for a client that has reconnected and missed it, as it belongs to no transaction; before 3.9 that of all
-/// events.
+/// The zxid of an event that a reconnected client has missed, since it belongs to no transaction. Before 3.9, the zxid
+/// of all events.
 const NO_ZXID: i64 = -1;
 
 impl Processor {
-    /// Notifies the watchers of what has just happened, if they may read the node.
+    /// Notifies the watchers of these events, if they may read the node.
     pub(super) fn notify(&mut self, events: &[Event]) {
         let zxid = if self.settings.zxids_in_events { self.zxid } else { NO_ZXID };
         for Event { kind, path, acl } in events {
@@ -35,7 +35,7 @@ impl Processor {
             _ => return Err(Code::MarshallingError),
         };
         self.watches.add(path, id, mode);
-        // The real server answers with the number of an error that is not one.
+        // The real server replies with the error number 0, which is success.
         Ok(Body::Number(0))
     }
 
@@ -49,8 +49,8 @@ impl Processor {
         if self.watches.remove(path, id, kind) { Ok(Body::Empty) } else { Err(Code::NoWatcher) }
     }
 
-    /// Sets the watches of a client that has reconnected, and notifies it of what it has missed. A refusal of persistent watches
-    /// leaves the others set.
+    /// Sets the watches of a client that has reconnected, and notifies it of missed changes. If persistent watches are
+    /// refused, the others stay set.
     pub(super) fn set_watches(&mut self, id: ConnectionId, watches: &SetWatches) -> Result<Body, Code> {
         for path in &watches.data {
             match self.tree.changed_since(path, watches.relative_zxid) {

@@ -12,7 +12,7 @@ use crate::embedded::{
     codec::{Create, CreateKind, EventKind, OperationResult},
 };
 
-/// The longest time to live: it must fit into 40 bits.
+/// The longest time to live, in milliseconds: it must fit into 40 bits.
 const LONGEST_TTL: i64 = (1 << 40) - 1;
 
 /// The flags of a create, as in ZooKeeper's `CreateMode`.
@@ -67,7 +67,7 @@ impl DataTree {
         let stat = node.stat();
         let next = number.wrapping_add(1);
         let parent = self.node_mut(parent_path)?;
-        // The counter never goes back. So it stays at its end, and its last number is given out repeatedly.
+        // The counter never decreases. At its end it stays there, and its last number repeats.
         if next > parent.state.creates {
             parent.state.creates = next;
             parent.state.pzxid = context.zxid;
@@ -96,8 +96,8 @@ impl DataTree {
     }
 }
 
-/// The kind of request takes precedence over the flags: only `createContainer` creates a container; elsewhere the flag for
-/// it creates a persistent node.
+/// The kind of the request overrides the flags: only `createContainer` creates a container; in other requests that flag
+/// creates a persistent node.
 fn lifetime(request: &Create, mode: Mode, session_id: i64) -> Result<Lifetime, Code> {
     match request.kind {
         CreateKind::Container => Ok(Lifetime::Container),

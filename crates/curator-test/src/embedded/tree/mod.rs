@@ -1,4 +1,4 @@
-//! The data tree. No I/O and no clock: a change is given its zxid and its time.
+//! The data tree. It does no I/O and reads no clock: the zxid and the time of each change are arguments.
 
 mod create;
 mod node;
@@ -17,20 +17,20 @@ use super::{
     codec::EventKind,
 };
 
-/// All nodes, by path. The root is `/`; the empty path means it too, as on the real server.
+/// All nodes, by path. The root is `/` and, as on the real server, also the empty path.
 #[derive(Debug)]
 pub(crate) struct DataTree {
     nodes: BTreeMap<String, Node>,
-    /// The ephemeral nodes of each session that has some.
+    /// The ephemeral nodes by session.
     ephemerals: BTreeMap<i64, BTreeSet<String>>,
-    /// The next numbers under the nodes in which the current transaction has created children. As on the real server, a part
-    /// of a transaction continues from the numbers of the parts before it, even where they are not kept.
+    /// The next sequence numbers below the nodes in which the current transaction has created children. As on the real
+    /// server, an operation continues from the numbers of the operations before it, even where those are not kept.
     numbers: BTreeMap<String, i32>,
     /// Whether nodes may have a time to live.
     extended_types: bool,
 }
 
-/// Who changes the tree, when, and in which transaction.
+/// The client, time and transaction of a change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) session_id: i64,
@@ -40,7 +40,7 @@ pub(crate) struct Context<'a> {
     pub(crate) time: i64,
 }
 
-/// Something that watches wait for.
+/// An event that watches may report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) kind: EventKind,
@@ -50,7 +50,7 @@ pub(crate) struct Event {
 }
 
 impl DataTree {
-    /// With the nodes that a server has from the start.
+    /// A tree with the nodes that every server has.
     pub(crate) fn new(extended_types: bool) -> Self {
         let (nodes, ephemerals, numbers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut tree = Self { nodes, ephemerals, numbers, extended_types };
@@ -64,13 +64,13 @@ impl DataTree {
         add("/zookeeper/quota", acl::open(), &[]);
         add("/zookeeper/config", acl::read_only(), &[]);
         if let Some(config) = tree.nodes.get_mut("/zookeeper/config") {
-            // The real server sets its list once more, without counting.
+            // The real server sets this node's access list a second time, without counting it.
             config.state.aversion = -1;
         }
         tree
     }
 
-    /// The root has two names on the real server; it counts both.
+    /// The real server has the root under two names, and counts both.
     pub(crate) fn node_count(&self) -> usize {
         self.nodes.len() + 1
     }
@@ -79,7 +79,7 @@ impl DataTree {
         self.ephemerals.values().map(BTreeSet::len).sum()
     }
 
-    /// The bytes of all paths and data.
+    /// The size of all paths and data in bytes.
     pub(crate) fn approximate_size(&self) -> usize {
         self.nodes.iter().map(|(path, node)| path.len() + node.data.as_ref().map_or(0, Vec::len)).sum()
     }
@@ -89,12 +89,12 @@ impl DataTree {
         self.ephemerals.get(&session_id).into_iter().flatten().cloned().collect()
     }
 
-    /// Nodes that the server may remove at this time, in order.
+    /// The nodes that the server may remove now, in order.
     pub(crate) fn over(&self, now: i64) -> Vec<String> {
         self.nodes.iter().filter(|(_, node)| node.is_over(now)).map(|(path, _)| path.clone()).collect()
     }
 
-    /// Gives this number to the next sequential child of a node.
+    /// Sets the number of the next sequential child of a node.
     pub(crate) fn set_creates(&mut self, path: &str, creates: i32) -> Result<(), Code> {
         self.node_mut(path)?.state.creates = creates;
         Ok(())
@@ -108,7 +108,7 @@ impl DataTree {
         self.nodes.get_mut(key(path)).ok_or(Code::NoNode)
     }
 
-    /// Puts a node under its parent, and into its session's list.
+    /// Adds a node below its parent, and to its session's list.
     fn link(&mut self, parent: &str, path: &str, node: Node) {
         if let Lifetime::Ephemeral(owner) = node.lifetime {
             self.ephemerals.entry(owner).or_default().insert(path.to_owned());
@@ -119,7 +119,7 @@ impl DataTree {
         self.nodes.insert(path.to_owned(), node);
     }
 
-    /// The opposite of [`link`](Self::link).
+    /// Reverses [`link`](Self::link).
     fn unlink(&mut self, parent: &str, path: &str) -> Option<Node> {
         let node = self.nodes.remove(path)?;
         if let Lifetime::Ephemeral(owner) = node.lifetime

@@ -1,18 +1,18 @@
-//! One node.
+//! A node of the tree.
 
 use std::collections::BTreeSet;
 
 use crate::embedded::{acl::Acl, codec::Stat};
 
-/// How long a node lives.
+/// The lifetime of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lifetime {
     Persistent,
-    /// As long as this session.
+    /// Ends with this session.
     Ephemeral(i64),
-    /// Until its last child is gone.
+    /// Ends after its last child is deleted.
     Container,
-    /// Until it has had no change and no children for this many milliseconds.
+    /// Ends after this many milliseconds without changes and children.
     Ttl(i64),
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Node {
     pub(crate) state: State,
 }
 
-/// The numbers of a node that change with it; small, so that a transaction can keep the old ones.
+/// The numbers of a node that change with it. Small, so that a transaction can keep the old ones for an undo.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) czxid: i64,
@@ -35,7 +35,7 @@ pub(crate) struct State {
     pub(crate) mtime: i64,
     pub(crate) version: i32,
     pub(crate) aversion: i32,
-    /// How many children have ever been created, as far as 32 bits can tell. Sequence numbers come from it.
+    /// How many children were ever created, wrapping at 32 bits. The source of sequence numbers.
     pub(crate) creates: i32,
 }
 
@@ -54,7 +54,7 @@ impl Node {
             ctime,
             mtime,
             version,
-            // The number of changes: each child that is gone has been created and deleted.
+            // The number of changes: each deleted child was created and deleted.
             cversion: creates.wrapping_mul(2).wrapping_sub(num_children),
             aversion,
             ephemeral_owner: if let Lifetime::Ephemeral(owner) = self.lifetime { owner } else { 0 },
@@ -64,8 +64,7 @@ impl Node {
         }
     }
 
-    /// Whether the server may remove it by itself at this time: an empty container that has had children, or an expired TTL
-    /// node.
+    /// Whether the server may remove the node now: an empty container that has had children, or an expired TTL node.
     pub(crate) fn is_over(&self, now: i64) -> bool {
         let over = match self.lifetime {
             Lifetime::Persistent | Lifetime::Ephemeral(_) => false,

@@ -8,7 +8,7 @@ use crate::embedded::{
 };
 
 impl DataTree {
-    /// No permission is needed to wait for a node that does not exist.
+    /// For a missing node, `NoNode` without a check of permissions.
     pub(crate) fn exists(&self, path: &str, identities: &[Id]) -> Result<Stat, Code> {
         if path.contains('\0') {
             return Err(Code::BadArguments);
@@ -30,7 +30,7 @@ impl DataTree {
         Ok((node.children.iter().cloned().collect(), node.stat()))
     }
 
-    /// Only administrators see hashes.
+    /// Only clients with the admin permission see the hashes.
     pub(crate) fn acl(&self, path: &str, identities: &[Id]) -> Result<(Vec<Acl>, Stat), Code> {
         let node = self.node(path)?;
         acl::check(&node.acl, permissions::READ | permissions::ADMIN, identities)?;
@@ -39,7 +39,7 @@ impl DataTree {
         Ok((list, node.stat()))
     }
 
-    /// How many nodes there are below one.
+    /// The number of descendants of a node.
     pub(crate) fn all_children_number(&self, path: &str, identities: &[Id]) -> Result<usize, Code> {
         acl::check(&self.node(path)?.acl, permissions::READ, identities)?;
         if path == "/" {
@@ -50,8 +50,8 @@ impl DataTree {
         Ok(from.take_while(|(path, _)| path.starts_with(&below)).count())
     }
 
-    /// Whether a client that has seen everything up to `zxid` has missed a change: of the data, and of the children. `None`
-    /// if there is no such node.
+    /// Whether a client that has seen all transactions up to `zxid` has missed a change of the data, and of the
+    /// children. `None` if the node does not exist.
     pub(crate) fn changed_since(&self, path: &str, zxid: i64) -> Option<(bool, bool)> {
         let state = self.node(path).ok()?.state;
         Some((state.mzxid > zxid, state.pzxid > zxid))

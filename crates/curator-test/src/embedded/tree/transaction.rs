@@ -1,4 +1,4 @@
-//! Several changes, applied together or not at all.
+//! Applies several changes atomically.
 
 use super::{
     Context, DataTree, Event,
@@ -9,7 +9,7 @@ use crate::embedded::{
     codec::{OperationResult, Write},
 };
 
-/// A change that has been made.
+/// A change that was applied.
 #[derive(Debug)]
 pub(crate) struct Applied {
     pub(crate) result: OperationResult,
@@ -17,7 +17,7 @@ pub(crate) struct Applied {
     pub(super) undo: Undo,
 }
 
-/// What undoes a change.
+/// How to undo a change.
 #[derive(Debug)]
 pub(super) enum Undo {
     Nothing,
@@ -27,8 +27,8 @@ pub(super) enum Undo {
 }
 
 impl DataTree {
-    /// Makes all changes, in one transaction. If one is not possible, none is made, and the results say which one: those
-    /// before it have succeeded and are undone, those after it have not been tried.
+    /// Applies all changes in one transaction. If one fails, none is applied, and the results show which one: those
+    /// before it succeeded and are undone, those after it were not tried.
     pub(crate) fn apply_all(&mut self, writes: &[Write], context: &Context<'_>) -> (Vec<OperationResult>, Vec<Event>) {
         let mut done = Vec::new();
         for write in writes {

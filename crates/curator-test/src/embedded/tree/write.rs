@@ -11,14 +11,14 @@ use crate::embedded::{
 };
 
 impl DataTree {
-    /// Makes one change, or none if it is not possible.
+    /// Applies one change as a transaction, or fails without effect.
     pub(crate) fn apply(&mut self, write: &Write, context: &Context<'_>) -> Result<Applied, Code> {
         let applied = self.apply_part(write, context);
         self.numbers.clear();
         applied
     }
 
-    /// Makes one change of a transaction that may have several.
+    /// Applies one change of a transaction that may have several.
     pub(super) fn apply_part(&mut self, write: &Write, context: &Context<'_>) -> Result<Applied, Code> {
         match write {
             Write::Create(create) => self.create(create, context),
@@ -30,7 +30,7 @@ impl DataTree {
         }
     }
 
-    /// Deletes the ephemeral nodes of an ended session, in the order of their paths.
+    /// Deletes the ephemeral nodes of an ended session, ordered by path.
     pub(crate) fn kill_session(&mut self, session_id: i64, zxid: i64) -> Vec<Event> {
         let paths = self.ephemerals_of(session_id);
         let remove = |path: String| self.remove(&path, zxid).map(|applied| applied.events).unwrap_or_default();
@@ -48,7 +48,7 @@ impl DataTree {
         self.remove(path, context.zxid)
     }
 
-    /// Meant for the server itself. It checks no permission, and deletes any node that is not ephemeral.
+    /// For the server itself: checks no permission, and deletes any node that is not ephemeral.
     fn delete_container(&mut self, path: &str, context: &Context<'_>) -> Result<Applied, Code> {
         path::parent_of_old(path)?;
         let node = self.node(path)?;
@@ -96,7 +96,7 @@ impl DataTree {
         Ok(Applied { result, events, undo })
     }
 
-    /// Not part of any transaction, so never undone.
+    /// Not allowed in transactions, so never undone.
     fn set_acl(&mut self, path: &str, acl: &[Acl], version: i32, context: &Context<'_>) -> Result<Applied, Code> {
         path::validate(path)?;
         let acl = acl::fix_up(acl, context.identities)?;
@@ -116,7 +116,7 @@ impl DataTree {
     }
 }
 
-/// The version after a change, if the caller has expected the one before; -1 expects any.
+/// The version after a change; an error unless `expected` is the current version or -1.
 fn next_version(current: i32, expected: i32) -> Result<i32, Code> {
     if expected == -1 || expected == current { Ok(current.wrapping_add(1)) } else { Err(Code::BadVersion) }
 }

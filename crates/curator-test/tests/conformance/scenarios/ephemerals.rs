@@ -1,4 +1,4 @@
-//! Nodes that go with their session.
+//! Nodes that are deleted with their session.
 
 use crate::{scenario::run, server::Server};
 
@@ -31,7 +31,7 @@ fn requests_behind_a_close_are_not_done_and_break_nothing() {
         a.next();
         s.note("The request behind it may be refused, or not be read any more. The stream ends in either case.");
         a.skip_to_close();
-        // A refusal takes a zxid, so the one of this answer is not written down.
+        // A refusal takes a zxid, so this reply's zxid is not recorded.
         let found = !s.client("b").ask(r#"exists "/never""#).is_empty();
         s.line(&format!("b: \"/never\" is {}", if found { "there" } else { "not there" }));
     });

@@ -1,4 +1,4 @@
-//! Sessions that end because nobody is heard of. Others need not wait for the common server meanwhile.
+//! Sessions that expire without requests. They use separate servers, so that other scenarios do not wait.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! The scenarios. Most are the transcripts themselves; those in modules look at what no transcript has.
+//! The scenarios. Most are the transcripts themselves; the modules check what no transcript contains.
 //!
-//! A transcript that is named nowhere here is played on the server that most share.
+//! A transcript that is not named here is played on the server that most share.
 
 mod ephemerals;
 mod expiry;
@@ -27,7 +27,7 @@ fn each_transcript_that_needs_no_server_of_its_own_is_said_again() {
     assert_eq!(names.iter().filter(fails).collect::<Vec<_>>(), [""; 0]);
 }
 
-/// A test for each of these transcripts: what the clients do there is done again, on such a server.
+/// Declares a test for each of these transcripts: repeats its clients' actions on such a server.
 macro_rules! transcripts {
     ($server:expr => $(fn $test:ident: $name:literal;)*) => {
         $(
@@ -40,17 +40,17 @@ macro_rules! transcripts {
 }
 
 transcripts! { Server::own() =>
-    // What four-letter words tell.
+    // Replies to four-letter words.
     fn words_about_watches: "words_watches";
     fn words_about_the_tree: "words_mntr";
     // All watches of the server are counted.
     fn modes_of_watches_on_one_path: "watch_modes_on_one_path";
-    // Nobody has been there: the root's stat and counter are those of the beginning.
+    // A new server: the root's stat and counter have their initial values.
     fn nodes_below_zookeeper: "system_nodes";
     fn paths_of_new_nodes: "path_create";
     fn paths_of_other_requests: "path_other";
     fn modes_of_create_in_a_multi: "multi_create_modes";
-    // Sessions that soon expire would count in the next scenario's zxids.
+    // Sessions that expire soon would change the zxids of the next scenario.
     fn a_silent_session_expires: "expiry";
     fn the_timeout_is_negotiated: "handshake_timeout";
     fn a_session_has_the_timeout_that_was_granted_last: "expiry_after_resume";
@@ -67,8 +67,8 @@ transcripts! { Server::with_create_counter("/a", -3) =>
     fn a_negative_counter_counts_up: "counter_negative";
 }
 
-/// Looks for nodes that may go as often as a busy machine can bear: a real server that is asked for a deletion once more before it
-/// has carried the first one out counts another transaction.
+/// Checks for nodes to remove as often as a busy machine permits: a real server that is asked for a deletion again
+/// before it has executed the first request counts another transaction.
 fn quick() -> Server {
     Server::with(TestingServer::builder().container_check_interval(Duration::from_millis(400)))
 }

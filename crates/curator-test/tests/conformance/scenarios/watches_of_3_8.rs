@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{scenario::say_again, server::Server};
 
-/// The scenarios about watches. Without `watch_acl`, which differs in what `exists` needs.
+/// The scenarios about watches. Without `watch_acl`, which differs in the permission that `exists` needs.
 const ABOUT_WATCHES: [&str; 18] = [
     "check_watches",
     "check_watches_none",

@@ -8,7 +8,7 @@ fn words_have_a_shape() {
         s.line(&format!("ruok: {:?}", s.word("ruok")));
         s.line("srvr:");
         for line in s.word("srvr").lines() {
-            // What stands behind it changes from time to time.
+            // The rest of the line varies.
             s.line(&format!("  {}", line.split_inclusive(':').next().unwrap_or_default()));
         }
         s.note("What is no word is a frame, and too long.");
@@ -29,7 +29,7 @@ fn words_about_connections() {
         let line = cons.lines().find(|line| line.contains(&id)).unwrap_or_default();
         let parts: Vec<&str> = line.split(['[', ']', '(', ')', ',']).collect();
         s.line(&format!("{:?}", parts[0].split(':').next().unwrap()));
-        // 0 as long as the server is at work on the connection, which may be a moment longer than the reply takes.
+        // 0 while the server is at work on the connection, which may last a moment longer than the reply takes.
         assert!(["0", "1"].contains(&parts[1]), "{line}");
         for part in &parts[2..] {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));

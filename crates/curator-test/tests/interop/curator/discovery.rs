@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{java::java, stage::ours};
 
-/// A class of the agent's.
+/// A class of the Java agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Details {
     zone: String,
@@ -32,7 +32,7 @@ async fn java_registers_and_we_find_the_same_bytes() {
     assert_eq!(text.uri().unwrap().as_deref(), Some("http://10.0.0.1:8080"));
     let details = soon(services.with_payload::<Details>().instance("orders", "b")).await.unwrap().unwrap();
     assert_eq!(details.payload, Some(Details { zone: "zone-b".to_owned(), weight: 7 }));
-    // What we write is what Java has written.
+    // Our data equals Java's.
     let (text_json, _) = client.get_data(text.path()).await.unwrap();
     assert_eq!(String::from_utf8(text.to_json().unwrap()).unwrap(), String::from_utf8(text_json).unwrap());
     let (details_json, _) = client.get_data(details.path()).await.unwrap();
@@ -54,7 +54,7 @@ async fn we_register_and_java_finds() {
         format!("{id},10.0.0.2,9090,DYNAMIC,{enabled},http://10.0.0.2:9090,{payload}")
     };
     assert_eq!(java.ask(&find("text")).await, format!("ok {}", of("a", true, "zone-a")));
-    // Java ignores what it does not know.
+    // Java ignores unknown fields.
     let other = vec![("more".to_owned(), RawJson::new(&[1]).unwrap())];
     let mut drained = text.instance();
     drained.other = other;
@@ -71,7 +71,8 @@ async fn we_register_and_java_finds() {
     assert_eq!(java.ask(&find("details")).await, both);
 }
 
-/// Of these, Curator's reconnect adds another node, and its `unregisterService` deletes none: they cannot be registered here.
+/// For these, Curator's reconnect adds another node, and its `unregisterService` deletes none: they cannot be
+/// registered here.
 #[tokio::test]
 async fn the_sequential_instances_of_java_are_found() {
     let (client, mut java, base) = (ours().await, java().await, unique_path("services"));

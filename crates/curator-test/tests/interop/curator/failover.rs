@@ -20,7 +20,7 @@ enum Failure {
     Kill,
     /// Its process is stopped, and resumes when the other one leads.
     Stop,
-    /// Nothing gets through between it and the server, and its connection looks open, until the other one leads.
+    /// Its network is cut, while its connection looks open, until the other one leads.
     Cut,
 }
 
@@ -39,14 +39,14 @@ async fn take_overs_after_each_failure(recipe: Recipe) {
     let take_overs = |failure| async move {
         let mut election = Election::begin(recipe, failure).await;
         for turn in 1..=number("TAKE_OVERS", 1) {
-            // Shown when this fails.
+            // Shown if the test fails.
             println!("{recipe:?}, {failure:?}: take-over {turn} in each direction");
             election.java_fails().await;
             election.ours_fails().await;
         }
         election.java_leaves().await;
     };
-    // Most of the time they wait for the end of a session.
+    // Concurrent, as they mostly wait for the end of a session.
     tokio::join!(take_overs(Failure::Kill), take_overs(Failure::Stop), take_overs(Failure::Cut));
 }
 
@@ -75,7 +75,8 @@ impl Election {
         Self { recipe, failure, path, client, observer, javas_network, java, our_network, ours }
     }
 
-    /// Java leads, and fails. It may believe that it leads when ours does already, until it hears of the end of its session.
+    /// Java leads, and fails. It may believe that it leads when ours already does, until it learns of the end of its
+    /// session.
     async fn java_fails(&mut self) {
         let name = self.java.name().to_owned();
         self.agree_on([&name, OURS]).await;
@@ -116,7 +117,7 @@ impl Election {
         if self.failure == Failure::Kill {
             self.ours = Replica::start(self.recipe, &self.our_network.connect_string(), &self.path, OURS);
         } else {
-            // A process that was stopped does this before it can hear anything from the server.
+            // A stopped process executes this before it can receive anything from the server.
             self.ours.request_work();
             self.ours.resume();
             let term = self.ours.worked().await;
@@ -128,14 +129,14 @@ impl Election {
         until_children(&self.client, &self.path, 2).await;
     }
 
-    /// Ours leads again after its last failure.
+    /// Java leaves for good, and ours leads.
     async fn java_leaves(mut self) {
         assert_eq!(self.java.ask(&format!("shut {}", self.path)).await, "ok");
         self.ours.leads().await;
         until_observed(&self.observer, OURS).await;
     }
 
-    /// Both show these participants, and so does the observer for the first of them.
+    /// Checks that both list these participants, and that the observer reports the first of them.
     async fn agree_on(&mut self, ids: [&str; 2]) {
         assert_eq!(self.java.tell(&format!("participants-of {}", self.path)).await, ids);
         assert_eq!(self.java.tell(&format!("leader {}", self.path)).await, ids[..1]);
@@ -144,7 +145,7 @@ impl Election {
     }
 }
 
-/// A Java participant that has joined, with a process of its own if that fails.
+/// A Java participant that has joined, in a separate process if that fails.
 async fn java_joins(recipe: Recipe, failure: Failure, network: &FaultProxy, path: &str) -> JavaSession {
     let at = network.connect_string();
     let mut java = match failure {

@@ -10,7 +10,7 @@ use super::{
     stage::ours,
 };
 
-/// The members that ours sees: id and data.
+/// The members that ours reports: id and data.
 fn members(member: &GroupMember) -> BTreeMap<String, String> {
     let text = |data: &[u8]| String::from_utf8(data.to_vec()).unwrap();
     member.members().iter().map(|one| (one.id().to_owned(), text(one.data()))).collect()
@@ -22,7 +22,7 @@ async fn join(client: &CuratorClient, path: &str, id: &str, data: &str) -> Group
     member
 }
 
-/// Waits until all see the same members.
+/// Waits until all report the same members.
 async fn agree(ours: &[&GroupMember], java: &mut [&mut JavaSession], path: &str, expected: &[(&str, &str)]) {
     let expected: BTreeMap<_, _> = expected.iter().map(|(id, data)| ((*id).to_owned(), (*data).to_owned())).collect();
     for member in ours {
@@ -49,13 +49,13 @@ async fn both_languages_see_the_same_members_of_a_group() {
     let all = [("a", "1"), (its, "2"), ("b", "3"), (others, "4")];
     agree(&[&a, &b], &mut [&mut one, &mut other], &path, &all).await;
 
-    // New data of each language's.
+    // One member of each language sets new data.
     soon(a.set_data("5")).await.unwrap();
     assert_eq!(one.ask(&format!("member-data {path} 6")).await, "ok");
     let all = [("a", "5"), (its, "6"), ("b", "3"), (others, "4")];
     agree(&[&a, &b], &mut [&mut one, &mut other], &path, &all).await;
 
-    // One of each leaves, and one of each loses its session and joins again.
+    // One of each leaves, and one of each loses its session and rejoins.
     soon(b.close()).await.unwrap();
     assert_eq!(other.ask(&format!("shut {path}")).await, "ok");
     agree(&[&a], &mut [&mut one], &path, &[("a", "5"), (its, "6")]).await;

@@ -19,15 +19,15 @@ use crate::{LONG, agent::Program};
 /// Names a class path with Curator and the agent.
 const CLASSPATH: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
-/// Where the answers to each session go.
+/// The channel for each session's replies.
 type Answers = Arc<Mutex<HashMap<String, UnboundedSender<String>>>>;
 
-/// What reads a process's answers, and is dropped when there will be no more.
+/// Reads a process's replies; dropped when there are no more.
 struct Reader(Answers);
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // Whoever waits for an answer gets none.
+        // Waiters for a reply get none.
         self.0.lock().unwrap().clear();
     }
 }
@@ -55,7 +55,7 @@ impl Java {
         let java =
             env::var_os("JAVA_HOME").map_or_else(|| "java".into(), |home| format!("{}/bin/java", home.display()));
         let mut command = Command::new(java);
-        // A short life.
+        // Options for a short-lived process.
         command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-cp"]).arg(classpath);
         command.arg("CuratorAgent");
         let answers = Answers::default();
@@ -63,7 +63,7 @@ impl Java {
         let program = Program::start(command, move |line| {
             let (session, answer) = line.split_once(' ').unwrap_or((&line, ""));
             if let Some(sender) = reader.0.lock().unwrap().get(session) {
-                // A test that is over does not listen any more.
+                // The test may have ended.
                 drop(sender.send(answer.to_owned()));
             }
             true
@@ -83,23 +83,23 @@ impl Java {
     }
 }
 
-/// A session in the Java process that tests share, on the server that they share. It is so long that it ends only if a test ends
+/// A session in the shared Java process, on the shared server. Its timeout is so long that it ends only if a test ends
 /// it.
 pub(crate) async fn java() -> JavaSession {
     java_at(&TestingServer::shared().await.connect_string(), LONG).await
 }
 
-/// A session in the Java process that tests share.
+/// A session in the shared Java process.
 pub(crate) async fn java_at(connect_string: &str, timeout: Duration) -> JavaSession {
     Java::shared().open(connect_string, timeout).await
 }
 
-/// A session in a Java process that has no other, and that may be killed or stopped.
+/// A session in a separate Java process, which may be killed or stopped.
 pub(crate) async fn java_alone_at(connect_string: &str, timeout: Duration) -> JavaSession {
     Java::start().open(connect_string, timeout).await
 }
 
-/// From the agent's answer: id and password, in hexadecimal digits.
+/// Parses the agent's reply: id and password, in hexadecimal digits.
 fn credentials_of(words: &[String]) -> SessionCredentials {
     let [id, password] = words else { panic!("not an id and a password: {words:?}") };
     let octet = |at: usize| u8::from_str_radix(&password[at..at + 2], 16).unwrap();
@@ -109,7 +109,7 @@ fn credentials_of(words: &[String]) -> SessionCredentials {
     }
 }
 
-/// A thread of the Java process, which does its commands one after another.
+/// A thread of the Java process, which executes its commands in turn.
 struct JavaThread {
     java: Java,
     name: String,
@@ -128,7 +128,7 @@ impl JavaThread {
     }
 
     async fn answer(&mut self) -> String {
-        // The agent's own patience is shorter, but for a command that waits several times.
+        // The agent's timeouts are shorter, except for a command that waits several times.
         within(2 * DEFAULT_TIMEOUT, self.answers.recv()).await.expect("the Java process has ended")
     }
 
@@ -144,12 +144,12 @@ impl JavaThread {
     }
 }
 
-/// A session of Curator. Its commands are done one after another, on a thread of its own.
+/// A session of Curator. Its commands are executed in turn, on a separate thread.
 pub(crate) struct JavaSession {
     thread: JavaThread,
     /// Another thread with the same session.
     beside: JavaThread,
-    /// Of the first session, if the client has had several, or of that at the latest [`renew`](Self::renew).
+    /// Of the client's first session, or of that at the latest [`renew`](Self::renew).
     credentials: SessionCredentials,
 }
 
@@ -164,39 +164,39 @@ impl JavaSession {
         self.credentials.session_id
     }
 
-    /// Sends a command, whose answer may take its time.
+    /// Sends a command without waiting for its reply.
     pub(crate) fn send(&self, command: &str) {
         self.thread.send(command);
     }
 
-    /// The answer to the first command that has none yet.
+    /// The reply to the first unanswered command.
     pub(crate) async fn answer(&mut self) -> String {
         self.thread.answer().await
     }
 
-    /// A command and its answer.
+    /// Sends a command and returns its reply.
     pub(crate) async fn ask(&mut self, command: &str) -> String {
         self.thread.ask(command).await
     }
 
-    /// A command that must succeed. Returns the words of the answer.
+    /// Sends a command that must succeed. Returns the words of the reply.
     pub(crate) async fn tell(&mut self, command: &str) -> Vec<String> {
         self.thread.tell(command).await
     }
 
-    /// Asks until this is the answer.
+    /// Repeats a command until this is the reply.
     pub(crate) async fn ask_until(&mut self, command: &str, expected: &str) {
         until(async || self.ask(command).await == expected).await;
     }
 
-    /// Whether its command has no answer yet, when its session has had the time to see what has happened and to act upon it: some
-    /// round trips, as for our own sessions in `still_waits`.
+    /// Whether its command is still unanswered after its session has had the time to see what has happened and to act
+    /// upon it: some round trips, as for our own sessions in `still_waits`.
     pub(crate) async fn still_waits(&mut self) -> bool {
         assert_eq!(self.beside.ask("round-trips 50").await, "ok");
         self.thread.answers.try_recv().is_err()
     }
 
-    /// Ends its session on the server, behind its back.
+    /// Ends its session on the server, without the client.
     pub(crate) async fn end(&self) {
         close_session(TestingServer::shared().await.address(), &self.credentials).await.unwrap();
     }
@@ -207,7 +207,7 @@ impl JavaSession {
         matches!(closed, Err(Error::NoSession(_)))
     }
 
-    /// Notes the client's present session.
+    /// Records the client's current session.
     pub(crate) async fn renew(&mut self) {
         self.credentials = credentials_of(&self.thread.tell("session").await);
     }
@@ -222,7 +222,7 @@ impl JavaSession {
         self.thread.java.program.lock().unwrap().stop();
     }
 
-    /// Lets its process go on.
+    /// Resumes its process.
     pub(crate) fn resume(&self) {
         self.thread.java.program.lock().unwrap().resume();
     }
@@ -230,7 +230,7 @@ impl JavaSession {
 
 impl Drop for JavaSession {
     fn drop(&mut self) {
-        // A process that has ended takes no command, and that is a panic.
+        // A command to an ended process would panic.
         if !std::thread::panicking() && !self.thread.java.program.lock().unwrap().has_ended() {
             self.thread.send("close");
             self.beside.send("close");

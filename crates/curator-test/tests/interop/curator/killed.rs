@@ -92,7 +92,7 @@ async fn waiters_of_both_languages_that_end_are_passed_over() {
     mortal.end_session(server).await;
     guard.release().await.unwrap();
     assert_eq!(last.answer().await, "ok true");
-    // They have come back with new sessions, and stand behind it.
+    // They have reconnected with new sessions, and queue behind it.
     until_children(&holder, &path, 3).await;
     assert!(first.still_waits().await && still_waits(&second, &mortal.client).await);
     assert_eq!(last.ask(&format!("release mutex {path}")).await, "ok");

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{still_waits::still_waits, turns::Ours};
 
-/// What of ours shares a path with Java's.
+/// Our lock that shares a path with Java's.
 #[derive(Clone, Copy)]
 pub(super) enum Side {
     Exclusive(Ours),
@@ -38,10 +38,10 @@ impl Side {
     }
 }
 
-/// A kind in Java, where contenders of ours and of Java have nodes, below the path, and ours.
+/// A kind in Java, the directories below the path where contenders of ours and of Java have nodes, and our lock.
 type Kind = (&'static str, [&'static str; 2], Side);
 
-/// Each excludes the other. Java waits for a semaphore mutex with its lease in place.
+/// In each, the two exclude each other. Java waits for a semaphore mutex with its lease in place.
 pub(super) const KINDS: [Kind; 7] = [
     ("mutex", ["", ""], Side::Exclusive(mutex)),
     ("read", ["", ""], Side::Exclusive(write)),

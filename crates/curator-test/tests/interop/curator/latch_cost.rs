@@ -1,4 +1,4 @@
-//! What Java's `LeaderLatch` sends, for the comparison in `docs/leader-latch.md`.
+//! The requests of Java's `LeaderLatch`, for the comparison in `docs/leader-latch.md`.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,13 +9,13 @@ use super::{
     stage::ours,
 };
 
-/// A machine that stands still for a moment ends no session, and Java still sends its pings while the test waits for them.
+/// Long enough that a machine's pause ends no session, and short enough to wait for Java's pings.
 const SESSION: Duration = Duration::from_secs(9);
 
 /// A session of Java, behind a proxy that counts.
 async fn counted() -> (FaultProxy, JavaSession) {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    // So that no answer comes between two requests that were sent together.
+    // So that no reply arrives between two requests that were sent together.
     proxy.set_delay(Duration::from_millis(5));
     // Curator reads it once it has connected.
     proxy.pass_over("/zookeeper/config");
@@ -24,7 +24,7 @@ async fn counted() -> (FaultProxy, JavaSession) {
     (proxy, java)
 }
 
-/// Waits until each session has sent these requests, one after another, and asserts that nothing but pings follows.
+/// Waits until each session has sent these requests, in turn, and asserts that only pings follow.
 async fn assert_spent(sessions: [(&FaultProxy, &[(OpCode, u64)]); 2]) {
     let spent = |proxy: &FaultProxy| (proxy.requests(), proxy.round_trips());
     let wanted = |requests: &[(OpCode, u64)]| {

@@ -14,7 +14,7 @@ use super::{
 const EACH: usize = 2;
 const TAKE_OVERS: usize = 20;
 
-/// A participant, with a session of its own.
+/// A participant with a separate session.
 enum Participant {
     Java(JavaSession),
     Ours { client: CuratorClient, latch: LeaderLatch, id: String },
@@ -37,7 +37,7 @@ impl Participant {
         }
     }
 
-    /// Waits until it leads; of ours, returns the term.
+    /// Waits until it leads; returns the term if it is ours.
     async fn leads(&mut self) -> Option<Leadership> {
         match self {
             Self::Java(session) => {
@@ -50,13 +50,13 @@ impl Participant {
 
     async fn leave(&mut self, path: &str) {
         match self {
-            // It tells its listeners nothing.
+            // It notifies no listeners.
             Self::Java(session) => assert_eq!(session.ask(&format!("shut {path}")).await, "ok"),
             Self::Ours { latch, .. } => soon(latch.close()).await.unwrap(),
         }
     }
 
-    /// Whom it takes for the leader.
+    /// The id of the leader that it reports.
     async fn leader(&mut self, path: &str) -> String {
         match self {
             Self::Java(session) => session.ask(&format!("leader {path}")).await.strip_prefix("ok ").unwrap().to_owned(),
@@ -68,7 +68,7 @@ impl Participant {
     }
 }
 
-/// Each leader leaves, and joins again at the end.
+/// Each leader leaves, and all rejoin at the end.
 #[tokio::test]
 async fn java_and_we_lead_in_the_order_of_arrival_and_agree_on_the_leader() {
     let (path, client) = (unique_path("latch-turns"), ours().await);
@@ -118,10 +118,10 @@ async fn the_lost_session_of_a_leader_lets_the_other_language_lead() {
     java.end().await;
     assert_eq!(java.ask("event").await, "ok not-leader");
     let leadership = soon(latch.leadership()).await.unwrap();
-    // Java's joins again, behind ours.
+    // Java's rejoins behind ours.
     until_children(&client, &path, 2).await;
     assert_eq!(java.ask(&format!("leader {path}")).await, "ok ours");
-    // A close of the client ends its session, and the node with it.
+    // Closing the client ends its session, and so deletes the node.
     client.close().await.unwrap();
     assert!(!leadership.is_valid());
     assert_eq!(java.ask("event").await, "ok leader");

@@ -13,7 +13,7 @@ use super::{
 
 const TAKE_OVERS: usize = 20;
 
-/// Each leader is interrupted, and joins again at the end.
+/// Each leader is interrupted, and all rejoin at the end.
 #[tokio::test]
 async fn java_and_we_run_the_job_by_turns_and_agree_on_the_leader() {
     let (path, client, mut java) = (unique_path("selector"), ours().await, java().await);

@@ -1,4 +1,4 @@
-//! Java Curator: its locks beside ours, and its own recipes against a server.
+//! Java Curator: its locks beside ours, and its recipes against a server.
 
 mod discovery;
 mod failover;

@@ -1,7 +1,7 @@
 //! Multi-locks of both languages on paths that overlap.
 //!
-//! Curator's takes one lock after another, in the order given, as ours made by `of` does. With ours made by `new`, which takes
-//! its places in all queues at once, it can deadlock; Java's single mutexes cannot.
+//! Curator's acquires its locks in turn, in the order given, as ours created by `of` does. With ours created by `new`,
+//! which takes its places in all queues at once, it can deadlock; Java's single mutexes cannot.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::{
 };
 use crate::{ours::children, still_waits::still_waits, turns::Gate};
 
-/// Ours, which takes all at once.
+/// Our multi-lock that takes all places at once.
 pub(super) fn at_once(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
     Arc::new(InterProcessMultiLock::new(client, paths.split(',')).unwrap())
 }
 
-/// Ours, which takes one after another.
+/// Our multi-lock that acquires its locks in turn.
 pub(super) fn in_order(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
     let mutex = |path| -> Arc<dyn InterProcessLock> { Arc::new(InterProcessMutex::new(client, path).unwrap()) };
     Arc::new(InterProcessMultiLock::of(paths.split(',').map(mutex)).unwrap())
@@ -44,7 +44,7 @@ async fn in_one_order_multi_locks_on_overlapping_paths_exclude_each_other_and_ne
 
 #[tokio::test]
 async fn a_multi_lock_of_paths_excludes_javas_mutexes_and_never_deadlocks() {
-    // Each session shares a path with each other: Java's mutex is on one that all of ours have.
+    // Each session shares a path with each other session: Java's mutex is on one that all of ours have.
     let [a, b, c] = three_paths();
     let ours = [format!("{b},{a}"), format!("{a},{c}")];
     let ours: Vec<_> = ours.iter().map(|paths| (paths.as_str(), at_once as fn(&_, &_) -> _)).collect();
@@ -52,7 +52,7 @@ async fn a_multi_lock_of_paths_excludes_javas_mutexes_and_never_deadlocks() {
     four_of_each("mutex", &[&a], &ours, gate).await;
 }
 
-/// What the documentation warns of.
+/// The deadlock that the documentation warns of.
 #[tokio::test]
 async fn a_multi_lock_of_paths_and_javas_can_deadlock_until_one_gives_up() {
     let [a, b, _] = three_paths();
@@ -62,12 +62,12 @@ async fn a_multi_lock_of_paths_and_javas_can_deadlock_until_one_gives_up() {
     until_waits(&a, java.id()).await;
     let waiting = waiting_for(&at_once(&other, &format!("{a},{b}")));
     until_waits(&a, id(&other)).await;
-    // Java has the one path and waits for ours in the other, while ours waits for Java in the first.
+    // Java has one path and waits for ours in the other, while ours waits for Java in the first.
     first.release().await.unwrap();
     let ours = format!("{b}/{}", children(&client, &b).await[0]);
     until_watches(&ours, java.id()).await;
     assert!(java.still_waits().await && still_waits(&waiting, &other).await);
-    // Whoever gives up leaves nothing in the queues.
+    // A contender that gives up leaves nothing in the queues.
     waiting.abort();
     assert_eq!(java.answer().await, "ok true");
     assert_eq!(java.ask(&format!("release multi {a},{b}")).await, "ok");

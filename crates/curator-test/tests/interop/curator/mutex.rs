@@ -32,7 +32,7 @@ async fn eight_sessions_hold_a_mutex_one_at_a_time_in_the_order_of_their_nodes()
 #[tokio::test]
 async fn eight_sessions_hold_a_semaphore_mutex_one_at_a_time() {
     let path = unique_path("semaphore-mutex");
-    // The gate has a lease, and is in the queue no more.
+    // The gate has a lease, and has left the queue.
     let gate = Gate::shut(semaphore_mutex, &path, &[&format!("{path}/locks")], 8).await;
     four_of_each("semaphore-mutex", &[&path], &[(&path, semaphore_mutex)], gate).await;
 }
@@ -54,7 +54,7 @@ async fn both_list_the_same_participants_in_the_same_order() {
     let sessions: Vec<_> = participants.iter().map(|one| one.session_id).collect();
     assert_eq!(sessions, [first.id(), id(&third), second.id()]);
     assert_eq!(participants.iter().map(|one| one.owns).collect::<Vec<_>>(), [true, false, false]);
-    // By the whole name, the order would be another one in most runs.
+    // Sorting by the whole name would give another order in most runs.
     let mut children = children(&client, &path).await;
     children.sort_unstable_by_key(|name| name[name.len() - 10..].to_owned());
     assert_eq!(children, names);

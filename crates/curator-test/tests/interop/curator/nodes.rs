@@ -12,7 +12,7 @@ use super::{
 };
 use crate::SHORT;
 
-/// The next event, as Java writes it.
+/// The next event, in Java's notation.
 pub(super) async fn next(events: &mut CacheEvents) -> String {
     let words = |kind, node: &curator_recipes::CachedNode| {
         format!("{kind} {} {}", node.path(), String::from_utf8_lossy(node.data()))
@@ -26,7 +26,7 @@ pub(super) async fn next(events: &mut CacheEvents) -> String {
     }
 }
 
-/// A cache of a directory that has no children yet, and its events from then on.
+/// A cache of an empty directory, and its events from then on.
 pub(super) async fn cache(client: &CuratorClient, dir: &str) -> (CuratorCache, CacheEvents) {
     let cache = CuratorCache::builder(client, dir).unwrap().start().unwrap();
     soon(cache.ready()).await.unwrap();
@@ -99,7 +99,7 @@ async fn where_java_has_the_node_ours_waits_and_takes_over() {
     let foreign =
         |state: &PersistentNodeState| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == its);
     soon(state.wait_for(foreign)).await.unwrap();
-    // What Java does with its node is no concern of ours.
+    // Changes of Java's node are not reported by ours.
     assert_eq!(java.ask(&format!("persist-data {path} other")).await, "ok");
     // Java's command returns before it is done.
     until(async || data(&client, &path).await == ("other".to_owned(), its)).await;
@@ -109,7 +109,7 @@ async fn where_java_has_the_node_ours_waits_and_takes_over() {
     assert_eq!(data(&client, &path).await, ("ours".to_owned(), id(&client)));
 }
 
-/// Its node stays until the servers have given up its session.
+/// Its node stays until the servers expire its session.
 #[tokio::test]
 async fn ours_takes_the_place_of_a_killed_java_process() {
     let (client, path) = (ours().await, unique_path("killed"));

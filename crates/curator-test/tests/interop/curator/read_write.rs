@@ -19,7 +19,7 @@ use crate::{
     turns::{self, Gate, assert_in_order, read, round_trips, take_turns},
 };
 
-/// Its exclusive side.
+/// The exclusive side of the lock.
 pub(super) fn write(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
     Arc::new(lock(client, path).write().clone())
 }
@@ -28,7 +28,7 @@ fn lock(client: &CuratorClient, path: &str) -> InterProcessReadWriteLock {
     InterProcessReadWriteLock::new(client, path).unwrap()
 }
 
-/// A task that waits for its shared side.
+/// A task that waits for the shared side of the lock.
 fn waiting_to_read(client: &CuratorClient, path: &str) -> JoinHandle<LockGuard> {
     waiting(Side::Reader.acquire(client.clone(), path.to_owned()))
 }
@@ -114,7 +114,7 @@ async fn a_java_writer_that_goes_over_to_reading_keeps_our_writer_out() {
     assert_eq!(java.ask(&format!("acquire read {path}")).await, "ok true");
     assert_eq!(java.ask(&format!("release write {path}")).await, "ok");
     assert!(still_waits(&writer, &client).await);
-    // Nor does a reader come in before the writer.
+    // Nor does a new reader overtake the writer.
     assert!(lock(&reading, &path).read().try_acquire().await.unwrap().is_none());
     assert_eq!(java.ask(&format!("release read {path}")).await, "ok");
     let guard = soon(writer).await.unwrap();

@@ -1,4 +1,4 @@
-//! Curator's own recipes among themselves: a check of the server.
+//! Curator's recipes among themselves: a check of the server.
 
 use curator_test::unique_path;
 
@@ -21,7 +21,7 @@ async fn a_leader_latch_has_one_leader_and_its_successor() {
     assert_eq!(a.ask(&format!("shut {path}")).await, "ok");
     assert_eq!(b.ask("event").await, "ok leader");
     assert_eq!(c.ask(&format!("leader {path}")).await, format!("ok {}", b.name()));
-    // The end of its session is the end of its term.
+    // The end of its session ends its term.
     b.end().await;
     assert_eq!(b.ask("event").await, "ok not-leader");
     assert_eq!(c.ask("event").await, "ok leader");
@@ -48,7 +48,7 @@ async fn a_cache_follows_a_tree() {
         client.delete().for_path(node).await.unwrap();
         assert_eq!(java.ask("event").await, format!("ok NODE_DELETED {node} {data}"));
     }
-    // It goes on after the end of its session.
+    // It continues after the end of its session.
     java.end().await;
     client.create().for_path(&child, "again").await.unwrap();
     assert_eq!(java.ask("event").await, format!("ok NODE_CREATED {child} again"));

@@ -31,14 +31,14 @@ use crate::{SHORT, agent::Program, environment::say, ours::connect};
 /// Set for such a process: the recipe, the connect string, the path and the id.
 const REPLICA: &str = "CURATOR_TEST_REPLICA";
 
-/// What the process prints, before the words of an answer or an event.
+/// The prefix of a reply or an event in the process's output.
 const ANSWER: &str = "replica answers";
 const EVENT: &str = "replica says";
 const LEADS: &str = "leads";
 const WORKED: &str = "worked";
 const DROPPED: &str = "dropped";
 
-/// What elects the leader.
+/// The recipe that elects the leader.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Recipe {
     Latch,
@@ -66,8 +66,8 @@ impl Recipe {
 #[derive(Debug)]
 pub(super) struct LatestTerm {
     pub(super) is_valid: bool,
-    /// The last time at which it was, in nanoseconds of the system's monotonic clock, as far as a thread knows that looks every
-    /// millisecond.
+    /// The last time at which the term was valid, in nanoseconds of the system's monotonic clock, as sampled by a
+    /// thread every millisecond.
     pub(super) last_valid: u64,
     /// Why it ended.
     #[expect(dead_code, reason = "shown when a test fails")]
@@ -94,21 +94,21 @@ impl Replica {
             } else if let Some(words) = line.strip_prefix(EVENT) {
                 event.send(words.trim().to_owned()).is_ok()
             } else {
-                // The test harness prints, too.
+                // Ignores output of the test harness.
                 true
             }
         });
         Self { program, answers, events }
     }
 
-    /// The first event that was not asked for yet, without its time, and its time.
+    /// The next unread event, without its time, and its time.
     async fn event(&mut self) -> (String, u64) {
         let event = soon(self.events.recv()).await.expect("the replica has ended");
         let (what, when) = event.split_once(' ').unwrap();
         (what.to_owned(), when.parse().unwrap())
     }
 
-    /// Waits until it leads. Its job works.
+    /// Waits until it leads, and checks that its job works.
     pub(super) async fn leads(&mut self) {
         let (what, since) = self.event().await;
         assert_eq!(what, LEADS);
@@ -118,20 +118,20 @@ impl Replica {
         assert_eq!(self.event().await.0, WORKED);
     }
 
-    /// Waits until its job was dropped; it must not have worked since. Returns when that was, in nanoseconds of the system's
-    /// monotonic clock.
+    /// Waits until its job was dropped, and checks that it has not worked since. Returns the time of the drop, in
+    /// nanoseconds of the system's monotonic clock.
     pub(super) async fn is_dropped(&mut self) -> u64 {
         let (what, when) = self.event().await;
         assert_eq!(what, DROPPED);
         when
     }
 
-    /// Gives its job something to do, and asks for its term. The process may be stopped.
+    /// Gives its job work, and requests its term. The process may be stopped.
     pub(super) fn request_work(&mut self) {
         self.program.tell("work");
     }
 
-    /// Its latest term, as it was when it got the request for work.
+    /// Its latest term, as it was when it received the request for work.
     pub(super) async fn worked(&mut self) -> LatestTerm {
         let answer = self.answer().await;
         let words: Vec<_> = answer.splitn(3, ' ').collect();
@@ -166,11 +166,11 @@ impl Replica {
     }
 }
 
-/// Not a test by itself: the process that the tests start.
+/// Not a test itself: the process that the tests start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replica() {
     let Ok(arguments) = env::var(REPLICA) else { return };
-    // Even when the test is killed: a stopped process does not see that its input ends.
+    // Also if the test is killed: a stopped process does not notice the end of its input.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
     let words: Vec<_> = arguments.split(' ').collect();
@@ -208,7 +208,7 @@ async fn replica() {
     selector.run(|leadership| term.clone().job(leadership), pending::<()>()).await.unwrap();
 }
 
-/// Does the commands of the test, on a thread: the first thing that goes on in a process that was stopped.
+/// Executes the test's commands, on a thread: the first activity in a process that was stopped.
 fn serve(term: Arc<Term>, participants: impl AsyncFn() -> Vec<Participant> + Send + 'static) {
     let runtime = Handle::current();
     thread::spawn(move || {
@@ -227,7 +227,7 @@ fn serve(term: Arc<Term>, participants: impl AsyncFn() -> Vec<Participant> + Sen
             };
             say(&format!("{ANSWER} {answer}"));
         }
-        // Without an input, there is no test.
+        // The end of the input means that the test has ended.
         std::process::exit(0);
     });
 }
@@ -242,9 +242,9 @@ struct Term {
 }
 
 impl Term {
-    /// Whether the term is valid. Notes the time.
+    /// Whether the term is valid. Records the time if it is.
     fn look(&self) -> bool {
-        // First the time: the term is valid then, or later.
+        // The time is read first: the term is valid then, or later.
         let now = monotonic_nanos();
         let is_valid = self.leadership.lock().unwrap().as_ref().is_some_and(Leadership::is_valid);
         if is_valid {
@@ -262,7 +262,7 @@ impl Term {
         }
     }
 
-    /// What the leader does.
+    /// The leader's job.
     async fn job(self: Arc<Self>, leadership: Leadership) -> Result<(), io::Error> {
         let mut work = self.work.subscribe();
         *self.leadership.lock().unwrap() = Some(leadership);

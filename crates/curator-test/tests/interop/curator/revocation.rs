@@ -1,4 +1,4 @@
-//! Requests to give a lock back, from Java to us and from us to Java.
+//! Requests to release a lock, from Java to us and from us to Java.
 
 use std::sync::Arc;
 

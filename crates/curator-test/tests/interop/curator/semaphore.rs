@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{numbers::Numbers, ours::children, seed, still_waits::still_waits, turns::round_trips};
 
-/// How many leases there are, where that does not change.
+/// The number of leases, where it is fixed.
 const NUMBER: usize = 3;
 
 fn waiting_for(semaphore: &InterProcessSemaphoreV2) -> JoinHandle<SemaphoreLease> {
@@ -63,13 +63,13 @@ async fn eight_sessions_never_have_more_leases_than_there_are() {
     }
     assert!((2..=NUMBER).contains(&most), "{most} leases of {NUMBER}");
     done.store(true, Ordering::Relaxed);
-    // At most one of Java's is there before it may be: that of the session that is first in the queue.
+    // At most one lease of Java's exists early: that of the session that is first in the queue.
     let on_the_server = soon(observer).await.unwrap();
     assert!((2..=NUMBER + 1).contains(&on_the_server), "{on_the_server} leases of {NUMBER}");
 }
 
-/// Takes one or two leases again and again. Whoever has a lease has a node in `holders` for it. Returns how many there were at
-/// most.
+/// Takes one or two leases repeatedly. Each holder of a lease has a node in `holders` for it. Returns the largest
+/// number of them.
 async fn leases(
     client: CuratorClient,
     semaphore: InterProcessSemaphoreV2,
@@ -121,7 +121,7 @@ async fn each_waits_for_a_lease_of_the_other() {
     assert!(java.still_waits().await);
     first.release().await.unwrap();
     assert_eq!(java.answer().await, "ok true");
-    // Both see the same leases.
+    // Both list the same leases.
     let names = BTreeSet::from_iter(children(&client, &format!("{path}/leases")).await);
     assert_eq!(BTreeSet::from_iter(java.tell(&format!("participants semaphore {path}")).await), names);
     let participants = semaphore.participants().await.unwrap();
@@ -155,7 +155,7 @@ async fn the_number_of_leases_is_changed_from_either_side() {
     assert_eq!(java.answer().await, "ok true");
     assert_eq!(children(&client, &format!("{path}/leases")).await.len(), 3);
 
-    // We lower it, and nobody gets one before there are fewer.
+    // We lower it, and no client gets one before there are fewer.
     number.set(1).await.unwrap();
     other.ask_until(&format!("count {count}"), "ok 1").await;
     other.send(&format!("lease {path} {count} 1"));

@@ -1,4 +1,4 @@
-//! What these tests share. They use one server, each with its own paths.
+//! Helpers that these tests share. The tests use one server, each with separate paths.
 
 use std::{future::Future, sync::Arc};
 
@@ -35,7 +35,7 @@ pub(super) fn waiting_for(lock: &Arc<dyn InterProcessLock>) -> JoinHandle<LockGu
     waiting(async move { lock.acquire_timeout(DEFAULT_TIMEOUT).await })
 }
 
-/// Waits until the session watches a node below `path`. Servers do not tell who watches the children of a directory.
+/// Waits until the session watches a node below `path`. Servers do not report child watches by path.
 pub(super) async fn until_waits(path: &str, session: i64) {
     let below = |node: &str| node.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
     until_watched(TestingServer::shared().await, |node, by| below(node) && by.contains(&session)).await;
@@ -60,7 +60,7 @@ pub(super) async fn until_watches(node: &str, session: i64) {
     until_watched(TestingServer::shared().await, |watched, by| watched == node && by.contains(&session)).await;
 }
 
-/// Waits until the directory has so many children.
+/// Waits until the directory has this many children.
 pub(super) async fn until_children(client: &CuratorClient, path: &str, number: usize) {
     until(async || children(client, path).await.len() == number).await;
 }
@@ -75,7 +75,7 @@ pub(super) async fn until_observed(observer: &LeaderObserver, id: &str) {
 /// How often each session takes the lock.
 pub(super) const CYCLES: usize = 8;
 
-/// Four sessions of each language take a lock by turns. The first of each takes the first path or paths, and so on, in turn.
+/// Four sessions of each language take a lock by turns. Sessions use the paths or locks of their language in rotation.
 pub(super) async fn four_of_each(kind: &str, java_paths: &[&str], our_locks: &[(&str, Ours)], gate: Gate) -> Vec<i64> {
     let theirs = |number: usize, log: &str, seed| {
         let path = java_paths[number % java_paths.len()];
@@ -89,7 +89,7 @@ pub(super) async fn four_of_each(kind: &str, java_paths: &[&str], our_locks: &[(
     take_turns(gate, theirs, ours).await
 }
 
-/// A session of Java that takes its turns, as often as it says in the end.
+/// A Java session that takes its turns; returns the number of turns that it reports at the end.
 pub(super) fn java_turns(command: String) -> JoinHandle<usize> {
     tokio::spawn(async move {
         let mut session = java().await;

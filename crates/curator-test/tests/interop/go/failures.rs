@@ -1,4 +1,4 @@
-//! What go-zookeeper's lock leaves behind when it fails: facts that a fleet with Go programs in it has to know.
+//! The nodes that go-zookeeper's lock leaves behind when it fails, which matter for a fleet with Go programs.
 
 use curator_recipes::{InterProcessMutex, client::CuratorClient};
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session, soon, unique_path};
@@ -24,7 +24,7 @@ async fn on_a_child_that_is_no_lock_node_go_zookeepers_lock_fails_and_leaves_its
     assert!(answer.starts_with("error strconv.Atoi: parsing \"guest\""), "{answer}");
     assert_eq!(go.ask(&format!("release {path}")), "error zk: not locked");
     assert!(mutex.try_acquire().await.unwrap().is_none());
-    // Its node goes with its session.
+    // Its node is deleted with its session.
     go.stop();
     assert!(mutex.try_acquire().await.unwrap().is_some());
 }
@@ -42,7 +42,7 @@ async fn as_its_connection_breaks_go_zookeepers_lock_fails_and_leaves_its_node_i
     assert_eq!(go.ask(&format!("release {path}")), "error zk: not locked");
     assert_eq!(mutex.participants().await.unwrap()[0].data, b"go");
     assert!(mutex.try_acquire().await.unwrap().is_none());
-    // The session goes on over another connection, and its node with it.
+    // The session continues over another connection, and its node with it.
     assert!(go.ask(&format!("children {path}")).starts_with("ok _c_"));
     go.stop();
     assert!(mutex.try_acquire().await.unwrap().is_some());

@@ -1,7 +1,7 @@
-// A go-zookeeper client that does what it is told: one command a line, one answer a line.
+// A go-zookeeper client that executes commands: one command per line, one reply per line.
 //
-// An answer is `ok`, perhaps with words after it, or `error` and what the client says of it. A command that blocks is
-// answered when it is done. `stop` closes the session and ends the program with status 0.
+// A reply is `ok`, optionally followed by words, or `error` and the client's message. The reply to a blocking command is
+// sent when it is done. `stop` closes the session and ends the program with status 0.
 //
 // Usage: agent <name> <hosts> <session timeout in seconds>
 package main
@@ -20,12 +20,12 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// No rest between two cycles is longer.
+// The longest pause between two cycles.
 const longestRest = 4 * time.Millisecond
 
 var everyone = zk.WorldACL(zk.PermAll)
 
-// What the client logs, lost connections for example, is what the tests are about.
+// The tests provoke what the client logs, lost connections for example.
 type silence struct{}
 
 func (silence) Printf(string, ...interface{}) {}
@@ -50,7 +50,7 @@ func connect(name, hosts string, timeout time.Duration) (*agent, error) {
 	return nil, errors.New("there is no session")
 }
 
-// perform returns the words of the answer.
+// perform returns the words of the reply.
 func (a *agent) perform(command string, arguments []string) ([]string, error) {
 	switch {
 	case command == "acquire" && len(arguments) == 1:
@@ -91,7 +91,7 @@ func (a *agent) acquire(path string) ([]string, error) {
 	return one(name, err)
 }
 
-// node finds the node of this session, which a lock does not tell.
+// node finds the node of this session, which a lock does not return.
 func (a *agent) node(path string) (string, *zk.Stat, error) {
 	children, _, err := a.client.Children(path)
 	if err != nil {
@@ -109,8 +109,8 @@ func (a *agent) node(path string) (string, *zk.Stat, error) {
 	return "", nil, fmt.Errorf("this session has no node in %s", path)
 }
 
-// cycles takes the lock so many times, at random moments. Each time it writes when its node was created, in transactions of
-// the server, at the end of the log: reads, and writes with no look at the version.
+// cycles takes the lock a number of times, at random moments. Each time it appends the creation zxid of its node to the
+// log: reads the log, and writes it without a version check.
 func (a *agent) cycles(arguments []string) ([]string, error) {
 	path, log := arguments[0], arguments[1]
 	count, err := strconv.Atoi(arguments[2])

@@ -1,4 +1,4 @@
-//! go-zookeeper, from Go: each client in a process of its own.
+//! go-zookeeper, from Go: each client in a separate process.
 
 mod failures;
 mod our_mutex;

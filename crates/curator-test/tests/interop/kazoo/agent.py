@@ -1,7 +1,7 @@
-"""A kazoo client that does what it is told: one command a line, one answer a line.
+"""A kazoo client that executes commands: one command per line, one reply per line.
 
-An answer is `ok`, perhaps with words after it, or `error` and the name of kazoo's exception. A command that blocks is
-answered when it is done. `stop` closes the session and ends the program with status 0.
+A reply is `ok`, optionally followed by words, or `error` and the name of kazoo's exception. The reply to a blocking
+command is sent when it is done. `stop` closes the session and ends the program with status 0.
 
 Usage: agent.py <name> <hosts> <session timeout in seconds>
 """
@@ -15,13 +15,13 @@ import time
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, LockTimeout
 
-# No wait is longer. Only a failing test waits so long.
+# The longest wait, in seconds. Only a failing test waits so long.
 DEFAULT_TIMEOUT = 30
 
-# In seconds, between two cycles.
+# The longest pause between two cycles, in seconds.
 LONGEST_REST = 0.004
 
-# What kazoo warns of, lost connections for example, is what the tests are about.
+# The tests provoke what kazoo warns of, lost connections for example.
 logging.disable(logging.CRITICAL)
 
 
@@ -62,10 +62,10 @@ class Agent:
         return self._lock(kind, path).release()
 
     def cycles(self, kind, path, log, count, seed):
-        """Takes the lock so many times, at random moments.
+        """Takes the lock `count` times, at random moments.
 
-        Each time it writes when its node was created, in transactions of the server, at the end of the log: reads, and
-        writes with no look at the version.
+        Each time it appends the creation zxid of its node to the log: reads the log, and writes it without a version
+        check.
         """
         lock = self._lock(kind, path)
         chance = random.Random(int(seed))

@@ -1,4 +1,4 @@
-//! kazoo, from Python: each client in a process of its own.
+//! kazoo, from Python: each client in a separate process.
 
 mod our_mutex;
 mod own;

@@ -26,7 +26,7 @@ fn like_kazoo(client: &CuratorClient, path: &str) -> InterProcessMutex {
     InterProcessMutex::compatible_with_kazoo(client, path).unwrap()
 }
 
-/// Whether kazoo's lock of this kind waits for ours, and ours for that.
+/// Whether kazoo's lock of this kind waits for ours, and ours for kazoo's.
 async fn waits(kind: &str, lock: Ours) -> (bool, bool) {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let mut kazoo = start("kazoo", &server.connect_string());
@@ -111,7 +111,7 @@ async fn kazoos_semaphore_counts_the_directories_of_ours_as_leases() {
     let client = client(server).await;
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 1).unwrap();
 
-    // Of its two leases.
+    // One of its two leases.
     assert_eq!(kazoo.ask(&format!("acquire semaphore {path}")), "ok True");
     let lease = semaphore.try_acquire().await.unwrap().expect("kazoo's lease is ignored");
     assert_eq!(kazoo.ask(&format!("release semaphore {path}")), "ok True");

@@ -1,4 +1,4 @@
-//! Kazoo's locks that are not like ours, its watches and its transactions.
+//! Kazoo's locks that are incompatible with ours, its watches and its transactions.
 
 use curator_test::{FaultProxy, TestingServer};
 
@@ -8,7 +8,8 @@ use crate::until_watched;
 #[tokio::test]
 async fn a_watch_outlives_a_lost_connection() {
     let server = TestingServer::start().await.unwrap();
-    // No restart: ZooKeeper may leave a handshake unanswered while it starts, and kazoo then waits until its session is over.
+    // Not a restart: ZooKeeper may leave a handshake unanswered while it starts, and kazoo then waits until its session
+    // expires.
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (mut a, mut b) = (start("a", &proxy.connect_string()), start("b", &server.connect_string()));
     a.ask("create /watched before");

@@ -1,4 +1,4 @@
-//! Handshakes with a server of `rustls`, and with some that do not speak TLS.
+//! Handshakes with a `rustls` server, and with servers that do not speak TLS.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream as StdStream};
@@ -34,7 +34,7 @@ impl Server {
         Self { address, thread }
     }
 
-    /// Speaks TLS, and answers a word. It asks for certificates of `clients`, if there are any to be issued by it.
+    /// Speaks TLS, and answers a four-letter word. If `clients` is given, asks for certificates that it has issued.
     fn of_tls(certificate: &TestingCertificate, clients: Option<&TestingCa>) -> Self {
         Self::of_version(&TLS13, certificate, clients)
     }
@@ -69,7 +69,7 @@ impl Server {
         })
     }
 
-    /// How a handshake comes out that takes the server for `host`.
+    /// The result of a handshake that takes the server for `host`.
     async fn meets_as(self, host: &str, options: &TlsOptions) -> Handshake {
         let servers = ConnectString::parse(&format!("{host}:{}", self.address.port())).unwrap();
         let handshake = shake_hands(self.connection().await, &servers.hosts()[0], options).await;
@@ -86,7 +86,7 @@ impl Server {
     }
 }
 
-/// An authority, and a certificate of it for a server on loopback.
+/// An authority, and a certificate that it has issued for a server on loopback.
 fn authority() -> (TestingCa, TestingCertificate) {
     let ca = TestingCa::new("ours").unwrap();
     let certificate = ca.issue(&["127.0.0.1"]).unwrap();
@@ -161,7 +161,7 @@ async fn a_plain_reply_is_distinguished_from_a_closed_connection() {
     let talks = Server::start(|mut tcp| {
         tcp.read_exact(&mut [0; 1]).unwrap();
         tcp.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
-        // Until the client has understood and hangs up.
+        // Until the client has understood the answer and closes the connection.
         drop(tcp.read_to_end(&mut Vec::new()));
     });
     assert_eq!(problem(talks.meets(&trusting(&ca)).await), TlsProblem::NotTls);
