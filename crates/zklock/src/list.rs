@@ -3,8 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use curator_recipes::client::{CuratorClient, Error as ClientError, Watch};
-use futures_util::future::select_all;
+use curator_recipes::client::{CuratorClient, Error as ClientError};
 use serde::Serialize;
 
 use crate::arguments::{List, Tree};
@@ -13,10 +12,10 @@ use crate::contended::{Contended, Node, among, read};
 use crate::contender::{Contender, printable};
 use crate::failure::{Code, Failure};
 use crate::print::{print, tell};
-use crate::queue::{Kind, LEASES, LOCKS};
+use crate::queue::Kind;
 
-/// How long `--watch` waits after a failure.
-const AGAIN: Duration = Duration::from_secs(1);
+/// How often `--watch` looks.
+const EVERY: Duration = Duration::from_millis(500);
 
 /// Prints the contenders of the locks at a path, with `--watch` after each change.
 pub(crate) async fn list(list: &List) -> Result<u8, Failure> {
@@ -30,29 +29,21 @@ pub(crate) async fn list(list: &List) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Prints each state until it cannot print any more, through outages of any length.
+/// Looks again and again, through outages of any length, and prints what has changed.
 async fn watch(client: &CuratorClient, list: &List) -> Result<Infallible, Failure> {
     let mut printed = String::new();
     loop {
-        let state = async {
-            let changed = watches(client, &list.path).await?;
-            Ok::<_, Failure>((listed(client, list).await?.1, changed))
-        };
-        match state.await {
-            Ok((text, changed)) => {
-                if text != printed {
-                    print(if list.json || printed.is_empty() { "" } else { "\n" })?;
-                    print(&text)?;
-                    printed = text;
-                }
-                select_all(changed).await;
+        match listed(client, list).await {
+            Ok((_, text)) if text != printed => {
+                print(if list.json || printed.is_empty() { "" } else { "\n" })?;
+                print(&text)?;
+                printed = text;
             }
-            Err(failure) if failure.code == Code::NoConnection => {
-                tell(&failure);
-                tokio::time::sleep(AGAIN).await;
-            }
+            Ok(_) => {}
+            Err(failure) if failure.code == Code::NoConnection => tell(&failure),
             Err(failure) => return Err(failure),
         }
+        tokio::time::sleep(EVERY).await;
     }
 }
 
@@ -68,22 +59,6 @@ async fn listed(client: &CuratorClient, list: &List) -> Result<(u8, String), Fai
         }
     };
     Ok((u8::from(found.is_empty()), text))
-}
-
-/// Watches on the directories of a lock.
-async fn watches(client: &CuratorClient, path: &str) -> Result<Vec<Watch>, Failure> {
-    let mut watches = Vec::new();
-    let below = |name: &str| format!("{}/{name}", path.trim_end_matches('/'));
-    for directory in [path.to_owned(), below(LEASES), below(LOCKS)] {
-        match client.watch_children(&directory).await {
-            Ok((_, watch)) => watches.push(watch),
-            // Its creation changes the children of its parent, which is watched.
-            Err(ClientError::NoNode { .. }) if directory != path => {}
-            Err(ClientError::NoNode { .. }) => watches.push(client.watch_exists(path).await?.1),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(watches)
 }
 
 /// Prints a line for each lock below a node.
@@ -124,7 +99,8 @@ fn line(lock: &Contended) -> String {
     let holders: Vec<_> = lock.holders().map(|node| node.contender.to_string()).collect();
     let waiting = lock.contenders.len() - holders.len();
     let holders = if holders.is_empty() { "free".to_owned() } else { format!("held by {}", holders.join(", ")) };
-    format!("{}  {}  {holders}, {waiting} waiting\n", lock.path, lock.kind)
+    let used_up = if lock.used_up { "; its sequence numbers are used up: stop its clients" } else { "" };
+    format!("{}  {}  {holders}, {waiting} waiting{used_up}\n", lock.path, lock.kind)
 }
 
 /// A table with a head, whose columns are as wide as they need to be.
