@@ -16,6 +16,8 @@ use crate::stopping::OnLost;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) action: Action,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 }
 
 #[derive(Debug, Subcommand)]
@@ -87,8 +89,6 @@ pub(crate) struct Run {
     /// A text that `zklock ls` shows
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    #[command(flatten)]
-    pub(crate) connection: Connection,
     /// The command and its arguments, after --
     #[arg(last = true, required = true, help_heading = "Arguments")]
     pub(crate) command: Vec<OsString>,
@@ -105,8 +105,6 @@ pub(crate) struct List {
     /// Print JSON, one line for each state
     #[arg(long)]
     pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) connection: Connection,
 }
 
 #[derive(Debug, clap::Args)]
@@ -118,8 +116,6 @@ pub(crate) struct Tree {
     /// Print JSON, one line for each lock
     #[arg(long)]
     pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) connection: Connection,
 }
 
 #[derive(Debug, clap::Args)]
@@ -127,8 +123,6 @@ pub(crate) struct Tree {
 pub(crate) struct Revoke {
     /// The path of the lock
     pub(crate) path: String,
-    #[command(flatten)]
-    pub(crate) connection: Connection,
 }
 
 #[derive(Debug, clap::Args)]
@@ -142,8 +136,6 @@ pub(crate) struct Break {
     /// Do not ask
     #[arg(long)]
     pub(crate) yes: bool,
-    #[command(flatten)]
-    pub(crate) connection: Connection,
 }
 
 #[derive(Debug, clap::Args)]
@@ -152,6 +144,4 @@ pub(crate) struct Doctor {
     /// Where locks are: a node below it is created and deleted
     #[arg(long, value_name = "PATH", default_value = "/")]
     pub(crate) root: String,
-    #[command(flatten)]
-    pub(crate) connection: Connection,
 }

@@ -18,14 +18,12 @@ use crate::queue::Kind;
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Prints the contenders of the locks at a path, with `--watch` after each change.
-pub(crate) async fn list(list: &List) -> Result<u8, Failure> {
-    let client = list.connection.connect(&Contender::this(None)).await?;
+pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Failure> {
     if list.watch {
-        watch(&client, list).await?;
+        watch(client, list).await?;
     }
-    let (code, text) = listed(&client, list).await?;
+    let (code, text) = listed(client, list).await?;
     print(&text)?;
-    let _ = client.close().await;
     Ok(code)
 }
 
@@ -62,8 +60,7 @@ async fn listed(client: &CuratorClient, list: &List) -> Result<(u8, String), Fai
 }
 
 /// Prints a line for each lock below a node.
-pub(crate) async fn tree(tree: &Tree) -> Result<u8, Failure> {
-    let client = tree.connection.connect(&Contender::this(None)).await?;
+pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Failure> {
     let mut code = 1;
     let mut below = vec![tree.root.clone()];
     while let Some(path) = below.pop() {
@@ -71,7 +68,7 @@ pub(crate) async fn tree(tree: &Tree) -> Result<u8, Failure> {
             Err(ClientError::NoNode { .. } | ClientError::NoAuth { .. }) => continue,
             names => names?,
         };
-        let found = among(&client, &path, &names).await?;
+        let found = among(client, &path, &names).await?;
         for lock in &found {
             code = 0;
             print(&if tree.json { json(lock)? } else { line(lock) })?;
@@ -86,7 +83,6 @@ pub(crate) async fn tree(tree: &Tree) -> Result<u8, Failure> {
     if code == 1 && !tree.json {
         print(&format!("{}: no locks\n", tree.root))?;
     }
-    let _ = client.close().await;
     Ok(code)
 }
 
