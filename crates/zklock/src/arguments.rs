@@ -12,24 +12,13 @@ use crate::stopping::OnLost;
 
 /// Runs commands under ZooKeeper locks, and shows who holds which.
 #[derive(Debug, Parser)]
-#[command(name = "zklock", version, after_help = EXIT_CODES)]
+#[command(name = "zklock", version, after_help = include_str!("help/zklock.txt"))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) action: Action,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 }
-
-/// Lines fit a terminal of 80 columns; clap wraps longer ones.
-const EXIT_CODES: &str = "\
-Exit codes: that of the command, or 128 + n if signal n ended it, or:
-  121  the lock was not acquired in time; for revoke and break: it is free
-  122  the lock was lost, or in doubt, while the command ran
-  123  no connection, or the servers deny something, as by an ACL
-  125  wrong options, or something on this machine failed
-  126  the command cannot be executed
-  127  there is no such command
-With these, a line on standard error begins with `zklock:` or `error:`.
-
-TIME is a number with a unit: 500ms, 30s, 2m, 1h.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
@@ -61,7 +50,7 @@ impl Action {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = RUN_HELP)]
+#[command(after_help = include_str!("help/run.txt"))]
 pub(crate) struct Run {
     /// The path of the lock. With several --lock, zklock joins all their queues in one step, and runs the command when it is first in
     /// all of them
@@ -100,8 +89,6 @@ pub(crate) struct Run {
     /// A text that `zklock ls` shows
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    #[command(flatten)]
-    pub(crate) connection: Connection,
     /// The command and its arguments, after --
     #[arg(last = true, required = true, help_heading = "Arguments")]
     pub(crate) command: Vec<OsString>,
@@ -118,8 +105,6 @@ pub(crate) struct List {
     /// Print JSON, one line for each state
     #[arg(long)]
     pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) connection: Connection,
 }
 
 #[derive(Debug, clap::Args)]
@@ -131,21 +116,17 @@ pub(crate) struct Tree {
     /// Print JSON, one line for each lock
     #[arg(long)]
     pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) connection: Connection,
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = REVOKE_HELP)]
+#[command(after_help = include_str!("help/revoke.txt"))]
 pub(crate) struct Revoke {
     /// The path of the lock
     pub(crate) path: String,
-    #[command(flatten)]
-    pub(crate) connection: Connection,
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = BREAK_HELP)]
+#[command(after_help = include_str!("help/break.txt"))]
 pub(crate) struct Break {
     /// The path of the lock
     pub(crate) path: String,
@@ -155,8 +136,6 @@ pub(crate) struct Break {
     /// Do not ask
     #[arg(long)]
     pub(crate) yes: bool,
-    #[command(flatten)]
-    pub(crate) connection: Connection,
 }
 
 #[derive(Debug, clap::Args)]
@@ -165,42 +144,4 @@ pub(crate) struct Doctor {
     /// Where locks are: a node below it is created and deleted
     #[arg(long, value_name = "PATH", default_value = "/")]
     pub(crate) root: String,
-    #[command(flatten)]
-    pub(crate) connection: Connection,
 }
-
-const BREAK_HELP: &str = "\
-The holder is not stopped: it may go on with its work until it notices, while
-the next holder begins. Try `zklock revoke` first. If the lock has another
-holder by now, or none, nothing is deleted, and the exit code is 121.";
-
-const REVOKE_HELP: &str = "\
-`zklock run` stops its command then, gives the lock back, and exits with 122.
-Other programs give it back if they listen for that. The request replaces what
-`zklock ls` shows of the holder. Exit code: 0 if there is a holder, else 121.";
-
-const RUN_HELP: &str = "\
-The command finds in its environment: ZKLOCK_PATH (several are separated by
-colons), ZKLOCK_TOKEN (a number that rises from holder to holder: a store can
-refuse older ones), ZKLOCK_VALID_UNTIL (seconds since 1970; zklock extends it
-while it is connected).
-
-All users of a path must use the same kind. A plain lock (without an option),
---shared with --exclusive, --semaphore and --leader do not exclude each other.
-
-The command runs in a separate process group, and its standard input is empty
-if it is a terminal. Before another client can get the lock, zklock stops all
-processes of that group: when the session is in doubt, and when zklock is
-killed. Processes that leave the group are not stopped:
-  - those of `setsid`, and daemons
-  - those of `timeout` inside a script; use `timeout --foreground`
-  - those of another `zklock run`
-
-Signals to zklock go to the command, and zklock waits until that ends. If a
-machine dies, its lock is free after the session timeout.
-
-Example, in a crontab on several machines:
-  0 3 * * *  zklock run --lock /cron/x --no-wait --quiet --at-least 5m -- x
-
---at-least 5m keeps a machine whose clock is late from running it again.
-Exit codes: see `zklock --help`.";

@@ -8,13 +8,16 @@ use serde::Serialize;
 
 use crate::contender::Contender;
 use crate::failure::Failure;
-use crate::queue::{Entry, Kind, LEASES, LOCKS, is_semaphore, queues};
+use crate::queue::{Entry, Kind, LEASES, LOCKS, are_used_up, is_semaphore, queues};
 
 /// A lock, with its contenders in their order.
 #[derive(Debug, Serialize)]
 pub(crate) struct Contended {
     pub(crate) path: String,
     pub(crate) kind: Kind,
+    /// The directory has no more sequence numbers, so holders may not exclude each other.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) used_up: bool,
     pub(crate) contenders: Vec<Node>,
 }
 
@@ -86,23 +89,25 @@ pub(crate) async fn among(client: &CuratorClient, path: &str, children: &[String
         locks.push(semaphore(client, path).await?);
     }
     for (kind, entries) in queues(children) {
-        locks.push(Contended { path: path.to_owned(), kind, contenders: nodes(client, path, &entries).await? });
+        let contenders = nodes(client, path, &entries).await?;
+        locks.push(Contended { path: path.to_owned(), kind, used_up: are_used_up(&entries), contenders });
     }
     locks.retain(|lock| !lock.contenders.is_empty());
     Ok(locks)
 }
 
 async fn semaphore(client: &CuratorClient, path: &str) -> Result<Contended, Failure> {
-    let mut contenders: Vec<Node> = Vec::new();
+    let (mut contenders, mut used_up) = (Vec::new(), false);
     for (directory, holds) in [(LEASES, true), (LOCKS, false)] {
         let directory = format!("{}/{directory}", path.trim_end_matches('/'));
         for (_, mut entries) in queues(&children(client, &directory).await?) {
             // The mutex's holder waits for a lease.
             entries.iter_mut().for_each(|entry| entry.holds = holds);
             contenders.extend(nodes(client, &directory, &entries).await?);
+            used_up |= are_used_up(&entries);
         }
     }
-    Ok(Contended { path: path.to_owned(), kind: Kind::Semaphore, contenders })
+    Ok(Contended { path: path.to_owned(), kind: Kind::Semaphore, used_up, contenders })
 }
 
 async fn children(client: &CuratorClient, path: &str) -> Result<Vec<String>, Failure> {

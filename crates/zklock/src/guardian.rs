@@ -6,9 +6,9 @@
 
 use std::io;
 use std::process::Stdio;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
@@ -19,19 +19,14 @@ use crate::failure::Failure;
 use crate::print::print;
 use crate::stopping::{Moment, OnLost, Step, Stopping};
 
-/// How the guardian is started: see `arguments.rs`.
+/// What a guardian has to know. Times are in milliseconds.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Orders {
-    #[arg(long)]
-    group: i32,
-    #[arg(long)]
-    on_lost: OnLost,
-    #[arg(long)]
-    grace: u64,
-    #[arg(long)]
-    margin: u64,
-    #[arg(long)]
-    valid_until: u64,
+    pub(crate) group: i32,
+    pub(crate) on_lost: OnLost,
+    pub(crate) grace: u64,
+    pub(crate) margin: u64,
+    pub(crate) valid_until: u64,
 }
 
 /// The guardian, as seen by zklock.
@@ -50,27 +45,21 @@ impl Guardian {
         valid_until: Moment,
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::here(format!("cannot start the guardian of the command: {error}"));
-        let on_lost = clap::ValueEnum::to_possible_value(&on_lost).map(|value| value.get_name().to_owned());
+        let on_lost =
+            clap::ValueEnum::to_possible_value(&on_lost).map_or("term".to_owned(), |it| it.get_name().to_owned());
         let mut command = Command::new(this_program().map_err(failed)?);
-        // Another name, so that `pkill zklock` does not match it.
-        command
-            .arg0("lock-guardian")
-            .args(["guard", "--on-lost", on_lost.as_deref().unwrap_or("term"), "--group"])
-            .arg(group.as_raw_nonzero().to_string());
-        for (name, time) in [("--grace", grace), ("--margin", margin), ("--valid-until", valid_until)] {
-            command.arg(name).arg(millis(time).to_string());
-        }
-        // A separate group, so that it gets no signals from the terminal.
+        // Under another name, so that `pkill zklock` spares it.
+        command.arg0("lock-guardian").arg("guard").args([group.as_raw_nonzero().to_string(), on_lost]);
+        command.args([grace, margin, valid_until].map(|time| millis(time).to_string()));
+        // Its own group: signals from a terminal are not for it.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let (Some(orders), Some(mut ready)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Failure::here("the guardian of the command has no pipe"));
         };
         let time = valid_until.saturating_sub(clock::now());
-        match tokio::time::timeout(time, ready.read_exact(&mut [0])).await {
-            Ok(read) => read.map_err(failed)?,
-            Err(_) => return Err(failed(io::ErrorKind::TimedOut.into())),
-        };
+        let began = tokio::time::timeout(time, ready.read_exact(&mut [0])).await;
+        began.map_err(io::Error::from).flatten().map_err(failed)?;
         Ok(Self { child, orders })
     }
 
@@ -125,14 +114,14 @@ impl Orders {
             Pid::from_raw(self.group).ok_or_else(|| Failure::here(format!("no process group {}", self.group)))?;
         let [grace, margin, valid_until] = [self.grace, self.margin, self.valid_until].map(Duration::from_millis);
         let mut stopping = Stopping::new(self.on_lost, grace, margin, valid_until);
-        let mut orders = Lines::default();
-        let mut code = 0;
+        let orders = lines();
+        let (mut code, mut is_alone) = (0, false);
         print("\n")?;
         loop {
             let now = clock::now();
-            let until = match stopping.step(now) {
-                Step::Wait(until) => Some(until),
-                Step::Leave => None,
+            let wait = match stopping.step(now) {
+                Step::Wait(until) => until.saturating_sub(now),
+                Step::Leave => Duration::MAX,
                 Step::Term => {
                     code = HAS_STOPPED;
                     signal_group(group, Signal::TERM);
@@ -145,62 +134,30 @@ impl Orders {
                     return Ok(HAS_STOPPED);
                 }
             };
-            let Some(lines) = orders.read(until.map(|until| until.saturating_sub(now)))? else {
-                if self.on_lost == OnLost::Ignore {
-                    return Ok(code);
-                }
-                stopping.stop();
-                orders.is_over = true;
+            if is_alone {
+                std::thread::sleep(wait);
                 continue;
-            };
-            for line in lines {
-                match (line.as_str(), line.parse()) {
-                    ("done", _) => return Ok(code),
-                    ("stop", _) => stopping.stop(),
-                    (_, Ok(valid_until)) => stopping.extend(Duration::from_millis(valid_until)),
-                    _ => {}
+            }
+            match orders.recv_timeout(wait) {
+                Ok(order) if order == "done" => return Ok(code),
+                Ok(order) if order == "stop" => stopping.stop(),
+                Ok(order) => {
+                    let _ = order.parse().map(|until| stopping.extend(Duration::from_millis(until)));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) if self.on_lost == OnLost::Ignore => return Ok(code),
+                Err(RecvTimeoutError::Disconnected) => {
+                    is_alone = true;
+                    stopping.stop();
                 }
             }
         }
     }
 }
 
-/// Lines from standard input.
-#[derive(Default)]
-struct Lines {
-    partial: Vec<u8>,
-    /// The pipe has ended.
-    is_over: bool,
-}
-
-impl Lines {
-    /// Waits for lines, at most `timeout`. `None` when the other end is closed.
-    fn read(&mut self, timeout: Option<Duration>) -> Result<Option<Vec<String>>, Failure> {
-        if self.is_over {
-            std::thread::sleep(timeout.unwrap_or(Duration::ZERO));
-            return Ok(Some(Vec::new()));
-        }
-        let failed = |error: io::Error| Failure::here(format!("the guardian cannot read its orders: {error}"));
-        let stdin = io::stdin();
-        // Rounds up to the next millisecond.
-        let timeout = timeout.map(|timeout| timeout + Duration::from_millis(1));
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
-        match poll(&mut ready, timeout.as_ref()) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Some(Vec::new())),
-            polled => polled.map_err(|error| failed(error.into()))?,
-        };
-        let mut bytes = [0; 4096];
-        let read = rustix::io::read(&stdin, &mut bytes).map_err(|error| failed(error.into()))?;
-        if read == 0 {
-            return Ok(None);
-        }
-        self.partial.extend_from_slice(&bytes[..read]);
-        let mut lines = Vec::new();
-        while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.partial.drain(..=end).collect();
-            lines.push(String::from_utf8_lossy(&line).trim().to_owned());
-        }
-        Ok(Some(lines))
-    }
+/// The lines of standard input, until it ends.
+fn lines() -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || io::stdin().lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    receiver
 }

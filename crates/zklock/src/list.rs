@@ -3,8 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use curator_recipes::client::{CuratorClient, Error as ClientError, Watch};
-use futures_util::future::select_all;
+use curator_recipes::client::{CuratorClient, Error as ClientError};
 use serde::Serialize;
 
 use crate::arguments::{List, Tree};
@@ -13,46 +12,36 @@ use crate::contended::{Contended, Node, among, read};
 use crate::contender::{Contender, printable};
 use crate::failure::{Code, Failure};
 use crate::print::{print, tell};
-use crate::queue::{Kind, LEASES, LOCKS};
+use crate::queue::Kind;
 
-/// How long `--watch` pauses after a failure.
-const AGAIN: Duration = Duration::from_secs(1);
+/// How often `--watch` looks.
+const EVERY: Duration = Duration::from_millis(500);
 
 /// Prints the contenders of the locks at a path, with `--watch` after each change.
-pub(crate) async fn list(list: &List) -> Result<u8, Failure> {
-    let client = list.connection.connect(&Contender::this(None)).await?;
+pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Failure> {
     if list.watch {
-        watch(&client, list).await?;
+        watch(client, list).await?;
     }
-    let (code, text) = listed(&client, list).await?;
+    let (code, text) = listed(client, list).await?;
     print(&text)?;
-    let _ = client.close().await;
     Ok(code)
 }
 
-/// Prints each state, through outages of any length. Returns on any other failure.
+/// Looks again and again, through outages of any length, and prints what has changed.
 async fn watch(client: &CuratorClient, list: &List) -> Result<Infallible, Failure> {
     let mut printed = String::new();
     loop {
-        let state = async {
-            let changed = watches(client, &list.path).await?;
-            Ok::<_, Failure>((listed(client, list).await?.1, changed))
-        };
-        match state.await {
-            Ok((text, changed)) => {
-                if text != printed {
-                    print(if list.json || printed.is_empty() { "" } else { "\n" })?;
-                    print(&text)?;
-                    printed = text;
-                }
-                select_all(changed).await;
+        match listed(client, list).await {
+            Ok((_, text)) if text != printed => {
+                print(if list.json || printed.is_empty() { "" } else { "\n" })?;
+                print(&text)?;
+                printed = text;
             }
-            Err(failure) if failure.code == Code::NoConnection => {
-                tell(&failure);
-                tokio::time::sleep(AGAIN).await;
-            }
+            Ok(_) => {}
+            Err(failure) if failure.code == Code::NoConnection => tell(&failure),
             Err(failure) => return Err(failure),
         }
+        tokio::time::sleep(EVERY).await;
     }
 }
 
@@ -70,25 +59,8 @@ async fn listed(client: &CuratorClient, list: &List) -> Result<(u8, String), Fai
     Ok((u8::from(found.is_empty()), text))
 }
 
-/// Watches on the directories of a lock.
-async fn watches(client: &CuratorClient, path: &str) -> Result<Vec<Watch>, Failure> {
-    let mut watches = Vec::new();
-    let below = |name: &str| format!("{}/{name}", path.trim_end_matches('/'));
-    for directory in [path.to_owned(), below(LEASES), below(LOCKS)] {
-        match client.watch_children(&directory).await {
-            Ok((_, watch)) => watches.push(watch),
-            // The directory's creation changes the children of its parent, which is watched.
-            Err(ClientError::NoNode { .. }) if directory != path => {}
-            Err(ClientError::NoNode { .. }) => watches.push(client.watch_exists(path).await?.1),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(watches)
-}
-
 /// Prints a line for each lock below a node.
-pub(crate) async fn tree(tree: &Tree) -> Result<u8, Failure> {
-    let client = tree.connection.connect(&Contender::this(None)).await?;
+pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Failure> {
     let mut code = 1;
     let mut below = vec![tree.root.clone()];
     while let Some(path) = below.pop() {
@@ -96,7 +68,7 @@ pub(crate) async fn tree(tree: &Tree) -> Result<u8, Failure> {
             Err(ClientError::NoNode { .. } | ClientError::NoAuth { .. }) => continue,
             names => names?,
         };
-        let found = among(&client, &path, &names).await?;
+        let found = among(client, &path, &names).await?;
         for lock in &found {
             code = 0;
             print(&if tree.json { json(lock)? } else { line(lock) })?;
@@ -111,7 +83,6 @@ pub(crate) async fn tree(tree: &Tree) -> Result<u8, Failure> {
     if code == 1 && !tree.json {
         print(&format!("{}: no locks\n", tree.root))?;
     }
-    let _ = client.close().await;
     Ok(code)
 }
 
@@ -124,7 +95,8 @@ fn line(lock: &Contended) -> String {
     let holders: Vec<_> = lock.holders().map(|node| node.contender.to_string()).collect();
     let waiting = lock.contenders.len() - holders.len();
     let holders = if holders.is_empty() { "free".to_owned() } else { format!("held by {}", holders.join(", ")) };
-    format!("{}  {}  {holders}, {waiting} waiting\n", lock.path, lock.kind)
+    let used_up = if lock.used_up { "; its sequence numbers are used up: stop its clients" } else { "" };
+    format!("{}  {}  {holders}, {waiting} waiting{used_up}\n", lock.path, lock.kind)
 }
 
 /// A table with a header and aligned columns.

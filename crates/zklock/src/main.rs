@@ -23,10 +23,13 @@ mod waiting;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use curator_recipes::client::CuratorClient;
 
 use crate::arguments::{Action, Arguments};
+use crate::contender::Contender;
 use crate::failure::{Code, Failure};
 use crate::print::tell;
+use crate::settings::Connection;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -37,7 +40,7 @@ fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(Code::Failed as u8) } else { ExitCode::SUCCESS };
         }
     };
-    match act(&arguments.action) {
+    match act(&arguments) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             if !(failure.code == Code::NotAcquired && arguments.action.is_quiet()) {
@@ -48,8 +51,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn act(action: &Action) -> Result<u8, Failure> {
+fn act(Arguments { action, connection }: &Arguments) -> Result<u8, Failure> {
     match action {
+        Action::Start(start) => Err(start.start()),
         Action::Guard(orders) => {
             // Handled, so that a signal to all processes of a service does not end the guardian in the grace period.
             let runtime = runtime()?;
@@ -57,14 +61,25 @@ fn act(action: &Action) -> Result<u8, Failure> {
             let _received = signals::Signals::new()?;
             orders.guard()
         }
-        Action::Start(start) => Err(start.start()),
-        Action::Run(run) => runtime()?.block_on(run::run(run)),
-        Action::Ls(arguments) => runtime()?.block_on(list::list(arguments)),
-        Action::Tree(arguments) => runtime()?.block_on(list::tree(arguments)),
-        Action::Doctor(arguments) => runtime()?.block_on(doctor::doctor(arguments)),
-        Action::Revoke(arguments) => runtime()?.block_on(remove::revoke(arguments)),
-        Action::Break(arguments) => runtime()?.block_on(remove::break_lock(arguments)),
+        Action::Run(run) => runtime()?.block_on(run::run(run, connection)),
+        Action::Doctor(arguments) => runtime()?.block_on(doctor::doctor(arguments, connection)),
+        Action::Ls(arguments) => with_client(connection, async |client| list::list(arguments, client).await),
+        Action::Tree(arguments) => with_client(connection, async |client| list::tree(arguments, client).await),
+        Action::Revoke(arguments) => with_client(connection, async |client| remove::revoke(arguments, client).await),
+        Action::Break(arguments) => with_client(connection, async |client| remove::break_lock(arguments, client).await),
     }
+}
+
+fn with_client(
+    connection: &Connection,
+    act: impl AsyncFnOnce(&CuratorClient) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    runtime()?.block_on(async {
+        let client = connection.connect(&Contender::this(None)).await?;
+        let done = act(&client).await;
+        let _ = client.close().await;
+        done
+    })
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {

@@ -78,6 +78,11 @@ pub(crate) fn queues(children: &[String]) -> Vec<(Kind, Vec<Entry>)> {
     queues
 }
 
+/// Whether the numbers of a queue say nothing about its order any more: at its end, the counter of a directory stands still.
+pub(crate) fn are_used_up(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| entry.sequence == i32::MAX || entry.sequence < 0)
+}
+
 fn entry(name: &str) -> Option<(Kind, Entry)> {
     MARKS.iter().find_map(|(mark, kind, reads)| {
         let (_, number) = name.rsplit_once(mark)?;
@@ -111,7 +116,12 @@ mod tests {
         assert_eq!(of(&names), [(Kind::KazooLock, vec![(5, true)]), (Kind::Mutex, vec![(6, true), (7, false)])]);
         assert_eq!(of(&["config", "x-lock-", "x-lock-12"]), []);
         assert_eq!(of(&[&format!("{ID}-latch-0000000001")]), [(Kind::LeaderLatch, vec![(1, true)])]);
+        let ends = ["a-lock--2147483648", "a-lock-2147483647", "a-lock-2147483646"].map(str::to_owned);
         assert_eq!(of(&["a-lock--2147483648", "a-lock-2147483647"])[0].1.len(), 2);
+        assert_eq!(
+            [&ends[..1], &ends[1..2], &ends[2..]].map(|names| are_used_up(&queues(names)[0].1)),
+            [true, true, false]
+        );
     }
 
     #[test]

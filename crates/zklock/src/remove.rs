@@ -8,7 +8,6 @@ use curator_recipes::revoke as ask;
 use crate::arguments::{Break, Revoke};
 use crate::clock::text;
 use crate::contended::{Contended, Node, Seen, read};
-use crate::contender::Contender;
 use crate::failure::{Code, Failure};
 use crate::print::print;
 
@@ -19,11 +18,10 @@ async fn holders(client: &CuratorClient, path: &str) -> Result<Vec<Node>, Failur
     if holders.is_empty() { Err(none()) } else { Ok(holders) }
 }
 
-/// Asks all holders to release the lock. They may ignore the request.
-pub(crate) async fn revoke(revoke: &Revoke) -> Result<u8, Failure> {
-    let client = revoke.connection.connect(&Contender::this(None)).await?;
-    for node in holders(&client, &revoke.path).await? {
-        match ask(&client, &client.resolve(&node.path)?).await {
+/// Asks all holders for the lock. Whether they give it back is up to them.
+pub(crate) async fn revoke(revoke: &Revoke, client: &CuratorClient) -> Result<u8, Failure> {
+    for node in holders(client, &revoke.path).await? {
+        match ask(client, &client.resolve(&node.path)?).await {
             Err(curator_recipes::Error::Client(ClientError::NoNode { .. })) => {}
             asked => {
                 asked?;
@@ -31,15 +29,13 @@ pub(crate) async fn revoke(revoke: &Revoke) -> Result<u8, Failure> {
             }
         }
     }
-    let _ = client.close().await;
     Ok(0)
 }
 
-/// Deletes the node of the holder with the given token.
-pub(crate) async fn break_lock(arguments: &Break) -> Result<u8, Failure> {
-    let Break { path, if_token, yes, connection } = arguments;
-    let client = connection.connect(&Contender::this(None)).await?;
-    let holders = holders(&client, path).await?;
+/// Deletes the node of a holder, if it has the token that the caller has seen.
+pub(crate) async fn break_lock(arguments: &Break, client: &CuratorClient) -> Result<u8, Failure> {
+    let Break { path, if_token, yes } = arguments;
+    let holders = holders(client, path).await?;
     let seen = || holders.iter().filter_map(|node| Some((node, node.stat.as_ref()?)));
     let Some((node, stat)) = seen().find(|(_, stat)| stat.token == *if_token) else {
         let tokens: Vec<_> = seen().map(|(_, stat)| stat.token.to_string()).collect();
@@ -62,7 +58,6 @@ pub(crate) async fn break_lock(arguments: &Break) -> Result<u8, Failure> {
         deleted => deleted?,
     }
     print(&format!("broke {path}: deleted {}\n", node.path))?;
-    let _ = client.close().await;
     Ok(0)
 }
 

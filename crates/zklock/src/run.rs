@@ -15,6 +15,7 @@ use crate::contender::Contender;
 use crate::failure::{Code, Failure};
 use crate::lock::{Held, Lock};
 use crate::print::tell;
+use crate::settings::Connection;
 use crate::signals::Signals;
 use crate::under::{Outcome, under};
 use crate::waiting;
@@ -25,11 +26,11 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 const GOOD_TERM: Duration = Duration::from_secs(60);
 
 /// Runs the command, and returns its exit code.
-pub(crate) async fn run(run: &Run) -> Result<u8, Failure> {
+pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let this = Contender::this(run.label.clone());
     let deadline = run.wait.map_or(Deadline::NEVER, Deadline::after);
-    let settings = run.connection.settings()?.within(run.wait);
+    let settings = connection.settings()?.within(run.wait);
     let client = tokio::select! {
         client = settings.connect(&this) => client?,
         signal = signals.next_deadly() => return Ok(interrupted(signal)),

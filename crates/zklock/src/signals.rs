@@ -18,29 +18,28 @@ impl Signals {
     /// Listens for the signals that this process does not ignore; under `nohup` it ignores HUP.
     pub(crate) fn new() -> Result<Self, Failure> {
         let ignored = ignored();
-        let kinds = [
-            (SignalKind::hangup(), Signal::HUP),
-            (SignalKind::interrupt(), Signal::INT),
-            (SignalKind::quit(), Signal::QUIT),
-            (SignalKind::terminate(), Signal::TERM),
-            (SignalKind::user_defined1(), Signal::USR1),
-            (SignalKind::user_defined2(), Signal::USR2),
-            (SignalKind::window_change(), Signal::WINCH),
-            (SignalKind::from_raw(Signal::CONT.as_raw()), Signal::CONT),
-            (SignalKind::from_raw(Signal::TSTP.as_raw()), Signal::TSTP),
+        let all = [
+            Signal::HUP,
+            Signal::INT,
+            Signal::QUIT,
+            Signal::TERM,
+            Signal::USR1,
+            Signal::USR2,
+            Signal::WINCH,
+            Signal::CONT,
+            Signal::TSTP,
         ];
-        let failed = |error| Failure::here(format!("cannot listen for signals: {error}"));
-        let mut all = stream::SelectAll::new();
-        for (kind, sent) in kinds.into_iter().filter(|(_, sent)| ignored >> (sent.as_raw() - 1) & 1 == 0) {
-            let listening = signal(kind).map_err(failed)?;
-            all.push(
-                stream::unfold(listening, move |mut listening| async move {
-                    listening.recv().await.map(|()| (sent, listening))
-                })
-                .boxed(),
+        let mut received = stream::SelectAll::new();
+        for sent in all.into_iter().filter(|sent| ignored >> (sent.as_raw() - 1) & 1 == 0) {
+            let listening = signal(SignalKind::from_raw(sent.as_raw()));
+            let listening = listening.map_err(|error| Failure::here(format!("cannot listen for signals: {error}")))?;
+            let next =
+                |mut listening: tokio::signal::unix::Signal| async { listening.recv().await.map(|()| listening) };
+            received.push(
+                stream::unfold(listening, move |listening| async move { Some((sent, next(listening).await?)) }).boxed(),
             );
         }
-        Ok(Self { received: all.boxed(), has_deadly: false })
+        Ok(Self { received: received.boxed(), has_deadly: false })
     }
 
     pub(crate) async fn next(&mut self) -> Signal {

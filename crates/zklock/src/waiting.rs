@@ -44,32 +44,27 @@ fn summary(participants: &[Participant], this: &Contender) -> String {
     // Of several locks, this process may already hold some.
     let holders = participants.iter().filter(|participant| participant.owns && !is_this(participant));
     let holders: Vec<_> = holders.map(|holder| Contender::from_data(&holder.data).to_string()).collect();
-    let place = match before {
-        0 => "next in line".to_owned(),
-        1 => "1 waits before it".to_owned(),
-        more => format!("{more} wait before it"),
-    };
-    format!("held by {}; {place}", holders.join(", "))
+    format!("held by {}; {before} before this one", holders.join(", "))
 }
 
 /// A line that is overwritten. The drop ends it.
 #[derive(Default)]
 struct Line {
-    length: usize,
+    is_shown: bool,
 }
 
 impl Line {
     fn show(&mut self, line: &str) {
-        let width = tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col));
-        let line: String = line.chars().take(width.saturating_sub(1)).collect();
-        let _ = write!(io::stderr(), "\r{line:<length$}", length = self.length);
-        self.length = line.chars().count();
+        // It must not be wrapped.
+        let width = tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col)).saturating_sub(1);
+        let line: String = line.chars().take(width).collect();
+        self.is_shown = write!(io::stderr(), "\r{line:<width$}").is_ok();
     }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
-        if self.length > 0 {
+        if self.is_shown {
             let _ = writeln!(io::stderr());
         }
     }

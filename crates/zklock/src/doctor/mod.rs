@@ -11,6 +11,7 @@ use crate::arguments::Doctor;
 use crate::contender::Contender;
 use crate::failure::Failure;
 use crate::print::print;
+use crate::settings::Connection;
 
 /// What was measured.
 pub(crate) struct Seen {
@@ -37,15 +38,15 @@ pub(crate) struct Looked {
     version: Option<String>,
 }
 
-/// Prints a line for each server and a sentence for each finding. The exit code is 1 if there is a finding.
-pub(crate) async fn doctor(doctor: &Doctor) -> Result<u8, Failure> {
-    let connect = doctor.connection.settings()?.connect;
+/// Prints a line for each server, and a sentence for each thing that is wrong. The exit code is 1 if there is one.
+pub(crate) async fn doctor(doctor: &Doctor, connection: &Connection) -> Result<u8, Failure> {
+    let connect = connection.settings()?.connect;
     let connect = ConnectString::parse(&connect).map_err(|error| Failure::here(error.to_string()))?;
     let this = Contender::this(None);
     let mut servers = Vec::new();
     for host in connect.hosts() {
         let name = host.to_string();
-        let looked = look_at_server(doctor.connection.settings()?.of_server(&name), &this).await;
+        let looked = look_at_server(connection.settings()?.of_server(&name), &this).await;
         match &looked {
             Ok(looked) => print(&format!("{name}: {looked}\n"))?,
             Err(_) => print(&format!("{name}: cannot be used\n"))?,
@@ -53,7 +54,7 @@ pub(crate) async fn doctor(doctor: &Doctor) -> Result<u8, Failure> {
         servers.push(Server { name, looked });
     }
     let is_one_there = servers.iter().any(|server| server.looked.is_ok());
-    let node = if is_one_there { look_at_a_node(&doctor.connection, &doctor.root, &this).await? } else { Ok(0) };
+    let node = if is_one_there { look_at_a_node(connection, &doctor.root, &this).await? } else { Ok(0) };
     let findings = findings(&Seen { servers, node, clock_source: look_at_this_machine() });
     for finding in &findings {
         print(&format!("- {finding}\n"))?;

@@ -209,3 +209,26 @@ async fn the_doctor_says_what_is_wrong() {
     assert!(seen.out.contains(&format!("delete {root}/zklock-doctor-")), "{seen:?}");
     until(async || proxy.connections() == 0).await;
 }
+
+/// At its end, the counter of a directory stands still, and other clients do not notice.
+#[tokio::test]
+async fn used_up_sequence_numbers_are_shown_and_end_a_wait() {
+    let (lock, others) = (path("used-up"), client().await);
+    let last = format!("{lock}/{JAVA}-lock-2147483647");
+    others.create().creating_parent_containers().for_path(&last, "10.0.0.7").await.unwrap();
+    let shown = printed(&format!("tree {lock}"), None).await;
+    let used_up = "held by 10.0.0.7, 0 waiting; its sequence numbers are used up: stop its clients\n";
+    assert_eq!(shown.out, format!("{lock}  mutex  {used_up}"));
+    let refused = printed(&format!("run --lock {lock}"), Some("exit 3")).await;
+    assert_eq!(refused.code, Some(123), "{refused:?}");
+    assert!(refused.error.contains("the sequence numbers of"), "{refused:?}");
+    let leaders = path("used-up-leaders");
+    let last = format!("{leaders}/{JAVA}-latch-2147483647");
+    others.create().creating_parent_containers().for_path(&last, "10.0.0.7").await.unwrap();
+    let server = TestingServer::shared().await;
+    let options = format!("run --lock {leaders} --leader");
+    let mut leader = zklock(&server.connect_string(), &options, Some("exit 3")).spawn().unwrap();
+    let mut lines = BufReader::new(leader.stderr.take().unwrap()).lines();
+    let line = soon(lines.next_line()).await.unwrap().unwrap();
+    assert!(line.starts_with(&format!("zklock: cannot take part in {leaders}: ")), "{line}");
+}
