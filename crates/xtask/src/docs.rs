@@ -142,9 +142,7 @@ fn decisions(folder: &Path) -> Result<String, String> {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         let title = text.lines().next().and_then(|line| line.strip_prefix("# ")?.split_once(": "));
         let (number, title) = title.ok_or_else(|| format!("{file}: expected `# <number>: <title>` first"))?;
-        let replaced = text.lines().find_map(|line| line.strip_prefix("Replaced by [")?.split(']').next());
-        let replaced = replaced.map_or_else(String::new, |by| format!(" (replaced by {by})"));
-        table += &format!("| [{number}](adr/{file}) | {title}{replaced} |\n");
+        table += &format!("| [{number}](adr/{file}) | {title} |\n");
     }
     Ok(table)
 }
@@ -216,7 +214,7 @@ mod tests {
         let written = rewritten(&decisions, &crate::workspace()).unwrap();
         assert!(written.starts_with(&format!("a\n{BEGIN}decisions -->\n\n| | |\n")), "{written}");
         assert!(written.ends_with(&format!(" |\n\n{END}\nb")) && !written.contains("what was there"), "{written}");
-        assert!(written.contains("through a duplicated descriptor (replaced by 0026) |\n"), "{written}");
+        assert!(written.contains("| [0022](adr/0022-"), "{written}");
         for bad in
             [format!("{BEGIN}decisions -->"), format!("{BEGIN}tests -->{END}"), format!("{BEGIN}files no -->{END}")]
         {

@@ -186,9 +186,7 @@ fn the_tests_files_and_items_that_pages_name_exist() {
     let sources = Sources::read();
     let mut problems = Vec::new();
     for (page, text) in pages() {
-        // A replaced decision uses the names of its time.
-        let is_replaced = text.contains("\nReplaced by [");
-        let missing = sources.missing(if is_replaced { "" } else { &text }, ABOUT_OTHERS.contains(&page.as_str()));
+        let missing = sources.missing(&text, ABOUT_OTHERS.contains(&page.as_str()));
         problems.extend(missing.iter().map(|name| format!("{page} names {name}")));
     }
     assert_eq!(problems, [""; 0]);

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs};
 use crate::{choice::OLDEST, curator, distribution::PINNED_VERSION, kazoo, pages::pages};
 
 /// Pages about past runs and changes, with the versions of their time.
-const DATED: [&str; 4] = ["CHANGELOG.md", "docs/adr/", "docs/faults.md", "docs/performance"];
+const DATED: [&str; 4] = ["CHANGELOG.md", "docs/adr/", "docs/faults", "docs/performance"];
 
 /// A number with a dot in a page.
 struct Version<'a> {
