@@ -136,6 +136,8 @@ impl Supervisor {
         let mut probes = FuturesUnordered::new();
         let mut next_probe = Deadline::after(interval);
         let mut connected_since = ClockInstant::now();
+        // When the current connection was requested, until it has answered.
+        let mut moved = None;
         let mut silence = Silence::default();
         // Only the answer to a probe that was sent after the latest doubt began ends the doubt.
         let mut doubt_since = ClockInstant::now();
@@ -160,8 +162,8 @@ impl Supervisor {
                             Doubt::ConnectionBroke
                         }
                         Change::Resumed(link, connect_sent) => {
-                            session.lease().moved(connect_sent);
                             session.replace_link(link);
+                            moved = Some(connect_sent);
                             // The server may have granted less time than before.
                             if let Some(end) = session.end() {
                                 return end;
@@ -183,6 +185,8 @@ impl Supervisor {
                         silence.end();
                         awaited = awaited.filter(|awaited| *awaited > sent);
                         if connection.is_up() && sent >= connected_since {
+                            // Not for a connection over which nothing is answered: such a session has to end.
+                            moved.take().into_iter().for_each(|connect_sent| session.lease().moved(connect_sent));
                             session.set_connected(true);
                             connection.confirmed();
                         }
