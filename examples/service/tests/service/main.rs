@@ -177,6 +177,7 @@ async fn what_has_happened_is_read_back_from_the_exporter() {
 
     network.cut();
     until(async || service.says("GET /metrics", 200, "").await.contains("\ncurator_client_reconnects_total{")).await;
+    service.says("GET /orders", 200, "").await;
 
     let text = service.says("GET /metrics", 200, "").await;
     let of = |name: &str| {
