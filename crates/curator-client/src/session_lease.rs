@@ -26,10 +26,13 @@
 //! creates the session, and starts its T then. A probe j that was answered over an earlier connection counts too: a
 //! server that a session moves to asks the leader before it accepts the session, and the leader starts a new T.
 //!
-//! *New connections.* When a server has accepted the session over a connection that was requested at c, the leader has
-//! heard of it later than c. But that leader may be deposed, so the lease counts from c - G: that leaves a deposed
-//! leader as much time as the rule for probes does, see below. Without this rule, a session that resumes near the end
-//! of its lease would lose the lease before a second probe is answered.
+//! *New connections.* When a request over a connection that was requested at c is answered, and only the leader can
+//! answer it, the leader has heard of the session later than c: the follower asked it about the session before, in the
+//! same stream. The accepted connect alone does not prove that: a follower keeps such questions by their session, and
+//! may accept a connect by the answer to the question about an earlier one, whose connection was given up. A deposed
+//! leader answers too, so the lease counts from c - G: that leaves it as much time as the rule for probes does, see
+//! below. Without this rule, a session that resumes near the end of its lease would lose the lease before a second probe
+//! is answered. (The first request over a new connection also has a write that needs a quorum, so G is a reserve.)
 //!
 //! Two probes are needed. The last one alone does not show how recent the leader's knowledge is: with probes at 0, 0.28
 //! T and 0.46 T and reports just after 0, at 0.24 T and at 0.48 T, the second report names no session, and if the
@@ -81,7 +84,7 @@ use crate::process::Process;
 ///   with ends as soon as the server has answered the handshake and the first ping, even while the client's runtime is
 ///   blocked. The session can end on the servers while the lease is still valid in these cases: for as long as the
 ///   shorter timeout, the connection is broken or the attempt given up before these answers arrive, and no other server
-///   is reached; the whole process is stopped between sending the handshake and reading the answers; the thread of
+///   is reached after it; the whole process is stopped between sending the handshake and reading the answers; the thread of
 ///   `async-io`, which reads for all connections of the process, is blocked; or, with SASL, the client's runtime is
 ///   blocked.
 /// - The servers' `minSessionTimeout` is at least its default of 2 `tickTime`, and what a follower reports to the leader
@@ -134,8 +137,8 @@ impl SessionLease {
         self.update(|arithmetic, now| arithmetic.probe_answered(sent, now));
     }
 
-    /// Records that a server has accepted the session over a new connection; `connect_sent` is a time before its
-    /// connect request was sent.
+    /// Records that the leader has answered a request over a new connection of the session; `connect_sent` is a time
+    /// before its connect request was sent.
     pub(crate) fn moved(&self, connect_sent: ClockInstant) {
         self.update(|arithmetic, now| arithmetic.moved(connect_sent, now));
     }
@@ -280,16 +283,16 @@ impl LeaseArithmetic {
         }
     }
 
-    /// Records that a connect of the session, sent at `sent`, was accepted at `now` or before. `now` never decreases.
+    /// Records that the leader has answered a request over a connection whose connect was sent at `sent`, at `now` or
+    /// before. `now` never decreases.
     fn moved(&mut self, sent: ClockInstant, now: ClockInstant) {
+        // A leader that is about to end the session still accepts it: the end of the lease has to be final.
         if now >= self.valid_until() || sent > now {
             return;
         }
         let gap = u64::try_from(self.parts(REPORT_GAP).as_nanos()).unwrap_or(u64::MAX);
         self.heard_since = self.heard_since.max(ClockInstant::from_nanos(sent.as_nanos().saturating_sub(gap)));
         self.unproven.retain(|probe| probe.sent > self.heard_since);
-        // The connect also counts as a probe.
-        self.probe_answered(sent, now);
     }
 
     fn revoke(&mut self) {

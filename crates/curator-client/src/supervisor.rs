@@ -185,7 +185,7 @@ impl Supervisor {
                         silence.end();
                         awaited = awaited.filter(|awaited| *awaited > sent);
                         if connection.is_up() && sent >= connected_since {
-                            // Not for a connection over which nothing is answered: such a session has to end.
+                            // Not before: an accepted connect proves nothing by itself, see `session_lease.rs`.
                             moved.take().into_iter().for_each(|connect_sent| session.lease().moved(connect_sent));
                             session.set_connected(true);
                             connection.confirmed();

@@ -32,6 +32,8 @@ struct Connection {
     to_leader: bool,
     /// After a succession, to the old leader or one of its followers, as long as they answer.
     to_deposed: bool,
+    /// The follower accepts it by the leader's answer about an earlier connect, whose connection was given up.
+    is_mistaken: bool,
     /// The time from the end of the last connection until the client sends its connect.
     pause: u64,
     /// The time from then until the leader hears of the connect, and from then until the client is connected.
@@ -56,17 +58,19 @@ struct Probe {
 enum Arrival {
     /// The session is created, has moved, or is named in a report.
     Heard,
-    /// A probe; the client gets its answer at `answered`, unless the session is over.
-    Probe { sent: u64, answered: u64 },
+    /// A probe; the client gets its answer at `answered`, unless the session is over. If the session has moved to this
+    /// connection, with the time of the connect.
+    Probe { sent: u64, answered: u64, moved: Option<u64> },
     /// The connect of a session that moves; the client is connected at `answered`, unless the session is over.
-    Moved { sent: u64, answered: u64 },
+    Accepted { sent: u64, answered: u64 },
 }
 
 /// An answered probe or connect, with the client's view and an outside observer's.
 #[derive(Debug, Clone, Copy)]
 struct Answer {
-    is_move: bool,
+    is_connect: bool,
     sent: u64,
+    moved: Option<u64>,
     read: u64,
     /// When the session ends if all connections are cut just after the leader has answered.
     expires: u64,
@@ -78,6 +82,7 @@ trait Rule {
     fn valid_until(&self) -> u64;
     fn probe_answered(&mut self, sent: u64, now: u64);
     fn moved(&mut self, sent: u64, now: u64);
+    fn accepted(&mut self, _sent: u64, _now: u64) {}
 }
 
 impl Rule for LeaseArithmetic {
@@ -110,6 +115,25 @@ impl Rule for FromConnect {
         if now < self.valid_until() {
             self.0.heard_since = self.0.heard_since.max(at(sent));
         }
+    }
+}
+
+/// Counts a session that moves from its accepted connect, before a request over the new connection is answered.
+struct OnAcceptance(LeaseArithmetic);
+
+impl Rule for OnAcceptance {
+    fn valid_until(&self) -> u64 {
+        self.0.valid_until().as_nanos()
+    }
+
+    fn probe_answered(&mut self, sent: u64, now: u64) {
+        self.0.probe_answered(at(sent), at(now));
+    }
+
+    fn moved(&mut self, _sent: u64, _now: u64) {}
+
+    fn accepted(&mut self, sent: u64, now: u64) {
+        self.0.moved(at(sent), at(now));
     }
 }
 
@@ -155,10 +179,11 @@ fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(),
     prop_assert!(rule.valid_until() <= created + T);
     let mut expires = 0;
     for answer in answers(scenario, created, &arrivals) {
-        if answer.is_move {
-            rule.moved(answer.sent, answer.read);
+        if answer.is_connect {
+            rule.accepted(answer.sent, answer.read);
         } else {
             rule.probe_answered(answer.sent, answer.read);
+            answer.moved.into_iter().for_each(|connect| rule.moved(connect, answer.read));
         }
         // The client may have read the answers in another order.
         expires = answer.expires.max(expires);
@@ -171,14 +196,18 @@ impl Connection {
     /// Adds the messages that reach the leader, each with the time at which its sender connected to the leader, and
     /// whether that may be a deposed one. Returns the time at which the client leaves the connection.
     fn play(&self, is_move: bool, begin: u64, arrivals: &mut Vec<(u64, u64, bool, Arrival)>) -> u64 {
-        let heard = begin + self.pause + self.connecting.0;
-        let mut arrives = |time, arrival| arrivals.push((time, heard, self.to_deposed, arrival));
+        let connect = begin + self.pause;
+        let heard = connect + self.connecting.0;
+        let accepted = if self.is_mistaken && is_move && !self.to_leader { connect } else { heard };
+        // A quorum confirms a new session.
+        let to_deposed = self.to_deposed && is_move;
+        let mut arrives = |time, arrival| arrivals.push((time, heard, to_deposed, arrival));
         arrives(heard, Arrival::Heard);
         if is_move {
-            arrives(heard, Arrival::Moved { sent: begin + self.pause, answered: heard + self.connecting.1 });
+            arrives(accepted, Arrival::Accepted { sent: connect, answered: accepted + self.connecting.1 });
         }
         // Every channel is a queue: messages do not overtake each other.
-        let (mut sent, mut received) = (heard + self.connecting.1, heard);
+        let (mut sent, mut received) = (accepted + self.connecting.1, accepted);
         let mut passed_on = Vec::new();
         for probe in &self.probes {
             sent += probe.after;
@@ -219,7 +248,7 @@ impl Connection {
             }
             answered = answered.max(arrived + probe.delays[2]);
             if answered <= left {
-                arrives(arrived, Arrival::Probe { sent, answered });
+                arrives(arrived, Arrival::Probe { sent, answered, moved: is_move.then_some(connect) });
             }
         }
         left
@@ -253,9 +282,13 @@ fn answers(scenario: &Scenario, created: u64, arrivals: &[(u64, u64, bool, Arriv
         match *arrival {
             Arrival::Heard if of_the_old_leader.is_none() => expires = time + T,
             Arrival::Heard => {}
-            Arrival::Probe { sent, answered } | Arrival::Moved { sent, answered } => {
+            Arrival::Probe { sent, answered, moved } => {
                 let read = answered + reading.next().unwrap_or(&0);
-                answers.push(Answer { is_move: matches!(arrival, Arrival::Moved { .. }), sent, read, expires });
+                answers.push(Answer { is_connect: false, sent, moved, read, expires });
+            }
+            Arrival::Accepted { sent, answered } => {
+                let read = answered + reading.next().unwrap_or(&0);
+                answers.push(Answer { is_connect: true, sent, moved: None, read, expires });
             }
         }
     }
@@ -275,21 +308,15 @@ fn probe() -> impl Strategy<Value = Probe> {
 
 fn connection(gap: u64) -> impl Strategy<Value = Connection> {
     (
-        (prop::bool::weighted(0.2), any::<bool>()),
+        (prop::bool::weighted(0.2), any::<bool>(), prop::bool::weighted(0.3)),
         delay(T / 2),
         (delay(T / 4), delay(T / 4)),
         0..gap,
         vec((prop_oneof![Just(gap - 1), gap / 2..gap, gap / 16..gap], delay(T / 2)), 1..6),
         vec(probe(), 0..12),
     )
-        .prop_map(|((to_leader, to_deposed), pause, connecting, last_report, reports, probes)| Connection {
-            to_leader,
-            to_deposed,
-            pause,
-            connecting,
-            last_report,
-            reports,
-            probes,
+        .prop_map(|((to_leader, to_deposed, is_mistaken), pause, connecting, last_report, reports, probes)| {
+            Connection { to_leader, to_deposed, is_mistaken, pause, connecting, last_report, reports, probes }
         })
 }
 
@@ -354,4 +381,6 @@ fn the_assumptions_are_needed() {
         !is_refuted(from_connect, GAP, 0) && is_refuted(from_connect, GAP, T / 8 * 3),
         "a move to a deposed leader"
     );
+    let on_acceptance = |connect| Box::new(OnAcceptance(lease(connect))) as Box<dyn Rule>;
+    assert!(is_refuted(on_acceptance, GAP, 0), "a connect that is accepted for an earlier one");
 }

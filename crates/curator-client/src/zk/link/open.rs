@@ -125,6 +125,11 @@ impl Link {
                     Err(ZkError::InvalidAcl)
                 }
                 Err(MultiWriteError::RequestFailed { source }) if !is_word_of_the_leader(&source) => Err(source),
+                // The leader reports an ended session as the failure of an operation.
+                Err(MultiWriteError::OperationFailed {
+                    source: source @ (ZkError::SessionExpired | ZkError::SessionMoved),
+                    ..
+                }) => Err(source),
                 _ => {
                     is_proved.store(true, Ordering::Release);
                     synced
