@@ -2,6 +2,7 @@
 
 use curator_test::{Direction, TestingServer, soon, until, within};
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
 
 use crate::support::{Notes, PATIENCE, SHORT, client, finished, path, printed, proxy, runs, signal, zklock};
@@ -195,6 +196,39 @@ async fn a_signal_for_all_processes_leaves_the_command_its_time() {
     drop(child.stdin.take());
     let printed = finished(child).await;
     assert_eq!(printed.code, Some(6), "{printed:?}");
+}
+
+/// `kill` sends no TERM, and `ignore` nothing: the command ends with its own code, but the lock was lost.
+#[tokio::test]
+async fn a_command_is_killed_or_left_alone_if_that_is_asked_for() {
+    let server = TestingServer::shared().await;
+    for (on_lost, is_left) in [("kill", false), ("ignore", true)] {
+        let (lock, notes) = (path(on_lost), Notes::new());
+        let file = |name| notes.file(name).display().to_string();
+        let script = format!(
+            "trap 'echo asked > {}' TERM; echo $$ > {}; read line; echo ended > {}",
+            file("asked"),
+            file("child"),
+            file("ended")
+        );
+        let options = format!("run --lock {lock} --on-lost {on_lost}");
+        let mut command = zklock(&server.connect_string(), &options, Some(&script));
+        let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let process = notes.process("child").await;
+        let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+        delete_all_below(&lock).await;
+        assert!(soon(told.next_line()).await.unwrap().unwrap().contains("is lost: "), "{on_lost}");
+        let mut stdin = child.stdin.take();
+        if is_left {
+            assert!(runs(process));
+            stdin = None;
+        }
+        assert_eq!(finished(child).await.code, Some(122), "{on_lost}");
+        assert_eq!(notes.file("ended").exists(), is_left, "{on_lost}");
+        assert!(!notes.file("asked").exists(), "{on_lost}");
+        // The end of its input would end the command.
+        drop(stdin);
+    }
 }
 
 async fn delete_all_below(lock: &str) {
