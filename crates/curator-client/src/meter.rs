@@ -69,15 +69,40 @@ impl Begun {
     }
 }
 
-/// `count` deletes are pending; the oldest began at `oldest`.
-pub(crate) fn pending_deletes(client: &str, count: usize, oldest: Option<Begun>) {
+/// Records the pending deletes of one client.
+#[derive(Debug)]
+pub(crate) struct DeletesMeter {
+    /// Made once, because each release of a lock sets both gauges twice; retained, so that a recorder's clone does not
+    /// allocate.
     #[cfg(feature = "metrics")]
-    {
-        gauge(client, "curator_client_pending_deletes").set(u32::try_from(count).unwrap_or(u32::MAX));
-        gauge(client, "curator_client_pending_delete_since_seconds").set(oldest.map_or(0.0, |oldest| oldest.at));
+    keys: [metrics::Key; 2],
+}
+
+impl DeletesMeter {
+    #[cfg_attr(not(feature = "metrics"), expect(unused_variables, reason = "the label of the metrics"))]
+    pub(crate) fn new(client: &str) -> Self {
+        Self {
+            #[cfg(feature = "metrics")]
+            keys: ["curator_client_pending_deletes", "curator_client_pending_delete_since_seconds"]
+                .map(|name| metrics::Key::from_parts(name, &[("client", client.to_owned())]).to_retained()),
+        }
     }
-    #[cfg(not(feature = "metrics"))]
-    let _ = (client, count, oldest);
+
+    /// `count` deletes are pending; the oldest began at `oldest`.
+    pub(crate) fn pending(&self, count: usize, oldest: Option<Begun>) {
+        #[cfg(feature = "metrics")]
+        {
+            static METADATA: metrics::Metadata<'_> =
+                metrics::Metadata::new(module_path!(), metrics::Level::INFO, Some(module_path!()));
+            let [deletes, since] = &self.keys;
+            metrics::with_recorder(|recorder| {
+                recorder.register_gauge(deletes, &METADATA).set(u32::try_from(count).unwrap_or(u32::MAX));
+                recorder.register_gauge(since, &METADATA).set(oldest.map_or(0.0, |oldest| oldest.at));
+            });
+        }
+        #[cfg(not(feature = "metrics"))]
+        let _ = (self, count, oldest);
+    }
 }
 
 #[cfg(feature = "metrics")]

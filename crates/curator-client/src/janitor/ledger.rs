@@ -10,7 +10,7 @@ use tokio::sync::watch;
 pub use self::refused::Refusals;
 use self::refused::Refused;
 use crate::error::Error;
-use crate::meter::{self, Begun};
+use crate::meter::{Begun, DeletesMeter};
 use crate::path::ZPath;
 use crate::session::Session;
 use crate::truncated::Truncated;
@@ -36,6 +36,7 @@ const MOST_LOGGED: usize = 10;
 pub(super) struct Ledger {
     /// The client's name, for the log.
     client: Arc<str>,
+    meter: DeletesMeter,
     entries: Mutex<Entries>,
     /// The number of pending deletes.
     count: watch::Sender<usize>,
@@ -62,7 +63,8 @@ pub(super) struct Entry {
 impl Ledger {
     pub(super) fn new(client: &Arc<str>) -> Self {
         let (count, refusals) = (watch::Sender::new(0), watch::Sender::new(()));
-        Self { client: Arc::clone(client), entries: Mutex::default(), count, refusals }
+        let meter = DeletesMeter::new(client);
+        Self { client: Arc::clone(client), meter, entries: Mutex::default(), count, refusals }
     }
 
     pub(super) fn client(&self) -> Arc<str> {
@@ -193,7 +195,7 @@ impl Ledger {
 
     fn count(&self, entries: &Entries) {
         let oldest = entries.pending.values().next().map(|entry| entry.begun);
-        meter::pending_deletes(&self.client, entries.pending.len(), oldest);
+        self.meter.pending(entries.pending.len(), oldest);
         self.count.send_replace(entries.pending.len());
     }
 }

@@ -1,27 +1,47 @@
-//! Measures acquires, holds and caches. Looks up each metric at each use, because a program may install its recorder
-//! after it has made its locks.
+//! Measures acquires, holds and caches. Registers each metric at each use, because a program may install its recorder
+//! after it has made its locks. The keys of what each cycle records are made once for each lock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use metrics::{Label, counter, gauge, histogram};
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, counter, gauge, histogram, with_recorder};
 
 use super::{HoldEnded, NotAcquired};
 
+static METADATA: Metadata<'_> = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
+
 /// Records the metrics of one lock, labelled with its kind and the name that the user gave it.
 #[derive(Debug, Clone)]
-pub(crate) struct Meter {
+pub(crate) struct Meter(Arc<Metrics>);
+
+#[derive(Debug)]
+struct Metrics {
     kind: &'static str,
     name: Option<Arc<str>>,
+    acquired: Key,
+    wait: Key,
+    held: Key,
+    hold: Key,
 }
 
 impl Meter {
     pub(crate) fn new(kind: &'static str) -> Self {
-        Self { kind, name: None }
+        Self::of(kind, None)
     }
 
     pub(crate) fn named(self, name: Arc<str>) -> Self {
-        Self { name: Some(name), ..self }
+        Self::of(self.0.kind, Some(name))
+    }
+
+    fn of(kind: &'static str, name: Option<Arc<str>>) -> Self {
+        let labels = labels(kind, name.as_ref());
+        // A recorder clones the key at each use; the clone of a retained key does not allocate.
+        let key = |name| Key::from_parts(name, labels.clone()).to_retained();
+        let (wait, held, hold) =
+            (key("curator_lock_wait_seconds"), key("curator_lock_held"), key("curator_lock_hold_seconds"));
+        let outcome = vec![Label::from_static_parts("outcome", "acquired")];
+        let acquired = key("curator_lock_acquires_total").with_extra_labels(outcome).to_retained();
+        Self(Arc::new(Metrics { kind, name, acquired, wait, held, hold }))
     }
 
     pub(crate) fn now(&self) -> Option<Instant> {
@@ -29,9 +49,7 @@ impl Meter {
     }
 
     fn labels(&self) -> Vec<Label> {
-        let kind = Label::from_static_parts("kind", self.kind);
-        let name = self.name.iter().map(|name| Label::new("lock", Arc::clone(name)));
-        std::iter::once(kind).chain(name).collect()
+        labels(self.0.kind, self.0.name.as_ref())
     }
 
     fn with(&self, key: &'static str, value: &'static str) -> Vec<Label> {
@@ -42,9 +60,9 @@ impl Meter {
 
     /// Records an acquire that took `waited`. `handed_over` is the time since the last event that ended its wait.
     pub(crate) fn acquired(&self, waited: Option<Duration>, handed_over: Option<Duration>) {
-        counter!("curator_lock_acquires_total", self.with("outcome", "acquired")).increment(1);
+        registered_counter(&self.0.acquired).increment(1);
         if let Some(waited) = waited {
-            histogram!("curator_lock_wait_seconds", self.labels()).record(waited);
+            registered_histogram(&self.0.wait).record(waited);
         }
         if let Some(handed_over) = handed_over {
             histogram!("curator_lock_handover_seconds", self.labels()).record(handed_over);
@@ -70,16 +88,16 @@ impl Meter {
     }
 
     pub(crate) fn hold_begins(&self) {
-        gauge!("curator_lock_held", self.labels()).increment(1);
+        registered_gauge(&self.0.held).increment(1);
     }
 
     pub(crate) fn hold_ended(&self, how: HoldEnded, held: Option<Duration>) {
-        gauge!("curator_lock_held", self.labels()).decrement(1);
+        registered_gauge(&self.0.held).decrement(1);
         if let HoldEnded::Unused = how {
             return;
         }
         if let Some(held) = held {
-            histogram!("curator_lock_hold_seconds", self.labels()).record(held);
+            registered_histogram(&self.0.hold).record(held);
         }
         let reason = match how {
             HoldEnded::Unused | HoldEnded::Released => return,
@@ -92,6 +110,24 @@ impl Meter {
     pub(crate) fn entered_again(&self) {
         counter!("curator_lock_reentries_total", self.labels()).increment(1);
     }
+}
+
+fn labels(kind: &'static str, name: Option<&Arc<str>>) -> Vec<Label> {
+    let kind = Label::from_static_parts("kind", kind);
+    let name = name.map(|name| Label::new("lock", Arc::clone(name)));
+    std::iter::once(kind).chain(name).collect()
+}
+
+fn registered_counter(key: &Key) -> Counter {
+    with_recorder(|recorder| recorder.register_counter(key, &METADATA))
+}
+
+fn registered_gauge(key: &Key) -> Gauge {
+    with_recorder(|recorder| recorder.register_gauge(key, &METADATA))
+}
+
+fn registered_histogram(key: &Key) -> Histogram {
+    with_recorder(|recorder| recorder.register_histogram(key, &METADATA))
 }
 
 /// Records the metrics of one cache, labelled with the name that the user gave it.
