@@ -62,7 +62,7 @@ fn mutex() {
 }
 
 #[test]
-fn the_first_example_needs_no_other_program_on_the_machine() {
+fn the_mutex_example_runs_without_any_other_program() {
     let printed = printed_by(program("mutex").env_clear().env("PATH", "/nonexistent"));
     assert!(printed.starts_with("Started an embedded server"), "{printed}");
     assert!(printed.contains("The counter is 20, expected 20."), "{printed}");

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_is_first_whatever_else_is_named() {
+    fn our_client_comes_first_whichever_peers_are_chosen() {
         let line = ["--peers", "zookeeper-client,kazoo", "--delay-ms", "5", "--ensemble", "3", "--no-loopback"];
         let options = options(&line).unwrap();
         assert_eq!(options.peers, [Peer::Ours, Peer::Kazoo, Peer::ZookeeperClient]);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_a_reason() {
+    fn invalid_options_are_refused_with_a_reason() {
         for (line, reason) in [
             (&["--peers", "etcd"][..], "zookeeper-client"),
             (&["--cases", "wheel"], "no case begins with \"wheel\""),

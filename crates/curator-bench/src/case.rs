@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn every_case_has_its_own_name_and_title() {
+    fn names_and_titles_of_cases_are_unique() {
         for quick in [false, true] {
             let all = all(quick);
             assert_eq!(names(&all).iter().collect::<BTreeSet<_>>().len(), all.len());

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn peers_are_named_as_on_the_command_line_and_in_files() {
+    fn peer_names_are_the_same_on_the_command_line_and_in_files() {
         for peer in Peer::ALL {
             assert_eq!(serde_json::to_string(&peer).unwrap(), format!("\"{peer}\""));
             let named = Peer::from_str(&peer.to_string(), false).ok();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_started_by_what_was_prepared() {
+    fn the_command_of_a_worker_uses_the_prepared_programs() {
         let mut prepared = Prepared::default();
         let line = |peer: Peer, prepared: &Prepared| {
             let command = peer.command(Path::new("/bench"), prepared)?;

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stat_is_read_behind_the_programs_name() {
+    fn processor_time_is_read_after_the_program_name_in_stat() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 30 0 0 0 150 25 1 2 20 0 1 0 5 6 7";
         let per_second = f64::from(u32::try_from(rustix::param::clock_ticks_per_second()).unwrap());
         assert!((processor(stat).unwrap().as_secs_f64() - 175.0 / per_second).abs() < 1e-6);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn several_processes_are_one() {
+    fn usages_of_several_processes_are_summed() {
         let mut both = usage(&[(1, 2)], 10);
         both += usage(&[(7, 3)], 10);
         assert_eq!((both.switches().voluntary, both.switches().involuntary), (5, 10));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_ends_takes_nothing_from_the_others() {
+    fn a_thread_that_ended_subtracts_no_switches_from_the_others() {
         let before = usage(&[(1, 100), (2, 50)], 10);
         let after = usage(&[(1, 103), (3, 4)], 10);
         assert_eq!((after - before).switches().voluntary, 3 + 4);

@@ -88,7 +88,7 @@ fn a_smoke_run_measures_counts_and_draws_every_kind_of_case() {
 }
 
 #[test]
-fn a_client_that_takes_too_long_is_said_to() {
+fn a_client_that_exceeds_the_time_limit_is_reported_without_results() {
     let directory = tempfile::tempdir().unwrap();
     let json = directory.path().join("run.json").display().to_string();
     let (is_done, text) = bench(PEER, &["--cases", "cycle-mutex", "--seconds", "30", "--limit", "1", "--json", &json]);

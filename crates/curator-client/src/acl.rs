@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_that_of_zookeeper() {
+    fn digest_ids_match_those_of_zookeeper() {
         for (user, password, id) in [
             // The example in ZooKeeper's own documentation.
             ("super", "test", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="),

@@ -11,7 +11,7 @@ fn send<T: Send + 'static>() {}
 fn is_send<F: Future + Send>(_future: F) {}
 
 #[test]
-fn handles_can_be_shared() {
+fn handles_are_send_and_sync() {
     send_sync::<CuratorClient>();
     send_sync::<CuratorClientBuilder>();
     send_sync::<ClientHealth>();
@@ -37,7 +37,7 @@ fn handles_can_be_shared() {
 
 /// These are futures, or contain one: the thread that polls them has exclusive access.
 #[test]
-fn futures_can_be_moved() {
+fn futures_are_send() {
     send::<Request<Created>>();
     send::<Watch>();
 }

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_runs_as_fast_as_the_clock_of_std() {
+    fn the_clock_advances_as_fast_as_std_instant() {
         let (ours, theirs) = (ClockInstant::now(), std::time::Instant::now());
         std::thread::sleep(Duration::from_millis(5));
         let (our_time, their_time) = (ClockInstant::now().saturating_duration_since(ours), theirs.elapsed());
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_passed_has_nothing_left() {
+    fn an_instant_in_the_past_has_no_time_remaining() {
         assert!(ClockInstant::ZERO.has_passed());
         assert_eq!(ClockInstant::ZERO.remaining(), Duration::ZERO);
         let far = ClockInstant::now() + Duration::from_secs(3_600);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_clock_is_not_passed() {
+    fn an_addition_beyond_the_last_instant_saturates_or_returns_none() {
         let last = ClockInstant::from_nanos(u64::MAX);
         assert_eq!(last.checked_add(Duration::from_nanos(1)), None);
         assert_eq!(last + Duration::from_nanos(1), last);

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_first_end_counts() {
+    fn a_finished_close_is_not_changed_by_a_later_end() {
         let closing = Closing::new();
         assert!(!closing.has_begun());
         assert_eq!(closing.begun().now_or_never(), None);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_was_not_asked_for_is_not_a_close() {
+    fn a_runtime_end_is_reported_as_client_ended_even_during_a_close() {
         for is_closing in [false, true] {
             let closing = Closing::new();
             if is_closing {

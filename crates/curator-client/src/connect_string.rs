@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_ports_and_chroot_are_found() {
+    fn hosts_ports_and_chroot_are_parsed() {
         for (text, hosts, chroot) in [
             ("h", "h:2181", "/"),
             ("h:1", "h:1", "/"),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_refused_with_the_reason() {
+    fn an_invalid_connect_string_is_refused_with_the_reason() {
         use ConnectStringProblem::{Chroot, ChrootNotLast, Empty, EmptyHost, Host, Port, Scheme};
 
         let owned = str::to_owned;
@@ -309,7 +309,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_text_parses_to_the_same_value(servers in vec(server(), 1..5), chroot in "(/[a-z ]{1,4}[a-z]){0,3}/?") {
+        fn a_printed_connect_string_parses_to_the_same_value(servers in vec(server(), 1..5), chroot in "(/[a-z ]{1,4}[a-z]){0,3}/?") {
             let chroot = if chroot.len() > 1 { chroot.trim_end_matches('/') } else { &chroot };
             let text = format!("{}{chroot}", servers.join(" , "));
             let value = ConnectString::parse(&text).unwrap();
@@ -321,7 +321,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_too_strange(text in "[a1:,/\\[\\] .\\x00é]{0,12}") {
+        fn arbitrary_text_is_refused_or_parses_to_valid_hosts(text in "[a1:,/\\[\\] .\\x00é]{0,12}") {
             if let Ok(value) = ConnectString::parse(&text) {
                 prop_assert!(!value.hosts().is_empty());
                 for server in value.hosts() {

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_one_value_of_each_type() {
+    fn extensions_hold_one_value_of_each_type() {
         let extensions = Extensions::default();
         extensions.get::<AtomicUsize>().store(7, Ordering::Relaxed);
         assert_eq!(extensions.get::<AtomicUsize>().load(Ordering::Relaxed), 7);

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_in_the_namespace_and_a_path_is_on_the_server() {
+    fn text_resolves_in_the_namespace_and_a_zpath_stays_unchanged() {
         let root = ZPath::on_server("/app").unwrap();
         let path = ZPath::on_server("/app/a").unwrap();
         assert_eq!("/a".resolve(&root), Ok(path.clone()));

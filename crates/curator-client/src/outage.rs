@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_failure_is_logged_at_once_and_then_there_is_a_line_a_minute() {
+    fn the_first_failure_is_logged_immediately_and_later_ones_once_a_minute() {
         let start = ClockInstant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let mut outage = Outage::begin(start, None, PACE);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_whole_attempt_has_shown_is_kept_until_the_next_has_failed() {
+    fn a_running_attempt_does_not_replace_the_cause_of_a_failed_one() {
         let now = ClockInstant::now();
         let mut outage = Outage::begin(now, Some("the connection broke".to_owned()), PACE);
         outage.learn("zk1: no answer yet");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_in_which_nothing_fails_has_a_line_a_minute_too() {
+    fn an_outage_without_a_failed_attempt_is_logged_once_a_minute() {
         let start = ClockInstant::now();
         let mut outage = Outage::begin(start, Some("no answer".to_owned()), PACE);
         let after = |seconds| start + Duration::from_secs(seconds);

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_zookeeper_refuses_is_refused_with_the_reason() {
+    fn a_path_that_zookeeper_refuses_is_refused_with_the_reason() {
         for (text, reason) in [
             ("", PathProblem::Empty),
             ("a", PathProblem::NotAbsolute),
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_is_special() {
+    fn the_root_has_no_name_and_no_parent_and_adds_nothing_as_a_prefix() {
         let root = ZPath::root();
         assert!(root.is_root());
         assert_eq!(root, path("/"));
@@ -325,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_ends_between_names() {
+    fn strip_prefix_matches_whole_names_only() {
         assert_eq!(path("/ab").strip_prefix(&path("/a")), None);
         assert_eq!(path("/a").strip_prefix(&path("/a/b")), None);
         assert_eq!(path("/a/b").strip_prefix(&path("/a")), Some(path("/b")));
     }
 
     #[test]
-    fn a_child_is_one_name_and_a_join_is_relative() {
+    fn child_takes_one_name_and_join_takes_a_relative_path() {
         let a = path("/a");
         assert_eq!(a.join("b/c").unwrap(), path("/a/b/c"));
         for (result, text, reason) in [
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_printed_as_text() {
+    fn a_path_is_printed_as_its_text() {
         assert_eq!(format!("{0} {0:?} {0:>4}", path("/a")), r#"/a "/a"   /a"#);
     }
 
@@ -385,12 +385,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_rules_are_zookeepers(text in "[/.a\\x00\\x1f\\x7f\\u{9f}\\u{a0}\\u{e000}\\u{fff0}🔒]{0,8}") {
+        fn text_with_special_characters_is_validated_as_by_zookeeper(text in "[/.a\\x00\\x1f\\x7f\\u{9f}\\u{a0}\\u{e000}\\u{fff0}🔒]{0,8}") {
             prop_assert_eq!(ZPath::on_server(&text).is_ok(), zookeeper_accepts(&text));
         }
 
         #[test]
-        fn the_rules_are_zookeepers_for_any_text(text in any::<String>()) {
+        fn arbitrary_text_is_validated_as_by_zookeeper(text in any::<String>()) {
             let text = format!("/{text}");
             prop_assert_eq!(ZPath::on_server(&text).is_ok(), zookeeper_accepts(&text));
         }
@@ -411,7 +411,7 @@ mod tests {
         }
 
         #[test]
-        fn ancestors_are_the_parents(path in any_path()) {
+        fn ancestors_are_all_parents_below_the_root(path in any_path()) {
             let parents = std::iter::successors(path.parent(), ZPath::parent).filter(|parent| !parent.is_root());
             prop_assert!(path.ancestors().rev().eq(parents));
         }

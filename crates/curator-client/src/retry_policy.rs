@@ -394,7 +394,7 @@ mod tests {
     const ZERO: Duration = Duration::ZERO;
 
     #[test]
-    fn a_policy_of_fixed_pauses_ends_with_its_retries_or_never() {
+    fn a_fixed_delay_policy_ends_with_its_retries_or_never() {
         let sleep = Some(5 * MS);
         let policies: [(Box<dyn RetryPolicy>, _); 4] = [
             (Box::new(RetryNTimes::new(2, 5 * MS).unwrap()), [sleep, sleep, None, None]),
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_sleep_ends_at_the_limit() {
+    fn the_last_sleep_of_retry_until_elapsed_ends_at_max_elapsed() {
         let policy = RetryUntilElapsed::new(10 * MS, 4 * MS).unwrap();
         assert_eq!(policy.next_delay(0, ZERO), Some(4 * MS));
         assert_eq!(policy.next_delay(1, 6 * MS), Some(4 * MS));
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_doubles_up_to_its_cap() {
+    fn the_exponential_delay_doubles_up_to_its_cap() {
         let highest = |retries| exponential_delay(MS, 10 * MS, retries, u64::MAX);
         assert_eq!([0, 1, 2, 3].map(highest), [2 * MS, 4 * MS, 8 * MS, 10 * MS]);
         let middle = |retries| exponential_delay(MS, 10 * MS, retries, u64::MAX / 2);
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_fail_together_do_not_come_back_together() {
+    fn clients_that_fail_together_do_not_retry_together() {
         let policy = BoundedExponentialBackoffRetry::new(Duration::from_secs(1), Duration::from_secs(5), 29).unwrap();
         for retries in [0, 28] {
             let mut delays: Vec<_> = (0..100).map(|_| policy.next_delay(retries, ZERO).unwrap()).collect();
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn invalid_policy_settings_are_refused_with_the_reason() {
         let day = Duration::from_secs(24 * 60 * 60);
         for (result, message) in [
             (ExponentialBackoffRetry::new(ZERO, 3).err(), "invalid base_sleep 0ns: expected between 1 ms and 24 h"),
@@ -491,7 +491,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_curve_stays_in_its_range(
+        fn the_exponential_delay_stays_within_its_bounds(
             base in 1_u64..=86_400_000, more in 0_u64..=86_400_000, retries in any::<u32>(), random in any::<u64>(),
         ) {
             let (base, cap) = (Duration::from_millis(base), Duration::from_millis(base + more));

@@ -174,7 +174,7 @@ mod tests {
 
     #[cfg(feature = "sasl-digest-md5")]
     #[test]
-    fn a_user_that_no_server_would_understand_is_refused() {
+    fn a_user_name_that_servers_cannot_parse_is_refused() {
         for user in ["", "a\"b", "a\\b", "a\nb", "a\0b"] {
             let refusal = refusal(SaslOptions::digest_md5(user, "secret")).unwrap();
             assert!(refusal.starts_with(&format!("invalid SASL user {user:?}: expected at least one")), "{refusal}");
@@ -186,7 +186,7 @@ mod tests {
 
     #[cfg(feature = "sasl-digest-md5")]
     #[test]
-    fn a_password_that_is_hashed_differently_is_refused_and_not_shown() {
+    fn a_non_ascii_latin_1_password_is_refused_and_not_shown() {
         let expected =
             "invalid SASL password (not shown): expected ASCII, or a text with a character that is not in Latin-1";
         assert_eq!(refusal(SaslOptions::digest_md5("alice", "größe")).as_deref(), Some(expected));
@@ -205,7 +205,7 @@ mod tests {
 
     #[cfg(feature = "sasl-gssapi")]
     #[test]
-    fn a_principal_is_a_service_and_perhaps_a_host() {
+    fn a_server_principal_is_a_service_with_an_optional_host() {
         for server in ["zookeeper", "zookeeper/zk1.example.org", "zk/127.0.0.1"] {
             assert_eq!(refusal(SaslOptions::gssapi(server)), None, "{server}");
         }

@@ -37,7 +37,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn silence_begins_with_the_oldest_probe_that_is_unanswered() {
+    fn silence_begins_with_the_oldest_unanswered_probe() {
         let begun = ClockInstant::now();
         let mut silence = Silence::default();
         silence.asked(begun);

@@ -73,7 +73,7 @@ mod tests {
     use crate::state::ConnectionState;
 
     #[test]
-    fn a_connect_string_is_checked_when_it_is_read() {
+    fn a_connect_string_is_validated_when_it_is_deserialized() {
         let servers: ConnectString = serde_json::from_str(r#""zk1, zk2:2182/shop""#).unwrap();
         assert_eq!(serde_json::to_string(&servers).unwrap(), r#""zk1:2181,zk2:2182/shop""#);
         let error = serde_json::from_str::<ConnectString>(r#""zk1:0""#).unwrap_err().to_string();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn states_and_paths_are_words() {
+    fn states_and_paths_serialize_as_strings() {
         assert_eq!(serde_json::to_string(&ConnectionState::Suspended).unwrap(), r#""suspended""#);
         assert_eq!(serde_json::from_str::<ConnectionState>(r#""lost""#).unwrap(), ConnectionState::Lost);
         assert_eq!(serde_json::to_string(&ZPath::on_server("/a/b").unwrap()).unwrap(), r#""/a/b""#);

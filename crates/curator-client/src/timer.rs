@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_absurd_timeout_is_no_deadline() {
+    fn a_timeout_beyond_the_clock_is_a_deadline_that_never_passes() {
         assert_eq!(Deadline::after(Duration::MAX), Deadline::NEVER);
         assert!(!Deadline::NEVER.has_passed());
         assert!(Deadline::after(Duration::ZERO).has_passed());
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_paused_clock_neither_hurries_a_timer_nor_stops_it() {
+    async fn a_paused_tokio_clock_neither_shortens_a_sleep_nor_stops_it() {
         let (timer, time) = (Timer::new(Handle::current()), Duration::from_millis(20));
         let began = Instant::now();
         timer.sleep(time).await;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_clock_that_is_paused_later_does_not_hurry_a_timer() {
+    async fn pausing_the_tokio_clock_during_a_sleep_does_not_shorten_it() {
         let (timer, time) = (Timer::new(Handle::current()), Duration::from_millis(20));
         let began = Instant::now();
         let mut sleep = Box::pin(timer.sleep(time));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_has_run_out_when_its_runtime_has_ended() {
+    fn sleeps_return_when_the_runtime_of_their_timer_has_ended() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let timer = Timer::new(runtime.handle().clone());
         let ends_with_the_runtime = timer.clone();

@@ -61,7 +61,7 @@ mod tests {
 
     /// Compiling is the test.
     #[test]
-    fn everything_can_go_between_threads() {
+    fn public_types_are_send_and_sync_and_futures_are_send() {
         is_send_and_sync::<ServiceDiscovery>();
         is_send_and_sync::<Registration>();
         is_send_and_sync::<ServiceCache>();

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn round_robin_goes_on_behind_the_limit_of_its_counter() {
+    fn round_robin_continues_after_its_counter_overflows() {
         let next = AtomicUsize::new(usize::MAX - 1);
         let turns: Vec<_> = (0..5).map(|_| in_turn(&next, 3)).collect();
         assert_eq!(turns, [2, 0, 0, 1, 2].map(Some));

@@ -75,7 +75,7 @@ fn count(text: &str, part: &str) -> usize {
 }
 
 #[test]
-fn no_lock_breaks_its_promise_and_all_clients_come_back() {
+fn a_run_has_no_violation_and_all_clients_recover() {
     let nemeses = "kill-leader,isolate-leader,pause-client-long,kill-client,cut-client,swallow-answers,delete-nodes";
     // Those that `cargo xtask` has prepared. Their caches take longer, so they are in `tests/peers.rs`.
     let peers: Vec<_> = [Peer::Curator, Peer::Kazoo].into_iter().filter(|peer| peer.command().is_ok()).collect();
@@ -111,7 +111,7 @@ fn no_lock_breaks_its_promise_and_all_clients_come_back() {
 }
 
 #[test]
-fn clocks_that_run_at_different_rates_are_seen() {
+fn a_violation_due_to_clocks_at_different_rates_is_found() {
     // A holder that waits for an answer of the servers keeps its hold until the lock is lost. A violation requires a
     // client with a slow clock in that state at the cut; four locks and two strikes make that certain enough.
     let arguments = ["--seconds", "40", "--nemesis", "clock-rate", "--variant", "transaction", "--expect-violations"];
@@ -141,7 +141,7 @@ fn children(parent: u32) -> Vec<u32> {
 }
 
 #[tokio::test]
-async fn no_process_outlives_its_run_not_even_one_that_is_stopped() {
+async fn killing_a_run_ends_all_its_processes_even_stopped_ones() {
     let begun = tokio::task::spawn_blocking(|| {
         let directory = TempDir::new().unwrap();
         let mut command = program();

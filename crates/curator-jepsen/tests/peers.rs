@@ -22,7 +22,7 @@ fn start(run: &Run, peer: Peer, number: u32, connect_string: String) -> Worker {
     Worker::start(&command, &run.work(number, connect_string, &[]))
 }
 
-async fn what_two_of_them_write_is_there_at_the_end(peer: Peer) {
+async fn all_writes_of_two_workers_are_kept(peer: Peer) {
     let server = TestingServer::start().await.unwrap();
     let run = Run::start().await;
     let mut workers = [0, 1].map(|number| start(&run, peer, number, server.connect_string()));
@@ -51,27 +51,27 @@ async fn what_two_of_them_write_is_there_at_the_end(peer: Peer) {
     assert_eq!(lock_nodes(&client).await, [""; 0]);
 }
 
-async fn one_that_loses_its_session_goes_on_in_the_next(peer: Peer) {
+async fn a_worker_that_loses_its_session_goes_on_in_the_next(peer: Peer) {
     lose_session(|run, connect_string| start(run, peer, 0, connect_string), &[peer.keys()[0].to_owned()]).await;
 }
 
 #[tokio::test]
-async fn what_two_workers_with_kazoo_write_is_there_at_the_end() {
-    what_two_of_them_write_is_there_at_the_end(Peer::Kazoo).await;
+async fn all_writes_of_two_workers_with_kazoo_are_kept() {
+    all_writes_of_two_workers_are_kept(Peer::Kazoo).await;
 }
 
 #[tokio::test]
-async fn what_two_workers_with_curator_write_is_there_at_the_end() {
-    what_two_of_them_write_is_there_at_the_end(Peer::Curator).await;
+async fn all_writes_of_two_workers_with_curator_are_kept() {
+    all_writes_of_two_workers_are_kept(Peer::Curator).await;
 }
 
 #[tokio::test]
-async fn what_two_workers_with_curators_leaders_write_is_there_at_the_end() {
-    what_two_of_them_write_is_there_at_the_end(Peer::CuratorLeaders).await;
+async fn all_writes_of_two_workers_with_curators_leaders_are_kept() {
+    all_writes_of_two_workers_are_kept(Peer::CuratorLeaders).await;
 }
 
 /// Without faults, the caches are only asked for their content; missed events are not a failure of ours.
-async fn a_cache_says_what_it_is_told(peer: Peer) {
+async fn a_cache_reports_its_events_and_contents(peer: Peer) {
     let server = TestingServer::start().await.unwrap();
     let run = Run::start().await;
     let command = peer.command().unwrap_or_else(|missing| panic!("{missing}"));
@@ -92,13 +92,13 @@ async fn a_cache_says_what_it_is_told(peer: Peer) {
 }
 
 #[tokio::test]
-async fn a_cache_with_kazoo_says_what_it_is_told() {
-    a_cache_says_what_it_is_told(Peer::KazooCaches).await;
+async fn a_cache_with_kazoo_reports_its_events_and_contents() {
+    a_cache_reports_its_events_and_contents(Peer::KazooCaches).await;
 }
 
 #[tokio::test]
-async fn a_cache_with_curator_says_what_it_is_told() {
-    a_cache_says_what_it_is_told(Peer::CuratorCaches).await;
+async fn a_cache_with_curator_reports_its_events_and_contents() {
+    a_cache_reports_its_events_and_contents(Peer::CuratorCaches).await;
 }
 
 /// The number of increments by our client on a peer's counter.
@@ -124,7 +124,7 @@ async fn count_too(client: &CuratorClient, peer: Peer) {
 }
 
 /// Together with our client, on one node. Without faults, each increment is acknowledged.
-async fn what_two_of_them_count_is_the_sum(peer: Peer) {
+async fn all_increments_of_two_workers_are_counted(peer: Peer) {
     let server = TestingServer::start().await.unwrap();
     let run = Run::start().await;
     let mut workers = [0, 1].map(|number| start(&run, peer, number, server.connect_string()));
@@ -145,23 +145,23 @@ async fn what_two_of_them_count_is_the_sum(peer: Peer) {
 }
 
 #[tokio::test]
-async fn what_two_workers_with_kazoo_count_is_the_sum() {
-    what_two_of_them_count_is_the_sum(Peer::KazooCounters).await;
+async fn all_increments_of_two_workers_with_kazoo_are_counted() {
+    all_increments_of_two_workers_are_counted(Peer::KazooCounters).await;
 }
 
 #[tokio::test]
-async fn what_two_workers_with_curator_count_is_the_sum() {
-    what_two_of_them_count_is_the_sum(Peer::CuratorCounters).await;
+async fn all_increments_of_two_workers_with_curator_are_counted() {
+    all_increments_of_two_workers_are_counted(Peer::CuratorCounters).await;
 }
 
 #[tokio::test]
 async fn a_worker_with_kazoo_that_loses_its_session_goes_on_in_the_next() {
-    one_that_loses_its_session_goes_on_in_the_next(Peer::Kazoo).await;
+    a_worker_that_loses_its_session_goes_on_in_the_next(Peer::Kazoo).await;
 }
 
 #[tokio::test]
 async fn a_worker_with_curator_that_loses_its_session_goes_on_in_the_next() {
-    one_that_loses_its_session_goes_on_in_the_next(Peer::Curator).await;
+    a_worker_that_loses_its_session_goes_on_in_the_next(Peer::Curator).await;
 }
 
 /// At a reconnect, Curator deletes and creates the node again, although its session lives.

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_are_those_of_java() {
+    fn big_endian_encodes_numbers_as_java_does() {
         assert_eq!(BigEndian.encode(&1_i32), [0, 0, 0, 1]);
         assert_eq!(BigEndian.encode(&-2_i32), [0xff, 0xff, 0xff, 0xfe]);
         assert_eq!(BigEndian.encode(&0x0102_0304_i32), [1, 2, 3, 4]);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_may_be_missing_and_may_be_followed_by_more() {
+    fn a_long_decodes_from_no_bytes_as_zero_and_ignores_bytes_after_the_eighth() {
         let decode = |data: &[u8]| -> Result<i64, CodecError> { BigEndian.decode(data) };
         assert_eq!(decode(b"").unwrap(), 0);
         assert_eq!(decode(&[0, 0, 0, 0, 0, 0, 0, 9, 1]).unwrap(), 9);
@@ -90,13 +90,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_number_is_read_as_it_was_written(long: i64, int: i32) {
+        fn numbers_round_trip_through_the_codec(long: i64, int: i32) {
             prop_assert_eq!(BigEndian.decode(&BigEndian.encode(&long)).ok(), Some(long));
             prop_assert_eq!(BigEndian.decode(&BigEndian.encode(&int)).ok(), Some(int));
         }
 
         #[test]
-        fn four_bytes_are_a_number_and_nothing_else_is(data: Vec<u8>) {
+        fn an_int_decodes_from_exactly_four_bytes(data: Vec<u8>) {
             let decoded: Result<i32, _> = BigEndian.decode(&data);
             prop_assert_eq!(decoded.is_ok(), data.len() == 4);
         }

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_error_comes_from_can_be_asked_for() {
+    fn errors_return_their_cause_as_source() {
         let cause = curator_client::Error::NoAuth { operation: "delete", path: ZPath::root() };
         let path = ZPath::root();
         let refused = Error::ReleaseRefused { path: path.clone(), cause: cause.clone() };
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_acquire_names_the_lock_and_how_often_and_how_long_it_was_tried_and_its_cause() {
+    fn a_failed_acquire_reports_the_lock_the_attempts_their_duration_and_the_cause() {
         let path = ZPath::on_server("/locks/a").unwrap();
         let failed = |attempts, failing_for, cause: &curator_client::Error| Error::AcquireFailed {
             lock: path.clone(),
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_can_be_acquired_again_in_the_next_session() {
+    fn a_lost_lock_is_retryable_unless_its_session_was_closed_or_forked() {
         let lost = |reason| Error::from(LockLost { path: ZPath::root(), reason });
         let ended = |end| lost(LossReason::SessionLost(end));
         let both = |lost: &Error| Error::ReleasesFailed { failures: vec![lost.clone(); 2] };
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn that_the_client_was_closed_is_known_from_what_it_prevented() {
+    fn is_closed_is_true_if_every_cause_is_a_closed_client() {
         let pending = |cause| Error::ReleasePending { path: ZPath::root(), cause };
         let (closed, forked) = (curator_client::Error::Closed, curator_client::Error::Forked);
         for closed in [Error::Client(closed.clone()), pending(closed.clone())] {

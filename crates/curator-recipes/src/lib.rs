@@ -170,7 +170,7 @@ mod tests {
 
     /// The test is that this compiles.
     #[test]
-    fn everything_can_go_between_threads() {
+    fn public_types_are_send_and_sync() {
         is_send_and_sync::<InterProcessMutex>();
         is_send_and_sync::<InterProcessReadWriteLock>();
         is_send_and_sync::<InterProcessSemaphoreMutex>();

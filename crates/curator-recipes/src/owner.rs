@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_future_outside_a_runtime_has_an_unknown_owner_that_no_other_future_has() {
+    fn each_future_outside_a_runtime_has_a_different_unknown_owner() {
         let owner = OwnerId::of_future();
         assert!(owner.is_unknown() && !OwnerId::current().is_unknown());
         assert_ne!(owner, OwnerId::of_future());

@@ -54,7 +54,7 @@ mod tests {
     use crate::shared::VersionedCount;
 
     #[test]
-    fn a_token_is_a_number_that_is_checked() {
+    fn a_token_serializes_as_a_number_and_rejects_zero_and_strings() {
         let token: FencingToken = serde_json::from_str("4294967299").unwrap();
         assert_eq!(serde_json::to_string(&token).unwrap(), "4294967299");
         for (text, reason) in [("0", "invalid fencing token \"0\": expected"), ("\"7\"", "invalid type: string \"7\"")]
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_participant_is_written_for_people() {
+    fn a_participant_serializes_with_a_hex_session_id_and_its_data_as_text() {
         let participant = Participant {
             path: ZPath::on_server("/locks/a/lock-0000000001").unwrap(),
             sequence: 1,
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_reasons_are_written_and_what_is_unknown_is_refused() {
+    fn counts_and_loss_reasons_serialize_and_unknown_fields_are_rejected() {
         let count: VersionedCount = serde_json::from_str(r#"{"value":3,"version":7}"#).unwrap();
         assert_eq!(serde_json::to_string(&count).unwrap(), r#"{"value":3,"version":7}"#);
         serde_json::from_str::<VersionedCount>(r#"{"value":3,"version":7,"more":1}"#).unwrap_err();

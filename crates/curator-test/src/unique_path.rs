@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_name_is_another_path_each_time() {
+    fn unique_path_returns_a_different_path_for_the_same_name() {
         let (one, other) = (unique_path("orders"), unique_path("orders"));
         assert_ne!(one, other);
         assert!(one.starts_with("/orders-") && other.starts_with("/orders-"), "{one}, {other}");

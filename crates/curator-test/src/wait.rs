@@ -87,7 +87,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(20);
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_ready_is_handed_on_and_a_paused_clock_hurries_nothing() {
+    async fn soon_returns_the_output_and_a_paused_clock_causes_no_timeout() {
         assert_eq!(soon(ready(7)).await, 7);
         let later = async {
             // Meanwhile the runtime is idle, and there is no timer on tokio's paused clock to jump to.
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_takes_too_long_is_a_panic_that_names_the_caller() {
+    async fn a_timeout_panics_with_the_location_of_the_caller() {
         let line = line!() + 1;
         let waiting = tokio::spawn(within(SHORT, pending::<()>()));
         let panic = waiting.await.unwrap_err().into_panic();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_condition_is_looked_at_until_it_is_true() {
+    async fn a_condition_is_evaluated_until_it_is_true() {
         let mut looks = 0;
         until(async || {
             looks += 1;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_condition_that_stays_false_is_a_panic() {
+    async fn waiting_for_a_condition_that_stays_false_panics() {
         let waiting = tokio::spawn(within(SHORT, polled(async || false)));
         assert!(waiting.await.unwrap_err().is_panic());
     }

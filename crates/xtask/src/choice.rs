@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_server_adds_the_oldest_release_and_debians() {
+    fn a_build_server_adds_the_oldest_release_and_the_server_suite_on_debian() {
         let everything = [(Server::Embedded, Suite::All), (Server::Found, Suite::Real)];
         let debian = |suite| (Server::Debian, suite);
         let here = [&everything[..], &[debian(Suite::Conformance)]].concat();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_named_one_by_one() {
+    fn servers_are_chosen_by_a_list_of_names() {
         let expected = [
             (release("3.6.4"), Suite::Server),
             (Server::Debian, Suite::ServerAndConformance),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_server_is_refused_by_name() {
+    fn an_unknown_server_is_refused_by_name() {
         for list in ["", "3.6.4,", "3.6", "newest", "3.6.x", "3.6.4 ", "../3.6.4", "3..4", "3.9.1234"] {
             let error = named(list, None).unwrap_err();
             assert!(error.contains("is not a server") && error.contains("`debian`"), "{list}: {error}");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn one_choice_is_enough() {
+    fn a_list_of_servers_and_a_server_kind_are_refused_together() {
         let error = named("3.6.4", Some(ServerKind::Real)).unwrap_err();
         assert!(error.contains("--servers 3.6.4") && error.contains("CURATOR_TEST_SERVER=real"), "{error}");
     }

@@ -45,13 +45,13 @@ mod tests {
     }
 
     #[test]
-    fn a_package_with_everything_has_no_fault() {
+    fn a_complete_package_has_no_faults() {
         let files = names(&["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md", "docs", "src"]);
         assert_eq!(faults(&files, MANIFEST), [""; 0]);
     }
 
     #[test]
-    fn what_is_missing_or_too_much_is_named() {
+    fn missing_and_surplus_contents_are_named() {
         let files = names(&["Cargo.toml", "LICENSE-MIT", "README.md", "src", "tests"]);
         // The description of a dependency, not of the package.
         let manifest = MANIFEST.replace("description = \"A.\"\n", "") + "description = \"B.\"\n";

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_are_used_again_for_the_same_sources_and_release_only() {
+    fn compiled_classes_are_reused_only_for_the_same_sources_and_release() {
         let directory = directory_of("5.9.0", &["class A {}", "class B {}"]);
         assert_eq!(directory, directory_of("5.9.0", &["class A {}", "class B {}"]));
         assert_ne!(directory, directory_of("5.8.0", &["class A {}", "class B {}"]));

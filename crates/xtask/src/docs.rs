@@ -166,7 +166,7 @@ mod tests {
     use crate::costs::Operation;
 
     #[test]
-    fn the_pages_have_what_a_program_writes() {
+    fn the_generated_parts_of_the_pages_are_up_to_date() {
         for path in pages().unwrap() {
             let page = read(&path).unwrap();
             let written = rewritten(&page, &crate::workspace());
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_names_each_cost() {
+    fn every_documented_cost_is_named_by_a_test() {
         let without_blanks = |text: &str| text.split_whitespace().collect::<String>();
         let mut tests = Vec::new();
         list(&crate::workspace().join("crates/curator-recipes/tests/server"), &mut tests).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_is_counted_by_what_is_sent() {
+    fn a_cost_is_counted_from_the_requests_that_are_sent() {
         let row = Operation { name: "a", sends: "create, 4 looks at it; the event; list; (look)", curator: None };
         let [first, list, look] = [vec![("create", 1), ("look", 4)], vec![("list", 1)], vec![("look", 1)]];
         assert_eq!(row.pipelines(false), [first.clone(), list.clone()]);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_written_between_its_marks_and_nothing_else_is() {
+    fn only_the_text_between_the_marks_of_a_part_is_rewritten() {
         let decisions = format!("a\n{BEGIN}decisions -->what was there{END}\nb");
         let written = rewritten(&decisions, &crate::workspace()).unwrap();
         assert!(written.starts_with(&format!("a\n{BEGIN}decisions -->\n\n| | |\n")), "{written}");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_what_it_does_in_its_first_sentence() {
+    fn a_file_is_described_by_the_first_sentence_of_its_docs() {
         let sentence = |source| first_sentence(source);
         assert_eq!(sentence("//! One | two,\n//! three. Four.\n//!\n//! Five.\n").unwrap(), "One \\| two, three.");
         assert_eq!(sentence("//! One\n//!\n//! two.").unwrap(), "One");

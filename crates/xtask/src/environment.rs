@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_client_is_refused_before_anything_is_installed() {
+    fn an_unknown_client_is_refused_before_any_is_installed() {
         let refused = run(&["kazoo".to_owned(), "etcd".to_owned()]).unwrap_err();
         assert!(refused.contains("`etcd` is not a client") && refused.contains("curator, go, kazoo"), "{refused}");
         assert_eq!(named("go"), Ok(Client::Go));

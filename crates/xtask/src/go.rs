@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_used_again_for_the_same_sources_only() {
+    fn a_built_program_is_reused_only_for_the_same_sources() {
         let name = |sources: &[(&str, &str)]| {
             let sources = sources.iter().map(|(file, text)| ((*file).to_owned(), text.as_bytes().to_owned())).collect();
             file_name("agent", &sources)

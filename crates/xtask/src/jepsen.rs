@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_peer_is_refused_by_name() {
+    fn an_unknown_peer_is_refused_by_name() {
         assert!(peers(&words("--peers curator,etcd")).unwrap_err().contains("\"etcd\" is not a peer"));
     }
 }

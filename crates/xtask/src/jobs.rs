@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn all_run_and_tell_how_they_ended() {
+    fn all_jobs_run_and_report_their_results() {
         let good = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; echo x >&2";
         let bad = "echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 3";
         let on_a_server = "echo embedded 1 curator-test 1200 >> $CURATOR_TEST_REPORT";
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn one_from_each_end_runs_at_a_time() {
+    fn the_first_and_the_last_job_run_concurrently() {
         let directory = tempfile::tempdir().unwrap();
         let meet = |mine: &str, other: &str| {
             let wait = format!("for i in $(seq 1000); do [ -e {other} ] && exit; sleep 0.01; done; exit 1");

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_imports_nothing() {
+    fn a_missing_python_does_not_import_kazoo() {
         assert!(!imports_kazoo(Path::new("/nonexistent/python")));
     }
 }

@@ -378,7 +378,7 @@ fn every_published_crate_has_layers() {
 }
 
 #[test]
-fn imports_run_down_the_layers_and_in_no_circle() {
+fn imports_follow_the_layers_and_have_no_cycles() {
     for (name, layers) in CRATES {
         let mut files = Vec::new();
         read(&crate::workspace().join("crates").join(name).join("src"), "", &mut files);
@@ -387,7 +387,7 @@ fn imports_run_down_the_layers_and_in_no_circle() {
 }
 
 #[test]
-fn an_import_that_runs_up_is_found() {
+fn an_import_from_a_higher_layer_is_found() {
     let check = |low: &str| {
         let files = [
             ("lib.rs", "mod top; mod low; mod side; pub use crate::top::inner::Top;"),
@@ -412,7 +412,7 @@ fn an_import_that_runs_up_is_found() {
 }
 
 #[test]
-fn a_circle_of_files_that_stand_beside_each_other_is_found() {
+fn an_import_cycle_between_sibling_modules_is_found() {
     let check = |deep: &str| {
         let files = [
             ("top/mod.rs", "mod a; mod b; pub(crate) use b::B;"),

@@ -46,7 +46,7 @@ fn links_lead_to_files_and_headings() {
 }
 
 #[test]
-fn a_link_that_leads_nowhere_is_found() {
+fn a_broken_link_is_found() {
     let text = "# Two words, `a_b`\n[a](#two-words-a_b) [b](../README.md)\n```\n[c](no.md)\n```\n\
         [d]: #d\n[e]: https://e\n[f]: f.md\n[g]: ../README.md#features\n[h](../README.md#no)";
     let broken: Vec<_> = links(text).filter(|link| !leads("docs/a.md", text, link)).collect();

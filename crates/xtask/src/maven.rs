@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn each_release_has_its_own_log_back_end() {
+    fn each_release_has_its_logging_back_end() {
         let back_end = |version| extra(version)[0].1;
         assert_eq!(["3.5.10", "3.6.4", "3.7.2"].map(back_end), ["slf4j-reload4j"; 3]);
         assert_eq!(["3.8.6", "3.9.5", "3.10.0", "4.0.0"].map(back_end), ["logback-classic"; 4]);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_release_does_not_stand_for_3_9() {
+    fn without_release_3_9_its_tests_are_reported_as_not_run() {
         assert!(NotRun::release_3_9("ZooKeeper 3.9.5").is_none());
         assert!(NotRun::release_3_9("ZooKeeper 3.90.1").is_some());
         let text = NotRun::release_3_9("ZooKeeper 3.8.0").unwrap().text();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_half_leaves_out_the_other() {
+    fn with_one_server_kind_chosen_the_tests_on_the_other_are_reported_as_not_run() {
         let text = |chosen| NotRun::other_half(Some(chosen)).unwrap().text();
         let embedded = text(ServerKind::Embedded);
         assert!(embedded.contains("*** NOT RUN: the tests on a real ZooKeeper ***"), "{embedded}");

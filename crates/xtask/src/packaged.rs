@@ -48,7 +48,7 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn what_sources_include_is_in_their_package() {
+fn files_that_sources_include_are_in_their_package() {
     let mut includes = 0;
     for package in PUBLISHED.map(|package| crate::workspace().join("crates").join(package)) {
         let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap();
@@ -68,7 +68,7 @@ fn what_sources_include_is_in_their_package() {
 }
 
 #[test]
-fn a_path_out_of_the_package_is_found() {
+fn an_include_of_a_file_that_is_not_packed_is_found() {
     let (package, file) = (Path::new("/w/crates/a"), Path::new("/w/crates/a/src/guide.rs"));
     let packed = packed("[package]\ninclude = [\"/src/**\", \"/docs/**\", \"/README.md\"]\n");
     assert_eq!(packed, ["src", "docs", "README.md"]);

@@ -172,7 +172,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_clients_that_are_there_select_their_tests() {
+    fn available_clients_select_their_tests() {
         let clients = [Client::Curator, Client::Kazoo];
         assert_eq!(filters(Needs::Clients, &clients), ["curator::", "kazoo::"]);
         assert_eq!(filters(Needs::Peers, &clients), ["with_curator", "with_kazoo"]);
@@ -190,7 +190,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn both_kinds_are_the_rule() {
+    fn both_server_kinds_are_the_default() {
         for line in ["x", "--test server", "--test real --test server", "--test-threads=1", "x -- --test real"] {
             assert_eq!(kinds(&words(line), None), [ServerKind::Embedded, ServerKind::Real], "{line}");
         }
@@ -198,7 +198,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_chosen_kind_is_the_only_one() {
+    fn a_chosen_server_kind_is_the_only_one() {
         for kind in ServerKind::ALL {
             assert_eq!(kinds(&[], Some(kind)), [kind]);
             assert_eq!(kinds(&words("--test real"), Some(kind)), [kind]);
@@ -206,7 +206,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn targets_of_one_kind_run_once() {
+    fn targets_for_one_server_kind_run_only_on_that_kind() {
         assert_eq!(kinds(&words("-p curator-test --test real"), None), [ServerKind::Real]);
         assert_eq!(kinds(&words("--test=real x"), None), [ServerKind::Real]);
         assert_eq!(kinds(&words("-p curator-client --test kerberos"), None), [ServerKind::Real]);

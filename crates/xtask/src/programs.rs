@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_that_are_left_out_are_found() {
+    fn test_targets_that_cargo_test_leaves_out_are_found() {
         let target =
             |kind: &str, name: &str, test: bool| format!(r#"{{"kind":["{kind}"],"name":"{name}","test":{test}}}"#);
         let targets = [target("test", "real", false), target("test", "server", true), target("example", "x", false)];
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_is_named_by_its_id() {
+    fn the_name_of_a_package_is_read_from_its_id() {
         assert_eq!(name("path+file:///w/crates/a#0.1.0").as_deref(), Some("a"));
         assert_eq!(name("path+file:///w/examples#a-examples@0.1.0").as_deref(), Some("a-examples"));
     }

@@ -31,7 +31,7 @@ fn read(file: &str) -> String {
 }
 
 #[test]
-fn the_runbook_has_each_error() {
+fn the_runbook_names_each_error() {
     let runbook = read("docs/operations/runbook.md");
     let (client, recipes) = (read("crates/curator-client/src/error.rs"), read("crates/curator-recipes/src/error.rs"));
     let all = [variants(&client), variants(&recipes)].concat();
@@ -42,7 +42,7 @@ fn the_runbook_has_each_error() {
 }
 
 #[test]
-fn the_page_about_the_log_has_each_warning() {
+fn the_production_page_contains_each_log_warning() {
     let page = read("docs/production.md");
     let (mut files, mut found) = (Vec::new(), 0);
     for package in ["client", "recipes", "discovery"] {

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_minutes_are_the_rule() {
+    fn a_soak_takes_ten_minutes_by_default() {
         assert_eq!(parse(""), Ok(Wanted { minutes: 10, seed: None, table: None }));
         let wanted = Wanted { minutes: 60, seed: Some(7), table: Some("t.md".into()) };
         assert_eq!(parse("--table t.md --minutes 60 --seed 7"), Ok(wanted));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused_with_its_name() {
+    fn an_invalid_option_or_value_is_named_in_the_error() {
         for (line, named) in [
             ("--minutes", "--minutes"),
             ("--minutes ten", "ten"),

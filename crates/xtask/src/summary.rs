@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_how_many_tests_ran_on_which_servers_and_how_long() {
+    fn the_summary_reports_the_tests_of_each_run_its_servers_and_its_time() {
         let expected = "\
 xtask: embedded         400 tests passed, 0 failed, 0 ignored, in 20.0 s; started 4 embedded servers (median 2.0 ms)
 xtask: ZooKeeper 3.9.5  400 tests passed, 0 failed, 0 ignored, in 20.0 s; started 4 real servers 3.9.5 (median 2 ms)
@@ -110,13 +110,13 @@ xtask: all              800 tests passed, 0 failed, 0 ignored, in 40.0 s
     }
 
     #[test]
-    fn a_build_server_sets_ci() {
+    fn a_nonempty_ci_variable_marks_a_build_server() {
         assert!(is_ci(Some("true".as_ref())) && is_ci(Some("1".as_ref())));
         assert!(!is_ci(None) && !is_ci(Some("".as_ref())));
     }
 
     #[test]
-    fn what_did_not_run_is_said_last_with_how_to_run_it() {
+    fn tests_that_did_not_run_are_reported_last_with_how_to_run_them() {
         let text = without_java().text();
         let end: Vec<&str> = text.lines().rev().take(4).collect();
         assert!(end[3].contains("*** NOT RUN: the tests on a real ZooKeeper ***"), "{text}");
@@ -125,7 +125,7 @@ xtask: all              800 tests passed, 0 failed, 0 ignored, in 40.0 s
     }
 
     #[test]
-    fn a_half_that_did_not_run_fails_on_a_build_server_only() {
+    fn a_server_kind_that_did_not_run_is_a_failure_on_a_build_server_only() {
         let not_wanted = NotRun::other_half(Some(ServerKind::Embedded)).into_iter().collect();
         for summary in [without_java(), Summary { not_run: not_wanted, ..without_java() }] {
             assert_eq!(summary.verdict(false), Ok(()));
@@ -136,7 +136,7 @@ xtask: all              800 tests passed, 0 failed, 0 ignored, in 40.0 s
     }
 
     #[test]
-    fn a_failed_run_is_a_failure() {
+    fn a_failed_run_fails_the_summary() {
         for index in 0..2 {
             let mut summary = both();
             summary.runs[index].failed.push("x (exit status: 3)".to_owned());
@@ -146,7 +146,7 @@ xtask: all              800 tests passed, 0 failed, 0 ignored, in 40.0 s
     }
 
     #[test]
-    fn a_package_without_servers_is_a_failure_of_a_full_run() {
+    fn a_full_run_fails_if_a_package_started_no_server() {
         let mut summary = both();
         summary.runs[1].servers = Servers::read("real 3.9.5 curator-client 1\nembedded 3.9.5 curator-recipes 1\n");
         assert!(summary.verdict(false).unwrap_err().contains("no test of curator-recipes ran on ZooKeeper 3.9.5"));

@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_that_are_named_fail_without_their_client() {
+    fn named_tests_fail_without_their_client() {
         let prepare = |client| match client {
             Client::Curator => Ok(Prepared { client, variables: vec![("X", "/jars".into())] }),
             _ => Err("no Python".to_owned()),

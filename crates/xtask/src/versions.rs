@@ -124,7 +124,7 @@ fn pages_name_the_versions_that_are_used() {
 }
 
 #[test]
-fn another_version_is_found() {
+fn a_version_that_is_not_used_is_found() {
     let known = Known::read();
     let wrong = |text: &str| problems("a.md", text, &known);
     let [rust, own] = [env!("CARGO_PKG_RUST_VERSION"), env!("CARGO_PKG_VERSION")];

@@ -106,7 +106,7 @@ mod tests {
     const ID: &str = "_c_0e3f3c2a-57a5-4b53-9b66-b5b8e8a5b3a3";
 
     #[test]
-    fn the_first_of_a_mutex_holds_it_and_kazoo_has_a_queue_apart() {
+    fn the_first_node_of_a_mutex_holds_it_and_kazoo_nodes_form_a_separate_queue() {
         let names = [
             &format!("{ID}-lock-0000000007"),
             "8f2bb1a1f2f94c6c9f1f1b6f5a0e6a6b__lock__0000000005",

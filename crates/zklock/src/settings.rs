@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_file_is_understood() {
+    fn a_complete_file_is_parsed() {
         let file = parse(
             "connect = \"a:1\"\nnamespace = \"n\"\nsession-timeout = \"30s\"\n[digest]\nuser = \"u\"\npassword = \"p\"\n\
              [tls]\nca = \"ca.pem\"\n",

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn kill_waits_until_the_lease_is_nearly_over_and_for_no_grace_period() {
+    fn on_lost_kill_kills_just_before_the_lease_ends_without_a_grace_period() {
         let mut stopping = stopping(OnLost::Kill);
         assert_eq!((stopping.step(at(98)), stopping.step(at(99))), (Step::Wait(at(99)), Step::Kill));
         stopping.extend(at(200));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_may_run_on_is_left_alone() {
+    fn on_lost_ignore_leaves_the_command_running() {
         let mut stopping = stopping(OnLost::Ignore);
         stopping.stop();
         assert_eq!(stopping.step(at(500)), Step::Leave);

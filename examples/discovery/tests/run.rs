@@ -4,7 +4,7 @@
 use std::process::Command;
 
 #[test]
-fn no_request_fails_after_a_drain_and_none_when_the_killed_server_is_gone() {
+fn no_request_fails_after_a_drain_or_once_a_killed_servers_instance_is_gone() {
     let mut program = Command::new(env!("CARGO_BIN_EXE_discovery"));
     let output = program.env_remove("ZOOKEEPER_CONNECT").env_remove("ZOOKEEPER_NAMESPACE").output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);

@@ -31,7 +31,7 @@ async fn tls() {
 
 /// `docs/production.md` contains the program that the test above runs.
 #[test]
-fn what_the_documentation_shows_is_the_example() {
+fn the_documentation_shows_the_source_of_the_example() {
     let example = include_str!("../src/main.rs");
     let page = include_str!("../../../docs/production.md");
     let program = &example[example.find("\nuse ").unwrap()..];

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_once_is_not_part_of_an_operation() {
+    fn requests_sent_once_do_not_count_towards_an_operation() {
         let cost = difference(&counts(110, 112, 222), &counts(10, 12, 22));
         assert_eq!(
             (cost.operations, cost.requests, cost.round_trips),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_do_not_prolong_a_reconnect() {
+    fn probes_do_not_count_as_requests_of_a_reconnect() {
         let requests = [("Sync".to_owned(), 2), ("SetWatches".to_owned(), 1)].into();
         assert_eq!(without_probes(requests), [("SetWatches".to_owned(), 1)].into());
     }

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_cannot_be_is_refused() {
+    fn a_malformed_number_is_refused() {
         let line = "run case=cache-load lock=cache path=/a nodes=many";
         let refused = ProtocolError::Value { line: line.to_owned(), key: "nodes" };
         assert_eq!(line.parse::<Request>(), Err(refused));

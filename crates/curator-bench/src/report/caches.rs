@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn without_caches_there_is_no_table() {
+    fn without_cache_cases_the_report_has_no_cache_table() {
         assert!(caches(&place(Vec::new())).is_none());
     }
 }

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_of_the_same_rounds_comes_first() {
+    fn a_floor_measured_in_the_same_rounds_is_preferred() {
         let mut document = document();
         for round in &mut document.places[0].cases[1].peers[0].rounds {
             round.floor = Some(Floor { operations: 2000, nanoseconds: 400_000_000 });
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn of_processes_that_contend_each_sync_is_a_request() {
+    fn syncs_count_as_requests_when_processes_contend() {
         let mut document = document();
         let peers = &mut document.places[0].cases[1].peers;
         let counts = peers[0].counts.as_mut().unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_said_to_be_so() {
+    fn missing_measurements_are_reported_with_their_reason() {
         let text = markdown(&document());
         let slow = row(&text, "cycle-write", "kazoo");
         assert_eq!((slow[3], slow[14]), (NOTHING, "took longer than 200 s"));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_measured_by_the_waiter() {
+    fn a_crowd_is_reported_in_waiters_per_second_and_memory_per_waiter() {
         let text = markdown(&document());
         let ours = row(&text, "reconnect-1000", "ours");
         // 80 ms to queue; 1,000 drained in 1 s, which is twice as fast as the peer; 3 KiB each.

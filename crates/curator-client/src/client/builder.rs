@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bad_options_are_named() {
+    async fn invalid_options_are_refused_by_name() {
         let builder = || CuratorClient::builder("127.0.0.1:1");
         let zero = refusal(builder().session_timeout(Duration::ZERO)).await;
         assert_eq!(zero, "invalid session timeout 0ns: expected from 100 ms to 24 hours");
@@ -358,7 +358,7 @@ mod tests {
 
     #[cfg(feature = "tls")]
     #[tokio::test]
-    async fn a_name_that_no_certificate_can_have_is_refused_with_tls_only() {
+    async fn a_host_that_no_certificate_can_name_is_refused_with_tls_only() {
         let ca = curator_test::TestingCa::new("tests").unwrap();
         let tls = || TlsOptions::from_pem(ca.pem()).unwrap();
         let refused = refusal(CuratorClient::builder("zk1,127.0.1").tls(tls())).await;

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_what_the_methods_say() {
+    fn a_configuration_file_sets_the_same_options_as_the_builder_methods() {
         let file = "
             connect_string = 'zk1:2181,zk2:2181/shop'
             name = 'orders'
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_the_reason() {
+    fn an_invalid_configuration_file_is_refused_with_the_reason() {
         for (file, reason) in [
             ("", "missing field `connect_string`"),
             ("connect_string = 'zk1'\nsession_timeout = 10", "invalid type: integer `10`, expected a duration"),

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_one_line() {
+    fn health_is_printed_as_one_line() {
         let mut health = ClientHealth {
             client: "orders".to_owned(),
             state: ConnectionState::Reconnected,

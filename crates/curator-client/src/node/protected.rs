@@ -85,7 +85,7 @@ mod tests {
     const ID: &str = "53345f98-9423-4e0c-a7b5-9f819e3ec2e1";
 
     #[test]
-    fn names_are_those_of_curator() {
+    fn protected_names_have_the_format_of_curator() {
         let (id, name) = ProtectionId::parse("_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-0000000007").unwrap();
         assert_eq!(name, "lock-0000000007");
         assert_eq!(id.to_string(), ID);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_mark_is_a_random_uuid_in_lower_case() {
+    fn a_new_protection_id_is_a_random_lower_case_uuid() {
         let (one, other) = (ProtectionId::new(), ProtectionId::new());
         assert_ne!(one, other);
         let text = one.to_string();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_have_no_mark() {
+    fn names_in_any_other_format_have_no_protection_id() {
         for name in [
             "",
             "lock-0000000007",

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_depends_on_the_arguments_alone() {
+    fn next_delay_depends_only_on_its_arguments() {
         let policy = BackoffRetry::new(exact(None));
         for _ in 0..3 {
             for (retries, seconds) in [(4, 8), (0, 1), (3, 8), (1, 2), (2, 4)] {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_an_exponential_backoff_is_on_our_clock() {
+    fn the_limit_of_an_exponential_backoff_applies_to_the_elapsed_time_passed_in() {
         let policy = BackoffRetry::new(exact(Some(10 * SECOND)));
         assert_eq!(policy.next_delay(0, 9 * SECOND), Some(SECOND));
         assert_eq!(policy.next_delay(0, 10 * SECOND), None);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn another_backoff_ends_by_itself_or_by_the_limit_it_was_given() {
+    fn a_custom_backoff_ends_when_its_delays_end_or_at_max_elapsed() {
         let script = Script { delays: vec![SECOND, 3 * SECOND], next: 1 };
         let policy = BackoffRetry::new(script);
         assert_eq!(policy.next_delay(0, Duration::MAX), Some(SECOND));
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn its_limit_is_printed() {
+    fn the_limit_of_a_backoff_is_printed() {
         let text = format!("{:?}", BackoffRetry::new(exact(Some(SECOND))));
         assert!(text.contains("ExponentialBackoff") && text.contains("max_elapsed: Some(1s)"), "{text}");
     }
 
     proptest! {
         #[test]
-        fn the_default_curve_stays_in_its_range(retries in 0_u32..200, elapsed in 0_u64..1_200) {
+        fn the_default_backoff_delay_stays_within_its_bounds(retries in 0_u32..200, elapsed in 0_u64..1_200) {
             let limit = Duration::from_secs(900);
             let policy = BackoffRetry::new(ExponentialBackoff::default());
             let elapsed = Duration::from_secs(elapsed);

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_is_written_and_read() {
+    fn every_policy_round_trips_through_json_and_toml() {
         for (policy, text) in all() {
             assert_eq!(serde_json::to_string(&policy).unwrap(), text);
             assert_eq!(serde_json::from_str::<ConfiguredRetryPolicy>(text).unwrap(), policy);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn it_answers_as_the_policy_in_it() {
+    fn a_configured_policy_returns_the_delays_of_its_inner_policy() {
         let policy: ConfiguredRetryPolicy =
             toml::from_str("type = 'until-elapsed'\nmax_elapsed = '10s'\nsleep_between = '3s'").unwrap();
         assert_eq!(policy.next_delay(3, 9 * SECOND), Some(SECOND));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_the_reason() {
+    fn an_invalid_configured_policy_is_refused_with_the_reason() {
         for (text, reason) in [
             (
                 r#"{"type":"exponential-backoff","base_sleep":"2s","max_sleep":"1s","max_retries":3}"#,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_table_of_the_file() {
+    fn a_toml_error_names_the_table_of_the_policy() {
         #[derive(Debug, Deserialize)]
         struct Settings {
             #[serde(rename = "retry")]

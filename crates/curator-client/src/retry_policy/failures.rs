@@ -36,7 +36,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn what_was_waited_for_before_the_first_failure_counts_for_nothing() {
+    fn the_time_before_the_first_failure_does_not_count_as_elapsed() {
         let start = Instant::now();
         let policy = RetryUntilElapsed::new(2 * SECOND, SECOND).unwrap();
         let mut failures = Failures::default();

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_slows_down_and_never_ends() {
+    fn the_unlimited_policy_slows_down_and_never_ends() {
         let delay = |retries| Unlimited.next_delay(retries, Duration::MAX);
         for _ in 0..100 {
             assert!((FIRST..=FIRST * 2).contains(&delay(0).unwrap()));

@@ -19,7 +19,7 @@ fn lease(connect_sent: u64) -> LeaseArithmetic {
 }
 
 #[test]
-fn a_lease_counts_from_the_connect_or_from_a_probe_that_is_proven() {
+fn a_lease_counts_from_the_connect_or_from_a_proven_probe() {
     let gap = T / 16 * 5;
     for (connect_sent, probes, heard_since, what) in [
         (7, vec![], 7, "a new lease"),
@@ -35,7 +35,7 @@ fn a_lease_counts_from_the_connect_or_from_a_probe_that_is_proven() {
 }
 
 #[test]
-fn a_session_that_moves_has_most_of_its_lease_again() {
+fn after_a_move_the_lease_lasts_five_eighths_of_the_timeout_from_the_connect() {
     let mut moved = lease(0);
     moved.moved(at(T / 4 * 3), at(T / 4 * 3 + 100));
     let expected = at(T / 4 * 3 + T / 8 * 5);
@@ -48,7 +48,7 @@ fn a_session_that_moves_has_most_of_its_lease_again() {
 }
 
 #[test]
-fn late_duplicate_and_impossible_answers_change_nothing() {
+fn late_duplicate_and_impossible_probe_replies_leave_the_lease_unchanged() {
     let mut lease = lease(0);
     lease.probe_answered(at(5_000), at(9_000));
     lease.probe_answered(at(60_000), at(61_000));
@@ -61,7 +61,7 @@ fn late_duplicate_and_impossible_answers_change_nothing() {
 }
 
 #[test]
-fn what_is_over_stays_over() {
+fn a_lease_that_is_over_or_revoked_is_not_renewed() {
     let mut over = lease(0);
     over.probe_answered(at(10_000), at(10_001));
     let end = over.valid_until();
@@ -78,7 +78,7 @@ fn what_is_over_stays_over() {
 }
 
 #[test]
-fn a_storm_of_probes_is_not_kept() {
+fn a_bounded_number_of_unproven_probes_is_remembered() {
     let mut storm = lease(0);
     for sent in 1..10 * T {
         storm.probe_answered(at(sent), at(sent + 2));
@@ -94,7 +94,7 @@ fn a_storm_of_probes_is_not_kept() {
 }
 
 #[test]
-fn strange_timeouts_are_harmless() {
+fn a_zero_timeout_gives_no_lease_and_the_longest_one_does_not_overflow() {
     let mut none = LeaseArithmetic::new(Duration::ZERO, at(5));
     none.probe_answered(at(6), at(7));
     assert_eq!(none.valid_until(), at(5));
@@ -105,7 +105,7 @@ fn strange_timeouts_are_harmless() {
 
 /// The pace that `SessionLease::probe_interval` documents.
 #[test]
-fn at_its_pace_a_healthy_session_keeps_nearly_half_of_its_timeout() {
+fn at_the_probe_interval_a_healthy_session_keeps_nearly_half_of_its_timeout() {
     for (round_trip, least) in [(T / 48 - 1, T / 16 * 7), (T / 16 * 3 - 1, T / 48 * 13)] {
         let mut lease = lease(0);
         for probe in 1..100 {
@@ -118,7 +118,7 @@ fn at_its_pace_a_healthy_session_keeps_nearly_half_of_its_timeout() {
 }
 
 #[test]
-fn readers_see_what_the_arithmetic_says() {
+fn a_session_lease_reports_its_arithmetic_and_a_revoke_on_another_thread() {
     let timeout = Duration::from_secs(30);
     let before = ClockInstant::now();
     let lease = Arc::new(SessionLease::new(timeout, before));
@@ -146,7 +146,7 @@ fn a_session_that_was_created_too_long_ago_has_no_lease() {
 
 /// The counterexample in the module's documentation.
 #[test]
-fn the_rule_of_one_probe_is_wrong() {
+fn a_lease_renewed_by_one_probe_alone_would_outlive_the_session() {
     let reports = [T / 1_000, T / 100 * 24, T / 100 * 48];
     let probes = [0, T / 100 * 28, T / 100 * 46];
     // The report before the last probe names no session, so the leader has heard of the session at the first report.
@@ -164,7 +164,7 @@ fn the_rule_of_one_probe_is_wrong() {
 }
 
 #[test]
-fn an_end_that_was_observed_is_final() {
+fn a_lease_observed_as_over_is_not_renewed() {
     let lease = SessionLease::new(Duration::from_nanos(T), ClockInstant::now());
     while lease.is_valid() {}
     assert_eq!(lease.valid_until(), ClockInstant::ZERO);

@@ -30,7 +30,7 @@ fn supervisor(name: &str, server: &str, pace: Duration) -> Supervisor {
 }
 
 #[tokio::test]
-async fn an_outage_in_which_no_attempt_ends_has_its_lines() {
+async fn an_outage_in_which_no_attempt_ends_is_logged_repeatedly_with_its_cause() {
     listen();
     // The system accepts the connection; no server reads from it.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -49,7 +49,7 @@ async fn an_outage_in_which_no_attempt_ends_has_its_lines() {
 }
 
 #[tokio::test]
-async fn a_panic_ends_the_client_and_its_session_and_is_what_calls_report() {
+async fn a_panic_ends_the_client_and_its_session_and_is_the_error_of_later_calls() {
     let server = EmbeddedServer::start().unwrap();
     let supervisor = supervisor("panics", &server.connect_string(), Duration::from_secs(3_600));
     let (closing, sessions) = (supervisor.closing.clone(), Arc::clone(&supervisor.sessions));

@@ -129,7 +129,7 @@ mod tests {
     use crate::connect_string::ConnectString;
 
     #[test]
-    fn a_failure_names_its_server_and_what_is_wrong() {
+    fn a_tls_failure_names_its_server_and_its_problem() {
         let servers = ConnectString::parse("zk1:2281,[::1]:2281").unwrap();
         let presented = vec!["zk.example.org".to_owned(), "10.0.0.1".to_owned()];
         let failures = [

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_acl_is_the_same_on_both_sides() {
+    fn an_acl_is_unchanged_by_conversion_to_the_client_crate_and_back() {
         let every = PERMISSIONS.map(|(ours, _)| Acl::new(ours, AuthId::new("digest", &ours.to_string())));
         let several = [
             Acl::new(Permission::NONE, AuthId::anyone()),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_of_a_stat_has_its_place() {
+    fn every_field_of_a_stat_is_converted() {
         let theirs = ZkStat {
             czxid: 1,
             mzxid: 2,

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_of_the_server_is_certain_and_a_lost_connection_leaves_the_outcome_open() {
+    fn a_server_error_means_not_applied_and_a_lost_connection_an_unknown_outcome() {
         for (error, outcome) in [
             (ZkError::ConnectionLoss, Outcome::Unknown),
             (ZkError::UnexpectedError("?".to_owned()), Outcome::Unknown),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_crates_word_for_its_own_end_is_not_passed_on() {
+    fn a_bug_message_of_the_client_crate_is_reported_as_a_lost_connection() {
         let dropped = ZkError::UnexpectedError("BUG: Create2 expect response, but got none".to_owned());
         let error = translate("create", &ZPath::root(), dropped);
         let expected = "create /: the connection was lost before the answer arrived (it was given up)";

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_is_a_poll() {
+    fn each_wake_polls_the_work_once_until_it_is_complete() {
         let counting = Counting::new(|_, _| {});
         assert_eq!(counting.polls(), 0);
         counting.work.run();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_during_a_poll_is_another_poll_after_it() {
+    fn wakes_during_a_poll_cause_one_more_poll_after_it() {
         let counting = Counting::new(|poll, waker| {
             if poll == 0 {
                 waker.wake_by_ref();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn wakes_together_are_one_poll() {
+    fn wakes_within_together_cause_one_poll() {
         let counting = Counting::new(|_, _| {});
         let polls = counting.work.together(|| {
             counting.work.run();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_to_poll_survives_a_panic() {
+    fn work_can_be_polled_after_a_panic_within_together() {
         let counting = Counting::new(|_, _| {});
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             counting.work.together(|| panic!("on purpose"));

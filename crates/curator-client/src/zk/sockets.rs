@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_found_by_the_number_that_was_free_before_it() {
+    fn a_socket_is_found_by_the_descriptor_that_was_free_before_it_opened() {
         let (_server, address) = listen().unwrap();
         let found = (0..64).filter(|_| {
             let socket = Socket::to(vec![address]);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn no_other_connection_is_looked_at() {
+    fn nodelay_is_set_on_no_other_connection() {
         let ((_server, address), (_other, elsewhere)) = (listen().unwrap(), listen().unwrap());
         let [stream, beside] = [(); 2].map(|()| TcpStream::connect(address).unwrap());
         numbered(&stream, address).set_nodelay();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn two_connections_that_have_noted_one_number_are_both_found() {
+    fn two_connections_that_noted_the_same_descriptor_are_both_found() {
         let (_server, address) = listen().unwrap();
         let [one, two] = [(); 2].map(|()| TcpStream::connect(address).unwrap());
         for _ in 0..2 {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_shut_down_and_no_other() {
+    fn shut_down_affects_the_noted_socket_and_no_other() {
         let (server, address) = listen().unwrap();
         let [mut stream, beside] = [(); 2].map(|()| TcpStream::connect(address).unwrap());
         let [_, mut from_beside] = [(); 2].map(|()| server.accept().unwrap().0);
@@ -221,7 +221,7 @@ mod tests {
     /// POSIX releases all record locks of a process on a file when the process closes *any* descriptor of it.
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_record_locks_of_this_process_survive() {
+    fn a_search_of_all_descriptors_keeps_the_record_locks_of_the_process() {
         let path = std::env::temp_dir().join(format!("curator-sockets-{}", std::process::id()));
         let file = std::fs::File::create(&path).unwrap();
         rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();

@@ -38,13 +38,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_in_the_crate_is_an_error() {
+    async fn a_panic_in_the_client_crate_becomes_an_error() {
         let answer: Result<(), _> = start(async { panic!("on purpose") }).await;
         assert!(matches!(answer, Err(ZkError::UnexpectedError(_))), "{answer:?}");
     }
 
     #[tokio::test]
-    async fn work_begins_with_the_call() {
+    async fn start_polls_the_future_before_it_returns() {
         let polls = Arc::new(AtomicUsize::new(0));
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let started = start({

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_lost_does_nothing_more() {
+    fn a_lost_connection_is_not_polled_again() {
         let Counting { task, sender, count, mut dropped } = Counting::start();
         assert_eq!(task.while_alive(|| 7), Ok(7));
         // Both before the next poll.
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_of_the_server_is_passed_on() {
+    fn expired_auth_failed_and_closed_states_end_the_connection_with_that_cause() {
         for (state, end) in [
             (SessionState::Expired, LinkEnd::Expired),
             (SessionState::AuthFailed, LinkEnd::AuthFailed),
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_is_aborted_is_gone_at_once() {
+    async fn an_aborted_connection_is_dropped_immediately() {
         let counting = Counting::start();
         counting.task.abort(LinkEnd::Lost);
         assert_eq!(counting.task.ended().await, LinkEnd::Lost);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_being_polled_is_aborted_without_waiting() {
+    fn aborting_a_connection_during_its_poll_does_not_block() {
         let (held, dropped) = oneshot::channel::<()>();
         let (task, go_on) = being_polled(move || assert!(!held.is_closed()));
         let (aborted, has_aborted) = std::sync::mpsc::channel();
@@ -398,7 +398,7 @@ mod tests {
 
     /// The crate takes the drop of its client for a request to close the session.
     #[test]
-    fn the_client_of_a_connection_that_is_being_polled_outlives_the_poll() {
+    fn an_abandoned_client_outlives_the_current_poll_of_its_connection() {
         let (seen, sees) = std::sync::mpsc::channel();
         let (client, mut dropped) = oneshot::channel::<()>();
         let (task, go_on) = being_polled(move || seen.send(dropped.try_recv()).unwrap());
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_not_kept_is_lost() {
+    fn a_connection_whose_keep_time_is_over_is_lost() {
         let counting = Counting::start();
         counting.task.keep(Duration::from_secs(60));
         counting.sender.send(SessionState::SyncConnected).unwrap();
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_spawned_meanwhile_is_caught_and_not_run() {
+    async fn a_task_spawned_within_catch_task_is_returned_and_not_run() {
         let (sender, mut receiver) = oneshot::channel();
         let ((), caught) = catch_task(async {
             // Polled more than once, like a connect.

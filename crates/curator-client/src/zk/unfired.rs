@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn only_watches_of_both_kinds_that_were_dropped_on_one_path_delay_the_next() {
+    fn only_dropped_watches_of_both_kinds_on_one_path_delay_the_next_watch() {
         let (all, a, b) = (Arc::default(), path("/a"), path("/b"));
         let watches = [(&a, Kind::Children), (&a, Kind::Data), (&b, Kind::Data)];
         let [children, data, other] = watches.map(|(path, kind)| set(&all, path, kind));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_has_fired_delays_none_and_leaves_nothing() {
+    fn a_fired_watch_delays_no_other_watch_and_leaves_no_record() {
         let (all, a) = (Arc::default(), path("/a"));
         let (mut children, data) = (set(&all, &a, Kind::Children), set(&all, &a, Kind::Data));
         children.end();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_after_the_first_of_two_requests_is_not_confirmed_by_them() {
+    fn a_confirmation_does_not_cover_watches_dropped_after_it_was_requested() {
         let (all, a) = (Arc::default(), path("/a"));
         let both = || assert!([Kind::Children, Kind::Data].map(|kind| set(&all, &a, kind)).into_iter().all(give_up));
         both();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_probe_confirms_what_was_dropped_before_the_first() {
+    fn the_second_probe_confirms_a_watch_request_dropped_before_the_first() {
         let (all, a) = (Arc::<UnfiredWatches>::default(), path("/a"));
         assert!(give_up(request(&all, &a, Kind::Children)));
         all.probed(all.drops());
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_ends_when_both_are_dropped_and_a_request_is_in_flight() {
+    fn a_connection_ends_when_watches_of_both_kinds_are_dropped_during_a_request() {
         for is_awaited in [true, false] {
             let (all, a, b) = (Arc::default(), path("/a"), path("/b"));
             let [children, data] = [Kind::Children, Kind::Data].map(|kind| set(&all, &a, kind));
@@ -287,7 +287,7 @@ mod tests {
 
     /// The watch of the dropped request is set after that of its children.
     #[test]
-    fn a_dropped_request_counts_before_there_is_a_watch_on_children() {
+    fn a_watch_request_dropped_before_a_children_watch_is_set_counts() {
         let (all, a) = (Arc::default(), path("/a"));
         let request = request(&all, &a, Kind::Data);
         assert!(give_up(request));
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_goes_on_once_the_request_is_answered() {
+    fn a_connection_continues_after_the_reply_to_the_watch_request() {
         let (all, a) = (Arc::default(), path("/a"));
         let [children, data] = [Kind::Children, Kind::Data].map(|kind| set(&all, &a, kind));
         let (mut answered, dropped) = (request(&all, &a, Kind::Data), request(&all, &a, Kind::Data));

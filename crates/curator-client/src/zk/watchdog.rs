@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_that_does_not_return_is_hung_up_on() {
+    fn a_poll_that_does_not_return_has_its_connection_shut_down_repeatedly() {
         static OFTEN: Patrol = Patrol::every(Duration::from_millis(10));
         let (watchdog, hung_up) = watchdog(&OFTEN);
         let stuck = poll_fn(move |_| {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_poll_that_is_seen_twice_is_hung_up_on() {
+    fn only_a_poll_seen_by_two_checks_has_its_connection_shut_down() {
         let (watchdog, hung_up) = watchdog(&NEVER);
         let watched = Arc::clone(&watchdog.0);
         let heard = move || hung_up.try_iter().count();

@@ -53,7 +53,7 @@ fn cause(committed: Result<Vec<TransactionResult>, Error>) -> (String, String) {
 }
 
 #[tokio::test]
-async fn new_nodes_have_the_stats_of_their_creation_whatever_came_after_it() {
+async fn new_nodes_have_the_stats_of_their_creation_despite_later_changes() {
     let (_server, proxy, client, other) = old().await;
     let transaction = create(client.transaction(), "/dir", CreateMode::Persistent);
     let transaction = create(transaction, "/dir/n-", CreateMode::EphemeralSequential);
@@ -99,7 +99,7 @@ async fn the_stats_of_new_nodes_are_requested_only_where_the_reply_lacks_them() 
 }
 
 #[tokio::test]
-async fn what_other_operations_tell_is_right() {
+async fn stats_derived_from_other_operations_are_correct() {
     let (_server, _proxy, client, other) = old().await;
     let ttl = CreateMode::PersistentWithTtl(Duration::from_secs(1000));
     for (name, mode) in [("/container", CreateMode::Container), ("/ttl", ttl)] {
@@ -120,7 +120,7 @@ async fn what_other_operations_tell_is_right() {
 }
 
 #[tokio::test]
-async fn a_node_that_its_own_transaction_deletes_is_known_by_others_or_not_at_all() {
+async fn the_stat_of_a_node_deleted_by_its_transaction_is_derived_or_the_commit_fails() {
     let (_server, _proxy, client, _other) = old().await;
     let passing =
         |transaction| create(transaction, "/passing", CreateMode::Ephemeral).delete("/passing", None).unwrap();
@@ -134,7 +134,7 @@ async fn a_node_that_its_own_transaction_deletes_is_known_by_others_or_not_at_al
 }
 
 #[tokio::test]
-async fn a_new_node_that_is_gone_or_replaced_before_the_look_leaves_the_outcome_open() {
+async fn a_new_node_deleted_or_replaced_before_its_stat_is_read_has_an_unknown_outcome() {
     let (_server, proxy, client, other) = old().await;
     let transaction =
         create(create(client.transaction(), "/stays", CreateMode::Persistent), "/goes", CreateMode::Ephemeral);
@@ -155,7 +155,7 @@ async fn a_new_node_that_is_gone_or_replaced_before_the_look_leaves_the_outcome_
 }
 
 #[tokio::test]
-async fn a_look_without_an_answer_leaves_the_outcome_open() {
+async fn a_lost_reply_to_the_stat_request_leaves_the_outcome_unknown() {
     let (_server, proxy, client, other) = old().await;
     proxy.cut_before_reply(OpCode::Exists);
     let (path, _) = cause(create(client.transaction(), "/lost", CreateMode::Persistent).commit().await);

@@ -114,7 +114,7 @@ fn talk_without_a_pause(mut stream: TcpStream, begun: &mpsc::Sender<()>) -> std:
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_talks_for_ever_is_hung_up_on_when_the_session_is_over() {
+async fn a_server_that_sends_an_endless_reply_is_disconnected_when_the_session_is_over() {
     let _alone = ALONE.read().await;
     let timeout = i32::try_from(TIMEOUT.as_millis()).unwrap();
     let (address, server) = serve(move |mut stream| talk_for_ever(&mut stream, timeout));
@@ -128,7 +128,7 @@ async fn a_server_that_talks_for_ever_is_hung_up_on_when_the_session_is_over() {
 
 /// On one thread: no task that runs there could prevent it.
 #[tokio::test]
-async fn a_server_that_sends_more_than_can_be_read_is_hung_up_on() {
+async fn a_server_that_sends_events_without_a_pause_is_disconnected() {
     let _alone = ALONE.write().await;
     let (address, server) = serve(|stream| talk_without_a_pause(stream, &mpsc::channel().0));
     let client = builder(address.to_string()).session_timeout(TIMEOUT).start().unwrap();
@@ -139,7 +139,7 @@ async fn a_server_that_sends_more_than_can_be_read_is_hung_up_on() {
 
 /// A multi-threaded runtime waits for its threads when it ends, and accepts no new work by then.
 #[tokio::test]
-async fn the_end_of_a_runtime_does_not_wait_for_a_server_that_sends_without_a_pause() {
+async fn a_runtime_shuts_down_despite_a_server_that_sends_events_without_a_pause() {
     let _alone = ALONE.write().await;
     let (begun, has_begun) = mpsc::channel();
     let (address, server) = serve(move |stream| talk_without_a_pause(stream, &begun));
@@ -158,7 +158,7 @@ async fn the_end_of_a_runtime_does_not_wait_for_a_server_that_sends_without_a_pa
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_grants_more_time_than_was_asked_for_is_not_waited_for_that_long() {
+async fn a_silent_server_that_grants_an_excessive_timeout_is_disconnected_in_time() {
     let _alone = ALONE.read().await;
     let (address, server) = serve(|mut stream| {
         // 24 days.
@@ -179,7 +179,7 @@ async fn a_server_that_grants_more_time_than_was_asked_for_is_not_waited_for_tha
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_grants_more_time_than_was_asked_for_is_not_listened_to_that_long() {
+async fn a_server_with_an_excessive_timeout_and_an_endless_reply_is_disconnected_in_time() {
     let _alone = ALONE.read().await;
     listen();
     let (address, server) = serve(|mut stream| talk_for_ever(&mut stream, i32::MAX));

@@ -24,9 +24,9 @@ use crate::support::{builder, cause_of_failure, unique_path};
 const BRIEF: Duration = Duration::from_secs(2);
 
 #[test]
-fn a_client_with_a_ticket_is_known_by_its_principal() {
+fn a_client_with_a_ticket_is_authenticated_as_its_principal() {
     let Some(login) = env::var_os(LOGIN) else {
-        return Realm::start().run("a_client_with_a_ticket_is_known_by_its_principal", "alice");
+        return Realm::start().run("a_client_with_a_ticket_is_authenticated_as_its_principal", "alice");
     };
     Runtime::new().unwrap().block_on(async {
         let server = sasl_server(login.as_ref())
@@ -52,9 +52,9 @@ fn a_client_with_a_ticket_is_known_by_its_principal() {
 }
 
 #[test]
-fn a_client_without_a_ticket_says_so_and_bothers_no_server() {
+fn a_client_without_a_ticket_reports_that_and_connects_to_no_server() {
     if env::var_os(LOGIN).is_none() {
-        return Realm::start().run("a_client_without_a_ticket_says_so_and_bothers_no_server", "nobody");
+        return Realm::start().run("a_client_without_a_ticket_reports_that_and_connects_to_no_server", "nobody");
     }
     Runtime::new().unwrap().block_on(async {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -41,7 +41,7 @@ async fn gone(observer: &CuratorClient, node: &str, client: &CuratorClient) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_follower_that_freezes_takes_its_sessions_with_it_in_time() {
+async fn a_session_on_a_frozen_follower_is_invalid_before_its_node_is_gone() {
     let (cluster, leader, follower) = ensemble().await;
     let (observer, ..) = connect(cluster.member(leader).connect_string(), LONG).await;
     let (client, session, mut states) = connect(cluster.member(follower).connect_string(), SHORT).await;
@@ -58,7 +58,7 @@ async fn a_follower_that_freezes_takes_its_sessions_with_it_in_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_follower_that_answers_without_a_leader_does_not_keep_a_lease() {
+async fn replies_of_a_follower_without_a_leader_do_not_renew_a_lease() {
     let (cluster, leader, follower) = ensemble().await;
     let (client, session, mut states) = connect(cluster.member(follower).connect_string(), SHORT).await;
     // Its own probes are too rare to coincide with the pause.
@@ -87,7 +87,7 @@ async fn a_follower_that_answers_without_a_leader_does_not_keep_a_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_with_time_moves_when_its_leader_freezes() {
+async fn a_session_with_a_long_timeout_is_resumed_when_the_leader_freezes() {
     let (cluster, leader, _) = ensemble().await;
     let (client, session, mut states) = connect(cluster.connect_string(), LONG).await;
     let node = ephemeral(&client).await;

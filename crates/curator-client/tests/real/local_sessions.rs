@@ -11,7 +11,7 @@ async fn ensemble(upgrades: bool) -> TestingCluster {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_local_session_without_upgrading_is_refused_ephemeral_nodes_and_the_error_names_the_setting() {
+async fn a_local_session_without_upgrading_is_refused_ephemerals_and_the_error_names_the_setting() {
     let cluster = ensemble(false).await;
     let client = builder(cluster.connect_string()).connect().await.unwrap();
     let mode = CreateMode::Ephemeral;
@@ -29,7 +29,7 @@ async fn a_local_session_without_upgrading_is_refused_ephemeral_nodes_and_the_er
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_local_session_that_is_upgraded_has_ephemeral_nodes() {
+async fn an_upgraded_local_session_can_create_ephemeral_nodes() {
     let cluster = ensemble(true).await;
     let client = builder(cluster.connect_string()).connect().await.unwrap();
     let node = client.create().with_mode(CreateMode::Ephemeral).for_path(unique_path("node"), "").await.unwrap();

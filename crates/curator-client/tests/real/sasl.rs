@@ -32,7 +32,7 @@ async fn is_refused(client: CuratorClientBuilder, why: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_user_is_known_by_name() {
+async fn each_sasl_user_is_authenticated_by_name() {
     for (user, password) in USERS {
         let client = known(shared_sasl_server().await, (user, password)).connect().await.unwrap();
         let path = client.create().with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
@@ -43,7 +43,7 @@ async fn each_user_is_known_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_tls_users_are_known_by_their_passwords_too() {
+async fn sasl_users_are_authenticated_by_password_over_tls() {
     let ca = TestingCa::new("ours").unwrap();
     let of_server = ca.issue(&["127.0.0.1"]).unwrap();
     let login = write_login_configuration("users-tls.jaas", &USERS);
@@ -61,7 +61,7 @@ async fn over_tls_users_are_known_by_their_passwords_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_password_and_an_unknown_user_are_refused_at_once() {
+async fn a_wrong_password_and_an_unknown_user_are_refused_immediately() {
     let server = shared_sasl_server().await;
     for who in [WRONG, ("nobody", "wonderland"), ("alice", ""), ("super", "wonderland")] {
         is_refused(known(server, who), REFUSED).await;
@@ -86,7 +86,7 @@ async fn a_session_that_is_resumed_is_authenticated_again() {
 
 /// The session lives on the server; but a client that resumed it would be refused, or anonymous.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_whose_user_is_not_known_any_more_is_given_up() {
+async fn a_session_whose_user_has_been_removed_ends_with_auth_failed() {
     for (lets_in, why) in [(false, REFUSED), (true, NOBODY)] {
         let name = format!("users-{lets_in}.jaas");
         let login = write_login_configuration(&name, &[ALICE]);
@@ -109,7 +109,7 @@ async fn a_session_whose_user_is_not_known_any_more_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_a_server_admits_without_authentication_leaves() {
+async fn a_client_that_a_server_accepts_unauthenticated_fails_to_connect() {
     let login = write_login_configuration("users-open.jaas", &USERS);
     let server = sasl_server(&login).property("allowSaslFailedClients", "true").start().await.unwrap();
     is_refused(known(&server, WRONG), NOBODY).await;

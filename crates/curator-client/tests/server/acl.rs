@@ -18,7 +18,7 @@ fn only_for_creator() -> [Acl; 1] {
 }
 
 #[tokio::test]
-async fn credentials_hold_after_an_outage() {
+async fn credentials_still_apply_after_a_reconnect() {
     let (proxy, client) = behind_proxy_with(|client| client.authorization("digest", "user:secret")).await;
     let path = client.create().with_acl(only_for_creator()).for_path(unique_path("node"), "").await.unwrap();
     reconnect(&proxy, &client).await;
@@ -26,7 +26,7 @@ async fn credentials_hold_after_an_outage() {
 }
 
 #[tokio::test]
-async fn the_default_acl_is_for_every_node_that_says_nothing_else() {
+async fn nodes_created_without_an_acl_and_their_parents_get_the_default_acl() {
     let known = |client: CuratorClientBuilder| client.authorization("digest", "user:secret");
     let (client, stranger) =
         (direct_with(|client| known(client).default_acl(only_for_creator())).await, direct().await);
@@ -39,7 +39,7 @@ async fn the_default_acl_is_for_every_node_that_says_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_parent_that_may_not_be_extended_is_no_obstacle_when_its_child_is_there() {
+async fn creating_parents_needs_create_permission_only_on_the_lowest_existing_parent() {
     let (owner, user) = (known("owner").await, direct().await);
     let read_only = [Acl::new(Permission::READ, AuthId::anyone()), Acl::new(Permission::ALL, AuthId::authed())];
     let top = owner.create().with_acl(read_only).for_path(unique_path("node"), "").await.unwrap();
@@ -50,7 +50,7 @@ async fn a_parent_that_may_not_be_extended_is_no_obstacle_when_its_child_is_ther
 }
 
 #[tokio::test]
-async fn a_node_can_be_given_to_another_user_by_name_and_password() {
+async fn an_acl_can_grant_access_to_another_user_by_name_and_password() {
     let (owner, reader, stranger) = (known("owner").await, known("reader").await, known("stranger").await);
     let acl = [
         Acl::new(Permission::ALL, digest_id("owner", "secret")),
@@ -64,7 +64,7 @@ async fn a_node_can_be_given_to_another_user_by_name_and_password() {
 }
 
 #[tokio::test]
-async fn an_acl_is_read_and_set_by_its_version() {
+async fn an_acl_is_read_and_set_with_a_version_check() {
     let (owner, anonymous) = (known("owner").await, direct().await);
     let path = owner.create().for_path(unique_path("node"), "").await.unwrap();
     let (acl, stat) = anonymous.get_acl(&path).await.unwrap();
@@ -106,7 +106,7 @@ fn read_only() -> Acl {
 }
 
 #[tokio::test]
-async fn every_new_node_gets_the_acl_of_its_path() {
+async fn every_new_node_gets_the_acl_that_the_provider_returns_for_its_path() {
     let (provider, namespace) = (ByName::default(), unique_path("acl"));
     let client = direct_with(|client| client.namespace(&namespace).acl_provider(provider.clone())).await;
     let create = || client.create().creating_parent_containers();

@@ -11,7 +11,7 @@ use crate::support::{behind_proxy_with, expect, soon, until, watch_over};
 const MOST: usize = 16;
 
 #[tokio::test]
-async fn a_request_too_many_is_refused_until_an_answer_has_arrived_even_if_it_is_not_polled_for() {
+async fn a_request_beyond_the_limit_is_refused_until_a_reply_arrives_even_an_unpolled_one() {
     let (proxy, client) = behind_proxy_with(|client| client.max_requests_in_flight(MOST)).await;
     let session = client.session().await.unwrap();
     let requests = || (0..MOST).map(|_| session.exists(&ZPath::root())).collect::<Vec<_>>();
@@ -28,7 +28,7 @@ async fn a_request_too_many_is_refused_until_an_answer_has_arrived_even_if_it_is
 }
 
 #[tokio::test]
-async fn a_client_at_its_limit_keeps_its_session() {
+async fn a_client_at_its_request_limit_keeps_its_session() {
     let busy =
         |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(4)).max_requests_in_flight(MOST);
     let (proxy, client) = behind_proxy_with(busy).await;

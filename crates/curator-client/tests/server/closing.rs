@@ -33,7 +33,7 @@ async fn id_of(client: &CuratorClient) -> i64 {
 }
 
 #[tokio::test]
-async fn a_closed_client_has_left_nothing_on_the_server() {
+async fn a_closed_client_leaves_no_session_and_no_ephemeral_node_on_the_server() {
     let ((proxy, client), observer) = (behind_proxy().await, direct().await);
     let node = ephemeral(&client).await;
     let id = id_of(&client).await;
@@ -59,7 +59,7 @@ async fn a_session_that_is_being_opened_is_closed_too() {
 }
 
 #[tokio::test]
-async fn closing_says_so_if_a_session_that_was_being_opened_may_be_alive() {
+async fn a_close_is_unconfirmed_if_a_session_that_was_being_opened_may_be_alive() {
     let proxy = proxy().await;
     let (client, _) = being_opened(builder(proxy.connect_string()).close_timeout(CLOSE), &proxy).await;
     proxy.refuse(true).unwrap();
@@ -78,7 +78,7 @@ async fn a_dropped_close_goes_on() {
 }
 
 #[tokio::test]
-async fn nothing_works_after_a_close() {
+async fn calls_after_a_close_fail_immediately() {
     let client = direct().await;
     let session = client.session().await.unwrap();
     let mut states = client.connection_states();
@@ -109,7 +109,7 @@ async fn nothing_works_after_a_close() {
 }
 
 #[tokio::test]
-async fn closing_with_deletes_that_cannot_be_done_is_bounded_and_leaves_nothing_pending() {
+async fn a_close_during_an_outage_ends_in_time_and_abandons_pending_deletes() {
     let (proxy, client) = behind_proxy_with(|client| client.close_timeout(CLOSE)).await;
     begin_outage(&proxy, &client).await;
     for _ in 0..100 {
@@ -131,7 +131,7 @@ async fn closing_with_deletes_that_cannot_be_done_is_bounded_and_leaves_nothing_
 }
 
 #[tokio::test]
-async fn closing_after_a_loss_does_not_wait_for_a_new_session() {
+async fn a_close_after_a_session_loss_does_not_wait_for_a_new_session() {
     let brief = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(1)).close_timeout(CLOSE);
     let (proxy, client) = behind_proxy_with(brief).await;
     let session = client.session().await.unwrap();
@@ -144,7 +144,7 @@ async fn closing_after_a_loss_does_not_wait_for_a_new_session() {
 }
 
 #[tokio::test]
-async fn a_pause_between_two_tries_ends_with_the_client() {
+async fn a_pause_between_retries_ends_when_the_client_closes() {
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(patient())).await;
     proxy.cut_before_reply(OpCode::GetData);
     let read = reading(&client);

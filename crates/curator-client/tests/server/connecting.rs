@@ -11,7 +11,7 @@ use crate::support::{SLACK, builder, direct, direct_with, once, proxy, refusal, 
 const CONNECTION: Duration = Duration::from_millis(800);
 
 #[tokio::test]
-async fn a_connect_without_a_server_or_an_answer_ends_at_the_connection_timeout() {
+async fn a_connect_without_a_server_or_a_reply_ends_at_the_connection_timeout() {
     type Fault = fn(&FaultProxy);
     let silent = "connected, but no answer to the handshake";
     // The last server answers the handshake, which takes time on a busy machine.
@@ -45,7 +45,7 @@ async fn a_connect_without_a_server_or_an_answer_ends_at_the_connection_timeout(
 }
 
 #[tokio::test]
-async fn one_dead_server_among_others_does_not_matter() {
+async fn a_client_connects_despite_a_silent_and_a_refusing_server() {
     let (dead, alive) = (proxy().await, proxy().await);
     dead.black_hole(Direction::Both);
     let refusing = proxy().await;
@@ -63,7 +63,7 @@ async fn one_dead_server_among_others_does_not_matter() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_the_credentials_is_an_error_at_once() {
+async fn a_connect_fails_immediately_if_the_server_refuses_the_credentials() {
     let connect_string = TestingServer::shared().await.connect_string();
     let error = refusal(builder(&connect_string).authorization("no-such-scheme", "x")).await;
     assert!(matches!(error, Error::ConnectRefused { .. }), "{error}");
@@ -71,7 +71,7 @@ async fn a_server_that_refuses_the_credentials_is_an_error_at_once() {
 }
 
 #[tokio::test]
-async fn a_client_knows_its_address_towards_the_servers() {
+async fn the_default_lock_data_is_the_local_address_unless_configured() {
     assert_eq!(&**direct().await.default_lock_data(), b"127.0.0.1");
     assert_eq!(&**direct_with(|client| client.default_lock_data(*b"me")).await.default_lock_data(), b"me");
 }

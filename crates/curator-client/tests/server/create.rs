@@ -36,7 +36,7 @@ async fn every_kind_of_node_can_be_created() {
 }
 
 #[tokio::test]
-async fn missing_parents_become_containers() {
+async fn missing_parents_are_created_as_containers() {
     let server = TestingServer::builder().container_check_interval(Duration::from_millis(100)).start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = builder(proxy.connect_string()).connect().await.unwrap();
@@ -78,7 +78,7 @@ async fn a_dropped_create_leaves_no_container_that_never_had_a_child() {
 }
 
 #[tokio::test]
-async fn missing_parents_take_three_round_trips_however_many_they_are() {
+async fn any_number_of_missing_parents_takes_three_round_trips() {
     for below in ["node", "a/b/c/node"] {
         let ((proxy, client), top) = (behind_proxy().await, unique_path("far"));
         proxy.ignore(OpCode::Sync);
@@ -90,7 +90,7 @@ async fn missing_parents_take_three_round_trips_however_many_they_are() {
 }
 
 #[tokio::test]
-async fn a_node_below_a_missing_parent_of_a_new_namespace_is_refused_and_creates_nothing() {
+async fn a_create_below_a_missing_parent_fails_and_does_not_create_the_namespace() {
     let (server, namespace) = (TestingServer::shared().await.connect_string(), unique_path("namespace"));
     let client = builder(&server).namespace(namespace.trim_start_matches('/')).connect().await.unwrap();
     let error = client.create().for_path("/parent/child", "").await.unwrap_err();
@@ -100,7 +100,7 @@ async fn a_node_below_a_missing_parent_of_a_new_namespace_is_refused_and_creates
 }
 
 #[tokio::test]
-async fn a_node_with_a_ttl_goes_when_its_time_is_over() {
+async fn a_node_with_a_ttl_is_removed_after_its_ttl() {
     let server = TestingServer::builder().container_check_interval(Duration::from_millis(100)).start().await.unwrap();
     let client = builder(server.connect_string()).connect().await.unwrap();
     let mode = CreateMode::PersistentWithTtl(Duration::from_millis(200));
@@ -109,7 +109,7 @@ async fn a_node_with_a_ttl_goes_when_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn a_server_without_ttls_refuses_them() {
+async fn a_server_without_extended_types_refuses_ttl_nodes() {
     let server = TestingServer::builder().property("extendedTypesEnabled", "false").start().await.unwrap();
     let client = builder(server.connect_string()).connect().await.unwrap();
     let mode = CreateMode::PersistentWithTtl(Duration::from_secs(1));
@@ -120,7 +120,7 @@ async fn a_server_without_ttls_refuses_them() {
 }
 
 #[tokio::test]
-async fn a_ttl_that_the_server_cannot_keep_is_refused() {
+async fn a_ttl_outside_the_range_of_the_server_is_refused() {
     let client = direct().await;
     for ttl in [Duration::ZERO, Duration::from_micros(999), Duration::MAX] {
         for mode in [CreateMode::PersistentWithTtl(ttl), CreateMode::PersistentSequentialWithTtl(ttl)] {
@@ -134,7 +134,7 @@ async fn a_ttl_that_the_server_cannot_keep_is_refused() {
 }
 
 #[tokio::test]
-async fn the_root_is_always_there() {
+async fn the_root_can_be_neither_created_nor_deleted() {
     let client = direct().await;
     let errors = [
         client.create().for_path("/", "").await.unwrap_err(),
@@ -150,7 +150,7 @@ async fn the_root_is_always_there() {
 }
 
 #[tokio::test]
-async fn an_ephemeral_node_has_no_children() {
+async fn a_create_below_an_ephemeral_node_is_refused() {
     let client = direct().await;
     let parent = ephemeral(&client).await;
     for create in [client.create(), client.create().creating_parent_containers(), client.create().with_protection()] {

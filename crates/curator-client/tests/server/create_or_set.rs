@@ -10,7 +10,7 @@ fn create_or_set(client: &CuratorClient) -> CreateBuilder {
 }
 
 #[tokio::test]
-async fn a_new_node_is_created_and_one_that_exists_is_set() {
+async fn a_missing_node_is_created_and_an_existing_one_is_set() {
     let client = direct().await;
     let path = create_or_set(&client).for_path(unique_path("node"), "one").await.unwrap();
     assert_eq!(client.get_data(&path).await.unwrap().1.version, 0);
@@ -25,7 +25,7 @@ async fn a_new_node_is_created_and_one_that_exists_is_set() {
 }
 
 #[tokio::test]
-async fn nodes_whose_names_are_always_new_are_created() {
+async fn sequential_and_protected_nodes_are_always_created() {
     let client = direct().await;
     let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     for mode in [CreateMode::PersistentSequential, CreateMode::EphemeralSequential] {
@@ -39,7 +39,7 @@ async fn nodes_whose_names_are_always_new_are_created() {
 
 /// Without this, a create with an unknown outcome is not retried.
 #[tokio::test]
-async fn lost_answers_are_made_up_for() {
+async fn create_or_set_succeeds_after_lost_requests_and_replies() {
     let faults: [fn(&FaultProxy, OpCode); 3] =
         [FaultProxy::cut_before_reply, FaultProxy::cut_before_request, |proxy, op| {
             proxy.cut_before_reply(op);
@@ -58,7 +58,7 @@ async fn lost_answers_are_made_up_for() {
 }
 
 #[tokio::test]
-async fn a_sequential_node_whose_answer_is_lost_is_not_created_twice() {
+async fn a_sequential_create_with_a_lost_reply_is_not_repeated() {
     let (proxy, client) = behind_proxy().await;
     let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     proxy.cut_before_reply(OpCode::Create2);
@@ -69,7 +69,7 @@ async fn a_sequential_node_whose_answer_is_lost_is_not_created_twice() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_deleted_in_between_is_created_again() {
+async fn a_node_deleted_between_create_and_set_is_recreated() {
     let ((proxy, client), other) = (behind_proxy().await, direct().await);
     let path = client.create().for_path(unique_path("node"), "one").await.unwrap();
     proxy.reset_counts();

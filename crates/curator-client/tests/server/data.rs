@@ -5,7 +5,7 @@ use curator_client::{Error, Outcome};
 use crate::support::{direct, unique_path};
 
 #[tokio::test]
-async fn a_missing_node_differs_from_an_empty_one() {
+async fn check_exists_returns_none_for_a_missing_node_and_other_calls_fail() {
     let client = direct().await;
     let path = unique_path("node");
     assert_eq!(client.check_exists(&path).await.unwrap(), None);
@@ -24,7 +24,7 @@ async fn a_missing_node_differs_from_an_empty_one() {
 }
 
 #[tokio::test]
-async fn another_version_is_refused() {
+async fn a_write_with_a_stale_version_is_refused() {
     let client = direct().await;
     let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     client.set_data(&path, "", None).await.unwrap();

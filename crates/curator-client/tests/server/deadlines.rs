@@ -52,7 +52,7 @@ async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_nev
 }
 
 #[tokio::test]
-async fn the_operation_timeout_is_not_for_the_probes_of_the_lease() {
+async fn the_operation_timeout_does_not_apply_to_lease_probes() {
     let (timeout, operation) = (Duration::from_secs(2), Duration::from_millis(20));
     let (proxy, client) =
         behind_proxy_with(|client| client.session_timeout(timeout).operation_timeout(operation)).await;
@@ -64,7 +64,7 @@ async fn the_operation_timeout_is_not_for_the_probes_of_the_lease() {
 }
 
 #[tokio::test]
-async fn an_operation_whose_answer_never_comes_ends_at_the_operation_timeout() {
+async fn an_operation_without_a_reply_ends_at_the_operation_timeout() {
     let (proxy, client) = impatient().await;
     proxy.swallow_next_reply(OpCode::GetData);
     let error = fails_after(OPERATION, client.get_data("/")).await;
@@ -75,7 +75,7 @@ async fn an_operation_whose_answer_never_comes_ends_at_the_operation_timeout() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_not_looked_at_ends_at_the_same_time() {
+async fn the_operation_timeout_of_an_unpolled_request_counts_from_the_call() {
     let (proxy, client) = impatient().await;
     proxy.swallow_next_reply(OpCode::Exists);
     let session = client.session().await.unwrap();
@@ -90,7 +90,7 @@ async fn a_request_that_was_not_looked_at_ends_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn without_an_operation_timeout_the_session_timeout_counts() {
+async fn without_an_operation_timeout_the_session_timeout_applies() {
     let timeout = Duration::from_secs(1);
     let (proxy, client) = behind_proxy_with(|client| client.session_timeout(timeout).retry_policy(once())).await;
     let session = client.session().await.unwrap();

@@ -8,7 +8,7 @@ use curator_test::OpCode;
 use crate::support::{behind_proxy, behind_proxy_with, direct, end_session, node, once, soon, unique_path, until};
 
 #[tokio::test]
-async fn a_delete_whose_answer_was_lost_succeeds() {
+async fn a_delete_with_a_lost_reply_succeeds() {
     let (proxy, client) = behind_proxy().await;
     let path = node(&client).await;
     proxy.reset_counts();
@@ -37,7 +37,7 @@ async fn a_guaranteed_delete_goes_on_in_the_next_session() {
 }
 
 #[tokio::test]
-async fn a_dropped_guaranteed_delete_is_done_all_the_same() {
+async fn a_dropped_guaranteed_delete_continues_in_the_background() {
     let (proxy, client) = behind_proxy().await;
     let path = node(&client).await;
     proxy.refuse(true).unwrap();
@@ -57,7 +57,7 @@ async fn a_dropped_guaranteed_delete_is_done_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_delete_can_be_handed_over_outside_of_any_runtime() {
+async fn the_janitor_accepts_a_delete_outside_of_any_runtime() {
     let client = direct().await;
     let session = client.session().await.unwrap();
     let (owned, other) = (node(&client).await, node(&client).await);

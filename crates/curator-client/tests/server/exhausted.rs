@@ -58,8 +58,8 @@ fn a_client_that_starts_with_two_free_descriptors_connects_when_there_are_more()
 /// For example, when a container's limit of processes has been reached.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[test]
-fn a_client_that_starts_where_no_thread_can_be_started_connects_when_one_can() {
-    alone("exhausted::a_client_that_starts_where_no_thread_can_be_started_connects_when_one_can", || {
+fn a_client_that_starts_while_no_thread_can_be_spawned_connects_once_one_can() {
+    alone("exhausted::a_client_that_starts_while_no_thread_can_be_spawned_connects_once_one_can", || {
         // Waiting for a real server would start the event loop.
         let server = EmbeddedServer::start().unwrap();
         let home = Builder::new_current_thread().enable_all().build().unwrap();

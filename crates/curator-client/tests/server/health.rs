@@ -32,7 +32,7 @@ async fn a_client_that_connects_is_not_ready_until_it_has_a_session() {
 }
 
 #[tokio::test]
-async fn connections_and_sessions_are_counted() {
+async fn health_counts_resumed_connections_and_replaced_sessions() {
     let (proxy, client) = behind_proxy().await;
     assert_eq!(client.health().last_failure, None);
     let mut states = client.connection_states();
@@ -57,7 +57,7 @@ async fn connections_and_sessions_are_counted() {
 }
 
 #[tokio::test]
-async fn watches_and_deletes_that_are_left_are_counted() {
+async fn health_counts_unfired_watches_and_pending_deletes() {
     let (proxy, client) = behind_proxy().await;
     let path = node(&client).await;
     let watches = || client.health().watches;

@@ -36,7 +36,7 @@ fn names(paths: &[ZPath]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn nodes_that_are_all_there_go_in_one_request() {
+async fn existing_nodes_are_deleted_in_one_request() {
     let (proxy, client, session, paths) = nodes(3).await;
     let baggage = Arc::new(());
     proxy.hold_replies(OpCode::Multi);
@@ -55,7 +55,7 @@ async fn nodes_that_are_all_there_go_in_one_request() {
 }
 
 #[tokio::test]
-async fn the_others_go_when_one_is_gone_already() {
+async fn the_other_nodes_are_deleted_when_one_is_already_gone() {
     let (proxy, client, session, paths) = nodes(4).await;
     direct().await.delete().for_path(&paths[1]).await.unwrap();
     let baggage = Arc::new(());
@@ -78,7 +78,7 @@ async fn the_others_go_when_one_is_gone_already() {
 }
 
 #[tokio::test]
-async fn one_is_deleted_as_ever_and_none_is_no_request() {
+async fn a_joint_delete_of_one_node_sends_a_plain_delete_and_of_none_sends_nothing() {
     let (proxy, client, session, paths) = nodes(1).await;
     client.janitor().delete_owned_together(&session, Vec::new(), None);
     assert_eq!(client.janitor().pending(), 0);
@@ -91,7 +91,7 @@ async fn one_is_deleted_as_ever_and_none_is_no_request() {
 
 /// The directory of the first denies deletes.
 #[tokio::test]
-async fn a_node_that_the_server_refuses_is_given_up_alone() {
+async fn a_refused_delete_is_given_up_and_the_other_nodes_are_deleted() {
     let (_proxy, client, session, paths) = nodes(2).await;
     let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
     let locked = client.create().with_acl(no_delete).for_path(unique_path("node"), "").await.unwrap();
@@ -107,7 +107,7 @@ async fn a_node_that_the_server_refuses_is_given_up_alone() {
 }
 
 #[tokio::test]
-async fn a_joint_delete_goes_on_over_an_outage() {
+async fn a_joint_delete_continues_after_an_outage() {
     let (proxy, client, session, paths) = nodes(3).await;
     let mut states = client.connection_states();
     proxy.cut_before_request(OpCode::Multi);
@@ -126,7 +126,7 @@ async fn a_joint_delete_goes_on_over_an_outage() {
 }
 
 #[tokio::test]
-async fn a_delete_that_belongs_to_a_session_ends_with_it() {
+async fn a_delete_owned_by_a_session_ends_with_that_session() {
     for (count, request) in [(1, OpCode::Delete), (3, OpCode::Multi)] {
         let (proxy, client, session, paths) = nodes(count).await;
         proxy.hold_replies(request);
@@ -146,7 +146,7 @@ async fn a_delete_that_belongs_to_a_session_ends_with_it() {
 }
 
 #[tokio::test]
-async fn more_than_one_request_can_carry_are_deleted_one_by_one() {
+async fn nodes_that_do_not_fit_in_one_request_are_deleted_one_by_one() {
     let (proxy, client, session, paths) = nodes(20).await;
     client.janitor().delete_owned_together(&session, paths.clone(), None);
     soon(client.janitor().idle()).await;

@@ -14,7 +14,7 @@ const ROUNDS: u32 = 5;
 
 /// In any direction, the lease ends before an observer sees that the node is gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_is_cut_off_knows_it_before_others_do() {
+async fn the_lease_of_a_client_that_is_cut_off_ends_before_others_see_its_node_gone() {
     let observer = direct().await;
     let directions = [Direction::Both, Direction::ToServer, Direction::ToClient];
     let rounds = directions.into_iter().flat_map(|direction| (0..ROUNDS).map(move |round| (direction, round)));
@@ -42,7 +42,7 @@ async fn cut_off(direction: Direction, observer: &CuratorClient, round: u32) {
 
 /// Two probes prove that a session lives, and there would be no time for the second one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_resumes_near_the_end_of_its_lease_keeps_it_and_is_gone_only_after_it() {
+async fn a_session_resumed_near_the_end_of_its_lease_renews_it_and_outlives_it() {
     let observer = direct().await;
     let (proxy, client) = behind_proxy_with(|client| client.session_timeout(SHORT)).await;
     let session = client.session().await.unwrap();
@@ -69,7 +69,7 @@ async fn a_session_that_resumes_near_the_end_of_its_lease_keeps_it_and_is_gone_o
 }
 
 #[tokio::test]
-async fn a_lease_goes_by_the_timeout_that_the_server_grants() {
+async fn a_lease_is_computed_from_the_granted_session_timeout() {
     let before = ClockInstant::now();
     let client = direct_with(|client| client.session_timeout(Duration::from_secs(3_600))).await;
     let session = client.session().await.unwrap();
@@ -109,7 +109,7 @@ async fn a_session_that_outlives_its_lease_is_closed_with_its_nodes() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_is_stuck_does_not_make_a_lease_last() {
+async fn a_lease_ends_in_time_while_the_runtime_is_stuck() {
     let proxy = proxy().await;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let connecting = builder(proxy.connect_string()).session_timeout(SHORT).connect();
@@ -130,7 +130,7 @@ async fn a_runtime_that_is_stuck_does_not_make_a_lease_last() {
 
 /// Without it, the client crate would keep the session for as long as the process lives.
 #[tokio::test]
-async fn the_servers_do_not_wait_for_the_session_of_a_runtime_that_is_stuck() {
+async fn the_servers_end_the_session_of_a_client_whose_runtime_is_stuck() {
     let (proxy, observer) = (proxy().await, direct().await);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let connecting = builder(proxy.connect_string()).session_timeout(SHORT).connect();

@@ -8,7 +8,7 @@ use crate::support::{behind_proxy, reconnect, soon, unique_path};
 const LIMIT: usize = 0xf_ffff;
 
 #[tokio::test]
-async fn the_largest_request_that_is_allowed_is_served() {
+async fn a_request_of_the_maximum_size_is_served_and_a_larger_one_is_refused() {
     let (proxy, client) = behind_proxy().await;
     let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     // Measured: the limit minus the size that the error reports for empty data.
@@ -32,7 +32,7 @@ async fn the_largest_request_that_is_allowed_is_served() {
 /// The client crate names all watched paths in the requests that it reconnects with, and never reconnects if there are
 /// too many.
 #[tokio::test]
-async fn a_session_comes_back_however_many_watches_it_had() {
+async fn a_session_is_resumed_regardless_of_its_number_of_watches() {
     let (proxy, client) = behind_proxy().await;
     let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     let session = client.session().await.unwrap();

@@ -32,7 +32,7 @@ fn messages(lines: &[Line]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn the_life_of_sessions_has_a_line_for_each_thing_that_happens() {
+async fn each_session_event_is_logged_as_one_line() {
     let (proxy, client) = client("life").await;
     let session = client.session().await.unwrap();
     reconnect(&proxy, &client).await;
@@ -113,7 +113,7 @@ async fn an_outage_is_logged_with_its_cause_once_and_not_at_each_attempt() {
 }
 
 #[tokio::test]
-async fn nothing_is_said_to_be_confirmed_if_there_was_no_session() {
+async fn a_close_without_a_session_logs_no_confirmation() {
     listen();
     let proxy = proxy().await;
     proxy.refuse(true).unwrap();
@@ -125,7 +125,7 @@ async fn nothing_is_said_to_be_confirmed_if_there_was_no_session() {
 }
 
 #[tokio::test]
-async fn a_doubt_that_ends_on_the_same_connection_is_logged_as_such() {
+async fn a_suspension_that_ends_on_the_same_connection_is_logged_as_session_confirmed() {
     listen();
     let slow = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(6)).name("slow");
     let (proxy, client) = behind_proxy_with(slow).await;

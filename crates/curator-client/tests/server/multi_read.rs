@@ -26,7 +26,7 @@ fn names(result: &Result<ReadResult, Error>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn several_reads_are_one_request_and_one_that_fails_takes_nothing_from_the_others() {
+async fn several_reads_are_one_request_and_a_failed_one_does_not_affect_the_others() {
     let (proxy, client) = behind_proxy().await;
     let dir = family(&client).await;
     let (_, stat) = client.get_data(&dir).await.unwrap();
@@ -71,7 +71,7 @@ async fn several_reads_are_one_request_and_one_that_fails_takes_nothing_from_the
 }
 
 #[tokio::test]
-async fn a_multi_read_without_an_answer_fails_as_a_whole_unless_it_is_empty() {
+async fn a_multi_read_without_a_reply_fails_as_a_whole_unless_it_is_empty() {
     let impatient = |client: CuratorClientBuilder| client.operation_timeout(Duration::from_millis(200));
     let (proxy, client) = behind_proxy_with(|client| impatient(client).max_request_size(1024)).await;
     let session = client.session().await.unwrap();

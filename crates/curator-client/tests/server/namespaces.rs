@@ -10,7 +10,7 @@ async fn in_namespace(namespace: &str) -> CuratorClient {
 }
 
 #[tokio::test]
-async fn a_namespace_is_created_on_first_use_whatever_that_is() {
+async fn a_namespace_is_created_by_the_first_create_of_any_kind() {
     let (observer, namespace) = (direct().await, unique_path("node"));
     // Without the leading slash, as in Curator.
     let client = in_namespace(&format!("{}/inner", &namespace[1..])).await;
@@ -28,7 +28,7 @@ async fn a_namespace_is_created_on_first_use_whatever_that_is() {
 }
 
 #[tokio::test]
-async fn a_result_is_the_node_itself_and_works_with_every_method() {
+async fn a_returned_path_includes_the_namespace_and_works_with_every_method() {
     let namespace = unique_path("node");
     let client = in_namespace(&namespace).await;
     let path = client.create().for_path("/node", "data").await.unwrap();

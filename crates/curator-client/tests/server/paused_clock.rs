@@ -24,7 +24,7 @@ async fn a_session_is_kept_alive_while_the_clock_jumps_and_while_it_stands_still
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_waits_for_its_answer_as_long_as_it_may() {
+async fn a_paused_clock_does_not_shorten_the_operation_timeout() {
     let limit = Duration::from_millis(300);
     let (proxy, client) = behind_proxy_with(|client| client.operation_timeout(limit).retry_policy(once())).await;
     proxy.swallow_next_reply(OpCode::GetData);

@@ -14,7 +14,7 @@ fn is_a_line(printed: &str, name: &str) {
 }
 
 #[tokio::test]
-async fn every_value_is_printed_as_a_line() {
+async fn public_values_are_printed_as_one_line() {
     let client = direct().await;
     let (session, path) = (client.session().await.unwrap(), unique_path("printed"));
     is_a_line(&format!("{client:?}"), "CuratorClient");

@@ -37,7 +37,7 @@ async fn is_the_only_one(client: &CuratorClient, dir: &ZPath, path: &ZPath, mode
 }
 
 #[tokio::test]
-async fn a_protected_node_is_created_once_whatever_is_lost_of_its_request_and_its_answer() {
+async fn a_protected_node_is_created_once_if_its_request_or_reply_is_lost() {
     type Fault = fn(&FaultProxy, OpCode);
     let faults: [(Fault, u64); 3] =
         [(FaultProxy::cut_before_reply, 1), (FaultProxy::swallow_next_reply, 1), (FaultProxy::cut_before_request, 2)];
@@ -57,7 +57,7 @@ async fn a_protected_node_is_created_once_whatever_is_lost_of_its_request_and_it
 }
 
 #[tokio::test]
-async fn missing_parents_do_not_matter_when_an_answer_is_lost() {
+async fn a_protected_create_with_missing_parents_recovers_from_a_lost_reply() {
     let (proxy, client) = behind_proxy().await;
     let dir = format!("{}/a/b", unique_path("node"));
     // The first create finds no parent. The reply to the second, which creates the parents too, is lost.
@@ -69,7 +69,7 @@ async fn missing_parents_do_not_matter_when_an_answer_is_lost() {
 }
 
 #[tokio::test]
-async fn after_a_lost_session_a_protected_create_starts_afresh() {
+async fn a_protected_create_uses_a_new_id_after_a_lost_session() {
     let policy = RetryForever::new(PAUSE).unwrap();
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(policy)).await;
     let dir = directory(&client).await;
@@ -115,7 +115,7 @@ async fn the_node_of_a_dying_session_is_not_adopted() {
 }
 
 #[tokio::test]
-async fn an_unprotected_create_is_not_tried_again_when_its_outcome_is_unknown() {
+async fn an_unprotected_create_with_an_unknown_outcome_is_not_retried() {
     let (proxy, client) = behind_proxy().await;
     let dir = directory(&client).await;
     for (mode, op) in [
@@ -141,7 +141,7 @@ async fn an_unprotected_create_is_not_tried_again_when_its_outcome_is_unknown() 
 }
 
 #[tokio::test]
-async fn a_dropped_protected_create_leaves_nothing() {
+async fn a_dropped_protected_create_leaves_no_node() {
     let (proxy, client) = behind_proxy().await;
     let dir = directory(&client).await;
     proxy.reset_counts();
@@ -159,7 +159,7 @@ async fn a_dropped_protected_create_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_protected_create_that_is_given_up_leaves_nothing() {
+async fn a_failed_protected_create_leaves_no_node() {
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(once())).await;
     let dir = directory(&client).await;
     proxy.cut_before_reply(OpCode::Create2);
@@ -170,7 +170,7 @@ async fn a_protected_create_that_is_given_up_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_write_without_a_version_is_tried_again_and_one_with_a_version_is_not() {
+async fn a_write_with_a_lost_reply_is_retried_only_without_a_version() {
     let (proxy, client) = behind_proxy().await;
     let path = directory(&client).await;
     proxy.cut_before_reply(OpCode::SetData);

@@ -21,7 +21,7 @@ fn paths(deletes: Vec<curator_client::PendingDelete>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_refusal_is_reported_to_subscribers_of_its_session() {
+async fn a_refused_delete_is_reported_to_subscribers_of_its_session() {
     let client = direct().await;
     let session = client.session().await.unwrap();
     let (dir, mut refusals) = (no_way_out(&client).await, client.janitor().refusals(&session));
@@ -42,7 +42,7 @@ async fn a_refusal_is_reported_to_subscribers_of_its_session() {
 }
 
 #[tokio::test]
-async fn a_found_node_that_cannot_be_deleted_is_reported_by_name() {
+async fn find_and_delete_reports_the_path_of_a_node_that_cannot_be_deleted() {
     let client = direct().await;
     let session = client.session().await.unwrap();
     let dir = no_way_out(&client).await;

@@ -46,7 +46,7 @@ async fn hang(proxy: &FaultProxy) {
 }
 
 #[tokio::test]
-async fn a_session_comes_back_soon_however_often_its_handshake_failed() {
+async fn a_session_is_resumed_soon_after_repeated_failed_handshakes() {
     type Fault = fn(&FaultProxy, OpCode, u64);
     let (during, behind): (Fault, Fault) = (FaultProxy::cut_before_nth_reply, FaultProxy::cut_after_nth_reply);
     let (proxy, client, session, mut states) = set_up().await;
@@ -67,7 +67,7 @@ async fn a_session_comes_back_soon_however_often_its_handshake_failed() {
 }
 
 #[tokio::test]
-async fn a_connection_is_not_given_up_again_and_again_where_answers_are_slow() {
+async fn a_session_is_resumed_where_replies_are_slow() {
     let (proxy, client, session, mut states) = set_up().await;
     // A round trip takes longer than the time a connection has at first.
     proxy.set_delay(Duration::from_millis(700));
@@ -79,7 +79,7 @@ async fn a_connection_is_not_given_up_again_and_again_where_answers_are_slow() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_given_up_never_acts_again() {
+async fn an_abandoned_connection_neither_reconnects_nor_closes_the_session() {
     let (proxy, client, _session, mut states) = set_up().await;
     let node = ephemeral(&client).await;
     hang(&proxy).await;
@@ -94,7 +94,7 @@ async fn a_connection_that_was_given_up_never_acts_again() {
 }
 
 #[tokio::test]
-async fn a_session_that_was_resumed_begins_with_a_write() {
+async fn a_resumed_session_begins_with_a_confirmed_write() {
     let (proxy, client, session, mut states) = set_up().await;
     hang(&proxy).await;
     assert_eq!(proxy.requests().get(&OpCode::Multi), None);
@@ -108,7 +108,7 @@ async fn a_session_that_was_resumed_begins_with_a_write() {
 }
 
 #[tokio::test]
-async fn a_client_that_closes_while_its_session_is_resumed_closes_it() {
+async fn closing_a_client_closes_a_session_that_is_being_resumed() {
     let (proxy, client, ..) = set_up().await;
     let observer = direct().await;
     let (_, _, mut watch) = observer.watch_data(ephemeral(&client).await).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_client_that_closes_while_its_session_is_resumed_closes_it() {
 }
 
 #[tokio::test]
-async fn a_session_that_ended_meanwhile_is_not_resumed() {
+async fn a_session_that_ends_while_it_is_being_resumed_is_replaced() {
     let (proxy, client, session, mut states) = set_up().await;
     hang(&proxy).await;
     end_session(&proxy).await;
@@ -134,7 +134,7 @@ async fn a_session_that_ended_meanwhile_is_not_resumed() {
 }
 
 #[tokio::test]
-async fn a_client_that_closes_while_its_session_is_resumed_makes_its_deletes_first() {
+async fn closing_a_client_while_its_session_is_resumed_completes_pending_deletes_first() {
     let (proxy, client, ..) = set_up().await;
     let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     hang(&proxy).await;
@@ -150,7 +150,7 @@ async fn a_client_that_closes_while_its_session_is_resumed_makes_its_deletes_fir
 
 /// A server that grants less would end the session while its lease is still valid.
 #[tokio::test]
-async fn a_session_that_is_granted_a_shorter_timeout_is_over_at_once() {
+async fn a_session_that_is_granted_a_shorter_timeout_ends_immediately() {
     let server = EmbeddedServer::start().unwrap();
     let client = builder(server.connect_string()).session_timeout(Duration::from_secs(8)).connect().await.unwrap();
     let (session, node) = (client.session().await.unwrap(), ephemeral(&client).await);
@@ -188,7 +188,7 @@ async fn a_shorter_timeout_that_is_granted_while_the_runtime_is_blocked_ends_the
 }
 
 #[tokio::test]
-async fn a_session_that_is_granted_a_longer_timeout_goes_on() {
+async fn a_session_that_is_granted_a_longer_timeout_continues_with_its_old_one() {
     let server = EmbeddedServer::start().unwrap();
     let longest = Duration::from_secs(8);
     let client = builder(server.connect_string()).session_timeout(longest).connect().await.unwrap();
@@ -204,7 +204,7 @@ async fn a_session_that_is_granted_a_longer_timeout_goes_on() {
 
 /// A session that could not be confirmed in time would block others until its timeout.
 #[tokio::test]
-async fn a_session_that_was_given_up_is_closed_as_soon_as_a_server_is_back() {
+async fn a_session_whose_lease_is_over_is_closed_as_soon_as_a_server_is_reachable() {
     let server = EmbeddedServer::start().unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(4)).connect().await.unwrap();

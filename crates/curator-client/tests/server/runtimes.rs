@@ -37,7 +37,7 @@ fn shut_down(runtime: Runtime) {
 }
 
 #[tokio::test]
-async fn another_runtime_and_threads_without_one_can_use_a_client() {
+async fn a_client_works_from_another_runtime_and_from_threads_without_one() {
     let (home, other) = (multi_thread(), multi_thread());
     let client = on(&home).await;
     let path = client.create().for_path(unique_path("node"), "data").await.unwrap();
@@ -57,7 +57,7 @@ async fn another_runtime_and_threads_without_one_can_use_a_client() {
 }
 
 #[tokio::test]
-async fn after_the_end_of_its_runtime_a_client_returns_errors() {
+async fn a_client_whose_runtime_has_ended_returns_errors() {
     for _ in 0..4 {
         let home = multi_thread();
         let client = on(&home).await;
@@ -86,7 +86,7 @@ async fn after_the_end_of_its_runtime_a_client_returns_errors() {
 }
 
 #[tokio::test]
-async fn what_waits_while_the_runtime_ends_returns_and_does_not_panic() {
+async fn waiting_calls_return_without_a_panic_when_the_runtime_ends() {
     for _ in 0..8 {
         let home = multi_thread();
         let client = on(&home).await;
@@ -119,7 +119,7 @@ async fn what_waits_while_the_runtime_ends_returns_and_does_not_panic() {
 }
 
 #[tokio::test]
-async fn a_busy_thread_meets_the_end_of_the_runtime_without_a_panic() {
+async fn calls_of_a_busy_thread_fail_without_a_panic_when_the_runtime_ends() {
     for _ in 0..8 {
         let home = multi_thread();
         let client = on(&home).await;
@@ -164,7 +164,7 @@ async fn patient_server() -> TestingServer {
 const FOR_EVER: Duration = Duration::from_secs(600);
 
 #[tokio::test]
-async fn a_runtime_that_just_stops_closes_the_session() {
+async fn dropping_the_runtime_without_a_close_ends_the_session() {
     let server = patient_server().await;
     let observer = builder(server.connect_string()).connect().await.unwrap();
     for keeps_handles in [false, true] {

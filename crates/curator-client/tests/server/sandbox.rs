@@ -31,7 +31,7 @@ pub(crate) fn forbid(calls: &[i64], action: SeccompAction) {
 }
 
 #[test]
-fn a_flight_is_one_round_trip_where_debuggers_are_killed() {
+fn a_pipeline_is_one_round_trip_in_a_sandbox_that_kills_debuggers() {
     let outside = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let server = outside.block_on(TestingServer::shared()).address();
     let proxy = FaultProxy::start(server).unwrap();

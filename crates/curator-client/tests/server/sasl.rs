@@ -12,7 +12,7 @@ fn alice() -> SaslOptions {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_speak_sasl_is_an_error_at_once() {
+async fn a_connect_with_sasl_fails_immediately_if_the_server_has_no_sasl() {
     let connect_string = TestingServer::shared().await.connect_string();
     let error = refusal(builder(&connect_string).sasl(alice())).await;
     assert!(matches!(&error, Error::ConnectRefused { .. }), "{error}");
@@ -25,7 +25,7 @@ async fn a_server_that_does_not_speak_sasl_is_an_error_at_once() {
 
 /// A client authenticated in another way is accepted.
 #[tokio::test]
-async fn who_a_client_is_is_asked_once_for_each_connection_and_leaves_no_node() {
+async fn the_identity_of_a_client_is_checked_once_per_connection_and_leaves_no_node() {
     let known = |client: CuratorClientBuilder| client.authorization("digest", "alice:wonderland").sasl(alice());
     let (proxy, client) = behind_proxy_with(known).await;
     assert_eq!(proxy.requests()[&OpCode::Multi], 1);
@@ -37,7 +37,7 @@ async fn who_a_client_is_is_asked_once_for_each_connection_and_leaves_no_node() 
 }
 
 #[tokio::test]
-async fn a_server_that_answers_sasl_with_an_error_is_not_waited_for_any_longer_than_one_that_is_silent() {
+async fn a_sasl_error_reply_fails_a_connect_like_a_missing_reply() {
     let proxy = proxy().await;
     proxy.alter_next_reply(OpCode::Sasl, |reply| reply[12..16].copy_from_slice(&(-6_i32).to_be_bytes()));
     let client = builder(proxy.connect_string()).connection_timeout(Duration::from_millis(500));
@@ -46,7 +46,7 @@ async fn a_server_that_answers_sasl_with_an_error_is_not_waited_for_any_longer_t
 }
 
 #[tokio::test]
-async fn a_user_that_cannot_be_sent_is_refused_before_anything_is_sent() {
+async fn an_invalid_sasl_user_is_refused_before_a_request_is_sent() {
     let error = builder("127.0.0.1:1").sasl(SaslOptions::digest_md5("al\"ice", "")).connect().await.unwrap_err();
     assert!(matches!(&error, Error::InvalidOption { option: "SASL user", .. }), "{error}");
 }

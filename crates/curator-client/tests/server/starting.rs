@@ -20,7 +20,7 @@ async fn nobody_there() -> (TestingServer, CuratorClientBuilder) {
 }
 
 #[tokio::test]
-async fn a_connect_waits_for_its_ensemble_as_long_as_the_policy_says() {
+async fn a_connect_waits_for_its_ensemble_while_the_policy_retries() {
     let (server, client) = nobody_there().await;
     let patient = Noted::new(u32::MAX, PAUSE);
     let connecting = tokio::spawn(client.connection_timeout(PAUSE).retry_policy(patient.clone()).connect());
@@ -33,7 +33,7 @@ async fn a_connect_waits_for_its_ensemble_as_long_as_the_policy_says() {
 }
 
 #[tokio::test]
-async fn a_connect_gives_up_when_the_policy_does() {
+async fn a_connect_fails_when_its_retry_policy_ends() {
     let (_server, client) = nobody_there().await;
     for retries in [0, 3] {
         let policy = Noted::new(retries, PAUSE);
@@ -45,7 +45,7 @@ async fn a_connect_gives_up_when_the_policy_does() {
 }
 
 #[tokio::test]
-async fn a_started_client_works_as_soon_as_its_ensemble_does() {
+async fn a_started_client_connects_as_soon_as_its_ensemble_is_available() {
     let (server, client) = nobody_there().await;
     let client = client.retry_policy(RetryForever::new(PAUSE).unwrap()).start().unwrap();
     let mut states = client.connection_states();
@@ -68,7 +68,7 @@ async fn a_started_client_works_as_soon_as_its_ensemble_does() {
 }
 
 #[tokio::test]
-async fn an_operation_without_a_session_fails_with_what_is_wrong() {
+async fn an_operation_without_a_session_fails_with_the_cause() {
     let (server, client) = nobody_there().await;
     let client = client.retry_policy(RetryNTimes::new(2, PAUSE).unwrap()).start().unwrap();
     let error = soon(client.get_data("/")).await.unwrap_err();
@@ -77,7 +77,7 @@ async fn an_operation_without_a_session_fails_with_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn each_server_is_named_with_what_is_wrong_with_it() {
+async fn a_connection_failure_names_each_server_with_its_problem() {
     // Port 1 refuses connections; and the system accepts those of a listener that nothing reads from.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap();
@@ -103,7 +103,7 @@ async fn each_server_is_named_with_what_is_wrong_with_it() {
 }
 
 #[tokio::test]
-async fn a_started_client_that_is_refused_keeps_trying_and_says_why() {
+async fn a_started_client_that_is_refused_keeps_trying_and_reports_the_cause() {
     let client = builder(TestingServer::shared().await.connect_string()).authorization("no-such-scheme", "x");
     let client = client.start().unwrap();
     let error = client.wait_connected(Duration::from_secs(1)).await.unwrap_err();
@@ -138,7 +138,7 @@ async fn closing_a_client_that_has_never_been_connected_takes_no_time() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_runtime_ends_a_client_that_has_never_been_connected() {
+async fn a_client_that_has_never_connected_ends_with_its_runtime() {
     let (_server, client) = nobody_there().await;
     let home = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let client = {

@@ -14,7 +14,7 @@ use crate::support::{
 const SCHEDULING: Duration = Duration::from_millis(500);
 
 #[tokio::test]
-async fn reconnected_means_that_a_request_was_answered() {
+async fn the_state_becomes_reconnected_only_after_a_reply() {
     let (proxy, client) = behind_proxy().await;
     let mut states = client.connection_states();
     expect(&mut states, Connected).await;
@@ -30,7 +30,7 @@ async fn reconnected_means_that_a_request_was_answered() {
 }
 
 #[tokio::test]
-async fn a_pause_past_the_lease_is_a_loss_in_time_and_then_a_new_session() {
+async fn a_server_pause_past_the_lease_loses_the_session_in_time_and_a_new_one_opens() {
     let server = TestingServer::start().await.unwrap();
     let client =
         builder(server.connect_string()).session_timeout(Duration::from_millis(1_500)).connect().await.unwrap();
@@ -59,7 +59,7 @@ async fn a_pause_past_the_lease_is_a_loss_in_time_and_then_a_new_session() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_closed_on_the_server_is_lost_at_once() {
+async fn a_session_that_is_closed_on_the_server_is_lost_immediately() {
     let (proxy, client) = behind_proxy_with(|client| client.session_timeout(DEFAULT_TIMEOUT)).await;
     let mut states = client.connection_states();
     let session = client.session().await.unwrap();

@@ -18,13 +18,13 @@ fn tls() -> TlsOptions {
 }
 
 #[tokio::test]
-async fn a_plain_server_differs_from_an_absent_one() {
+async fn a_tls_client_reports_a_plain_server() {
     let connect_string = TestingServer::shared().await.connect_string();
     assert_eq!(tls_problem(&connect_string, Some(tls())).await, TlsProblem::NotTls);
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_or_says_nothing_is_waited_for() {
+async fn a_refusing_or_silent_server_is_not_a_permanent_tls_failure() {
     let proxy = proxy().await;
     proxy.refuse(true).unwrap();
     // The system accepts the connection; nothing reads from it.
@@ -76,7 +76,7 @@ async fn a_plain_client_reports_a_port_that_speaks_only_tls() {
 
 /// As with `client.portUnification=true`.
 #[tokio::test]
-async fn a_port_that_speaks_both_is_waited_for() {
+async fn a_port_that_speaks_both_is_not_a_permanent_tls_failure() {
     let connect_string = without_quorum(true).await;
     let cause = cause_of_failure(builder(&connect_string).connection_timeout(BRIEF)).await;
     let expected = format!("{connect_string}: connected, but the server ended the handshake");

@@ -39,7 +39,7 @@ async fn a_transaction_is_applied_as_a_whole() {
 
 /// Old servers do not return them in the reply, so the client reads the nodes there; on other servers it does not.
 #[tokio::test]
-async fn new_nodes_of_every_kind_have_their_stats() {
+async fn a_transaction_returns_the_stats_of_new_nodes_of_every_kind() {
     let ((proxy, client), direct) = (behind_proxy().await, direct().await);
     let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     let long = Duration::from_secs(1000);
@@ -66,7 +66,7 @@ async fn new_nodes_of_every_kind_have_their_stats() {
 }
 
 #[tokio::test]
-async fn a_failed_transaction_names_its_operation_and_applies_none() {
+async fn a_failed_transaction_names_the_failed_operation_and_applies_none() {
     let client = direct().await;
     let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
     let (new, missing) = (format!("{dir}/new"), format!("{dir}/missing"));
@@ -82,7 +82,7 @@ async fn a_failed_transaction_names_its_operation_and_applies_none() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_leaves_it_open_what_happened() {
+async fn a_transaction_with_a_lost_reply_has_an_unknown_outcome() {
     let (proxy, client) = behind_proxy().await;
     let path = unique_path("node");
     proxy.cut_before_reply(OpCode::Multi);
@@ -95,7 +95,7 @@ async fn a_lost_answer_leaves_it_open_what_happened() {
 }
 
 #[tokio::test]
-async fn results_that_do_not_fit_the_operations_leave_the_outcome_open() {
+async fn results_that_do_not_match_the_operations_mean_an_unknown_outcome() {
     let (proxy, client) = behind_proxy().await;
     let node = client.create().for_path(unique_path("node"), "").await.unwrap();
     // The header of a result: its kind, whether it is the last one, and an error code.

@@ -23,7 +23,7 @@ fn multis(proxy: &FaultProxy) -> u64 {
 }
 
 #[tokio::test]
-async fn a_transaction_in_a_session_belongs_to_it() {
+async fn a_transaction_in_a_session_creates_ephemeral_nodes_of_that_session() {
     let (proxy, client) = behind_proxy().await;
     let (path, session) = (unique_path("node"), client.session().await.unwrap());
     let transaction = client.transaction().create(&path, "", CreateMode::Ephemeral).unwrap();
@@ -127,7 +127,7 @@ async fn a_transaction_that_pauses_between_tries_ends_with_its_session() {
 }
 
 #[tokio::test]
-async fn a_session_that_ends_before_the_answer_leaves_it_open_what_happened() {
+async fn a_transaction_whose_session_ends_before_the_reply_has_an_unknown_outcome() {
     let (proxy, client) = behind_proxy_with(|client| client.close_timeout(Duration::from_millis(200))).await;
     let (path, session) = (unique_path("node"), client.session().await.unwrap());
     proxy.hold_replies(OpCode::Multi);

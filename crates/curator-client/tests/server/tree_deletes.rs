@@ -29,7 +29,7 @@ async fn is_gone(path: &ZPath) -> bool {
 }
 
 #[tokio::test]
-async fn a_node_goes_with_everything_below_it_and_nothing_else() {
+async fn a_node_is_deleted_with_all_its_descendants_and_nothing_else() {
     let client = direct().await;
     let (top, beside) = (tree(&client).await, node(&client).await);
     let longer_name = client.create().for_path(format!("{top}0"), "").await.unwrap();
@@ -42,7 +42,7 @@ async fn a_node_goes_with_everything_below_it_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_node_without_children_takes_one_request() {
+async fn deleting_a_node_without_children_takes_one_request() {
     let (proxy, client) = behind_proxy().await;
     let path = node(&client).await;
     proxy.reset_counts();
@@ -63,7 +63,7 @@ async fn delete_and_meanwhile(top: &ZPath, proxy: &FaultProxy, delete: DeleteBui
 }
 
 #[tokio::test]
-async fn what_others_create_and_delete_meanwhile_is_no_obstacle() {
+async fn a_tree_delete_succeeds_while_others_create_and_delete_nodes() {
     let ((proxy, client), other) = (behind_proxy().await, direct().await);
     let top = tree(&client).await;
     delete_and_meanwhile(&top, &proxy, with_children(&client), async {
@@ -80,7 +80,7 @@ async fn what_others_create_and_delete_meanwhile_is_no_obstacle() {
 }
 
 #[tokio::test]
-async fn a_node_whose_children_never_end_stays() {
+async fn a_tree_delete_gives_up_if_new_children_keep_appearing() {
     let (proxy, client) = behind_proxy().await;
     let top = tree(&client).await;
     // As if all listed children were deleted and others created, each time.
@@ -106,7 +106,7 @@ async fn a_wrong_version_deletes_nothing() {
 }
 
 #[tokio::test]
-async fn the_root_and_what_is_below_it_stay() {
+async fn a_tree_delete_of_the_root_is_refused_and_deletes_nothing() {
     let client = direct().await;
     let path = node(&client).await;
     with_children(&client).for_path("/").await.unwrap_err();
@@ -114,7 +114,7 @@ async fn the_root_and_what_is_below_it_stay() {
 }
 
 #[tokio::test]
-async fn lost_answers_are_made_up_for() {
+async fn a_tree_delete_succeeds_after_lost_requests_and_replies() {
     let faults: [fn(&FaultProxy); 5] = [
         |proxy| proxy.cut_before_reply(OpCode::GetChildren),
         |proxy| proxy.cut_before_nth_reply(OpCode::GetChildren, 9),
@@ -134,7 +134,7 @@ async fn lost_answers_are_made_up_for() {
 }
 
 #[tokio::test]
-async fn a_guaranteed_one_goes_on_in_the_background() {
+async fn a_guaranteed_tree_delete_continues_in_the_background() {
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(once())).await;
     let top = tree(&client).await;
     proxy.cut_before_nth_reply(OpCode::Delete, 20);

@@ -12,7 +12,7 @@ async fn is_watched(path: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_deletion_is_seen_and_a_watch_that_has_fired_costs_no_removal() {
+async fn a_deletion_fires_both_kinds_of_watch_and_a_fired_watch_needs_no_removal() {
     let (proxy, client) = behind_proxy().await;
     let path = node(&client).await;
     let (_, _, mut data) = client.watch_data(&path).await.unwrap();
@@ -26,7 +26,7 @@ async fn a_deletion_is_seen_and_a_watch_that_has_fired_costs_no_removal() {
 }
 
 #[tokio::test]
-async fn children_that_come_and_go_are_seen() {
+async fn a_children_watch_fires_when_a_child_is_created_or_deleted() {
     let (client, other) = (direct().await, direct().await);
     let dir = node(&client).await;
     let (children, mut come) = client.watch_children(&dir).await.unwrap();
@@ -40,7 +40,7 @@ async fn children_that_come_and_go_are_seen() {
 }
 
 #[tokio::test]
-async fn a_node_that_does_not_exist_is_watched_for_its_creation() {
+async fn an_exists_watch_on_a_missing_node_fires_at_its_creation() {
     let (client, other) = (direct().await, direct().await);
     let path = format!("{}/later", node(&client).await);
     let (stat, mut created) = client.watch_exists(&path).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_watch_fires_once() {
 }
 
 #[tokio::test]
-async fn a_dropped_watch_is_taken_off_the_server() {
+async fn a_dropped_watch_is_removed_from_the_server() {
     let (proxy, client) = behind_proxy().await;
     let path = node(&client).await;
     let (_, _, first) = client.watch_data(&path).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_dropped_watch_is_taken_off_the_server() {
 }
 
 #[tokio::test]
-async fn a_dropped_request_for_a_watch_leaves_none() {
+async fn a_dropped_watch_request_leaves_no_watch_on_the_server() {
     let (proxy, client) = behind_proxy().await;
     let path = client.resolve(node(&client).await).unwrap();
     let session = client.session().await.unwrap();
@@ -113,7 +113,7 @@ async fn a_dropped_request_for_a_watch_leaves_none() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_with_its_connection_and_says_so() {
+async fn a_watch_fires_as_interrupted_when_its_connection_ends() {
     let (proxy, client) = behind_proxy().await;
     let other = direct().await;
     let (kept, gone) = (ephemeral(&client).await, node(&other).await);
@@ -143,7 +143,7 @@ async fn a_watch_ends_with_its_client() {
 }
 
 #[tokio::test]
-async fn a_watch_waits_for_the_removals_of_watches_of_both_kinds_on_its_path() {
+async fn a_new_watch_waits_for_the_removal_of_dropped_watches_of_both_kinds_on_its_path() {
     let (proxy, client) = behind_proxy().await;
     let path = node(&client).await;
     // Excludes the probes.

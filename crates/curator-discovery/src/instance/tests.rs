@@ -53,7 +53,7 @@ impl Payload for Odd {
 }
 
 #[test]
-fn the_json_is_that_of_java() {
+fn instances_are_written_as_javas_json() {
     assert_eq!(written(&instance()), java("null"));
     assert_eq!(written(&instance().payload("a \"b\"".to_owned())), java(r#""a \"b\"""#));
     let details = Details { zone: "z".to_owned() };
@@ -68,7 +68,7 @@ fn the_json_is_that_of_java() {
 }
 
 #[test]
-fn what_is_read_and_written_again_loses_nothing() {
+fn an_instance_that_is_read_and_written_again_keeps_all_its_json() {
     let payload = r#"{ "@class" : "com.example.Other", "n": 1.10, "big": 123456789012345678901234567890, "n": [] }"#;
     let json = java(payload).replace("}]}}", "}]},\"zz\":{\"b\":1e400,\"a\":[1]},\"enabled\":false,\"aa\":null}");
     let read: ServiceInstance = read(&json).unwrap();
@@ -79,7 +79,7 @@ fn what_is_read_and_written_again_loses_nothing() {
 }
 
 #[test]
-fn an_instance_without_a_field_has_its_default() {
+fn missing_fields_have_their_defaults() {
     let minimal: ServiceInstance = read(r#"{"id":"b","name":"a","serviceType":null}"#).unwrap();
     assert_eq!((minimal.enabled, minimal.service_type, minimal.registration_time_utc), (true, ServiceType::Dynamic, 0));
     let last: ServiceInstance = read(r#"{"id":"b","name":"a","port":1,"port":2,"serviceType":"PERMANENT"}"#).unwrap();
@@ -87,7 +87,7 @@ fn an_instance_without_a_field_has_its_default() {
 }
 
 #[test]
-fn a_payload_is_read_as_the_type_that_is_asked_for() {
+fn a_payload_is_read_as_the_requested_type() {
     let object = java(r#"{"@class":"com.example.Details","zone":"z"}"#);
     assert_eq!(read::<Details>(&object).unwrap().payload, Some(Details { zone: "z".to_owned() }));
     let error = read::<String>(&object).unwrap_err();
@@ -101,7 +101,7 @@ fn a_payload_is_read_as_the_type_that_is_asked_for() {
 }
 
 #[test]
-fn what_is_no_instance_is_an_error_that_names_the_field() {
+fn an_invalid_instance_is_an_error_that_names_the_field() {
     for json in ["", "[]", "{", "\"a\"", "\u{1}"] {
         let error = read::<RawJson>(json).unwrap_err();
         assert!(matches!(error, InvalidInstance::NotAnObject { .. }), "{json}: {error}");
@@ -120,7 +120,7 @@ fn what_is_no_instance_is_an_error_that_names_the_field() {
 }
 
 #[test]
-fn the_uri_is_built_by_the_pattern() {
+fn the_uri_is_built_from_the_uri_spec() {
     assert_eq!(instance().uri().unwrap().unwrap(), "http://10.0.0.7:8080");
     let secure =
         instance().ssl_port(8443).uri_spec("{scheme}://{ address }:{ssl-port}/{name}/{id}?{service-type}{[}{]}{");

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn two_errors_within_the_period_are_a_rest_for_the_period() {
+    fn an_instance_rests_for_the_period_after_two_errors_within_it() {
         let (mut rests, start, failing) = (Rests::default(), Instant::now(), registered(1));
         let mut is_resting_at = |second: u32, fails: bool| {
             let now = start + second * SECOND;
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn with_zero_errors_it_never_rests() {
+    fn with_an_error_limit_of_zero_no_instance_rests() {
         let (mut rests, failing) = (Rests::new(0, SECOND), registered(1));
         rests.note_error(Node::of(&failing), Instant::now());
         assert!(!rests.is_resting(&failing));

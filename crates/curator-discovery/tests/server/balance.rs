@@ -26,7 +26,7 @@ fn services(cache: &curator_discovery::ServiceCache) -> ServiceDiscover<String> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drained_and_a_removed_instance_are_removed() {
+async fn a_drained_or_unusable_instance_is_removed_from_the_balancer() {
     let (client, base) = (connected().await, path("balance"));
     let a = registered(&client, &base, "a").await;
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
@@ -69,7 +69,7 @@ async fn an_instance_whose_node_is_replaced_by_one_with_the_same_contents_keeps_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cache_that_is_cut_off_removes_all_only_if_it_is_to_be_empty_then() {
+async fn a_stale_cache_removes_all_services_only_with_when_stale_empty() {
     let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("balance-stale"));
     let a = registered(&others, &base, "a").await;
     let cache = discovery(&client, &base).start_cache("orders").unwrap();

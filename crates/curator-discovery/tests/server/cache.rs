@@ -32,7 +32,7 @@ async fn next(events: &mut ServiceEvents) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn instances_come_and_change_and_go() {
+async fn cache_events_report_added_changed_and_removed_instances() {
     let (client, others, base) = (connected().await, connected().await, path("cache"));
     let cache = discovery(&others, &base).start_cache("orders").unwrap();
     assert_eq!((cache.name(), soon(cache.ready()).await.unwrap().len()), ("orders", 0));
@@ -61,7 +61,7 @@ async fn instances_come_and_change_and_go() {
 
 /// CURATOR-574, CURATOR-452: wrong JSON is only logged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_cannot_be_read_is_reported_and_the_others_show() {
+async fn a_cache_reports_a_node_with_invalid_json_and_keeps_the_other_instances() {
     let (client, base) = (connected().await, path("cache-garbage"));
     let (_a, b) = (registered(&client, &base, "a").await, format!("{base}/orders/b"));
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
@@ -84,7 +84,7 @@ async fn a_node_that_cannot_be_read_is_reported_and_the_others_show() {
 
 /// Curator's queue of events drops the oldest, without a sign.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_consumer_that_is_too_slow_starts_over_from_the_instances() {
+async fn a_slow_consumer_gets_a_resync_with_all_instances() {
     /// More than are kept for a consumer.
     const MANY: usize = 1_100;
     let (client, others, base) = (connected().await, connected().await, path("cache-slow"));
@@ -122,7 +122,7 @@ async fn a_consumer_that_is_too_slow_starts_over_from_the_instances() {
 
 /// CURATOR-163: Curator's cache stays empty.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_directory_that_is_deleted_has_no_instances_and_they_come_back() {
+async fn a_cache_is_empty_after_its_directory_is_deleted_and_fills_again() {
     let (client, others, base) = (connected().await, connected().await, path("cache-deleted"));
     let a = registered(&client, &base, "a").await;
     let cache = discovery(&others, &base).start_cache("orders").unwrap();
@@ -136,7 +136,7 @@ async fn a_directory_that_is_deleted_has_no_instances_and_they_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cache_that_is_cut_off_says_so_and_keeps_its_instances_or_has_none() {
+async fn a_cut_off_cache_becomes_stale_and_keeps_or_hides_its_instances() {
     let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("cache-stale"));
     let _a = registered(&others, &base, "a").await;
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
@@ -213,7 +213,7 @@ async fn an_instance_that_fails_rests_and_one_that_is_registered_again_does_not(
 
 /// As a lost session does: its replacement deletes and creates in one transaction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_is_replaced_does_not_vanish_in_between() {
+async fn an_instance_does_not_vanish_while_its_node_is_replaced() {
     let (client, base) = (connected().await, path("replaced"));
     let services = discovery(&client, &base);
     soon(services.publish(&instance("a").service_type(ServiceType::Static))).await.unwrap();
@@ -243,7 +243,7 @@ async fn a_node_that_is_replaced_does_not_vanish_in_between() {
 }
 
 #[tokio::test]
-async fn a_sticky_provider_keeps_an_instance_that_is_registered_anew() {
+async fn a_sticky_provider_keeps_an_instance_whose_node_is_replaced() {
     let (client, base) = (connected().await, path("sticky"));
     let services = discovery(&client, &base);
     for id in ["a", "b", "c", "d", "e"] {
@@ -263,7 +263,7 @@ async fn a_sticky_provider_keeps_an_instance_that_is_registered_anew() {
 }
 
 #[tokio::test]
-async fn a_cache_that_has_ended_keeps_what_it_knew() {
+async fn a_closed_cache_keeps_its_last_instances() {
     let (client, base) = (connected().await, path("ended"));
     let _a = registered(&client, &base, "a").await;
     let cache = discovery(&client, &base).start_cache("orders").unwrap().when_stale(WhenStale::Empty);

@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn what_is_registered_is_found() {
+async fn registered_instances_are_found() {
     let (client, base) = (connected().await, path("services"));
     let services = discovery(&client, &base);
     assert_eq!(soon(services.names()).await.unwrap(), [""; 0]);
@@ -32,7 +32,7 @@ async fn what_is_registered_is_found() {
 }
 
 #[tokio::test]
-async fn a_query_is_a_listing_and_a_read_of_each_and_leaves_out_what_has_gone_meanwhile() {
+async fn a_query_lists_once_reads_each_instance_and_omits_those_deleted_meanwhile() {
     let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("meanwhile"));
     let a = registered(&others, &base, "a").await;
     let _b = registered(&others, &base, "b").await;
@@ -64,7 +64,7 @@ async fn missing_parents_become_containers_without_data() {
 }
 
 #[tokio::test]
-async fn a_node_that_cannot_be_read_hides_no_other() {
+async fn a_query_finds_all_instances_beside_a_node_with_invalid_json() {
     let (client, base) = (connected().await, path("garbage"));
     let services = discovery(&client, &base);
     let _a = registered(&client, &base, "a").await;
@@ -82,7 +82,7 @@ async fn a_node_that_cannot_be_read_hides_no_other() {
 }
 
 #[tokio::test]
-async fn an_instance_is_found_with_the_payload_that_is_asked_for() {
+async fn an_instance_is_found_with_the_requested_payload_type() {
     let (client, base) = (connected().await, path("payload"));
     let services = discovery(&client, &base);
     let spring = ZookeeperInstance::new("orders-1", "orders");
@@ -132,7 +132,7 @@ async fn a_permanent_instance_that_was_removed_does_not_come_back_at_a_reconnect
 }
 
 #[tokio::test]
-async fn publishing_and_removing_are_repeated_after_a_lost_answer() {
+async fn publish_and_remove_are_retried_after_a_lost_request_or_reply() {
     type Fault = fn(&FaultProxy, OpCode);
     let faults: [Fault; 2] = [FaultProxy::cut_before_request, FaultProxy::cut_before_reply];
     for fault in faults {
@@ -153,7 +153,7 @@ async fn publishing_and_removing_are_repeated_after_a_lost_answer() {
 }
 
 #[tokio::test]
-async fn the_type_decides_between_registering_and_publishing() {
+async fn the_service_type_decides_between_register_and_publish() {
     let (client, base) = (connected().await, path("types"));
     let services = discovery(&client, &base);
     let is_refused = |error: DiscoveryError, wanted: &str| matches!(&error, DiscoveryError::Invalid(InvalidInstance::ServiceType { operation, .. }) if *operation == wanted);
@@ -181,7 +181,7 @@ async fn a_sequential_instance_of_java_is_found() {
 }
 
 #[tokio::test]
-async fn an_instance_that_may_not_be_read_hides_no_other() {
+async fn an_instance_without_read_permission_hides_no_other() {
     let (client, others, base) = (connected().await, connected().await, path("no-auth"));
     let _a = registered(&client, &base, "a").await;
     let acl = [Acl::new(Permission::DELETE, AuthId::anyone())];
@@ -209,7 +209,7 @@ async fn a_service_may_have_more_instances_than_the_client_may_have_requests_in_
 }
 
 #[tokio::test]
-async fn what_is_registered_is_not_published_over() {
+async fn publish_does_not_overwrite_a_registered_instance() {
     let (client, others, base) = (connected().await, connected().await, path("publish-over"));
     let _a = registered(&client, &base, "a").await;
     let permanent = instance("a").service_type(ServiceType::Permanent);

@@ -29,7 +29,7 @@ async fn an_instance_is_updated_and_drained_and_deregistered() {
 }
 
 #[tokio::test]
-async fn an_update_is_of_the_same_instance() {
+async fn an_update_with_another_id_or_name_is_refused() {
     let (client, base) = (connected().await, path("other"));
     let registration = registered(&client, &base, "a").await;
     for update in [instance("b"), ServiceInstance::new("bills").id("a")] {
@@ -41,7 +41,7 @@ async fn an_update_is_of_the_same_instance() {
 }
 
 #[tokio::test]
-async fn an_id_that_is_taken_waits_and_is_an_error_at_the_deadline() {
+async fn a_registration_of_a_taken_id_waits_and_fails_at_its_deadline() {
     let (one, other, base) = (connected().await, connected().await, path("taken"));
     let first = registered(&one, &base, "a").await;
     let second = discovery(&other, &base).register(instance("a").port(9090)).unwrap();
@@ -62,7 +62,7 @@ async fn an_id_that_is_taken_waits_and_is_an_error_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_handle_that_is_dropped_deregisters_its_instance() {
+async fn dropping_the_last_registration_handle_deregisters_the_instance() {
     let (client, base) = (connected().await, path("dropped"));
     let registration = registered(&client, &base, "a").await;
     let clone = registration.clone();
@@ -75,7 +75,7 @@ async fn a_handle_that_is_dropped_deregisters_its_instance() {
 }
 
 #[tokio::test]
-async fn an_update_that_is_begun_later_wins() {
+async fn of_concurrent_updates_the_last_begun_wins() {
     let (client, base) = (connected().await, path("order"));
     let registration = registered(&client, &base, "a").await;
     let updates = (1..=50).map(|port| registration.update(instance("a").port(port)));
@@ -97,7 +97,7 @@ async fn a_closed_client_ends_the_registration() {
 }
 
 #[tokio::test]
-async fn after_an_update_that_is_refused_the_instance_is_drained() {
+async fn an_instance_can_be_drained_after_a_refused_update() {
     let (client, base) = (connected().await, path("refused-update"));
     let registration = discovery(&client, &base).register(instance("a").payload("small".to_owned())).unwrap();
     soon(registration.registered()).await.unwrap();

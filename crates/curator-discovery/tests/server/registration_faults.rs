@@ -62,7 +62,7 @@ async fn a_lost_session_replaces_the_node_once() {
 
 /// Each of Curator's deletes the other's node, and on the second `NodeExists` it deletes and gives up without an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_that_register_one_id_at_the_same_time_one_is_there_and_the_other_knows_it() {
+async fn of_two_concurrent_registrations_of_one_id_one_succeeds_and_the_other_reports_it() {
     let (one, other) = (connected().await, connected().await);
     for _ in 0..20 {
         let base = path("race");
@@ -143,7 +143,7 @@ async fn a_delete_that_fails_is_repeated_and_the_instance_does_not_come_back() {
 }
 
 #[tokio::test]
-async fn an_instance_that_is_deleted_comes_back() {
+async fn a_registered_instance_that_another_client_deletes_is_recreated() {
     let (client, others, base) = (connected().await, connected().await, path("operator"));
     let registration = registered(&client, &base, "a").await;
     let services = discovery(&others, &base);
@@ -157,7 +157,7 @@ async fn an_instance_that_is_deleted_comes_back() {
 
 /// Curator's `start` swallows the errors of ZooKeeper, and relies on the next reconnect.
 #[tokio::test]
-async fn a_registration_that_is_refused_says_so_and_is_made_when_it_is_permitted() {
+async fn a_refused_registration_reports_its_error_and_succeeds_once_permitted() {
     let (client, base) = (connected().await, path("refused"));
     let server = TestingServer::shared().await.connect_string();
     let owner = builder(&server, LONG_SESSION).authorization("digest", "owner:secret").connect().await.unwrap();
@@ -177,7 +177,7 @@ async fn a_registration_that_is_refused_says_so_and_is_made_when_it_is_permitted
 
 /// The same.
 #[tokio::test]
-async fn what_has_begun_without_a_connection_goes_on_with_the_first() {
+async fn a_registration_and_a_cache_started_without_a_connection_complete_on_connect() {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     proxy.refuse(true).unwrap();
     let (client, base) = (builder(&proxy.connect_string(), LONG_SESSION).start().unwrap(), path("unconnected"));

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_is_known_by_its_key_and_no_peer_is() {
+    fn every_part_is_parsed_from_its_key_and_no_peer_is() {
         for &lock in LockKind::value_variants() {
             for &variant in Variant::value_variants() {
                 let of_ours = Part { lock, variant };
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn leaders_are_known_whatever_their_variant() {
+    fn leader_recipes_are_recognized_in_every_variant() {
         let leaders = |key| leaders(key).unwrap_or_default();
         assert_eq!([leaders("leader-latch-plain"), leaders("leader-latch-token")], ["leader-latch", "leader-latch"]);
         assert_eq!([leaders("curator-latch-session"), leaders("mutex-plain")], ["curator-latch-session", ""]);

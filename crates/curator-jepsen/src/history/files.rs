@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_bad_line_is_named() {
+    fn any_other_malformed_line_is_reported_with_its_file_and_number() {
         let bad = [line(1, 0), "{\"at\":2}\n".into(), line(3, 0)].concat();
         let error = read(&[("a.jsonl", line(0, 1)), ("b.jsonl", bad)]).unwrap_err();
         let HistoryError::Line { path, line, text, .. } = error else { panic!("{error}") };

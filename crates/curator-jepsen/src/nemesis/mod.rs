@@ -227,12 +227,12 @@ mod tests {
     use crate::scene::SET;
 
     #[test]
-    fn the_checker_knows_by_its_name_who_deletes_nodes() {
+    fn the_delete_nodes_nemesis_has_the_name_that_the_checker_expects() {
         assert_eq!(Nemesis::DeleteNodes.to_string(), DELETE_NODES);
     }
 
     #[test]
-    fn nemeses_that_restart_clients_are_not_mixed_with_those_that_stop_them() {
+    fn nemeses_with_a_common_target_do_not_mix() {
         use Nemesis::*;
         for nemesis in [PauseClient, PauseClientLong, KillClient, CutClient, Flapping, ClockRate] {
             assert!(!ClockRate.mixes_with(nemesis) && !nemesis.mixes_with(ClockRate), "{nemesis}");
@@ -246,7 +246,7 @@ mod tests {
     /// If sets were replaced sooner, a client that was cut off would overwrite a set to which no other client has
     /// written, and no update could be lost.
     #[test]
-    fn a_set_is_used_for_longer_than_a_session_and_what_harms_it() {
+    fn a_set_is_used_for_longer_than_a_session_and_a_strike() {
         for nemesis in Nemesis::all() {
             let mut random = Rng::with_seed(1);
             let lengths: Vec<_> = (0..200).map(|_| nemesis.length(&mut random)).collect();

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lost_is_never_shown_as_nothing() {
+    fn a_small_loss_is_never_shown_as_zero() {
         let percent = |lost, acknowledged| percent(&Tally { lost, acknowledged, ..Tally::default() });
         assert_eq!([percent(0, 0), percent(0, 7), percent(1, 36_795), percent(1, 8)], ["-", "0", "<0.01", "12.50"]);
     }

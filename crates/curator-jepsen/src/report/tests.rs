@@ -70,7 +70,7 @@ fn checked(events: &[Event], end: &Final) -> Report {
 }
 
 #[test]
-fn a_run_is_checked_by_what_is_in_its_directory() {
+fn a_run_is_checked_from_the_files_in_its_directory() {
     let report = checked(&events(), &finale());
     assert!(!report.is_clean());
     let [shown] = &report.shown[..] else { panic!("{:?}", report.shown) };
@@ -111,7 +111,7 @@ At the end: 0 nodes of locks and 0 watches left; 0 clients that did not finish, 
 type Spoil = fn(&mut Final);
 
 #[test]
-fn a_run_is_clean_only_if_all_came_back_did_something_and_left_nothing() {
+fn a_run_is_clean_only_if_all_clients_recovered_all_parts_ran_and_nothing_is_left() {
     const NODE: Counted = Counted { nodes: 1, ..NONE };
     const WATCH: Counted = Counted { watches: Some(1), ..NONE };
     const UNKNOWN: Counted = Counted { watches: None, ..NONE };
@@ -182,7 +182,7 @@ fn late_writes_that_no_stop_explains_are_reported() {
 }
 
 #[test]
-fn what_slow_clocks_explain_is_no_more_than_that() {
+fn slow_clocks_explain_only_exclusivity_and_lost_updates_of_guarded_sets() {
     let finale = Final { recovery: Vec::new(), ..finale() };
     let is_expected = |events: &[Event], finale: &Final| {
         let report = checked(events, finale);
@@ -218,7 +218,7 @@ fn a_run_that_was_cut_short_cannot_be_checked() {
 }
 
 #[test]
-fn several_runs_stand_in_the_same_tables() {
+fn the_summary_puts_several_runs_into_the_same_tables() {
     let report = |seed: &str, workers: &[u32], nemesis: &str, left: Left| {
         let events: Vec<_> = events().into_iter().filter(|event| workers.contains(&event.worker)).collect();
         let about = [("seconds", "60"), ("seed", seed)].map(|(what, value)| (what.to_owned(), value.to_owned())).into();
@@ -252,7 +252,7 @@ fn several_runs_stand_in_the_same_tables() {
 }
 
 #[test]
-fn what_caches_have_missed_stands_in_a_table_and_caches_that_were_never_compared_are_idle() {
+fn changes_missed_by_caches_are_tabulated_and_caches_never_compared_are_idle() {
     let node =
         |path: &str, czxid| Node { path: format!("{CACHED}{path}"), czxid, mzxid: czxid, data: "data".to_owned() };
     let (root, other) = (node("", 1), node("/a", 2));

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn all_strike_before_one_strikes_again() {
+    fn every_nemesis_strikes_before_any_strikes_again() {
         let count = Nemesis::all().count();
         let strikes = of(&[Choice::All], 3, count);
         let first: BTreeSet<_> = strikes.iter().map(|(nemeses, _)| nemeses[0]).collect();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn two_at_a_time_harm_different_things() {
+    fn mixed_nemeses_harm_different_targets() {
         for (nemeses, _) in of(&[Choice::Mixed], 5, 200) {
             assert!(nemeses.len() == 2 && nemeses[0].mixes_with(nemeses[1]), "{nemeses:?}");
             assert!(!nemeses.contains(&Nemesis::ClockRate));

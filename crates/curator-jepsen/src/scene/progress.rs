@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_what_comes_after_the_mark_in_whole_lines() {
+    fn progress_counts_only_complete_lines_after_the_mark() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("w0.0.jsonl");
         let mut progress = Progress::default();

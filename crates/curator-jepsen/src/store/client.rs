@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_that_is_gone_has_got_nothing_and_one_that_is_silent_may_have() {
+    async fn a_request_to_a_closed_store_is_not_sent_and_one_to_a_silent_store_has_no_reply() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let mut client = StoreClient::new(&address, Duration::from_secs(1));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_abandoned_answer_is_not_taken_for_the_next_one() {
+    async fn the_reply_to_a_dropped_request_is_not_returned_for_the_next() {
         let store = Store::start().await.unwrap();
         let mut client = client(&store);
         // A first answer, so that there is a connection to lose.

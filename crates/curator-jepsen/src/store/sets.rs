@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_who_has_read_shuts_out_the_one_before() {
+    fn after_a_read_with_a_newer_token_requests_with_an_older_one_are_refused() {
         let sets = Sets::default();
         assert_eq!(read(&sets, Some(33)), elements(&[]));
         assert_eq!(read(&sets, Some(34)), elements(&[]));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn each_set_has_its_own_newest_token() {
+    fn each_set_keeps_a_separate_newest_token() {
         let sets = Sets::default();
         assert_eq!(read(&sets, Some(34)), elements(&[]));
         let other = Request::Write { set: "t".to_owned(), elements: Vec::new(), token: Some(33) };

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_is_valid_again_after_it_was_lost_goes_into_the_history() {
+    async fn a_guard_that_becomes_valid_again_is_recorded_in_the_history() {
         let directory = tempfile::tempdir().unwrap();
         let history = HistoryFile::append(&directory.path().join("w0.0.jsonl"), 0, 0).unwrap();
         let held = Wavering::default();

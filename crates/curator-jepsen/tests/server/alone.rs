@@ -14,7 +14,7 @@ use crate::support::{LOCKS, Run, acknowledged, lock_nodes, look, lose_session, s
 const PLAIN: Part = Part { lock: LockKind::Mutex, variant: Variant::Plain };
 
 #[tokio::test]
-async fn a_worker_that_loses_its_session_says_so_and_goes_on_in_the_next() {
+async fn a_worker_that_loses_its_session_records_the_next_and_goes_on_in_it() {
     let parts = [PLAIN, Part { variant: Variant::Guarded, ..PLAIN }];
     let start = |run: &Run, connect_string| run.worker(0, connect_string, &parts);
     let history = lose_session(start, &parts.map(|part| part.key())).await;
@@ -27,7 +27,7 @@ async fn a_worker_that_loses_its_session_says_so_and_goes_on_in_the_next() {
 }
 
 #[tokio::test]
-async fn the_cache_of_a_worker_is_what_the_servers_have_also_in_the_next_session() {
+async fn the_cache_of_a_worker_equals_the_servers_tree_also_in_the_next_session() {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let run = Run::start().await;
@@ -67,7 +67,7 @@ fn is_created(event: &Event) -> bool {
 }
 
 #[tokio::test]
-async fn a_worker_counts_on_in_its_next_session() {
+async fn a_worker_continues_to_count_in_its_next_session() {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let run = Run::start().await;
@@ -100,7 +100,7 @@ async fn a_worker_counts_on_in_its_next_session() {
 }
 
 #[tokio::test]
-async fn workers_see_each_other_and_the_next_session_of_one_of_them() {
+async fn workers_see_each_others_instances_also_after_a_lost_session() {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let run = Run::start().await;
@@ -130,7 +130,7 @@ async fn workers_see_each_other_and_the_next_session_of_one_of_them() {
 }
 
 #[tokio::test]
-async fn what_a_killed_worker_has_seen_is_in_its_history() {
+async fn the_history_of_a_killed_worker_contains_its_acknowledged_writes() {
     let server = TestingServer::start().await.unwrap();
     let run = Run::start().await;
     let mut worker = run.worker(0, server.connect_string(), &[PLAIN]);
@@ -145,7 +145,7 @@ async fn what_a_killed_worker_has_seen_is_in_its_history() {
 }
 
 #[tokio::test]
-async fn a_worker_waits_for_its_ensemble_and_finishes_without_it() {
+async fn a_worker_that_reaches_no_server_finishes_without_a_session() {
     // No store listens there.
     let run = Run::start().await;
     let worker = run.worker(0, "127.0.0.1:1".to_owned(), &[PLAIN]);
@@ -153,7 +153,7 @@ async fn a_worker_waits_for_its_ensemble_and_finishes_without_it() {
 }
 
 #[tokio::test]
-async fn a_worker_at_rest_has_neither_nodes_nor_watches_in_a_session_that_goes_on() {
+async fn a_worker_at_rest_keeps_its_session_but_no_nodes_or_watches() {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let run = Run::start().await;

@@ -42,7 +42,7 @@ fn has_shown(variant: Variant, run: &Run, history: &[Event]) -> bool {
 }
 
 #[tokio::test]
-async fn who_ignores_the_guard_loses_updates_when_clients_are_paused_and_who_does_not_loses_none() {
+async fn paused_clients_lose_updates_only_if_they_ignore_the_guard() {
     let server = TestingServer::builder().tick_time(TICK).start().await.unwrap();
     let run = Run::start().await;
     let start = |number, think_ms| {

@@ -57,7 +57,7 @@ fn check_tokens_and_places(history: &[Event]) {
 }
 
 #[tokio::test]
-async fn what_two_workers_write_under_each_lock_in_each_variant_is_there_at_the_end() {
+async fn all_writes_of_two_workers_are_kept_under_each_lock_in_each_variant() {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let run = Run::start().await;

@@ -10,7 +10,7 @@ fn number() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_number_is_read_as_it_is_defined(
+    fn sequence_numbers_are_parsed_as_defined(
         before in prop::collection::vec(prop_oneof!["lock-|k-0|-|0-|0|ä", number()], 0..3),
         lock_name in "lock-|k-0|-|0-|0|00|ä|",
         is_named in any::<bool>(),
@@ -53,7 +53,7 @@ pub(crate) fn check_guarantees(driver: &dyn LockInternalsDriver, children: &[Str
 }
 
 #[test]
-fn kinds_have_names() {
+fn participant_kinds_are_displayed_by_name() {
     use ParticipantKind::{Exclusive, Lease, Read, Write};
     let names = [Exclusive, Read, Write, Lease].map(|kind| kind.to_string());
     assert_eq!(names, ["exclusive", "read", "write", "lease"]);

@@ -18,7 +18,7 @@ fn an_empty_directory_is_an_empty_queue() {
 }
 
 #[test]
-fn the_order_is_that_of_the_numbers() {
+fn a_queue_is_ordered_by_sequence_number() {
     let queue = queue(&["b-lock-0000000011", "z-lock-0000000009", "zfoo", "c-lock-0000000010"]);
     assert_eq!(names(&queue), ["z-lock-0000000009", "c-lock-0000000010", "b-lock-0000000011"]);
     assert_eq!(queue.position("c-lock-0000000010"), Some(1));
@@ -29,7 +29,7 @@ fn the_order_is_that_of_the_numbers() {
 }
 
 #[test]
-fn without_leaves_the_others_in_order() {
+fn a_queue_without_one_entry_keeps_its_order() {
     let all = queue(&["lock-0000000001", "lock-0000000002", "lock-0000000003"]);
     assert_eq!(names(&all.without(0)), ["lock-0000000002", "lock-0000000003"]);
     assert_eq!(names(&all.without(1)), ["lock-0000000001", "lock-0000000003"]);
@@ -37,7 +37,7 @@ fn without_leaves_the_others_in_order() {
 }
 
 #[test]
-fn an_overflow_and_a_number_that_two_have_are_refused() {
+fn an_overflow_and_a_duplicate_number_are_refused() {
     // The last of these repeats another node's number.
     for name in ["a-lock-2147483647", "b-lock--2147483648", "b-lock--000000001", "b-lock-0000000010"] {
         // The server's list has no order: the refused node may come first.

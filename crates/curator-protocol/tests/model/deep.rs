@@ -58,7 +58,7 @@ fn more_readers_and_writers_with_two_faults() {
 }
 
 #[test]
-fn all_faults() {
+fn one_fault_of_each_kind_together() {
     hold([Scenario::of(1).behind(3).with(&KINDS)]);
 }
 
@@ -84,7 +84,7 @@ fn a_semaphore_with_more_contenders_and_two_faults() {
 }
 
 #[test]
-fn contenders_that_may_not_wait_with_two_faults() {
+fn contests_without_waiting_with_two_faults() {
     for faults in pairs_of_kinds() {
         let scenarios = [Scenario::of(2), Scenario::of_queues(&[&[0, 1], &[1]])];
         hold(scenarios.map(|scenario| scenario.with_impatient(1).with(&faults)));

@@ -21,13 +21,13 @@ fn scenarios() -> [Scenario; 8] {
 }
 
 #[test]
-fn contests_that_may_not_wait_own_or_are_refused() {
+fn contests_without_waiting_own_or_are_refused() {
     hold(scenarios());
     hold(Scenario::rows_of_readers_and_writers(3).skip(1).map(|row| row.with_impatient(1)));
 }
 
 #[test]
-fn contests_that_may_not_wait_own_or_are_refused_with_one_fault() {
+fn contests_without_waiting_own_or_are_refused_with_one_fault() {
     for fault in KINDS {
         // A lost session stays alive on the server for a while, which multiplies the states.
         let is_small = |scenario: &Scenario| fault != Fault::LostSession || scenario.clients.len() < 3;
@@ -36,7 +36,7 @@ fn contests_that_may_not_wait_own_or_are_refused_with_one_fault() {
 }
 
 #[test]
-fn no_run_of_those_that_may_not_wait_goes_round_in_circles() {
+fn every_run_of_contests_without_waiting_ends() {
     for fault in KINDS {
         let scenarios = [Scenario::of(2), Scenario::of_leases(&[1, 1], 1)];
         end(scenarios.map(|scenario| scenario.with_impatient(1).with(&[fault])));
@@ -44,7 +44,7 @@ fn no_run_of_those_that_may_not_wait_goes_round_in_circles() {
 }
 
 #[test]
-fn defects_of_those_that_may_not_wait_are_found() {
+fn deliberate_defects_of_contests_without_waiting_are_found() {
     let cases = [
         (LEFTOVER, Scenario::of(1).behind(1)),
         (SLEEPER, Scenario::of(2).behind(1)),

@@ -67,14 +67,14 @@ fn two_faults() {
 }
 
 #[test]
-fn the_directory_comes_and_goes() {
+fn a_directory_that_is_missing_or_removed() {
     hold([Scenario::of(3).in_directories([false, false])]);
     hold(KINDS.map(|fault| Scenario::of(2).in_directories([false, false]).with(&[fault, Fault::Reap])));
 }
 
 /// A write lock before a waiting writer may become a read lock.
 #[test]
-fn a_driver_whose_queue_is_not_final() {
+fn a_driver_without_final_predecessors() {
     for fault in KINDS {
         let downgraded = Scenario::of(1).behind(2).with(&[fault, Fault::Downgrade]);
         hold([downgraded, Scenario::of(3).with(&[fault])].map(|scenario| scenario.driven_by(LOOKS_AGAIN)));
@@ -112,7 +112,7 @@ fn readers_and_writers_behind_others() {
 
 /// From there on, the server assigns its last number to every node.
 #[test]
-fn the_end_of_the_counter() {
+fn sequence_numbers_that_run_out() {
     for fault in KINDS {
         for left in 1..=2 {
             hold([Scenario::of(3).with_numbers_left(left).with(&[fault])]);
@@ -124,7 +124,7 @@ fn the_end_of_the_counter() {
 
 /// Otherwise the search could miss a contender that repeats the same request for ever.
 #[test]
-fn no_run_goes_round_in_circles() {
+fn every_run_ends() {
     for fault in KINDS {
         end([Scenario::of(3), Scenario::of(2).behind(2)].map(|scenario| scenario.with(&[fault])));
     }
@@ -133,7 +133,7 @@ fn no_run_goes_round_in_circles() {
 }
 
 #[test]
-fn defects_are_found() {
+fn deliberate_defects_are_found() {
     use Fault::{Cancel, Delete, Disconnect, LostSession, Write};
     let behind_one = |faults| Scenario::of(1).behind(1).with(faults);
     let cases = [

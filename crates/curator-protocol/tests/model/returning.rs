@@ -8,7 +8,7 @@ use super::search::{breaks, end, hold};
 use super::world::{LEFTOVER, SLEEPER, TWO_OWNERS};
 
 #[test]
-fn contenders_that_own_and_come_back() {
+fn contenders_that_return_after_owning() {
     hold([
         Scenario::of(3).with(&[Return]),
         Scenario::of(2).with(&[Return, Return, Return]),
@@ -17,7 +17,7 @@ fn contenders_that_own_and_come_back() {
 }
 
 #[test]
-fn contenders_that_leave_or_lose_and_come_back() {
+fn contenders_that_return_after_each_kind_of_fault() {
     for fault in KINDS {
         // A lost session stays alive on the server for a while, which multiplies the states.
         let most = if fault == LostSession { 2 } else { 3 };
@@ -30,7 +30,7 @@ fn contenders_that_leave_or_lose_and_come_back() {
 
 /// For example a contender that leaves while its create is in flight, is disconnected, and returns.
 #[test]
-fn contenders_that_come_back_after_two_faults() {
+fn contenders_that_return_after_two_faults() {
     hold(pairs_of_kinds().map(|[one, other]| Scenario::of(1).behind(2).with(&[one, other, Return])));
     // Without the pairs that multiply the states.
     let pairs = pairs_of_kinds().filter(|pair| !pair.contains(&LostSession) && *pair != [Disconnect, Disconnect]);
@@ -38,12 +38,12 @@ fn contenders_that_come_back_after_two_faults() {
 }
 
 #[test]
-fn no_run_of_those_that_come_back_goes_round_in_circles() {
+fn every_run_of_returning_contenders_ends() {
     end(KINDS.map(|fault| Scenario::of(2).with(&[fault, Return])));
 }
 
 #[test]
-fn defects_of_those_that_come_back_are_found() {
+fn deliberate_defects_of_returning_contenders_are_found() {
     let cases = [
         (TWO_OWNERS, Scenario::of(2).with(&[LostSession, Return]).spoilt_by(Defect::OwnsOverSessions)),
         (TWO_OWNERS, Scenario::of(2).with(&[Cancel, Disconnect, Return]).spoilt_by(Defect::ReturnsUnderItsOldName)),

@@ -53,7 +53,7 @@ fn a_semaphore_whose_nodes_are_missing() {
 }
 
 #[test]
-fn no_run_of_a_semaphore_goes_round_in_circles() {
+fn every_run_of_a_semaphore_ends() {
     for fault in KINDS {
         let scenarios = [Scenario::of_leases(&[1, 1], 1), Scenario::of_leases(&[1, 2], 2).changed_to(1)];
         end(scenarios.map(|scenario| scenario.with(&[fault])));
@@ -61,7 +61,7 @@ fn no_run_of_a_semaphore_goes_round_in_circles() {
 }
 
 #[test]
-fn defects_of_a_semaphore_are_found() {
+fn deliberate_defects_of_a_semaphore_are_found() {
     use Fault::{Cancel, Delete, Disconnect, Write};
     let (one, two) = (|| Scenario::of_leases(&[1], 1), || Scenario::of_leases(&[1, 1], 1));
     let cases = [

@@ -66,14 +66,14 @@ fn several_queues_with_an_unknown_create_and_a_deleted_node() {
 }
 
 #[test]
-fn no_run_over_several_queues_goes_round_in_circles() {
+fn every_run_over_several_queues_ends() {
     for fault in KINDS {
         end([one().behind_in([1, 2]), one_and_single()].map(|scenario| scenario.with(&[fault])));
     }
 }
 
 #[test]
-fn defects_over_several_queues_are_found() {
+fn deliberate_defects_over_several_queues_are_found() {
     use Fault::{Cancel, Delete};
     let cases = [
         (SLEEPER, crossed().spoilt_by(Defect::EntersOneByOne)),

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lost_answer_is_found_by_the_number_of_the_attempt() {
+    async fn a_lost_reply_is_resolved_by_the_attempt_number_in_the_receipt() {
         let (client, receipt) = receipt();
         assert!(!receipt.is_settled() && receipt.attempt(&client).is_none());
         assert_eq!(receipt.take(None), Some(Settlement::NotApplied));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_attempt_that_was_not_applied_is_made_impossible() {
+    async fn a_fence_excludes_an_attempt_that_was_not_applied() {
         let (client, receipt) = receipt();
         receipt.take(None);
         let (late, operation) = receipt.attempt(&client).unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_receipt_of_the_last_run_is_taken_over_and_one_in_use_is_reported() {
+    async fn a_receipt_of_an_earlier_run_is_adopted_and_one_in_use_is_reported() {
         let (client, receipt) = receipt();
         assert_eq!(receipt.take(Some((b"7 another 3", &stat(9)))), Some(Settlement::NotApplied));
         let (written, version) = data(receipt.attempt(&client).unwrap().1);

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parents_come_first_and_children_stand_together() {
+    fn places_sort_parents_first_and_siblings_together() {
         let paths = ["/", "/a", "/a!", "/b", "/a/ ", "/a/c", "/a!/b", "/a/c/d"];
         let places = paths.map(|path| Place::new(ZPath::on_server(path).unwrap()));
         let mut sorted = places.to_vec();

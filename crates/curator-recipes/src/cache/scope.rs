@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_decides_about_everything_below_a_node_and_never_about_the_root() {
+    fn the_filter_excludes_whole_subtrees_and_never_the_root() {
         let filter: Filter = Arc::new(|path| path.name() != "hidden");
         for root in ["/hidden", "/"] {
             let scope = Scope { root: path(root), max_depth: usize::MAX, filter: Some(Arc::clone(&filter)) };

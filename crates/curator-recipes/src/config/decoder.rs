@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_new_if_its_data_are_and_the_same_data_are_decoded_once() {
+    fn unchanged_data_is_decoded_once_and_yields_no_new_value() {
         let (mut decoder, calls) = decoder(IfAbsent::KeepLast);
         let steps = [
             (None, (None, "absent"), 0),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_stands_in_for_a_node_that_is_absent_and_not_for_data_that_are_invalid() {
+    fn a_default_replaces_an_absent_node_but_not_invalid_data() {
         let (mut decoder, _) = decoder(IfAbsent::Default(9));
         let steps = [
             (Some("nine"), (None, "invalid")),

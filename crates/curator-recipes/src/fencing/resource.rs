@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_write_is_not_called() {
+    fn a_write_with_a_stale_token_is_rejected_before_its_closure_runs() {
         let resource = FencedResource::starting_at(0, token(34));
         let stale = resource.write(token(33), |_| panic!("it was called")).unwrap_err();
         assert_eq!(stale, StaleToken { token: token(33), highest: token(34) });
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_read_is_not_called() {
+    fn a_read_with_a_stale_token_is_rejected_before_its_closure_runs() {
         let resource = FencedResource::starting_at(7, token(34));
         let stale = resource.read_with(token(33), |_| panic!("it was called")).unwrap_err();
         assert_eq!(stale, StaleToken { token: token(33), highest: token(34) });
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_of_a_write_that_panics_counts_and_the_resource_goes_on() {
+    fn a_panicking_write_raises_the_highest_token_and_the_resource_stays_usable() {
         let resource = FencedResource::new(0);
         let panicked = thread::scope(|scope| {
             let write = || {
@@ -198,7 +198,7 @@ mod tests {
         /// Each holder repeatedly reads, and then writes the value with its number added; it can pause between any
         /// steps. `turns` is the order in which the holders make their steps.
         #[test]
-        fn in_any_order_of_reads_and_writes_what_was_acknowledged_stays(turns in vec(1..6_usize, 0..60)) {
+        fn acknowledged_writes_are_kept_in_any_order_of_reads_and_writes(turns in vec(1..6_usize, 0..60)) {
             let resource = FencedResource::new(Vec::new());
             let mut seen: [Option<Vec<usize>>; 6] = Default::default();
             let mut acknowledged = Vec::new();
@@ -223,7 +223,7 @@ mod tests {
 
         /// A write is atomic across threads.
         #[test]
-        fn on_any_threads_none_is_applied_after_a_higher_one(writers in vec(vec(1..1000_i64, 50), 4)) {
+        fn no_thread_applies_a_write_after_one_with_a_higher_token(writers in vec(vec(1..1000_i64, 50), 4)) {
             let resource = FencedResource::new(Vec::new());
             let start = Barrier::new(writers.len() + 1);
             let admitted: usize = thread::scope(|scope| {

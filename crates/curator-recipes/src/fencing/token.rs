@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_positive_number_is_refused_by_name() {
+    fn a_token_that_is_not_a_positive_number_is_rejected_with_its_value() {
         for text in
             ["", "0", "00", "-1", "+1", " 1", "1 ", "1.0", "1e3", "0x1", "1_000", "٣", "9223372036854775808", "one"]
         {
@@ -113,7 +113,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_can_be_read(number in 1..=i64::MAX) {
+        fn a_printed_token_parses_to_the_same_token(number in 1..=i64::MAX) {
             let token = FencingToken::try_from(number).unwrap();
             prop_assert_eq!(token.to_string().parse(), Ok(token));
             prop_assert_eq!((token.as_i64(), i64::from(token)), (number, number));

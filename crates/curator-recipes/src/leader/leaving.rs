@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_the_nodes_of_the_queue_count_also_one_whose_name_is_not_known_yet() {
+    async fn only_failed_deletes_in_the_queue_count_even_without_a_known_sequence_number() {
         // With an error; and still pending, without one.
         let refused = CuratorClient::builder("127.0.0.1:1").start().unwrap().check_connected().unwrap_err();
         let (dir, driver) = (ZPath::on_server("/a/b").unwrap(), StandardLockInternalsDriver::with_lock_name("latch-"));

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ephemeral_node_is_ours_by_its_session_only_after_a_lost_answer() {
+    fn an_ephemeral_node_is_recognized_by_its_session_only_after_a_lost_reply() {
         let in_client = Arc::default();
         let mut claims = claims(Recognition::Ephemeral, &in_client);
         let node = |session| Node { czxid: 1, session };
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_has_created_is_never_anothers_in_the_same_client() {
+    fn a_confirmed_node_is_foreign_to_other_persistent_nodes_of_the_client() {
         let in_client = Arc::default();
         let node = Node { czxid: 1, session: SESSION };
         let mut first = claims(Recognition::Ephemeral, &in_client);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lasting_node_is_ours_by_its_zxid_or_its_protected_name() {
+    fn a_node_that_is_not_ephemeral_is_recognized_by_its_zxid_or_its_protected_name() {
         let in_client = Arc::default();
         for (recognition, unknown) in [
             (Recognition::Protected, Owner::Ours),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_being_taken_over_is_left_as_if_it_were_ours() {
+    fn forget_returns_a_node_that_is_being_adopted() {
         let mut claims = claims(Recognition::Answered { adopts: true }, &Arc::default());
         let [old, node] = [1, 2].map(|czxid| Node { czxid, session: 0 });
         claims.confirm(old);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn doubts_are_bounded() {
+    fn the_sessions_with_unconfirmed_creates_are_bounded() {
         let mut claims = claims(Recognition::Ephemeral, &Arc::default());
         (1..=100).for_each(|session| claims.doubt(session));
         assert_eq!(claims.doubts.len(), MOST_DOUBTS);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn after_refused_data_the_node_has_what_was_applied_last() {
+    fn after_refused_data_the_last_applied_data_is_wanted() {
         let (commands, mut contents) = contents();
         assert!(!contents.can_fall_back());
         contents.applied();

@@ -12,7 +12,7 @@ use super::{ALONE, PATIENCE_WITH_A_CROWD};
 /// More than 65,535 children, at which Curator's cache once failed to load (CURATOR-690), and more changes than a cache
 /// remembers individually.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_large_directory_is_loaded_and_a_storm_is_read_in_batches() {
+async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
     let _alone = ALONE.lock().await;
     let leaves = number("LEAVES", 66_000) as usize;
     let server = TestingServer::start().await.unwrap();

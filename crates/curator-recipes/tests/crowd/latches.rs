@@ -42,7 +42,7 @@ fn say_costs(stage: &Stage, what: &str, begun: Instant) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_latches_of_one_client_lead_by_turns() {
+async fn a_thousand_latches_of_one_client_lead_in_turn() {
     let _alone = ALONE.lock().await;
     let stage = Stage::new().await;
     stage.proxy.reset_counts();
@@ -73,7 +73,7 @@ async fn a_thousand_latches_of_one_client_lead_by_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_latches_of_one_client_lead_on_a_path_each() {
+async fn a_thousand_latches_of_one_client_each_lead_on_a_separate_path() {
     let _alone = ALONE.lock().await;
     let stage = Stage::new().await;
     stage.proxy.reset_counts();

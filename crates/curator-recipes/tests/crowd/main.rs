@@ -133,21 +133,21 @@ async fn on_a_lock_each(cut: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_on_one_lock_is_served_in_order() {
+async fn thousands_of_waiters_acquire_one_lock_in_order() {
     on_one_lock(false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_on_one_lock_is_served_in_order_when_its_connection_is_cut() {
+async fn thousands_of_waiters_acquire_one_lock_in_order_despite_a_cut_connection() {
     on_one_lock(true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_on_a_lock_each_is_served() {
+async fn thousands_of_waiters_each_acquire_a_separate_lock() {
     on_a_lock_each(false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_on_a_lock_each_is_served_when_its_connection_is_cut() {
+async fn thousands_of_waiters_each_acquire_a_separate_lock_despite_a_cut_connection() {
     on_a_lock_each(true).await;
 }

@@ -15,7 +15,7 @@ async fn before_3_9_neither_locks_nor_caches_of_one_client_lose_a_watch() {
 }
 
 #[tokio::test]
-async fn before_3_6_a_cache_ends_at_once() {
+async fn before_3_6_a_cache_ends_immediately() {
     let server = EmbeddedServer::builder().add_watch(false).start().unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = connect(&proxy.connect_string()).await;

@@ -53,7 +53,7 @@ async fn the_leases_of_a_semaphore_have_the_tokens_of_their_nodes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn locks_that_are_waited_for_are_acquired() {
+async fn waiters_acquire_their_locks_with_rising_tokens() {
     let server = old_server();
     let (holder, waiter) = (connect(&server.connect_string()).await, connect(&server.connect_string()).await);
     for ((name, held), (_, wanted)) in locks(&holder).into_iter().zip(locks(&waiter)) {
@@ -69,7 +69,7 @@ async fn locks_that_are_waited_for_are_acquired() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_look_that_is_lost_leaves_one_holder_and_then_none() {
+async fn a_lost_exists_request_leaves_one_holder_and_a_free_lock_after_its_release() {
     let server = old_server();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, other) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);
@@ -92,7 +92,7 @@ async fn a_look_that_is_lost_leaves_one_holder_and_then_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn before_3_6_what_needs_multi_read_is_refused_by_that_name_and_leaves_nothing() {
+async fn before_3_6_locks_that_need_multi_read_fail_with_its_name_and_leave_nothing() {
     let server = EmbeddedServer::builder().stats_in_transactions(false).multi_read(false).start().unwrap();
     let client = connect(&server.connect_string()).await;
     for (name, lock) in locks(&client) {
@@ -117,7 +117,7 @@ async fn before_3_6_what_needs_multi_read_is_refused_by_that_name_and_leaves_not
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn before_3_6_held_nodes_are_looked_at_one_by_one_after_a_reconnect() {
+async fn before_3_6_held_nodes_are_checked_one_by_one_after_a_reconnect() {
     let server = EmbeddedServer::builder().stats_in_transactions(false).multi_read(false).start().unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, other) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);

@@ -43,28 +43,26 @@ const SEED: &str = "HOSTILE_SEED";
 const AT_ONCE: usize = 32;
 
 #[test]
-fn whatever_a_server_answers_its_clients_end_what_they_do_and_recover() {
+fn operations_end_and_clients_recover_whatever_a_server_replies() {
     if std::env::var_os(CLIENTS).is_some() {
         return clients(number("HOSTILE_CASES", 400), number(SEED, 0));
     }
     let seed = number(SEED, new_seed());
     say(&format!("hostile servers: {SEED}={seed}"));
-    let said = Limited::run(
-        "whatever_a_server_answers_its_clients_end_what_they_do_and_recover",
-        &[(CLIENTS, 1), (SEED, seed)],
-    );
+    let said =
+        Limited::run("operations_end_and_clients_recover_whatever_a_server_replies", &[(CLIENTS, 1), (SEED, seed)]);
     said.assert_success();
 }
 
 /// A limitation that cannot be fixed here: see "Servers that lie" in `docs/guarantees.md`. When this fails, the client
 /// crate has improved, and the page can promise more.
 #[test]
-fn the_count_of_a_list_is_believed() {
+fn the_announced_count_of_a_list_is_allocated_without_a_check() {
     if std::env::var_os(CLIENTS).is_some() {
         process::limit_memory();
         return case::be_told_of_a_long_list();
     }
-    let died_of = Limited::run("the_count_of_a_list_is_believed", &[(CLIENTS, 1)]).died_of();
+    let died_of = Limited::run("the_announced_count_of_a_list_is_allocated_without_a_check", &[(CLIENTS, 1)]).died_of();
     let died_of = died_of.expect("two billion names have done no harm");
     assert!(died_of.contains("memory allocation of 51539607528 bytes failed"), "{died_of}");
 }

@@ -50,7 +50,7 @@ use self::support::say;
 const AT_LEAST: (usize, usize) = (4_750, 1_300);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_request_is_struck_there_is_one_owner_or_an_error_and_nothing_is_left() {
+async fn a_fault_at_any_request_ends_in_one_owner_or_an_error_and_leaves_nothing() {
     permit_descriptors();
     let (hall, other_hall) = (Arc::new(Hall::open().await), Arc::new(Hall::open().await));
     let begun = Instant::now();

@@ -6,7 +6,7 @@ use crate::support::{mutex, path, soon};
 include!("sasl_example.rs");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_page_shows_closes_the_locks_of_a_user_to_others() {
+async fn the_documented_sasl_example_denies_the_locks_of_a_user_to_others() {
     let page = include_str!("../../../../docs/production.md");
     assert!(page.contains(include_str!("sasl_example.rs")), "the page shows something else");
     let (connect_string, (_, password)) = (shared_sasl_server().await.connect_string(), USERS[3]);

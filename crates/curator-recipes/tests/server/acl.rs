@@ -7,7 +7,7 @@ use crate::contract::permission::{Ours, is_for_anyone, owner};
 use crate::support::{client, mutex, path, read_write, soon};
 
 #[tokio::test]
-async fn the_nodes_of_counts_and_of_writers_that_became_readers_get_the_acls_of_their_paths() {
+async fn nodes_of_counts_and_downgraded_writers_get_the_acls_of_their_paths() {
     let acls = Ours { directories: Permission::READ, contenders: Permission::CREATE };
     let (client, path) = (owner(acls).await, path("acl"));
     let reading =

@@ -40,7 +40,7 @@ fn cause_of(error: &Error, path: &str, tried: u32, at_least: Duration) -> client
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_lock_names_itself_and_how_often_it_was_tried_without_a_connection() {
+async fn without_a_connection_each_lock_fails_with_its_path_and_the_number_of_attempts() {
     let (proxy, client) = impatient(NO_CONNECTION).await;
     let path = path("unplugged");
     let (mutex, both) = (mutex(&client, &path), read_write(&client, &path));
@@ -74,7 +74,7 @@ async fn every_lock_names_itself_and_how_often_it_was_tried_without_a_connection
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_whose_requests_are_not_answered_says_so() {
+async fn an_acquire_without_replies_fails_with_an_operation_timeout() {
     let (proxy, client) = impatient(LONG_SESSION).await;
     let path = path("unanswered");
     mutex(&client, &path).acquire().await.unwrap().release().await.unwrap();
@@ -90,7 +90,7 @@ async fn an_acquire_whose_requests_are_not_answered_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_in_the_queue_does_not_count_as_failing() {
+async fn failing_for_excludes_the_time_in_the_queue() {
     let (proxy, client) = impatient(LONG_SESSION).await;
     let (steady, path) = (support::client().await, path("failing-late"));
     let held = mutex(&steady, &path).acquire().await.unwrap();
@@ -112,7 +112,7 @@ async fn a_wait_in_the_queue_does_not_count_as_failing() {
 
 /// The reader's node is created in a different way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_downgrade_names_the_lock() {
+async fn a_failed_read_acquire_beside_a_write_lock_reports_the_lock() {
     let (proxy, client) = impatient(LONG_SESSION).await;
     let path = path("unanswered-reader");
     let lock = read_write(&client, &path);
@@ -159,7 +159,7 @@ impl RetryPolicy for Noted {
 
 /// If the wait counted, a policy with a time limit would give up at the first lost reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_time_that_a_waiter_has_waited_is_no_time_of_failures() {
+async fn the_elapsed_time_of_a_retry_policy_excludes_the_time_in_the_queue() {
     let notes = Noted::default();
     let policy = notes.clone();
     let (proxy, waiting) = behind_proxy_with(|builder| builder.operation_timeout(NO_ANSWER).retry_policy(policy)).await;
@@ -183,7 +183,7 @@ async fn the_time_that_a_waiter_has_waited_is_no_time_of_failures() {
 
 /// For a client without a session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn locks_that_are_made_before_the_first_session_are_acquired_in_it() {
+async fn locks_created_before_the_first_session_are_acquired_in_it() {
     let server = TestingServer::start().await.unwrap();
     server.stop().await.unwrap();
     let client = builder(&server.connect_string(), LONG_SESSION).connection_timeout(NO_CONNECTION);

@@ -25,7 +25,7 @@ fn never_again() -> RetryNTimes {
 }
 
 #[tokio::test]
-async fn a_number_is_changed_from_what_it_was() {
+async fn a_change_returns_the_values_before_and_after_it() {
     let (one, path) = (client().await, path("atomic/number"));
     let number = long(&one, &path);
     assert_eq!(number.get().await.unwrap(), 0);
@@ -42,7 +42,7 @@ async fn a_number_is_changed_from_what_it_was() {
 }
 
 #[tokio::test]
-async fn numbers_that_cannot_be_are_errors_and_change_nothing() {
+async fn overflow_and_invalid_data_are_errors_and_change_nothing() {
     let (client, path) = (client().await, path("atomic/limits"));
     let number = long(&client, &path);
     number.force_set(i64::MAX).await.unwrap();
@@ -67,7 +67,7 @@ async fn numbers_that_cannot_be_are_errors_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_value_is_initialized_once_and_compared() {
+async fn a_value_is_initialized_once_and_set_only_if_the_expected_value_matches() {
     let (client, path) = (client().await, path("atomic/initialized"));
     let number = long(&client, &path);
     assert!(number.initialize(5).await.unwrap());
@@ -83,7 +83,7 @@ async fn a_value_is_initialized_once_and_compared() {
 }
 
 #[tokio::test]
-async fn a_value_of_any_type_has_a_codec() {
+async fn an_atomic_value_of_any_type_is_stored_with_a_codec() {
     let (client, path) = (client().await, path("atomic/text"));
     let codec = (|text: &String| text.clone().into_bytes(), |data: &[u8]| String::from_utf8(data.to_vec()));
     let text = DistributedAtomicValue::with_codec(&client, &path, codec, "nobody".to_owned()).unwrap();
@@ -100,7 +100,7 @@ async fn a_value_of_any_type_has_a_codec() {
 }
 
 #[tokio::test]
-async fn a_change_is_two_requests_and_a_receipt_costs_one_more_once() {
+async fn a_change_is_two_requests_and_the_first_with_a_receipt_reads_once_more() {
     let (proxy, client) = behind_proxy().await;
     let base = path("atomic/cost");
     client.create().creating_parent_containers().for_path(format!("{base}/receipts/other"), "").await.unwrap();
@@ -130,7 +130,7 @@ async fn a_change_is_two_requests_and_a_receipt_costs_one_more_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_clients_count_together() {
+async fn concurrent_increments_of_many_clients_are_each_counted_once() {
     let path = path("atomic/together");
     let mut tasks = JoinSet::new();
     for number in 0..8 {
@@ -160,7 +160,7 @@ async fn many_clients_count_together() {
 
 /// Another client writes between each read and each write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_is_never_first_gives_up_or_asks_for_the_mutex() {
+async fn a_client_that_always_conflicts_gives_up_or_acquires_the_mutex() {
     let (proxy, client) = behind_proxy().await;
     let (path, other) = (path("atomic/contended"), crate::support::client().await);
     let number = long(&client, &path).with_retry_policy(never_again());
@@ -196,7 +196,7 @@ async fn a_client_that_is_never_first_gives_up_or_asks_for_the_mutex() {
 
 /// Clients in their first attempts do not acquire the mutex.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_has_the_mutex_can_still_be_late_and_leaves_it() {
+async fn a_client_that_holds_the_mutex_can_still_conflict_and_then_releases_it() {
     let (client, other, path) = (client().await, client().await, path("atomic/late"));
     let (number, rival) = (long(&client, &path), long(&other, &path));
     let number = number.with_retry_policy(never_again()).promoted_to_lock(format!("{path}-lock")).unwrap();
@@ -226,7 +226,7 @@ async fn increment_while(number: &DistributedAtomicLong, acts: impl AsyncFn() + 
 /// If a client took equal data with the next version for its own write, one of two increments would be lost. Netflix's
 /// Curator 187: the path is deleted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_number_from_another_client_and_a_deletion_are_seen() {
+async fn an_equal_write_of_another_client_and_a_deletion_are_detected() {
     let (client, other) = (client().await, client().await);
     for has_receipt in [false, true] {
         let path = path("atomic/meanwhile");
@@ -259,7 +259,7 @@ async fn missing_parents_become_containers_without_data() {
 }
 
 #[tokio::test]
-async fn the_paths_are_checked() {
+async fn invalid_paths_and_a_receipt_at_the_path_of_the_value_are_rejected() {
     let client = client().await;
     let number = long(&client, "/atomic");
     assert!(DistributedAtomicLong::new(&client, "atomic").is_err());
@@ -272,7 +272,7 @@ async fn the_paths_are_checked() {
 }
 
 #[tokio::test]
-async fn a_codec_is_used_in_each_attempt() {
+async fn encoded_data_is_decoded_once_before_the_write() {
     struct Counting(Arc<AtomicU32>);
     impl curator_recipes::ValueCodec<i64> for Counting {
         fn encode(&self, value: &i64) -> Vec<u8> {
@@ -291,7 +291,7 @@ async fn a_codec_is_used_in_each_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ids_are_given_once_and_a_block_is_two_requests() {
+async fn ids_are_issued_once_and_a_block_costs_two_requests() {
     let (proxy, client) = behind_proxy().await;
     let path = path("ids/blocks");
     let ids = IdGenerator::new(&client, &path, 100).unwrap();

@@ -30,7 +30,7 @@ async fn impatient() -> (FaultProxy, CuratorClient) {
 
 /// Curator adds twice here: it takes its own write for another client's.
 #[tokio::test]
-async fn a_lost_answer_is_unknown_and_not_repeated() {
+async fn a_lost_reply_is_outcome_unknown_and_the_write_is_not_repeated() {
     let (proxy, client) = impatient().await;
     let number = long(&client, &path("atomic-faults/unknown"));
     let (mut sure, mut unknown) = (0, 0);
@@ -61,7 +61,7 @@ async fn a_lost_answer_is_unknown_and_not_repeated() {
 /// Curator's `compareAndSet` and `initialize` return false here, and its `increment` adds twice: they find their own
 /// write.
 #[tokio::test]
-async fn a_lost_answer_is_unknown_for_each_kind_of_write() {
+async fn a_lost_reply_is_outcome_unknown_for_each_kind_of_conditional_write() {
     let (proxy, client) = impatient().await;
     let is_unknown = |error: AtomicValueError| matches!(error, AtomicValueError::OutcomeUnknown { .. });
     for (name, fault) in FAULTS {
@@ -90,7 +90,7 @@ async fn a_lost_answer_is_unknown_for_each_kind_of_write() {
 }
 
 #[tokio::test]
-async fn with_a_receipt_a_lost_answer_counts_once() {
+async fn a_lost_reply_counts_once_with_a_receipt() {
     let (proxy, client) = impatient().await;
     let path = path("atomic-faults/receipt");
     let number = long(&client, &path).exactly_once(receipt(&path)).unwrap();
@@ -111,7 +111,7 @@ async fn with_a_receipt_a_lost_answer_counts_once() {
 }
 
 #[tokio::test]
-async fn a_receipt_answers_in_the_next_session_too() {
+async fn a_receipt_resolves_a_lost_reply_in_the_next_session() {
     let (proxy, client) = behind_proxy().await;
     let path = path("atomic-faults/session");
     let number = long(&client, &path).exactly_once(receipt(&path)).unwrap();
@@ -131,7 +131,7 @@ async fn a_receipt_answers_in_the_next_session_too() {
 
 /// At any await point; the change may have been applied or not, and the next change takes that into account.
 #[tokio::test]
-async fn a_change_that_was_dropped_is_applied_once_at_most() {
+async fn a_dropped_change_is_applied_at_most_once() {
     let client = client().await;
     let path = path("atomic-faults/dropped");
     let number = long(&client, &path).exactly_once(receipt(&path)).unwrap();
@@ -150,7 +150,7 @@ async fn a_change_that_was_dropped_is_applied_once_at_most() {
 }
 
 #[tokio::test]
-async fn a_restarted_process_takes_its_receipt_over_and_two_at_once_are_told() {
+async fn a_receipt_is_adopted_after_a_restart_and_its_concurrent_use_is_reported() {
     let (one, other) = (client().await, client().await);
     let path = path("atomic-faults/taken");
     let with_receipt = |client| long(client, &path).exactly_once(receipt(&path)).unwrap();
@@ -168,7 +168,7 @@ async fn a_restarted_process_takes_its_receipt_over_and_two_at_once_are_told() {
 }
 
 #[tokio::test]
-async fn two_at_once_with_a_lost_answer_do_not_know() {
+async fn a_lost_reply_during_concurrent_use_of_a_receipt_is_outcome_unknown() {
     let (proxy, one) = behind_proxy().await;
     let (other, path) = (client().await, path("atomic-faults/doubt"));
     let with_receipt = |client| long(client, &path).exactly_once(receipt(&path)).unwrap();
@@ -248,7 +248,7 @@ async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
 }
 
 #[tokio::test]
-async fn a_client_that_gives_up_in_doubt_says_so() {
+async fn a_change_that_gives_up_after_a_lost_reply_is_outcome_unknown() {
     let once_more = RetryNTimes::new(1, Duration::from_millis(20)).unwrap();
     let (proxy, client) =
         behind_proxy_with(|builder| builder.connection_timeout(Duration::from_millis(300)).retry_policy(once_more))
@@ -268,7 +268,7 @@ async fn a_client_that_gives_up_in_doubt_says_so() {
 }
 
 #[tokio::test]
-async fn a_codec_that_refuses_what_it_has_made_writes_nothing() {
+async fn encoded_data_that_the_codec_cannot_decode_is_not_written() {
     let (client, path) = (client().await, path("atomic-faults/codec"));
     let codec = (|_: &String| vec![0xff_u8], |data: &[u8]| String::from_utf8(data.to_vec()));
     let value = DistributedAtomicValue::with_codec(&client, &path, codec, String::new()).unwrap();
@@ -278,7 +278,7 @@ async fn a_codec_that_refuses_what_it_has_made_writes_nothing() {
 }
 
 #[tokio::test]
-async fn missing_parents_are_no_other_clients() {
+async fn creating_missing_parents_does_not_count_as_a_conflict() {
     let (client, path) = (client().await, path("atomic-faults/alone"));
     let never = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
     let number = long(&client, &path).with_retry_policy(never).exactly_once(receipt(&path)).unwrap();
@@ -309,7 +309,7 @@ async fn a_version_of_minus_one_is_refused() {
 
 /// The value and the receipt are created again; the only harm of deleting them is that a change can count twice.
 #[tokio::test]
-async fn deleted_nodes_are_made_again() {
+async fn deleted_value_and_receipt_nodes_are_recreated() {
     let client = client().await;
     let path = path("atomic-faults/deleted");
     let number = long(&client, &path).exactly_once(receipt(&path)).unwrap();
@@ -323,7 +323,7 @@ async fn deleted_nodes_are_made_again() {
 }
 
 #[tokio::test]
-async fn no_id_is_given_twice_after_a_lost_answer() {
+async fn no_id_is_issued_twice_after_a_lost_reply() {
     let (proxy, client) = behind_proxy().await;
     let path = path("atomic-faults/ids");
     let ids = IdGenerator::new(&client, &path, 2).unwrap();

@@ -6,7 +6,7 @@ use curator_recipes::{Error, InterProcessMutex};
 use crate::support::{Plain, acquiring, client, mutex, path, soon, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bad_paths_are_refused_when_the_lock_is_made() {
+async fn invalid_paths_are_rejected_when_the_lock_is_created() {
     let client = client().await;
     for bad in ["", "locks/orders", "/a//b"] {
         let error = InterProcessMutex::new(&client, bad).unwrap_err();
@@ -19,7 +19,7 @@ async fn bad_paths_are_refused_when_the_lock_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_root_can_be_a_lock_and_so_can_any_characters_that_zookeeper_accepts() {
+async fn the_root_and_unusual_valid_paths_can_be_locks() {
     let client = client().await;
     for odd in ["/".to_owned(), path("Ämter 日本 %"), path("lock-0000000001"), path("_c_x-lock-")] {
         soon(mutex(&client, &odd).acquire()).await.unwrap().release().await.unwrap();
@@ -41,7 +41,7 @@ async fn foreign_children_have_no_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_driver_that_breaks_the_rules_is_refused_when_the_lock_is_made() {
+async fn an_invalid_driver_is_rejected_when_it_is_given_to_a_lock() {
     let named = |prefix| Plain { prefix, mark: "-X-" };
     let (client, path) = (client().await, path("driver"));
     for bad in ["", "a/ID-X-", "no-id-X-", "ID-Y-", "ID\0-X-"] {

@@ -111,7 +111,7 @@ async fn a_tree_is_loaded_and_its_changes_are_reported_in_order() {
 }
 
 #[tokio::test]
-async fn a_missing_root_is_an_empty_cache_and_appears_later() {
+async fn the_cache_of_a_missing_root_is_empty_until_the_root_is_created() {
     let (client, its, root) = (connected().await, connected().await, path("cache-missing"));
     let cache = cache(&client, &root).start().unwrap();
     assert!(soon(cache.ready()).await.unwrap().is_empty());
@@ -123,7 +123,7 @@ async fn a_missing_root_is_an_empty_cache_and_appears_later() {
 }
 
 #[tokio::test]
-async fn a_consumer_that_comes_later_begins_with_what_there_is() {
+async fn a_late_consumer_first_receives_the_cached_nodes() {
     let client = connected().await;
     let root = planted(&client, "cache-late").await;
     let cache = cache(&client, &root).start().unwrap();
@@ -135,7 +135,7 @@ async fn a_consumer_that_comes_later_begins_with_what_there_is() {
 }
 
 #[tokio::test]
-async fn depth_and_filter_bound_what_is_cached() {
+async fn depth_and_filter_limit_the_cached_nodes() {
     let client = connected().await;
     let root = planted(&client, "cache-bounded").await;
     for (depth, expected) in [(0, &["/"][..]), (1, &["/", "/a", "/b"]), (2, &["/", "/a", "/a/x", "/a/y", "/b"])] {
@@ -174,7 +174,7 @@ async fn without_data_only_stats_are_kept() {
 }
 
 #[tokio::test]
-async fn what_this_client_has_written_is_there_after_catching_up() {
+async fn caught_up_returns_the_writes_of_its_client() {
     let client = connected().await;
     let root = planted(&client, "cache-own").await;
     let cache = cache(&client, &root).start().unwrap();
@@ -194,7 +194,7 @@ async fn what_this_client_has_written_is_there_after_catching_up() {
 
 /// A `sync` could be answered by a deposed leader.
 #[tokio::test]
-async fn a_call_catches_up_by_a_request_that_needs_a_quorum() {
+async fn caught_up_sends_a_request_that_needs_a_quorum() {
     let (proxy, client) = behind_proxy().await;
     let root = planted(&client, "cache-quorum").await;
     let cache = cache(&client, &root).start().unwrap();
@@ -233,7 +233,7 @@ async fn a_cache_loads_and_catches_up_while_directories_are_created_all_the_time
 }
 
 #[tokio::test]
-async fn a_resync_is_not_put_off_by_calls_that_catch_up() {
+async fn caught_up_calls_do_not_delay_a_resync() {
     let (proxy, client) = behind_proxy().await;
     let root = planted(&client, "cache-resync-asked").await;
     let cache = cache(&client, &root).resync_every(Duration::from_millis(50)).start().unwrap();
@@ -253,7 +253,7 @@ async fn a_resync_is_not_put_off_by_calls_that_catch_up() {
 
 /// The second consumer receives events while the first reads none.
 #[tokio::test]
-async fn a_slow_consumer_resyncs_and_stops_no_other() {
+async fn a_slow_consumer_resyncs_without_delaying_other_consumers() {
     let client = connected().await;
     let root = planted(&client, "cache-slow").await;
     let cache = cache(&client, &root).event_capacity(8).start().unwrap();
@@ -277,7 +277,7 @@ async fn a_slow_consumer_resyncs_and_stops_no_other() {
 }
 
 #[tokio::test]
-async fn nodes_that_may_not_be_read_show_as_denied_until_they_may_be() {
+async fn lookups_of_unreadable_nodes_return_denied_until_a_read_is_permitted() {
     let (client, owner) = (connected().await, owner().await);
     let root = planted(&owner, "cache-denied").await;
     let node = format!("{root}/a");
@@ -303,7 +303,7 @@ async fn nodes_that_may_not_be_read_show_as_denied_until_they_may_be() {
 
 /// There were no events for the nodes below it.
 #[tokio::test]
-async fn a_node_that_may_be_read_again_is_caught_up_with_all_that_is_below_it() {
+async fn caught_up_returns_a_node_that_became_readable_with_its_descendants() {
     let (client, owner) = (connected().await, owner().await);
     let root = planted(&owner, "cache-healed").await;
     let node = format!("{root}/a");
@@ -317,7 +317,7 @@ async fn a_node_that_may_be_read_again_is_caught_up_with_all_that_is_below_it() 
 }
 
 #[tokio::test]
-async fn a_cache_that_finds_too_much_says_so_and_ends() {
+async fn a_cache_over_its_limits_ends_with_a_too_large_error() {
     let client = connected().await;
     let root = planted(&client, "cache-limits").await;
     let few = cache(&client, &root).max_nodes(4).start().unwrap();
@@ -335,7 +335,7 @@ async fn a_cache_that_finds_too_much_says_so_and_ends() {
 }
 
 #[tokio::test]
-async fn a_tree_that_moves_is_never_too_large() {
+async fn a_moved_subtree_does_not_count_twice_toward_the_node_limit() {
     let client = connected().await;
     let root = path("cache-moves");
     let nodes = || (0..300).map(|number| format!("n-{number:03}"));
@@ -361,7 +361,7 @@ async fn a_tree_that_moves_is_never_too_large() {
 }
 
 #[tokio::test]
-async fn invalid_options_are_refused_and_name_the_value() {
+async fn invalid_options_are_rejected_and_the_error_has_the_value() {
     let client = connected().await;
     for (builder, text) in [
         (cache(&client, "/a").event_capacity(0), "invalid event capacity 0: expected 1 to 1048576"),
@@ -378,7 +378,7 @@ async fn invalid_options_are_refused_and_name_the_value() {
 }
 
 #[tokio::test]
-async fn a_filter_that_panics_ends_its_cache_alone() {
+async fn a_panicking_filter_ends_only_its_cache() {
     let client = connected().await;
     let root = planted(&client, "cache-panic").await;
     let other = cache(&client, &root).start().unwrap();
@@ -430,7 +430,7 @@ async fn ten_thousand_leaves_are_loaded_by_fewer_than_fifty_requests() {
 
 /// Java's client drops the connection and requests the same reply again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_of_more_than_a_mebibyte_are_read() {
+async fn replies_of_more_than_a_mebibyte_are_read() {
     let ((proxy, client), root) = (behind_proxy().await, path("cache-long"));
     create(&client, &root, b"").await;
     for names in 0..6 {
@@ -453,7 +453,7 @@ async fn answers_of_more_than_a_mebibyte_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_cache_sends_for_a_change() {
+async fn a_load_and_each_change_cost_the_documented_requests() {
     let ((proxy, client), its, root) = (counted().await, connected().await, path("cache-cost"));
     let leaves = async |from: usize, to: usize| {
         let mut transaction = its.transaction();
@@ -488,7 +488,7 @@ async fn what_a_cache_sends_for_a_change() {
 
 /// A user may read the cache while a state is borrowed, for any time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_borrowed_state_stops_no_lookup_and_no_consumer() {
+async fn a_borrowed_state_blocks_no_lookup_and_no_consumer() {
     let client = connected().await;
     let root = planted(&client, "cache-borrowed").await;
     let cache = cache(&client, &root).start().unwrap();
@@ -512,7 +512,7 @@ async fn a_borrowed_state_stops_no_lookup_and_no_consumer() {
 
 /// The events that a slow consumer misses may include the last `Ready`.
 #[tokio::test]
-async fn a_consumer_that_starts_over_gets_a_ready_of_its_own() {
+async fn a_resync_of_a_consumer_is_followed_by_ready() {
     let client = connected().await;
     let root = planted(&client, "cache-ready").await;
     let cache = cache(&client, &root).event_capacity(2).start().unwrap();
@@ -525,7 +525,7 @@ async fn a_consumer_that_starts_over_gets_a_ready_of_its_own() {
 
 /// While changes keep coming.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_resync_is_not_put_off_by_changes() {
+async fn continuous_changes_do_not_delay_a_resync() {
     let (client, owner) = (connected().await, owner().await);
     let root = planted(&owner, "cache-busy").await;
     let node = format!("{root}/a/x");

@@ -63,7 +63,7 @@ async fn is_the_tree(cache: &CuratorCache, client: &CuratorClient) {
 
 /// Curator's caches compare versions: these nodes have the same version before and after.
 #[tokio::test]
-async fn a_node_that_was_replaced_while_cut_off_is_reported() {
+async fn a_node_replaced_during_an_outage_is_reported_as_deleted_and_created() {
     let ((proxy, client), its) = (behind_proxy().await, connected().await);
     let (root, cache, mut events) = reported(&client, &its, "cache-replaced").await;
     unplug(&proxy, &client).await;
@@ -89,7 +89,7 @@ async fn a_node_that_was_replaced_while_cut_off_is_reported() {
 }
 
 #[tokio::test]
-async fn what_changed_in_an_outage_is_reported_once_in_the_same_session_and_in_a_new_one() {
+async fn changes_during_an_outage_are_reported_once_in_the_same_or_a_new_session() {
     let ((proxy, client), its) = (behind_proxy().await, connected().await);
     let (root, cache, mut events) = reported(&client, &its, "cache-outage").await;
     for (round, is_lost) in [(1, false), (2, true)] {
@@ -124,7 +124,7 @@ async fn what_changed_in_an_outage_is_reported_once_in_the_same_session_and_in_a
 
 /// A request of a cache is lost, or its reply.
 #[tokio::test]
-async fn each_request_of_a_cache_may_fail() {
+async fn a_cache_survives_the_loss_of_each_kind_of_request_and_reply() {
     let its = connected().await;
     for op in [OpCode::AddWatch, OpCode::MultiRead, OpCode::Sync] {
         for (name, fault) in FAULTS {
@@ -157,7 +157,7 @@ async fn each_request_of_a_cache_may_fail() {
 
 /// Curator's `PathChildrenCache` never became ready then.
 #[tokio::test]
-async fn a_child_that_goes_between_the_listing_and_its_read_is_absent() {
+async fn a_child_deleted_between_the_listing_and_its_read_is_absent() {
     let ((proxy, client), its) = (behind_proxy().await, connected().await);
     let root = planted(&its, "cache-between").await;
     // The root with its list of children, then the children.
@@ -173,7 +173,7 @@ async fn a_child_that_goes_between_the_listing_and_its_read_is_absent() {
 }
 
 #[tokio::test]
-async fn a_lookup_before_the_cache_is_loaded_says_that_nothing_is_known() {
+async fn a_lookup_before_the_cache_is_loaded_returns_unknown() {
     let (proxy, client) = behind_proxy().await;
     let root = planted(&connected().await, "cache-before").await;
     proxy.hold_nth_reply(OpCode::MultiRead, 1);
@@ -208,7 +208,7 @@ async fn a_connection_that_is_silent_makes_the_cache_stale() {
 
 /// The connection of the old session looks open until a server closes it.
 #[tokio::test]
-async fn a_session_that_is_lost_on_an_open_connection_is_followed_by_another() {
+async fn a_session_lost_on_an_open_connection_is_replaced() {
     let (one, other, its) = (proxy().await, proxy().await, connected().await);
     let servers = format!("{},{}", one.connect_string(), other.connect_string());
     let client = builder(&servers, SHORT_SESSION).connect().await.unwrap();
@@ -258,7 +258,7 @@ async fn a_cache_starts_before_its_client_is_connected_and_loads_once() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_client_ends_its_caches() {
+async fn closing_the_client_ends_its_caches() {
     let (proxy, client) = behind_proxy().await;
     let root = planted(&connected().await, "cache-client-closes").await;
     let cache = cache(&client, &root).start().unwrap();
@@ -278,7 +278,7 @@ async fn the_end_of_the_client_ends_its_caches() {
 
 /// In an outage of any length. Curator's cache never ended after its client had (CURATOR-729).
 #[tokio::test]
-async fn a_cache_ends_while_it_is_cut_off() {
+async fn closing_ends_a_cache_during_an_outage() {
     for with_client in [false, true] {
         let (proxy, client) = behind_proxy_with(|builder| builder.close_timeout(Duration::from_millis(100))).await;
         let root = planted(&connected().await, "cache-cut-off").await;
@@ -297,7 +297,7 @@ async fn a_cache_ends_while_it_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_call_catches_up_although_reading_takes_longer_than_the_interval_between_resyncs() {
+async fn caught_up_returns_although_a_read_takes_longer_than_the_resync_interval() {
     let (proxy, client) = behind_proxy().await;
     let root = planted(&connected().await, "cache-short-resync").await;
     let cache = cache(&client, &root).resync_every(Duration::from_millis(1)).start().unwrap();
@@ -313,7 +313,7 @@ async fn a_call_catches_up_although_reading_takes_longer_than_the_interval_betwe
 
 /// A cache reads what has changed; the parts of one batch are a consistent snapshot.
 #[tokio::test]
-async fn a_transaction_is_seen_as_a_whole() {
+async fn caught_up_returns_every_change_of_a_transaction() {
     let (client, its) = (connected().await, connected().await);
     let root = planted(&its, "cache-transaction").await;
     let cache = cache(&client, &root).start().unwrap();
@@ -352,7 +352,7 @@ async fn churn(client: &CuratorClient, root: &str, numbers: &mut Numbers, steps:
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_changes_under_faults_are_replayed_without_a_step_back() {
+async fn events_of_random_changes_under_faults_replay_to_the_tree_and_never_regress() {
     let seed = new_seed();
     println!("seed {seed}");
     let mut numbers = Numbers(seed);

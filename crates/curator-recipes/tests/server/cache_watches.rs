@@ -100,7 +100,7 @@ async fn one_shot_watches_of_its_client_take_no_event_from_a_cache() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cache_misses_nothing_while_others_come_and_go_at_its_paths() {
+async fn a_cache_misses_no_change_while_other_caches_start_and_end_at_its_paths() {
     let (client, other) = (client().await, client().await);
     let base = path("passers");
     create(&client, &format!("{base}/a/b")).await;
@@ -131,7 +131,7 @@ async fn a_cache_misses_nothing_while_others_come_and_go_at_its_paths() {
 }
 
 #[tokio::test]
-async fn a_cache_that_ends_while_its_watch_is_set_leaves_none() {
+async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch() {
     let (server, proxy, client) = alone_behind_proxy().await;
     for is_closed in [true, false] {
         proxy.reset_counts();
@@ -153,7 +153,7 @@ async fn a_cache_that_ends_while_its_watch_is_set_leaves_none() {
 }
 
 #[tokio::test]
-async fn a_cache_that_ends_while_its_watch_is_set_leaves_none_on_a_server_that_does_not_answer() {
+async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch_on_an_unresponsive_server() {
     let (server, proxy) = {
         let server = TestingServer::start().await.unwrap();
         let proxy = FaultProxy::start(server.address()).unwrap();
@@ -175,7 +175,7 @@ async fn a_cache_that_ends_while_its_watch_is_set_leaves_none_on_a_server_that_d
 
 /// Without it, the client crate would use freed memory (`docs/upstream.md`).
 #[tokio::test]
-async fn between_the_removal_of_a_watch_and_the_next_watch_a_request_is_answered() {
+async fn a_reply_is_awaited_between_removing_a_watch_and_setting_the_next() {
     let (_server, proxy, client) = alone_behind_proxy().await;
     let cache = || CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
     let (first, second) = (cache(), cache());
@@ -196,7 +196,7 @@ async fn between_the_removal_of_a_watch_and_the_next_watch_a_request_is_answered
 }
 
 #[tokio::test]
-async fn a_client_closes_while_a_watch_of_a_cache_is_set() {
+async fn a_client_closes_while_a_cache_is_setting_its_watch() {
     let (server, proxy, client) = alone_behind_proxy().await;
     proxy.hold_replies(OpCode::AddWatch);
     let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
@@ -215,7 +215,7 @@ async fn a_client_closes_while_a_watch_of_a_cache_is_set() {
 
 /// While a watch is being set, removals make the client crate read freed memory: `docs/upstream.md`.
 #[tokio::test]
-async fn a_client_that_closes_while_a_watch_is_set_removes_none() {
+async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watch() {
     let (server, proxy, client) = alone_behind_proxy().await;
     create(&client, "/t/a").await;
     let start = |path: &str| CuratorCache::builder(&client, path).unwrap().start().unwrap();
@@ -244,7 +244,7 @@ async fn a_client_that_closes_while_a_watch_is_set_removes_none() {
 }
 
 #[tokio::test]
-async fn a_cache_gets_its_watch_although_the_answer_is_lost() {
+async fn a_cache_sets_its_watch_despite_a_lost_reply() {
     let (server, proxy, client) = {
         let server = TestingServer::start().await.unwrap();
         let proxy = FaultProxy::start(server.address()).unwrap();
@@ -275,7 +275,7 @@ async fn a_cache_gets_its_watch_although_the_answer_is_lost() {
 }
 
 #[tokio::test]
-async fn a_watch_whose_answer_is_lost_is_not_left_although_its_cache_has_ended() {
+async fn a_watch_with_a_lost_reply_is_removed_after_its_cache_has_ended() {
     let (server, proxy, client) = alone_behind_proxy().await;
     proxy.swallow_next_reply(OpCode::AddWatch);
     let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
@@ -288,7 +288,7 @@ async fn a_watch_whose_answer_is_lost_is_not_left_although_its_cache_has_ended()
 }
 
 #[tokio::test]
-async fn a_server_without_persistent_watches_ends_the_cache_at_once() {
+async fn a_server_without_persistent_watches_ends_the_cache_immediately() {
     let manager = "org.apache.zookeeper.server.watch.WatchManagerOptimized";
     let builder = TestingServer::builder().system_property("zookeeper.watchManagerName", manager);
     let server = builder.start().await.unwrap();

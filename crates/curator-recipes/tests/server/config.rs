@@ -88,7 +88,7 @@ async fn the_value_follows_the_node_and_refused_data_never_replace_it() {
 
 /// Another owner, permission or version does not change the settings.
 #[tokio::test]
-async fn the_same_bytes_written_again_signal_nothing() {
+async fn rewriting_the_same_bytes_signals_no_change() {
     let (client, its, path) = (connected().await, connected().await, path("config/same"));
     write(&its, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
@@ -110,7 +110,7 @@ async fn the_same_bytes_written_again_signal_nothing() {
 
 /// The last element is the config's value while there is no node, and after the deletion of a 5.
 #[tokio::test]
-async fn what_the_value_is_without_a_node_is_the_user_s_choice() {
+async fn if_absent_selects_the_value_without_a_node() {
     let choices = [(IfAbsent::KeepLast, None, 5), (IfAbsent::Default(9), Some(9), 9), (IfAbsent::Fail, None, 5)];
     for (choice, at_open, later) in choices {
         let (client, its, parent) = (connected().await, connected().await, path("config/absent"));
@@ -166,7 +166,7 @@ async fn what_the_value_is_without_a_node_is_the_user_s_choice() {
 
 /// The node is created between the read that misses it and the watch.
 #[tokio::test]
-async fn a_node_that_appears_between_two_requests_is_read() {
+async fn a_node_created_between_the_read_and_the_watch_is_read() {
     let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("config/between"));
     proxy.hold_replies(OpCode::GetData);
     proxy.reset_counts();
@@ -182,7 +182,7 @@ async fn a_node_that_appears_between_two_requests_is_read() {
 }
 
 #[tokio::test]
-async fn data_that_are_refused_at_first_are_an_error_of_open() {
+async fn open_fails_on_data_that_the_decoder_rejects() {
     let (client, path) = (connected().await, path("config/refused"));
     write(&client, &path, "none").await;
     for choice in [IfAbsent::KeepLast, IfAbsent::Default(9), IfAbsent::Fail] {
@@ -208,7 +208,7 @@ fn timed_out(error: &ConfigError) -> &ClientError {
 }
 
 #[tokio::test]
-async fn a_timeout_ends_the_wait_and_says_what_it_waited_for() {
+async fn open_timeout_ends_the_wait_and_reports_its_cause() {
     let ((proxy, client), path) = (behind_proxy().await, path("config/timeouts"));
     let within = async |timeout| soon(number(&client, &path).open_timeout(timeout)).await;
     // A timeout of zero does not wait, but reads the node: a round trip.
@@ -237,7 +237,7 @@ async fn a_timeout_ends_the_wait_and_says_what_it_waited_for() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_invalid_is_refused_at_once() {
+async fn an_invalid_path_is_rejected_by_the_builder() {
     let client = connected().await;
     let error = Config::builder(&client, "settings", |_| Ok::<_, ConfigError>(())).unwrap_err();
     assert!(matches!(error, ConfigError::Client(ClientError::InvalidPath(_))), "{error}");
@@ -245,7 +245,7 @@ async fn a_path_that_is_invalid_is_refused_at_once() {
 
 /// On a runtime that captures the logs of all tasks.
 #[test]
-fn refused_data_are_logged_once_and_are_not_in_the_log() {
+fn refused_data_is_logged_once_without_its_content() {
     let logs = Logs::at(Level::WARN);
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let path = path("config/logged");
@@ -305,7 +305,7 @@ async fn watches(session: i64, path: &str) -> bool {
 }
 
 #[tokio::test]
-async fn it_goes_on_while_a_handle_or_a_receiver_is_left_and_leaves_no_watch() {
+async fn a_config_runs_while_a_handle_or_receiver_exists_and_leaves_no_watch() {
     let (client, its) = (connected().await, connected().await);
     let session = client.try_session().unwrap().id();
     for absent in [false, true] {
@@ -333,7 +333,7 @@ async fn it_goes_on_while_a_handle_or_a_receiver_is_left_and_leaves_no_watch() {
 }
 
 #[tokio::test]
-async fn an_open_that_is_dropped_leaves_nothing() {
+async fn a_dropped_open_leaves_no_watch() {
     let (client, path) = (connected().await, path("config/cancelled"));
     let session = client.try_session().unwrap().id();
     for exists in [false, true] {
@@ -350,7 +350,7 @@ async fn an_open_that_is_dropped_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn it_ends_with_its_client_and_keeps_its_value() {
+async fn a_config_ends_with_its_client_and_keeps_its_value() {
     let server = TestingServer::shared().await;
     let client = builder(&server.connect_string(), LONG_SESSION).start().unwrap();
     let path = path("config/closed");

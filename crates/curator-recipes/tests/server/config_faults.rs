@@ -44,7 +44,7 @@ async fn meanwhile(its: &CuratorClient, path: &str, change: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_happened_during_an_outage_is_seen_after_it_and_nothing_twice() {
+async fn changes_during_an_outage_are_reported_once_after_it() {
     for new_session in [false, true] {
         for change in ["nothing", "written", "refused", "deleted", "replaced", "replaced and written"] {
             let case = format!("{change}, new session: {new_session}");
@@ -90,7 +90,7 @@ async fn what_happened_during_an_outage_is_seen_after_it_and_nothing_twice() {
 
 /// It waits for its node through lost connections and sessions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_absent_node_is_waited_for_through_lost_connections_and_sessions() {
+async fn open_waits_for_an_absent_node_through_lost_connections_and_sessions() {
     let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("config/awaited"));
     let other = format!("{path}-default");
     let opening = tokio::spawn(number(&client, &path).open());
@@ -120,7 +120,7 @@ async fn an_absent_node_is_waited_for_through_lost_connections_and_sessions() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_asked_for_again() {
+async fn a_lost_read_is_repeated() {
     let (its, path) = (connected().await, path("config/lost-answer"));
     write(&its, &path, "0").await;
     let faults: [fn(&curator_test::FaultProxy, OpCode); 2] =
@@ -181,7 +181,7 @@ async fn while_reads_fail_after_a_change_the_value_is_stale() {
 
 /// The connection of the lost session looks open for a while, and its watch has not fired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_is_lost_on_an_open_connection_is_followed_by_another() {
+async fn a_session_lost_on_an_open_connection_is_replaced() {
     let (one, other, its, path) = (proxy().await, proxy().await, connected().await, path("config/black-hole"));
     write(&its, &path, "1").await;
     let servers = format!("{},{}", one.connect_string(), other.connect_string());
@@ -232,7 +232,7 @@ async fn a_value_is_not_replaced_by_an_older_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_permission_that_is_repaired_heals_by_itself() {
+async fn a_config_recovers_when_a_missing_permission_is_granted() {
     let ((proxy, client), its, path) = (behind_proxy().await, owner().await, path("config/acl"));
     let readable = [Acl::new(Permission::READ, AuthId::anyone()), Acl::new(Permission::ALL, AuthId::authed())];
     let hidden = [Acl::new(Permission::ALL, AuthId::authed())];
@@ -264,7 +264,7 @@ async fn a_missing_permission_that_is_repaired_heals_by_itself() {
 }
 
 #[test]
-fn the_end_of_the_runtime_ends_a_config_that_keeps_its_value() {
+fn a_config_ends_with_its_runtime_and_keeps_its_value() {
     let (steady, path) = (Builder::new_current_thread().enable_all().build().unwrap(), path("config/runtime"));
     let server = steady.block_on(async {
         write(&connected().await, &path, "1").await;

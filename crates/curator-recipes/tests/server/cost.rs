@@ -124,7 +124,7 @@ async fn a_re_entry_sends_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_sends_no_more_however_many_are_before_it() {
+async fn the_cost_of_a_waiter_is_bounded_for_any_queue_length() {
     // The number of watches that are set before each of the others leaves.
     let cases = [
         (("mutex", "acquire, one contender before us"), vec![2]),
@@ -188,7 +188,7 @@ async fn a_hand_over_is_one_round_trip() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn read_and_write_are_three_requests_and_two_round_trips() {
+async fn a_read_or_write_lock_cycle_is_three_requests_and_two_round_trips() {
     let path = path("read-write");
     let rows = [
         ("read-write lock", "acquire, when it is free"),
@@ -201,7 +201,7 @@ async fn read_and_write_are_three_requests_and_two_round_trips() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_lock_beside_or_after_a_write_lock_is_two_requests_and_on_old_servers_a_look() {
+async fn a_read_lock_of_a_writer_is_two_requests_plus_an_exists_on_old_servers() {
     let ((proxy, client), path) = (counted().await, path("downgraded"));
     let lock = InterProcessReadWriteLock::new(&client, &path).unwrap();
     let writing = lock.write().acquire().await.unwrap();
@@ -222,7 +222,7 @@ async fn a_read_lock_beside_or_after_a_write_lock_is_two_requests_and_on_old_ser
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_semaphore_mutex_is_four_requests_and_three_round_trips_and_on_old_servers_a_look() {
+async fn a_semaphore_mutex_cycle_is_four_requests_in_three_trips_plus_an_exists_on_old_servers() {
     let path = path("semaphore-mutex");
     let rows = [
         ("semaphore", "acquire, when the queue is empty and there are enough leases"),
@@ -234,7 +234,7 @@ async fn a_semaphore_mutex_is_four_requests_and_three_round_trips_and_on_old_ser
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_multi_lock_of_any_number_of_paths_is_three_requests_and_two_round_trips_and_on_old_servers_a_look() {
+async fn a_multi_lock_cycle_of_any_size_is_three_requests_in_two_trips_plus_exists_on_old_servers() {
     let several = [
         ("multi-lock", "acquire, when all are free"),
         ("multi-lock", "release"),

@@ -17,7 +17,7 @@ fn these<const N: usize>(requests: [(OpCode, u64); N]) -> BTreeMap<OpCode, u64> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_leases_cost_what_one_costs_also_under_a_shared_count() {
+async fn acquiring_many_leases_costs_as_much_as_one_with_a_shared_count() {
     let (proxy, client) = counted().await;
     let (path, count) = (path("leases"), path("leases-count"));
     let count = SharedCount::new(&client, count, 3).unwrap();
@@ -35,7 +35,7 @@ async fn many_leases_cost_what_one_costs_also_under_a_shared_count() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_that_waits_for_a_lease_looks_and_takes_when_one_is_given_back() {
+async fn the_first_waiter_for_leases_lists_and_takes_when_a_lease_is_released() {
     let (proxy, client) = counted().await;
     let path = path("lease");
     let holders = InterProcessSemaphoreV2::new(&self::client().await, &path, 1).unwrap();
@@ -100,7 +100,7 @@ async fn a_writer_lists_again_when_the_contender_before_it_has_left() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_multi_lock_that_waits_in_one_queue_watches_itself_in_all_and_sends_nothing_at_its_turn() {
+async fn a_multi_lock_that_waits_in_one_queue_watches_its_nodes_in_all_and_then_sends_nothing() {
     let (proxy, client) = counted().await;
     let paths: Vec<_> = (0..3).map(|_| path("multi")).collect();
     let others = self::client().await;

@@ -69,7 +69,7 @@ async fn dropped_at(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_first_acquire_dropped_at_any_request_leaves_no_directory_that_was_never_used() {
+async fn a_first_acquire_dropped_at_any_request_leaves_no_unused_directory() {
     for (name, below, acquire) in LOCKS {
         let (proxy, client) = behind_proxy().await;
         let mut dropped = 0;
@@ -93,7 +93,7 @@ async fn a_first_acquire_dropped_at_any_request_leaves_no_directory_that_was_nev
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn directories_that_others_create_in_the_meantime_are_used() {
+async fn directories_created_concurrently_by_other_clients_are_used() {
     let other = client().await;
     for existing in ["", "/a", "/a/lock"] {
         for held in [OpCode::Create2, OpCode::Multi] {
@@ -131,7 +131,7 @@ async fn a_directory_that_another_client_creates_is_used_where_the_parent_permit
 
 /// As if the server kept removing the empty container just before the next acquire.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_directory_that_vanishes_again_and_again_is_made_again() {
+async fn a_repeatedly_deleted_directory_is_recreated() {
     let often = RetryNTimes::new(20, Duration::from_millis(1)).unwrap();
     let (_proxy, contender) = behind_proxy_with(|builder| builder.retry_policy(often)).await;
     let path = path("vanishing");
@@ -166,7 +166,7 @@ async fn a_directory_that_vanishes_again_and_again_is_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tokens_rise_when_the_directory_is_deleted_and_numbers_start_again() {
+async fn tokens_rise_when_the_directory_is_recreated_and_sequence_numbers_restart() {
     let (holder, path) = (client().await, path("token-of-a-new-directory"));
     let mutex = mutex(&holder, &path);
     let mut before = None;

@@ -41,7 +41,7 @@ fn spawn_read(lock: &InterProcessReadWriteLock) -> JoinHandle<LockGuard> {
 
 /// The waiting writer watches the write node, or has seen it in a list and finds it gone when it sets the watch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_that_waits_and_the_readers_behind_it_are_kept_out_by_who_was_a_writer() {
+async fn a_writer_that_became_a_reader_blocks_a_waiting_writer_and_the_readers_behind_it() {
     for (way, just_gone) in Way::BOTH.into_iter().flat_map(|way| [(way, false), (way, true)]) {
         let ((proxy, writer), holder, reader) = (behind_proxy().await, client().await, client().await);
         let path = path("kept-out");
@@ -87,7 +87,7 @@ async fn a_writer_that_waits_and_the_readers_behind_it_are_kept_out_by_who_was_a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_reader_has_the_writers_number_session_and_token() {
+async fn a_writer_that_became_a_reader_keeps_its_sequence_number_session_and_token() {
     for way in Way::BOTH {
         let (holder, path) = (client().await, path("reader-node"));
         let holding = lock(&holder, &path).with_lock_data(*b"the data");
@@ -144,7 +144,7 @@ async fn a_downgrade_beside_other_guards_leaves_the_write_lock_to_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_downgrade_of_a_lock_whose_node_was_deleted_says_that_it_was_lost() {
+async fn a_downgrade_of_a_lock_whose_node_was_deleted_fails_with_lost() {
     let (holder, other, path) = (client().await, client().await, path("downgrade-deleted"));
     let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
     for guards in [1, 2] {
@@ -166,7 +166,7 @@ async fn a_downgrade_of_a_lock_whose_node_was_deleted_says_that_it_was_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_downgrade_that_is_given_up_releases_the_lock() {
+async fn a_downgrade_that_gives_up_releases_the_lock() {
     let ((proxy, holder), other, path) = (gives_up().await, client().await, path("downgrade-given-up"));
     let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
     for fault in [FaultProxy::swallow_next_reply, FaultProxy::cut_before_request] {
@@ -187,7 +187,7 @@ async fn a_downgrade_that_is_given_up_releases_the_lock() {
 
 /// The read lock exists already, so only the release of the write lock is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_downgrade_of_a_lost_lock_leaves_the_read_lock_that_was_there_before() {
+async fn a_downgrade_of_a_lost_lock_keeps_an_existing_read_lock() {
     let (holder, other, path) = (client().await, client().await, path("downgrade-beside-deleted"));
     let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
     let writing = holding.write().acquire().await.unwrap();
@@ -233,7 +233,7 @@ async fn a_downgrade_of_a_lost_lock_does_not_wait_for_the_next_acquire_of_its_ow
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_downgrade_that_is_not_permitted_leaves_the_write_node_and_nothing_else_to_delete() {
+async fn a_downgrade_that_is_not_permitted_leaves_only_the_write_node_to_delete() {
     let (owner, client, path) = (owner().await, client().await, path("denied"));
     owner.create().for_path(&path, "").await.unwrap();
     let writing = lock(&client, &path).write().acquire().await.unwrap();
@@ -248,7 +248,7 @@ async fn a_downgrade_that_is_not_permitted_leaves_the_write_node_and_nothing_els
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_loss_that_a_read_beside_has_found_is_known_from_then_on() {
+async fn a_loss_found_by_a_read_acquire_invalidates_the_guard_of_the_write_lock() {
     let (holder, other, path) = (client().await, client().await, path("loss-beside"));
     let (ours, owner) = (lock(&holder, &path), OwnerId::new());
     let writing = ours.write().acquire_as(&owner).await.unwrap();

@@ -45,7 +45,7 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_no_task_is_stuck() {
 
 /// Other tests rely on the witness: they find only what it detects.
 #[test]
-fn a_witness_sees_two_at_once_one_too_many_and_a_token_that_does_not_rise() {
+fn the_witness_detects_concurrent_and_surplus_holders_and_a_token_that_does_not_rise() {
     let (alone, shared) = (false, true);
     let token = |number: i64| number.to_string().parse::<FencingToken>().unwrap();
     // Each entry: whether it shares, its token, and whether it leaves before the next one enters.

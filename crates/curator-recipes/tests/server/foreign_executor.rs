@@ -42,7 +42,7 @@ fn most_inside(client: &CuratorClient, lock: &AnyLock, owned: bool) -> usize {
 }
 
 #[test]
-fn a_reentrant_lock_refuses_a_caller_whose_owner_is_unknown_and_says_what_to_call() {
+fn a_reentrant_lock_rejects_an_unknown_owner_and_the_error_names_the_alternatives() {
     let (runtime, client) = elsewhere();
     let dir = path("foreign");
     let semaphore_mutex = arc(InterProcessSemaphoreMutex::new(&client, format!("{dir}/s")).unwrap());
@@ -73,7 +73,7 @@ fn a_reentrant_lock_refuses_a_caller_whose_owner_is_unknown_and_says_what_to_cal
 }
 
 #[test]
-fn tasks_of_another_executor_exclude_each_other_if_the_lock_needs_no_owner_or_each_task_names_one() {
+fn tasks_of_another_executor_exclude_each_other_without_reentrancy_or_with_explicit_owners() {
     let (_runtime, client) = elsewhere();
     let semaphore_mutex = arc(InterProcessSemaphoreMutex::new(&client, path("foreign")).unwrap());
     for lock in locks(&client, false).into_iter().chain([semaphore_mutex]) {

@@ -24,8 +24,8 @@ fn runtime() -> Runtime {
 }
 
 #[test]
-fn a_forked_child_holds_nothing_and_what_it_drops_stays_its_parent_s() {
-    alone("forked::a_forked_child_holds_nothing_and_what_it_drops_stays_its_parent_s", || {
+fn a_forked_child_holds_no_lock_and_its_drops_release_nothing_of_the_parent() {
+    alone("forked::a_forked_child_holds_no_lock_and_its_drops_release_nothing_of_the_parent", || {
         let home = runtime();
         let ((proxy, client), other) = home.block_on(async { (behind_proxy().await, client().await) });
         let [held, leased, wanted, watched] = ["held", "leased", "wanted", "watched"].map(path);
@@ -103,8 +103,8 @@ fn a_forked_child_holds_nothing_and_what_it_drops_stays_its_parent_s() {
 
 /// The child's only thread drives its copy of the runtime, and with it the copies of the client's tasks.
 #[test]
-fn a_forked_child_that_drives_and_drops_its_runtime_leaves_its_parent_s_session_alone() {
-    alone("forked::a_forked_child_that_drives_and_drops_its_runtime_leaves_its_parent_s_session_alone", || {
+fn a_forked_child_that_drives_and_drops_its_runtime_does_not_affect_the_parents_session() {
+    alone("forked::a_forked_child_that_drives_and_drops_its_runtime_does_not_affect_the_parents_session", || {
         let outside = runtime();
         let proxy = outside.block_on(support::proxy());
         let session_timeout = Duration::from_secs(3);
@@ -141,8 +141,8 @@ fn a_forked_child_that_drives_and_drops_its_runtime_leaves_its_parent_s_session_
 }
 
 #[test]
-fn a_forked_child_does_not_lead_and_its_calls_end() {
-    alone("forked::a_forked_child_does_not_lead_and_its_calls_end", || {
+fn a_forked_child_does_not_lead_and_its_calls_fail() {
+    alone("forked::a_forked_child_does_not_lead_and_its_calls_fail", || {
         let home = runtime();
         let path = path("forked-latch");
         let (client, latch, leadership, observer) = home.block_on(async {
@@ -172,8 +172,8 @@ fn a_forked_child_does_not_lead_and_its_calls_end() {
 }
 
 #[test]
-fn a_forked_child_has_the_settings_of_its_parent_and_its_calls_end() {
-    alone("forked::a_forked_child_has_the_settings_of_its_parent_and_its_calls_end", || {
+fn a_forked_child_keeps_the_config_value_and_its_calls_fail() {
+    alone("forked::a_forked_child_keeps_the_config_value_and_its_calls_fail", || {
         let (home, path) = (runtime(), path("forked-config"));
         let open = |client: &CuratorClient| Config::builder(client, &path, |data| String::from_utf8(data.to_vec()));
         let (client, config) = home.block_on(async {
@@ -197,8 +197,8 @@ fn a_forked_child_has_the_settings_of_its_parent_and_its_calls_end() {
 }
 
 #[test]
-fn a_forked_child_has_no_node_and_no_group() {
-    alone("forked::a_forked_child_has_no_node_and_no_group", || {
+fn persistent_node_and_group_member_calls_fail_in_a_forked_child() {
+    alone("forked::persistent_node_and_group_member_calls_fail_in_a_forked_child", || {
         let (home, path) = (runtime(), path("forked-member"));
         let (client, node, member) = home.block_on(async {
             let client = client().await;
@@ -233,8 +233,8 @@ fn a_forked_child_has_no_node_and_no_group() {
 }
 
 #[test]
-fn a_forked_child_gives_no_ids() {
-    alone("forked::a_forked_child_gives_no_ids", || {
+fn a_forked_child_issues_no_ids() {
+    alone("forked::a_forked_child_issues_no_ids", || {
         let (home, path) = (runtime(), path("forked-ids"));
         let client = home.block_on(client());
         let ids = IdGenerator::new(&client, &path, 100).unwrap();

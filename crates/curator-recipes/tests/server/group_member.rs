@@ -40,7 +40,7 @@ async fn next(events: &mut GroupEvents) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_members_know_each_other() {
+async fn members_see_each_other_join_change_and_leave() {
     let (one, other, group) = (connected().await, connected().await, path("group"));
     let a = member(&one, &group, "a");
     assert_eq!((a.id(), a.group().as_str()), ("a", &*group));
@@ -76,7 +76,7 @@ async fn all_members_know_each_other() {
 
 /// Two of Curator's members would both join with that id, and each would leave for the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_with_one_id_the_second_waits_and_says_for_whom() {
+async fn the_second_member_with_an_id_waits_and_reports_the_owner() {
     let (one, other, group) = (connected().await, connected().await, path("group-twice"));
     let first = member(&one, &group, "a");
     soon(first.created()).await.unwrap();
@@ -96,7 +96,7 @@ async fn of_two_with_one_id_the_second_waits_and_says_for_whom() {
 
 /// Curator's list of members does not show that it is outdated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_that_is_cut_off_says_so_and_is_back_after_its_session_was_lost() {
+async fn a_disconnected_member_is_stale_and_rejoins_after_its_session_was_lost() {
     let ((proxy, client), others, group) = (behind_proxy().await, connected().await, path("group-cut"));
     let (a, b) = (member(&client, &group, "a"), member(&others, &group, "b"));
     are(&a, &["a", "b"]).await;
@@ -128,7 +128,7 @@ async fn a_member_that_is_cut_off_says_so_and_is_back_after_its_session_was_lost
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_left_of_a_member_that_is_dropped_and_others_stay() {
+async fn a_dropped_member_leaves_no_node_and_others_stay() {
     let (client, others, group) = (connected().await, connected().await, path("group-dropped"));
     let (a, b) = (member(&client, &group, "a"), member(&others, &group, "b"));
     are(&b, &["a", "b"]).await;
@@ -141,7 +141,7 @@ async fn nothing_is_left_of_a_member_that_is_dropped_and_others_stay() {
 }
 
 #[tokio::test]
-async fn nodes_below_the_members_do_not_count_and_persistent_ones_do() {
+async fn persistent_children_are_members_and_their_descendants_are_not() {
     let (client, group) = (connected().await, path("group-deep"));
     plant(&client, &format!("{group}/static"), CreateMode::Persistent, "x").await;
     plant(&client, &format!("{group}/static/below"), CreateMode::Persistent, "").await;
@@ -159,7 +159,7 @@ async fn nodes_below_the_members_do_not_count_and_persistent_ones_do() {
 }
 
 #[tokio::test]
-async fn an_id_that_is_no_name_is_refused_and_a_closed_client_ends_it() {
+async fn an_invalid_id_is_rejected_and_a_member_ends_with_its_client() {
     let (client, group) = (connected().await, path("group-invalid"));
     for id in ["", "a/b", "..", "."] {
         assert!(GroupMember::builder(&client, &group, id).is_err(), "{id}");

@@ -46,7 +46,7 @@ pub(crate) async fn leader_and_follower(
 }
 
 #[tokio::test]
-async fn one_leads_at_a_time_in_the_order_of_arrival_and_all_show_the_same_participants() {
+async fn latches_lead_one_at_a_time_in_the_order_of_arrival_and_list_the_same_participants() {
     let (client, path) = (connected().await, path("latch"));
     let mut latches = Vec::new();
     for id in ["a", "b", "c"] {
@@ -81,7 +81,7 @@ async fn one_leads_at_a_time_in_the_order_of_arrival_and_all_show_the_same_parti
 }
 
 #[tokio::test]
-async fn the_nodes_are_curators() {
+async fn latch_nodes_have_the_names_and_data_of_curator() {
     let (client, path) = (connected().await, path("latch-names"));
     let (_with_id, _without) = (named(&client, &path, "replica-1"), latch(&client, &path));
     queue_of(&client, &path, 2).await;
@@ -164,7 +164,7 @@ async fn a_participant_that_resigns_goes_to_the_end_and_one_that_stands_aside_le
 }
 
 #[tokio::test]
-async fn a_leader_that_is_asked_for_its_leadership_resigns() {
+async fn a_leader_resigns_on_a_revocation_request() {
     let (client, path) = (connected().await, path("latch-revoked"));
     let ((first, leadership), second) = leader_and_follower(&client, &client, &path).await;
     revoke(&client, leadership.node()).await.unwrap();
@@ -250,7 +250,7 @@ async fn a_follower_whose_session_is_lost_joins_again() {
 }
 
 #[tokio::test]
-async fn a_participant_without_a_permission_takes_part_once_it_is_repaired() {
+async fn a_participant_joins_once_a_missing_permission_is_granted() {
     let (client, path) = (connected().await, path("latch-acl"));
     let read = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     client
@@ -276,7 +276,7 @@ async fn a_participant_without_a_permission_takes_part_once_it_is_repaired() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_deleted_is_made_again() {
+async fn a_deleted_directory_is_recreated() {
     let (client, path) = (connected().await, path("latch-directory"));
     let latch = latch(&client, &path);
     let leadership = leads(&latch).await;
@@ -286,7 +286,7 @@ async fn a_directory_that_is_deleted_is_made_again() {
 }
 
 #[tokio::test]
-async fn it_starts_before_its_servers_and_leads_when_they_are_there() {
+async fn a_latch_starts_before_its_servers_and_leads_once_they_run() {
     let server = TestingServer::start().await.unwrap();
     let (address, path) = (server.connect_string(), path("latch-early"));
     server.stop().await.unwrap();
@@ -298,7 +298,7 @@ async fn it_starts_before_its_servers_and_leads_when_they_are_there() {
 }
 
 #[tokio::test]
-async fn closing_waits_until_the_node_is_gone_and_is_for_good() {
+async fn close_waits_until_the_node_is_gone_and_is_permanent() {
     let ((proxy, its), client, path) = (counted().await, connected().await, path("latch-close"));
     let ((leader, leadership), follower) = leader_and_follower(&its, &its, &path).await;
     // The delete is sent at once, and answered after a second.
@@ -326,7 +326,7 @@ async fn closing_waits_until_the_node_is_gone_and_is_for_good() {
 }
 
 #[tokio::test]
-async fn it_leaves_with_its_last_handle_and_not_with_a_view_of_its_term() {
+async fn a_latch_leaves_with_its_last_handle_regardless_of_leadership_clones() {
     let (client, path) = (connected().await, path("latch-drop"));
     let ((leader, leadership), follower) = leader_and_follower(&client, &client, &path).await;
     let view = leadership.clone();
@@ -343,7 +343,7 @@ async fn it_leaves_with_its_last_handle_and_not_with_a_view_of_its_term() {
 }
 
 #[tokio::test]
-async fn a_closed_client_ends_it() {
+async fn a_latch_ends_with_its_client() {
     let (client, path) = (connected().await, path("latch-client"));
     let ((leader, leadership), follower) = leader_and_follower(&client, &client, &path).await;
     client.close().await.unwrap();
@@ -357,7 +357,7 @@ async fn a_closed_client_ends_it() {
 }
 
 #[test]
-fn the_end_of_the_runtime_ends_it() {
+fn a_latch_ends_with_its_runtime() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (its, ours) = (runtime(), runtime());
     let (latch, leadership) = its.block_on(async {
@@ -390,7 +390,7 @@ async fn every_participant_of_a_client_has_a_node() {
 }
 
 #[tokio::test]
-async fn a_job_ends_with_the_term_and_a_transaction_needs_it() {
+async fn a_job_ends_with_its_term_and_a_transaction_fails_after_it() {
     let (client, path) = (connected().await, path("latch-job"));
     let latch = latch(&client, &path);
     let leadership = leads(&latch).await;
@@ -413,7 +413,7 @@ async fn a_job_ends_with_the_term_and_a_transaction_needs_it() {
 
 /// Its node would block all participants behind it, Java's included.
 #[tokio::test]
-async fn a_participant_that_may_not_delete_its_node_says_so() {
+async fn a_participant_without_permission_to_delete_its_node_fails_with_release_refused() {
     let (owner, client, path) = (connected().await, connected().await, path("latch-refused"));
     no_way_out(&owner, &path).await;
     let leader = latch(&client, &path);
@@ -431,7 +431,7 @@ async fn a_participant_that_may_not_delete_its_node_says_so() {
 }
 
 #[tokio::test]
-async fn a_refused_delete_of_something_else_keeps_no_latch_from_leaving() {
+async fn a_refused_delete_of_another_node_does_not_keep_a_latch_from_leaving() {
     let (client, path) = (connected().await, path("latch-other"));
     let latch = latch(&client, &path);
     leads(&latch).await;
@@ -445,7 +445,7 @@ async fn a_refused_delete_of_something_else_keeps_no_latch_from_leaving() {
 }
 
 #[tokio::test]
-async fn a_refused_delete_that_is_permitted_since_is_done_by_the_next_command() {
+async fn the_next_command_repeats_a_refused_delete_once_it_is_permitted() {
     let (client, path) = (connected().await, path("latch-permitted"));
     let no_delete = [Acl::new(Permission::READ | Permission::CREATE | Permission::ADMIN, AuthId::anyone())];
     client.create().creating_parent_containers().with_acl(no_delete).for_path(&path, "").await.unwrap();
@@ -490,7 +490,7 @@ impl AclProvider for Shared {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_panic_in_code_of_the_user_ends_it_and_leaves_no_node() {
+async fn a_panic_in_user_code_ends_the_latch_and_leaves_no_node() {
     let (server, path, panics) = (TestingServer::shared().await, path("latch-panic"), Arc::new(Panics::default()));
     let client = builder(&server.connect_string(), LONG_SESSION).acl_provider(Shared(Arc::clone(&panics)));
     let client = client.connect().await.unwrap();
@@ -507,7 +507,7 @@ async fn a_panic_in_code_of_the_user_ends_it_and_leaves_no_node() {
 }
 
 #[tokio::test]
-async fn participants_meet_in_the_directory_of_their_namespace() {
+async fn participants_inside_and_outside_a_namespace_share_one_queue() {
     let (client, name) = (connected().await, path("latch-namespace"));
     let inside = client.using_namespace(&name).unwrap();
     let first = named(&inside, "/leader", "inside");
@@ -521,7 +521,7 @@ async fn participants_meet_in_the_directory_of_their_namespace() {
 
 /// Its id is the text of a request to resign, in the data of its node.
 #[tokio::test]
-async fn a_participant_called_as_a_revocation_leads() {
+async fn a_participant_whose_id_is_the_revocation_text_leads() {
     let (client, path) = (connected().await, path("latch-revoke-id"));
     let latch = named(&client, &path, "__REVOKE__");
     let leadership = leads(&latch).await;

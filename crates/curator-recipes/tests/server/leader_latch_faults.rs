@@ -59,7 +59,7 @@ async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
 
 /// A latch that leads briefly: CURATOR-87.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_latch_that_is_closed_and_one_that_is_opened_during_an_outage_do_not_lead_by_an_old_node() {
+async fn latches_closed_or_opened_during_an_outage_do_not_lead_by_an_old_node() {
     let ((proxy, cut_off), others, path) = (with_a_brief_session().await, connected().await, path("latch-reopened"));
     let old = latch(&cut_off, &path);
     let term = leads(&old).await;
@@ -86,7 +86,7 @@ async fn a_latch_that_is_closed_and_one_that_is_opened_during_an_outage_do_not_l
 
 /// A livelock, in which all participants keep creating new nodes: CURATOR-504, 644, 645.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_the_leader_closes_while_the_others_reconnect_they_lead_by_the_nodes_they_have() {
+async fn participants_reconnecting_while_the_leader_closes_lead_by_their_existing_nodes() {
     let ((near, second), (far, third)) = (behind_proxy().await, behind_proxy().await);
     let (client, path) = (connected().await, path("latch-reconnect"));
     let ((first, _), second_latch) = leader_and_follower(&client, &second, &path).await;
@@ -111,7 +111,7 @@ async fn when_the_leader_closes_while_the_others_reconnect_they_lead_by_the_node
 
 /// A reply of the previous session is attributed to the current one: CURATOR-498.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_whose_creation_is_answered_after_the_end_of_its_session_is_not_taken() {
+async fn a_node_whose_create_reply_arrives_after_its_session_ended_is_not_adopted() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("latch-late"));
     others.create().creating_parent_containers().for_path(&path, "").await.unwrap();
     proxy.hold_nth_reply(OpCode::Create2, 1);
@@ -147,7 +147,7 @@ async fn until_another(client: &CuratorClient, path: &str, before: &[String]) ->
 
 /// Nodes that outlive a close: CURATOR-3, 18.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn closing_while_the_node_is_created_leaves_none() {
+async fn a_close_while_the_node_is_being_created_leaves_no_node() {
     for (name, fault) in FAULTS {
         let _row = Row::of(name);
         let ((proxy, client), others, path) = (soon_given_up().await, connected().await, path("latch-close-early"));
@@ -169,7 +169,7 @@ async fn soon_given_up() -> (FaultProxy, CuratorClient) {
 
 /// All participants stop when the directory is deleted: CURATOR-724.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_directory_that_is_deleted_during_an_outage_is_made_again() {
+async fn a_directory_deleted_during_an_outage_is_recreated() {
     let ((proxy, cut_off), others, path) = (behind_proxy().await, connected().await, path("latch-outage"));
     let ((first, term), second) = leader_and_follower(&cut_off, &cut_off, &path).await;
     unplug(&proxy, &cut_off).await;
@@ -215,7 +215,7 @@ async fn a_participant_that_is_cut_off_while_it_joins_keeps_its_place() {
 
 /// A child whose name sorts before the digits stays first forever.
 #[tokio::test]
-async fn children_that_are_no_participants_do_not_keep_one_from_leading() {
+async fn foreign_children_do_not_keep_a_participant_from_leading() {
     let (client, path) = (connected().await, path("latch-foreign"));
     for name in ["!x", "-foo", "latch-", "_c_x-latch-", "latch-!", "_c_x-lock-0000000000"] {
         client.create().creating_parent_containers().for_path(format!("{path}/{name}"), "").await.unwrap();
@@ -242,7 +242,7 @@ async fn leader_and_follower_beside(
 
 /// Negative numbers sort first, so a newcomer would lead beside the leader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_the_end_of_the_counter_the_leader_leads_on_and_newcomers_do_not() {
+async fn a_leader_continues_after_a_sequence_overflow_and_newcomers_do_not_lead() {
     let (server, client) = server_at(i32::MAX - 1, &["/latch"]).await;
     let first = latch(&client, "/latch");
     let leadership = leads(&first).await;

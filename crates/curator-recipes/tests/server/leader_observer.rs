@@ -37,7 +37,7 @@ async fn is(observer: &LeaderObserver, wanted: ObservedLeader) {
 }
 
 #[tokio::test]
-async fn each_leader_is_reported_and_that_there_is_none() {
+async fn an_observer_reports_each_leader_and_the_absence_of_a_leader() {
     let (client, its, path) = (connected().await, connected().await, path("observed"));
     let observer = observer(&client, &path);
     let mut changes = observer.changes();
@@ -68,7 +68,7 @@ async fn each_leader_is_reported_and_that_there_is_none() {
 }
 
 #[tokio::test]
-async fn a_selector_and_a_mutex_are_observed_as_well() {
+async fn a_selector_and_a_mutex_can_be_observed() {
     let (client, path) = (connected().await, path("observed-selector"));
     let observer = LeaderObserver::observe_selector(&client, &path).unwrap();
     let selector = LeaderSelector::builder(&client, &path).unwrap().id("one").build();
@@ -172,7 +172,7 @@ async fn while_the_session_is_suspended_the_leader_is_unknown() {
 
 /// The connection of the lost session looks open for a while, and its watch has not fired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_leader_of_before_is_not_reported_again_in_a_new_session() {
+async fn the_previous_leader_is_not_reported_again_in_a_new_session() {
     let (one, other, its, path) = (proxy().await, proxy().await, connected().await, path("observed-lost"));
     let servers = format!("{},{}", one.connect_string(), other.connect_string());
     let client = builder(&servers, SHORT_SESSION).connect().await.unwrap();
@@ -227,7 +227,7 @@ async fn a_leader_that_is_revoked_keeps_its_id() {
 }
 
 #[tokio::test]
-async fn what_prevents_a_read_is_shown_until_it_is_repaired() {
+async fn last_error_reports_a_missing_permission_until_it_is_granted() {
     let (client, path) = (connected().await, path("observed-acl"));
     let all = |permissions| [Acl::new(permissions, AuthId::anyone())];
     let create = client.create().creating_parent_containers().with_acl(all(Permission::ADMIN));
@@ -243,7 +243,7 @@ async fn what_prevents_a_read_is_shown_until_it_is_repaired() {
 }
 
 #[tokio::test]
-async fn a_directory_whose_numbers_are_used_up_is_an_error() {
+async fn an_observer_reports_a_sequence_overflow_as_an_error() {
     let (server, client) = server_at(i32::MAX, &["/leaders"]).await;
     let observer = observer(&client, "/leaders");
     is(&observer, ObservedLeader::NoLeader).await;
@@ -254,7 +254,7 @@ async fn a_directory_whose_numbers_are_used_up_is_an_error() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_an_observer_that_is_dropped() {
+async fn a_dropped_observer_leaves_no_watch() {
     let ((_proxy, client), its, path) = (behind_proxy().await, connected().await, path("observed-dropped"));
     let first = latch(&its, &path, "first");
     let observer = observer(&client, &path);
@@ -282,7 +282,7 @@ async fn nothing_is_left_of_an_observer_that_is_dropped() {
 }
 
 #[tokio::test]
-async fn it_begins_before_its_client_is_connected_and_ends_with_it() {
+async fn an_observer_starts_before_its_client_is_connected_and_ends_with_its_client() {
     let server = TestingServer::shared().await;
     let path = path("observed-closed");
     let client = builder(&server.connect_string(), LONG_SESSION).start().unwrap();

@@ -138,7 +138,7 @@ async fn a_job_that_is_cut_off_is_dropped_before_another_begins_and_runs_again_l
 }
 
 #[tokio::test]
-async fn a_job_without_an_end_is_asked_to_end_by_the_shutdown() {
+async fn a_shutdown_requests_an_endless_job_to_end() {
     let (client, path) = (connected().await, path("selector-asked"));
     // Waiting for the grace period would fail the test.
     let grace = Duration::from_secs(3_600);
@@ -214,7 +214,7 @@ fn path_of(leadership: &Leadership) -> String {
 }
 
 #[tokio::test]
-async fn a_job_that_ends_at_once_leads_again_after_growing_pauses() {
+async fn a_job_that_ends_immediately_leads_again_after_growing_pauses() {
     let (client, path) = (connected().await, path("selector-short"));
     let selector = LeaderSelector::builder(&client, &path).unwrap().build();
     let (began, mut begins) = mpsc::unbounded_channel();
@@ -246,7 +246,7 @@ async fn a_job_that_ends_at_once_leads_again_after_growing_pauses() {
 }
 
 #[tokio::test]
-async fn a_failure_ends_the_run_where_that_is_wanted() {
+async fn stop_on_failure_ends_the_run_when_the_job_fails_or_panics() {
     let (client, path) = (connected().await, path("selector-failure"));
     let selector = LeaderSelector::builder(&client, &path).unwrap().stop_on_failure().build();
     let failing = |_| async { Err(io::Error::other("on purpose")) };
@@ -273,7 +273,7 @@ async fn a_failure_ends_the_run_where_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn it_waits_for_its_servers_and_stops_while_it_does() {
+async fn a_run_waits_for_its_servers_and_can_be_stopped_meanwhile() {
     let server = TestingServer::start().await.unwrap();
     let (address, path) = (server.connect_string(), path("selector-early"));
     server.stop().await.unwrap();
@@ -292,7 +292,7 @@ async fn it_waits_for_its_servers_and_stops_while_it_does() {
 
 /// A job that never yields, like one that reads from a full channel.
 #[tokio::test]
-async fn a_busy_job_hides_neither_the_shutdown_nor_an_interrupt() {
+async fn a_busy_job_can_be_shut_down_and_interrupted() {
     let (client, path) = (connected().await, path("selector-busy"));
     let selector = LeaderSelector::builder(&client, &path).unwrap().grace_period(Duration::from_millis(100)).build();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -317,7 +317,7 @@ async fn a_busy_job_hides_neither_the_shutdown_nor_an_interrupt() {
 }
 
 #[tokio::test]
-async fn a_run_that_may_not_delete_its_node_says_so() {
+async fn a_run_without_permission_to_delete_its_node_fails_with_release_refused() {
     let (owner, client, path) = (connected().await, connected().await, path("selector-refused"));
     no_way_out(&owner, &path).await;
     let (began, mut begins) = mpsc::unbounded_channel();

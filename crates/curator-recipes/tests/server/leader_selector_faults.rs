@@ -94,7 +94,7 @@ async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_ter
 
 /// An interrupt during the create leaves the node behind, and all others wait for it: CURATOR-62, 104, 202, 573.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_that_is_dropped_at_any_await_leaves_nothing_in_the_way() {
+async fn a_run_dropped_at_any_await_point_leaves_the_lock_free() {
     let ((proxy, client), path) = (behind_proxy().await, path("selector-dropped"));
     // No reply arrives immediately.
     proxy.set_delay(Duration::from_millis(2));
@@ -151,7 +151,7 @@ async fn closing_the_client_right_after_the_selector_leaves_no_node_and_no_error
 
 /// It fails to lead, invisibly: CURATOR-15, 110, 165.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_selector_without_a_permission_logs_that_and_leads_once_it_is_repaired() {
+async fn a_selector_logs_a_missing_permission_and_leads_once_it_is_granted() {
     let (client, path, logs) = (connected().await, path("selector-acl"), Logs::at(Level::WARN));
     let read = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     client.create().creating_parent_containers().with_acl(read).for_path(&path, "").await.unwrap();

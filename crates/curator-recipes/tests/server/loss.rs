@@ -123,7 +123,7 @@ async fn run_drops_the_work_when_the_lock_is_lost_and_passes_its_result_on_other
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_that_can_fail_has_one_error_for_its_own_failure_and_for_the_loss() {
+async fn try_run_returns_one_error_type_for_a_failure_of_the_work_and_for_a_loss() {
     let (holder, admin, path) = (client().await, client().await, path("try-run"));
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let refused = async || Err::<u8, Error>(holder.resolve("no path").unwrap_err().into());
@@ -136,7 +136,7 @@ async fn work_that_can_fail_has_one_error_for_its_own_failure_and_for_the_loss()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_validity_of_a_guard_is_known_without_a_request() {
+async fn is_valid_of_a_guard_sends_no_request() {
     let ((proxy, holder), other, path) = (behind_proxy().await, client().await, path("valid"));
     let held = mutex(&other, &path).acquire().await.unwrap();
     let waiting = acquiring(&holder, &path);

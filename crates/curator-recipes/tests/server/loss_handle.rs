@@ -17,7 +17,7 @@ fn watching(handle: &LossHandle) -> tokio::task::JoinHandle<LossReason> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_task_with_a_handle_learns_of_a_loss_from_one_watch() {
+async fn one_watch_notifies_every_task_with_a_loss_handle() {
     for reason in LOSSES {
         let _row = Row::of(reason);
         let (proxy, holder) = behind_proxy().await;
@@ -55,7 +55,7 @@ async fn every_task_with_a_handle_learns_of_a_loss_from_one_watch() {
 
 /// Without an event of the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handle_ends_with_the_last_guard_and_keeps_no_lock() {
+async fn a_handle_ends_with_the_last_guard_and_does_not_keep_the_lock() {
     let ((proxy, holder), path) = (behind_proxy().await, path("handle/released"));
     let mutex = mutex(&holder, &path);
     for connected in [true, false] {

@@ -41,7 +41,7 @@ async fn agrees(client: &CuratorClient, guard: &LockGuard, participants: Vec<Par
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn paths_of_every_lock_work_with_the_client() {
+async fn the_client_accepts_the_paths_of_every_lock_in_any_namespace() {
     for client in clients().await {
         let mutex = InterProcessMutex::new(&client, "/mutex").unwrap();
         let several = InterProcessMultiLock::new(&client, ["/a", "/b"]).unwrap();

@@ -65,7 +65,7 @@ async fn futures_that_share_a_task_hold_one_after_the_other() {
 
 /// A web server handles the requests of one connection in one task, and a handler may keep its guard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kept_guard_keeps_out_the_next_request_of_its_task() {
+async fn a_kept_guard_blocks_the_next_acquire_of_its_task() {
     let client = client().await;
     for lock in locks(&client, false) {
         let kept = lock.try_acquire().await.unwrap().unwrap();
@@ -81,7 +81,7 @@ async fn a_kept_guard_keeps_out_the_next_request_of_its_task() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_other_lock_data_or_another_driver_it_is_as_reentrant_as_before() {
+async fn lock_data_and_drivers_do_not_change_reentrancy() {
     let client = client().await;
     for reentrant in [true, false] {
         let (mutex, read_write) = pair(reentrant);
@@ -103,7 +103,7 @@ async fn with_other_lock_data_or_another_driver_it_is_as_reentrant_as_before() {
 
 /// Like kazoo's lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mutex_for_a_path_of_kazoo_is_not_reentrant() {
+async fn a_kazoo_compatible_mutex_is_not_reentrant() {
     let (client, owner) = (client().await, OwnerId::new());
     let mutex = InterProcessMutex::compatible_with_kazoo(&client, path("compatible")).unwrap();
     let _held = mutex.acquire_as(&owner).await.unwrap();
@@ -129,7 +129,7 @@ async fn a_reader_of_the_writers_task_waits_for_the_writer_unless_it_is_a_downgr
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_belongs_to_no_task_and_to_no_owner_but_that_of_its_guard() {
+async fn a_non_reentrant_lock_is_owned_only_by_the_owner_of_its_guard() {
     let (client, path, owner) = (client().await, path("owners"), OwnerId::new());
     for reentrant in [true, false] {
         let (mutex, read_write) = pair(reentrant);
@@ -146,7 +146,7 @@ async fn it_belongs_to_no_task_and_to_no_owner_but_that_of_its_guard() {
 
 /// A guard reports whether it shares its hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_re_entry_can_be_seen() {
+async fn is_reentry_reports_whether_a_guard_shares_its_hold() {
     let client = client().await;
     let lock = InterProcessReadWriteLock::new(&client, path("seen")).unwrap();
     let writing = lock.write().acquire().await.unwrap();

@@ -21,7 +21,7 @@ fn overflow(error: Error) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_that_came_before_the_end_can_read_too_and_go_over_to_reading() {
+async fn a_writer_from_before_the_sequence_overflow_can_still_read_and_downgrade() {
     let (server, client) = server_at(i32::MAX - 1, &["/rw"]).await;
     let other = connect(&server.connect_string()).await;
     let (lock, others) = (lock(&client, "/rw"), lock(&other, "/rw"));
@@ -46,7 +46,7 @@ async fn a_writer_that_came_before_the_end_can_read_too_and_go_over_to_reading()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_that_looks_again_and_sees_the_end_does_not_own() {
+async fn a_waiter_that_finds_a_sequence_overflow_when_it_lists_again_fails() {
     let (server, client) = server_at(i32::MAX - 2, &["/rw"]).await;
     let (holding, waiting) = (lock(&client, "/rw"), lock(&connect(&server.connect_string()).await, "/rw"));
     let guard = soon(holding.write().acquire()).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_waiter_that_looks_again_and_sees_the_end_does_not_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_multi_lock_says_which_of_its_paths_is_at_its_end() {
+async fn a_multi_lock_reports_which_of_its_paths_has_the_sequence_overflow() {
     let (_server, client) = server_at(i32::MAX, &["/b"]).await;
     let multi = InterProcessMultiLock::new(&client, ["/a", "/b", "/c"]).unwrap();
     assert_eq!(overflow(soon(multi.acquire()).await.unwrap_err()).0, "/b");
@@ -78,7 +78,7 @@ async fn a_multi_lock_says_which_of_its_paths_is_at_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_contenders_with_one_number_stop_the_lock() {
+async fn an_acquire_fails_when_two_contenders_have_the_same_sequence_number() {
     let (client, path) = (client().await, path("same-number"));
     for id in ["a", "b"] {
         let node = format!("{path}/_c_{id}-lock-0000000007");
@@ -97,7 +97,7 @@ fn semaphore(client: &CuratorClient, max_leases: usize) -> InterProcessSemaphore
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn past_the_end_of_their_counter_there_are_still_never_too_many_leases() {
+async fn the_lease_limit_holds_after_an_overflow_of_the_lease_counter() {
     let (server, client) = server_at(i32::MAX - 1, &[LEASES]).await;
     let mut clients = vec![client];
     clients.push(connect(&server.connect_string()).await);
@@ -127,7 +127,7 @@ async fn past_the_end_of_their_counter_there_are_still_never_too_many_leases() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leases_past_the_end_are_found_when_the_answer_was_lost() {
+async fn leases_created_after_the_overflow_are_found_after_a_lost_reply() {
     let (server, steady) = server_at(i32::MAX, &[LEASES]).await;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let unlucky = builder(&proxy.connect_string(), LONG_SESSION).operation_timeout(Duration::from_millis(300));

@@ -64,7 +64,7 @@ async fn while_a_long_queue_is_read_the_client_can_send_other_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_look_as_curator_writes_them() {
+async fn mutex_nodes_have_the_names_and_data_of_curator() {
     let (client, path) = (client().await, path("wire"));
     let guard = mutex(&client, &path).acquire().await.unwrap();
     assert_eq!(id_and_number(guard.node().name(), "-lock-").1, 0);

@@ -89,7 +89,7 @@ async fn deleted_and_created_again(client: &CuratorClient, path: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_of_any_mode_is_created_kept_and_deleted() {
+async fn a_node_of_any_mode_is_created_recreated_and_deleted() {
     let (client, others) = (connected().await, connected().await);
     for mode in MODES {
         for is_protected in [false, true] {
@@ -135,7 +135,7 @@ async fn missing_parents_become_containers() {
 }
 
 #[tokio::test]
-async fn data_of_others_stays_until_the_node_is_created_again() {
+async fn data_written_by_others_stays_until_the_node_is_recreated() {
     let (client, others, path) = (connected().await, connected().await, path("kept-data"));
     let node = started(&client, &path);
     created(&node).await;
@@ -154,7 +154,7 @@ async fn data_of_others_stays_until_the_node_is_created_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn data_can_be_set_before_there_is_a_connection_and_by_a_future_that_is_dropped() {
+async fn set_data_works_without_a_connection_and_when_its_future_is_dropped() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-early"));
     unplug(&proxy, &client).await;
     let node = started(&client, &path);
@@ -176,7 +176,7 @@ async fn data_can_be_set_before_there_is_a_connection_and_by_a_future_that_is_dr
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_processes_with_one_path_the_second_waits_until_the_first_has_closed() {
+async fn the_second_process_at_a_path_waits_until_the_first_closes_its_node() {
     let (one, other, path) = (connected().await, connected().await, path("kept-twice"));
     let first = started(&one, &path);
     created(&first).await;
@@ -204,7 +204,7 @@ async fn of_two_processes_with_one_path_the_second_waits_until_the_first_has_clo
 
 /// They share one session, and neither takes the other's node for its own.
 #[tokio::test]
-async fn of_two_in_one_client_the_second_waits_as_well() {
+async fn the_second_persistent_node_of_a_client_at_a_path_waits_for_the_first() {
     let (client, path) = (connected().await, path("kept-twice-here"));
     let first = started(&client, &path);
     created(&first).await;
@@ -219,7 +219,7 @@ async fn of_two_in_one_client_the_second_waits_as_well() {
 }
 
 #[tokio::test]
-async fn a_node_that_exists_is_neither_used_nor_deleted() {
+async fn an_existing_node_is_neither_adopted_nor_deleted() {
     let (client, others) = (connected().await, connected().await);
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
         let (_row, path) = (Row::of(mode), path("kept-foreign"));
@@ -243,7 +243,7 @@ async fn a_node_that_exists_is_neither_used_nor_deleted() {
 }
 
 #[tokio::test]
-async fn a_node_that_exists_is_taken_over_if_the_user_wants_that() {
+async fn adopt_existing_adopts_an_existing_node_unless_either_is_ephemeral() {
     let (client, others) = (connected().await, connected().await);
     for mode in [CreateMode::Persistent, CreateMode::Container, CreateMode::PersistentWithTtl(TTL)] {
         let (_row, path) = (Row::of(mode), path("kept-adopted"));
@@ -278,7 +278,7 @@ async fn a_node_that_exists_is_taken_over_if_the_user_wants_that() {
 
 /// After a refusal, Curator's stopped all attempts until the next reconnect, without a report.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_server_refuses_is_shown_until_it_is_repaired() {
+async fn a_missing_permission_is_reported_until_it_is_granted() {
     let (client, dir) = (connected().await, path("kept-acl"));
     let create = client.create().creating_parent_containers();
     create.with_acl(anyone(Permission::READ | Permission::ADMIN)).for_path(&dir, "").await.unwrap();
@@ -300,7 +300,7 @@ async fn what_the_server_refuses_is_shown_until_it_is_repaired() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ephemeral_parent_and_a_mode_that_the_server_does_not_have_are_refusals() {
+async fn an_ephemeral_parent_and_an_unsupported_mode_are_reported_as_refused() {
     let (client, dir) = (connected().await, path("kept-no-children"));
     plant(&client, &dir, CreateMode::Ephemeral, "").await;
     let node = started(&client, &format!("{dir}/node"));
@@ -318,7 +318,7 @@ async fn an_ephemeral_parent_and_a_mode_that_the_server_does_not_have_are_refusa
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_foreign_node_that_may_not_be_read_is_waited_for_and_ours_is_kept() {
+async fn an_unreadable_foreign_node_is_waited_for_and_an_unreadable_own_node_is_recreated() {
     let (client, others, path) = (connected().await, connected().await, path("kept-unreadable"));
     let secret = anyone(Permission::WRITE | Permission::DELETE);
     others.create().with_acl(secret.clone()).for_path(&path, "theirs").await.unwrap();
@@ -338,7 +338,7 @@ async fn a_foreign_node_that_may_not_be_read_is_waited_for_and_ours_is_kept() {
 }
 
 #[tokio::test]
-async fn data_that_the_server_refuses_is_an_error_and_the_node_keeps_what_it_has() {
+async fn data_that_the_server_refuses_is_an_error_and_the_node_keeps_its_data() {
     let (client, others, path) = (connected().await, connected().await, path("kept-refused-data"));
     let node = configured(&client, &path).acl(anyone(Permission::READ)).start();
     created(&node).await;
@@ -369,7 +369,7 @@ async fn data_that_the_server_refuses_is_an_error_and_the_node_keeps_what_it_has
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_node_stays_away_and_its_calls_say_that_it_is_closed() {
+async fn a_closed_node_is_not_recreated_and_its_calls_fail_with_closed() {
     let (client, others, path) = (connected().await, connected().await, path("kept-closed"));
     let node = started(&client, &path);
     created(&node).await;
@@ -393,7 +393,7 @@ async fn a_closed_node_stays_away_and_its_calls_say_that_it_is_closed() {
 
 /// CURATOR-297: nodes outlived an immediate close.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_left_of_nodes_that_are_closed_or_dropped_at_once() {
+async fn persistent_nodes_closed_or_dropped_immediately_leave_no_node() {
     let (client, others, dir) = (connected().await, connected().await, path("kept-at-once"));
     plant(&others, &dir, CreateMode::Persistent, "").await;
     for round in 0..30 {
@@ -415,7 +415,7 @@ async fn nothing_is_left_of_nodes_that_are_closed_or_dropped_at_once() {
 }
 
 #[tokio::test]
-async fn a_node_goes_in_the_background_when_its_last_handle_is_dropped() {
+async fn dropping_the_last_handle_deletes_the_node_in_the_background() {
     let (client, others) = (connected().await, connected().await);
     for mode in MODES {
         let (_row, path) = (Row::of(mode), path("kept-dropped"));
@@ -452,7 +452,7 @@ async fn children_and_a_missing_permission_prevent_the_deletion() {
 }
 
 #[tokio::test]
-async fn it_begins_before_its_client_is_connected_and_ends_with_it() {
+async fn a_persistent_node_starts_before_its_client_is_connected_and_ends_with_its_client() {
     let (server, path) = (TestingServer::shared().await, path("kept-client"));
     let client = builder(&server.connect_string(), LONG_SESSION).start().unwrap();
     let node = started(&client, &path);
@@ -472,7 +472,7 @@ async fn it_begins_before_its_client_is_connected_and_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_deadline_without_a_connection_says_so() {
+async fn created_timeout_without_a_connection_reports_not_connected() {
     let once = RetryOneTime::new(Duration::from_millis(1)).unwrap();
     let client = CuratorClient::builder("127.0.0.1:1").retry_policy(once).start().unwrap();
     let node = started(&client, "/kept");
@@ -498,7 +498,7 @@ async fn the_root_and_an_invalid_path_are_refused() {
 
 /// A panic in the user's ACL provider.
 #[tokio::test]
-async fn a_panic_ends_it_with_its_message() {
+async fn a_panic_ends_the_persistent_node_with_its_message() {
     #[derive(Debug)]
     struct Panics;
     impl AclProvider for Panics {
@@ -522,7 +522,7 @@ async fn a_panic_ends_it_with_its_message() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_sends_what_the_table_says() {
+async fn a_persistent_node_sends_the_documented_requests() {
     let ((proxy, client), others, dir) = (counted().await, connected().await, path("kept-cost"));
     plant(&others, &dir, CreateMode::Persistent, "").await;
     // The first probe of a connection may be another kind of request.

@@ -94,7 +94,7 @@ async fn while_the_session_is_suspended_the_state_is_unknown() {
 
 /// Missing after an outage: CURATOR-97.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_is_created_again_in_a_new_session_and_if_it_was_deleted_during_an_outage() {
+async fn a_node_is_recreated_in_a_new_session_and_after_a_delete_during_an_outage() {
     let ((proxy, client), others) = (behind_proxy().await, connected().await);
     for mode in MODES {
         let (_row, path) = (Row::of(mode), path("kept-outage"));
@@ -157,7 +157,7 @@ async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
 
 /// The dying session belongs to another process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_node_of_another_processes_dying_session_is_not_taken_over() {
+async fn the_node_of_another_processes_dying_session_is_not_adopted() {
     let ((proxy, client), other, path) = (behind_proxy().await, connected().await, path("kept-dying"));
     let dies = started(&client, &path);
     created(&dies).await;
@@ -179,7 +179,7 @@ async fn the_node_of_another_processes_dying_session_is_not_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_create_whose_answer_is_lost_leaves_one_node_which_is_ours() {
+async fn a_create_with_a_lost_reply_leaves_one_node_that_is_recognized_as_own() {
     for (name, fault) in FAULTS {
         for mode in MODES {
             for is_protected in [false, true] {
@@ -206,7 +206,7 @@ async fn a_create_whose_answer_is_lost_leaves_one_node_which_is_ours() {
 
 /// Its creator cannot be determined.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unprotected_persistent_node_whose_answer_was_lost_is_foreign_unless_it_may_be_adopted() {
+async fn an_unprotected_persistent_node_with_a_lost_create_reply_is_foreign_unless_adoptable() {
     for adopts in [false, true] {
         let ((proxy, client), others, path) = (impatient().await, connected().await, path("kept-unknown"));
         let _row = Row::of(adopts);
@@ -226,7 +226,7 @@ async fn an_unprotected_persistent_node_whose_answer_was_lost_is_foreign_unless_
 
 /// It may have our data already, like a node whose create is in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_left_if_it_is_closed_while_it_takes_a_node_over() {
+async fn a_close_during_an_adoption_deletes_the_node() {
     for is_lost in [false, true] {
         let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-adopting"));
         let _row = Row::of(is_lost);
@@ -249,7 +249,7 @@ async fn nothing_is_left_if_it_is_closed_while_it_takes_a_node_over() {
 
 /// Both have seen the node, and the second was about to take it over when the first did.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_that_take_a_node_over_the_second_does_not_delete_it() {
+async fn of_two_concurrent_adoptions_the_second_does_not_delete_the_node() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-adopted-twice"));
     plant(&others, &path, CreateMode::Persistent, "of the last run").await;
     proxy.hold_nth_reply(OpCode::GetData, 1);
@@ -268,7 +268,7 @@ async fn of_two_that_take_a_node_over_the_second_does_not_delete_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn data_whose_answer_is_lost_is_written_once() {
+async fn set_data_with_a_lost_reply_is_applied_once() {
     for (name, fault) in FAULTS {
         for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
             let ((proxy, client), others, path) = (impatient().await, connected().await, path("kept-lost-data"));
@@ -287,7 +287,7 @@ async fn data_whose_answer_is_lost_is_written_once() {
 
 /// Curator loses its watch then, until the next reconnect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_look_whose_answer_is_lost_is_made_again() {
+async fn a_read_with_a_lost_reply_is_repeated() {
     for (name, fault) in FAULTS {
         let ((proxy, client), others, path) = (impatient().await, connected().await, path("kept-lost-look"));
         let _row = Row::of(name);
@@ -331,7 +331,7 @@ async fn data_that_is_set_during_an_outage_is_written_after_it_also_in_a_new_ses
 
 /// An immediate close leaks the node: CURATOR-297.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_left_if_it_is_closed_or_dropped_while_its_create_is_under_way() {
+async fn a_close_or_drop_during_the_create_leaves_no_node() {
     for mode in MODES {
         for is_dropped in [false, true] {
             for is_lost in [false, true] {
@@ -368,7 +368,7 @@ async fn nothing_is_left_if_it_is_closed_or_dropped_while_its_create_is_under_wa
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_close_without_a_connection_ends_in_time_and_the_node_goes_after_the_outage() {
+async fn a_close_without_a_connection_ends_in_time_and_the_node_is_deleted_after_the_outage() {
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent, CreateMode::PersistentSequential] {
         let hasty = behind_proxy_with(|builder| builder.close_timeout(Duration::from_millis(200)));
         let ((proxy, client), others, path) = (hasty.await, connected().await, path("kept-close-outage"));
@@ -387,7 +387,7 @@ async fn a_close_without_a_connection_ends_in_time_and_the_node_goes_after_the_o
 
 /// Curator's node stayed forever after its process ended, if it had never been touched (CURATOR-545).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_with_a_time_to_live_is_kept_with_its_process_and_goes_without() {
+async fn a_ttl_node_is_recreated_while_its_process_is_connected_and_expires_afterwards() {
     let server = TestingServer::builder()
         .property("extendedTypesEnabled", "true")
         .container_check_interval(Duration::from_millis(100));
@@ -408,7 +408,7 @@ async fn a_node_with_a_time_to_live_is_kept_with_its_process_and_goes_without() 
 
 /// Curator's deletes any node at the path.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_has_taken_its_place_during_an_outage_is_not_deleted() {
+async fn a_foreign_replacement_created_during_an_outage_is_not_deleted() {
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
         for is_dropped in [false, true] {
             let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-replaced"));
@@ -455,7 +455,7 @@ async fn nothing_but_the_node_is_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_is_there_after_another_client_has_deleted_it_again_and_again() {
+async fn a_node_deleted_repeatedly_by_another_client_is_recreated() {
     let (client, others, path) = (connected().await, connected().await, path("kept-fight"));
     let node = started(&client, &path);
     created(&node).await;
@@ -472,7 +472,7 @@ async fn it_is_there_after_another_client_has_deleted_it_again_and_again() {
 
 /// Each of our writes finds a changed version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_stays_present_while_another_client_changes_it_all_the_time() {
+async fn a_node_stays_present_while_another_client_changes_it_continuously() {
     let (proxy, client) = behind_proxy().await;
     let (others, path) = (connected().await, path("kept-changed"));
     let node = started(&client, &path);
@@ -502,7 +502,7 @@ async fn it_stays_present_while_another_client_changes_it_all_the_time() {
 }
 
 #[test]
-fn what_happens_to_it_is_logged_once() {
+fn each_event_of_a_persistent_node_is_logged_once() {
     let logs = Logs::at(Level::INFO);
     let work = async {
         let (client, others, path) = (connected().await, connected().await, path("kept-logged"));
@@ -530,7 +530,7 @@ fn what_happens_to_it_is_logged_once() {
 
 /// The event of our node's deletion has arrived, and is unprocessed.
 #[tokio::test]
-async fn closing_spares_a_node_that_has_taken_the_place_of_ours() {
+async fn a_close_does_not_delete_a_foreign_replacement() {
     let client = connected().await;
     let node = started(&client, &path("persistent-replaced"));
     let at = created(&node).await;
@@ -551,7 +551,7 @@ async fn closing_spares_a_node_that_has_taken_the_place_of_ours() {
 
 /// A sequential node is found by its mark, in a list of the children.
 #[tokio::test]
-async fn a_node_that_cannot_be_looked_for_is_refused_until_it_can() {
+async fn a_node_is_refused_until_the_list_that_finds_it_is_permitted() {
     let settings = |builder: CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(300));
     let ((proxy, client), owner, dir) = (behind_proxy_with(settings).await, owner().await, path("persistent-unlisted"));
     let acl = |anyone| [Acl::new(Permission::ALL, AuthId::authed()), Acl::new(anyone, AuthId::anyone())];

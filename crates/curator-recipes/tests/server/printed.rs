@@ -15,7 +15,7 @@ fn is_a_line(printed: &str, start: &str) {
 }
 
 #[tokio::test]
-async fn a_mutex_says_where_it_is_and_whether_it_is_held() {
+async fn debug_of_a_mutex_shows_its_path_hold_and_connection() {
     let (client, path) = (client().await, path("printed"));
     let mutex = mutex(&client, &path);
     assert_eq!(
@@ -30,7 +30,7 @@ async fn a_mutex_says_where_it_is_and_whether_it_is_held() {
 }
 
 #[tokio::test]
-async fn every_lock_is_printed_as_a_line() {
+async fn debug_of_every_lock_is_short_and_shows_no_internals() {
     let (client, path) = (client().await, path("printed"));
     let start = |name: &str| format!("{name} {{ path: {path:?}, ");
     let lock = read_write(&client, &path);

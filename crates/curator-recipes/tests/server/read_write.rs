@@ -31,7 +31,7 @@ async fn free_for(other: &InterProcessReadWriteLock) -> [bool; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_that_reads_too_lets_readers_in_when_it_writes_no_more() {
+async fn a_writer_that_also_reads_admits_readers_after_releasing_the_write_lock() {
     let (holder, other, path) = (client().await, client().await, path("write-read"));
     let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
     assert_eq!(free_for(&wanted).await, [true, true]);
@@ -66,7 +66,7 @@ async fn a_writer_that_reads_too_lets_readers_in_when_it_writes_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upgrade_is_refused_at_once_in_every_way_to_ask_for_it() {
+async fn every_acquire_method_refuses_an_upgrade_immediately() {
     let (client, path) = (client().await, path("upgrade"));
     let lock = lock(&client, &path);
     let reading = lock.read().acquire().await.unwrap();
@@ -98,7 +98,7 @@ async fn an_upgrade_is_refused_at_once_in_every_way_to_ask_for_it() {
 
 /// Two futures of one task are one owner; in either order, neither waits for the other forever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reading_and_writing_joined_in_one_task_wait_for_nothing() {
+async fn joined_read_and_write_acquires_of_one_task_do_not_wait_for_each_other() {
     let (client, path) = (client().await, path("upgrade-joined"));
     let lock = lock(&client, &path);
     let (read, write) = soon(async { tokio::join!(lock.read().acquire(), lock.write().acquire()) }).await;

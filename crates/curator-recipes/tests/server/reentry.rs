@@ -37,7 +37,7 @@ async fn re_entry_to_any_depth_costs_no_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_task_does_not_see_the_hold_of_a_task() {
+async fn another_task_does_not_re_enter_the_hold_of_a_task() {
     let (client, path) = (client().await, path("other-task"));
     let mutex = mutex(&client, &path);
     let guard = mutex.acquire().await.unwrap();

@@ -45,7 +45,7 @@ async fn leave_a_node(client: &CuratorClient, dir: &str, waiting: JoinHandle<imp
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_learn_that_their_own_clients_release_was_refused() {
+async fn waiters_fail_when_a_release_of_their_client_is_refused() {
     let (_owner, client, path) = no_way_out("refused-told", "").await;
     let guard = mutex(&client, &path).acquire().await.unwrap();
     let node = guard.node().clone();
@@ -66,7 +66,7 @@ async fn waiters_learn_that_their_own_clients_release_was_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_of_several_locks_learns_that_one_of_them_is_never_released() {
+async fn a_waiting_multi_lock_fails_when_the_release_of_one_of_its_paths_is_refused() {
     let (_owner, client, refused) = no_way_out("refused-two", "").await;
     let paths = [path("refused-one"), refused];
     let guard = mutex(&client, &paths[1]).acquire().await.unwrap();
@@ -81,7 +81,7 @@ async fn a_waiter_of_several_locks_learns_that_one_of_them_is_never_released() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_bears_a_refused_node_that_is_behind_it() {
+async fn a_waiter_ignores_a_node_behind_it_whose_delete_was_refused() {
     let (owner, (proxy, client), path) = (owner().await, behind_proxy().await, path("refused-behind"));
     no_way_out_for_others(&owner, &path).await;
     let held = mutex(&owner, &path).acquire().await.unwrap();
@@ -98,7 +98,7 @@ async fn a_waiter_bears_a_refused_node_that_is_behind_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_bears_a_refused_read_node() {
+async fn a_reader_ignores_a_read_node_whose_delete_was_refused() {
     let (owner, client, path) = no_way_out("refused-read", "").await;
     let writing = read_write(&owner, &path).write().acquire().await.unwrap();
     let lock = read_write(&client, &path);
@@ -140,7 +140,7 @@ async fn a_refused_node_that_another_client_has_deleted_does_not_block() {
 
 /// A waiter for leases fails if it needs the room of a lease that is never released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_for_leases_fails_on_a_refused_one_that_it_needs() {
+async fn a_waiter_fails_if_it_needs_a_lease_whose_release_was_refused() {
     let (owner, (proxy, client), path) = (owner().await, behind_proxy().await, path("refused-lease"));
     let leases = format!("{path}/leases");
     no_way_out_for_others(&owner, &leases).await;
@@ -165,7 +165,7 @@ async fn a_wait_for_leases_fails_on_a_refused_one_that_it_needs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_lease_that_another_client_has_deleted_takes_no_room() {
+async fn a_refused_lease_that_another_client_has_deleted_does_not_count() {
     let (owner, client, path) = no_way_out("refused-lease-gone", "/leases").await;
     let semaphore = |client: &CuratorClient| InterProcessSemaphoreV2::new(client, &path, 2).unwrap();
     let (theirs, ours) = (semaphore(&owner).acquire().await.unwrap(), semaphore(&client).acquire().await.unwrap());
@@ -203,7 +203,7 @@ const ATTEMPTS: [(&str, Attempt); 6] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_that_may_not_delete_leaves_one_node_and_sends_two_requests_for_each_further_attempt() {
+async fn a_client_that_may_not_delete_leaves_one_node_and_then_sends_two_requests_per_attempt() {
     let owner = owner().await;
     for (dir, attempt) in ATTEMPTS {
         let (proxy, client) = behind_proxy().await;
@@ -226,7 +226,7 @@ async fn a_job_that_may_not_delete_leaves_one_node_and_sends_two_requests_for_ea
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_node_is_deleted_by_the_next_acquire_if_that_is_permitted_by_then() {
+async fn the_next_acquire_deletes_a_refused_node_once_that_is_permitted() {
     let (owner, client, path) = no_way_out("refused-repaired", "").await;
     drop(mutex(&client, &path).acquire().await.unwrap());
     soon(client.janitor().idle()).await;
@@ -239,7 +239,7 @@ async fn a_refused_node_is_deleted_by_the_next_acquire_if_that_is_permitted_by_t
 
 /// The contender's data, not the name, identifies the node: another session's node may reuse a deleted name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_of_another_session_with_the_name_of_a_refused_one_stays() {
+async fn a_node_of_another_session_with_the_name_of_a_refused_node_is_not_deleted() {
     let (owner, client, path) = no_way_out("refused-name", "").await;
     let guard = mutex(&client, &path).acquire().await.unwrap();
     let node = guard.node().clone();

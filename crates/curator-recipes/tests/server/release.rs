@@ -9,7 +9,7 @@ use crate::support::{DEFAULT_TIMEOUT, arc, behind_proxy, client, gives_up, mutex
 
 /// Curator's issues 1193 and 1006: local state is cleared, and the node remains.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_that_cannot_be_confirmed_goes_on_and_can_be_asked_about() {
+async fn an_unconfirmed_release_continues_and_is_listed_by_the_janitor() {
     let ((proxy, holder), other, path) = (gives_up().await, client().await, path("release-pending"));
     let mutex = mutex(&holder, &path);
     let guard = mutex.acquire().await.unwrap();
@@ -26,7 +26,7 @@ async fn a_release_that_cannot_be_confirmed_goes_on_and_can_be_asked_about() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn releasing_a_lock_whose_node_is_gone_says_that_it_was_lost() {
+async fn releasing_a_lock_whose_node_is_gone_fails_with_lost() {
     let (holder, admin, path) = (client().await, client().await, path("release-deleted"));
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     admin.delete().for_path(guard.node()).await.unwrap();
@@ -36,7 +36,7 @@ async fn releasing_a_lock_whose_node_is_gone_says_that_it_was_lost() {
 
 /// The directory lets all clients create and none delete.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_that_is_not_permitted_says_so_and_can_be_asked_about() {
+async fn a_release_that_is_not_permitted_fails_and_is_listed_by_the_janitor() {
     let (holder, path) = (client().await, path("release-refused"));
     no_way_out(&holder, &path).await;
     let guard = mutex(&holder, &path).acquire().await.unwrap();
@@ -58,7 +58,7 @@ async fn a_release_that_is_not_permitted_says_so_and_can_be_asked_about() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_of_any_guard_that_takes_too_long_says_so_in_time_and_goes_on() {
+async fn release_timeout_of_any_guard_returns_in_time_and_the_release_continues() {
     let ((proxy, holder), other, path) = (behind_proxy().await, client().await, path("release-timeout"));
     let of = |name: &str| format!("{path}/{name}");
     let mutex = mutex(&holder, &of("mutex"));
@@ -92,7 +92,7 @@ async fn a_release_of_any_guard_that_takes_too_long_says_so_in_time_and_goes_on(
 
 /// The last one is released first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn locks_of_several_clients_share_the_time_of_a_release() {
+async fn release_timeout_of_several_clients_reports_the_slow_one_and_all_are_released() {
     let ((proxy, slow), quick, path) = (behind_proxy().await, client().await, path("release-of-several"));
     let members =
         [(&quick, "quick"), (&slow, "slow")].map(|(client, name)| arc(mutex(client, &format!("{path}/{name}"))));

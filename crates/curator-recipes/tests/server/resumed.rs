@@ -38,7 +38,7 @@ fn locks(client: &CuratorClient, base: &str) -> [(AnyLock, String); 5] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_learn_of_a_release_that_their_session_missed() {
+async fn waiters_acquire_a_lock_that_was_released_during_their_outage() {
     let ((proxy, waiting), steady, base) = (behind_proxy().await, client().await, path("missed"));
     let session = waiting.session().await.unwrap();
     let mut guards = Vec::new();
@@ -107,7 +107,7 @@ async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_it
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_nodes_of_a_thousand_holders_are_looked_at_in_two_requests() {
+async fn the_nodes_of_a_thousand_holders_are_checked_in_two_requests() {
     let ((proxy, holding), base) = (behind_proxy().await, path("thousand"));
     let acquire = async |number| mutex(&holding, &format!("{base}/{number}")).acquire().await.unwrap();
     let mut guards = vec![acquire(0).await];
@@ -139,7 +139,7 @@ async fn the_nodes_of_a_thousand_holders_are_looked_at_in_two_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_that_is_not_polled_while_its_session_resumes_looks_for_its_node() {
+async fn an_acquire_that_is_not_polled_while_its_session_resumes_checks_its_node() {
     let ((proxy, holding), steady, dir) = (behind_proxy().await, client().await, path("late"));
     let mutex = mutex(&holding, &dir);
     mutex.acquire().await.unwrap().release().await.unwrap();
@@ -163,7 +163,7 @@ async fn an_acquire_that_is_not_polled_while_its_session_resumes_looks_for_its_n
 
 /// All watches of a client break together, so one pipeline of reads finds what all of them have missed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_whose_connection_breaks_looks_at_all_its_queues_with_one_pipeline() {
+async fn a_waiter_whose_connection_breaks_checks_all_its_queues_in_one_pipeline() {
     let ((proxy, waiting), steady, base) = (behind_proxy().await, client().await, path("one-look"));
     let paths = ["1", "2"].map(|queue| format!("{base}/{queue}"));
     let multi = |client: &CuratorClient| InterProcessMultiLock::new(client, &paths).unwrap();

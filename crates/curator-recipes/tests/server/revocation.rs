@@ -35,7 +35,7 @@ async fn a_revocation_of_a_waiter_far_back_in_the_queue_reaches_it_as_holder() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_data_in_the_node_is_no_request() {
+async fn other_data_in_the_node_is_not_a_revocation_request() {
     let (holder, admin, path) = (client().await, client().await, path("revoke-other-data"));
     let guard = Arc::new(Held::Guard(mutex(&holder, &path).acquire().await.unwrap()));
     let waiting = listening(&guard).await;
@@ -66,7 +66,7 @@ async fn a_holder_that_waits_for_a_revocation_is_notified_of_the_loss() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_left_cannot_be_asked() {
+async fn revoking_a_released_node_fails_and_does_not_recreate_it() {
     let (holder, admin, path) = (client().await, client().await, path("revoke-left"));
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let left = guard.node().clone();
@@ -77,7 +77,7 @@ async fn who_has_left_cannot_be_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_to_be_asked_that_is_dropped_loses_no_request() {
+async fn a_dropped_wait_for_a_revocation_loses_no_request() {
     let (holder, admin, path) = (client().await, client().await, path("revoke-dropped"));
     for polls in 0..6 {
         let guard = mutex(&holder, &path).acquire().await.unwrap();
@@ -98,7 +98,7 @@ async fn a_wait_to_be_asked_that_is_dropped_loses_no_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_downgraded_writer_can_be_asked_too_and_has_not_forgotten_what_it_was_asked_before() {
+async fn a_downgraded_writer_receives_revocations_from_before_and_after_the_downgrade() {
     let (holder, admin) = (client().await, client().await);
     for asked_before in [false, true] {
         let lock = read_write(&holder, &path("revoke-downgraded"));

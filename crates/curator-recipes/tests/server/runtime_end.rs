@@ -21,7 +21,7 @@ const ROUNDS: usize = 30;
 const IN_QUEUE: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_the_runtime_under_waiting_threads_panics_nowhere() {
+async fn waiting_threads_get_an_error_without_a_panic_when_the_runtime_ends() {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
     let hook = take_hook();
     set_hook(Box::new(move |info| {
@@ -60,7 +60,7 @@ async fn the_end_of_the_runtime_under_waiting_threads_panics_nowhere() {
 
 /// As in a test that fails, or ends without `close`.
 #[tokio::test]
-async fn a_lock_that_a_runtime_held_is_free_at_once() {
+async fn a_lock_is_free_immediately_after_the_runtime_of_its_holder_ends() {
     // Longer than any test waits.
     let session_timeout = Duration::from_secs(600);
     let server = TestingServer::builder().property("maxSessionTimeout", "600000").start().await.unwrap();
@@ -89,8 +89,8 @@ thread_local! {
 
 /// When they are dropped, tokio's thread-local variables are gone. A panic in such a destructor aborts the process.
 #[test]
-fn what_a_thread_has_in_thread_local_variables_is_released_when_it_ends() {
-    alone("runtime_end::what_a_thread_has_in_thread_local_variables_is_released_when_it_ends", || {
+fn guards_and_waits_in_thread_local_variables_are_released_when_their_thread_ends() {
+    alone("runtime_end::guards_and_waits_in_thread_local_variables_are_released_when_their_thread_ends", || {
         let home = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (client, other) = home.block_on(async { (client().await, client().await) });
         let [held, leased, lost] = ["held", "leased", "waited-for"].map(path);

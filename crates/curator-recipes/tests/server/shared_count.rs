@@ -16,7 +16,7 @@ fn count(client: &CuratorClient, path: &str, seed: i32) -> SharedCount {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_client_sets_another_gets() {
+async fn a_count_set_by_one_client_is_read_by_another() {
     let (one, other, path) = (client().await, client().await, path("count/shared"));
     let (ours, theirs) = (count(&one, &path, 7), count(&other, &path, 8));
     assert_eq!((*ours.seed(), ours.path().as_str()), (7, path.as_str()));
@@ -60,7 +60,7 @@ async fn a_stale_version_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watch_sees_a_change_and_the_deletion() {
+async fn a_watch_fires_on_a_change_and_on_the_deletion() {
     let (one, other, path) = (client().await, client().await, path("count/watched"));
     let (ours, theirs) = (count(&one, &path, 3), count(&other, &path, 0));
     let (now, mut watch) = ours.watch().await.unwrap();
@@ -78,7 +78,7 @@ async fn a_watch_sees_a_change_and_the_deletion() {
 
 /// Another client creates it between our read and our create: the reply to the read is held back meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_count_that_another_creates_meanwhile_is_anothers_until_it_is_set() {
+async fn a_count_created_concurrently_has_the_other_clients_value_until_it_is_set() {
     let other = client().await;
     for sets in [false, true] {
         let (proxy, slow) = behind_proxy().await;
@@ -103,7 +103,7 @@ async fn a_count_that_another_creates_meanwhile_is_anothers_until_it_is_set() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_answer_is_harmless_or_reported() {
+async fn a_lost_reply_is_harmless_or_reported_as_outcome_unknown() {
     let (proxy, client) = behind_proxy().await;
     let count = count(&client, &path("count/lost-answers"), 6);
 
@@ -170,7 +170,7 @@ async fn the_stream_begins_with_the_current_value_and_yields_each_change_and_a_d
 
 /// A late reader sees the latest value, and delays no other stream. CURATOR-344: one listener blocked them all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unread_changes_become_one_and_delay_no_other_stream() {
+async fn unread_changes_are_merged_and_delay_no_other_stream() {
     let (one, other, path) = (client().await, client().await, path("changes/many"));
     let theirs = count(&other, &path, 0);
     let (mut changes, mut read) = (count(&one, &path, 0).changes(), count(&one, &path, 0).changes());
@@ -213,7 +213,7 @@ async fn the_stream_goes_on_over_another_connection_and_in_another_session_witho
 
 /// Longer than any policy would wait: this one does not wait at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_outage_that_is_too_long_for_the_retry_policy_is_no_error() {
+async fn an_outage_beyond_the_retry_policy_causes_no_error_in_the_stream() {
     let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
     let (proxy, one) =
         behind_proxy_with(|builder| builder.connection_timeout(Duration::from_millis(200)).retry_policy(once)).await;
@@ -230,7 +230,7 @@ async fn an_outage_that_is_too_long_for_the_retry_policy_is_no_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn data_that_are_no_number_are_an_item_and_not_the_end() {
+async fn invalid_data_is_an_error_item_and_does_not_end_the_stream() {
     let (one, other, path) = (client().await, client().await, path("changes/bad"));
     let count = count(&one, &path, 5);
     let mut changes = count.changes();
@@ -256,7 +256,7 @@ async fn data_that_are_no_number_are_an_item_and_not_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_error_that_no_retry_can_help_is_the_last_item() {
+async fn a_permanent_error_is_the_last_item_of_the_stream() {
     let (one, other, path) = (client().await, client().await, path("changes/forbidden"));
     let no_reading = [Acl::new(Permission::WRITE, AuthId::anyone())];
     other.create().creating_parent_containers().with_acl(no_reading).for_path(&path, "").await.unwrap();

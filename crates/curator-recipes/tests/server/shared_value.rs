@@ -12,7 +12,7 @@ fn text(client: &CuratorClient, path: &str) -> SharedValue<String> {
 }
 
 #[tokio::test]
-async fn a_value_is_set_compared_and_refused() {
+async fn a_shared_value_is_set_and_compared_and_invalid_data_is_an_error() {
     let (client, path) = (client().await, path("value/text"));
     let value = text(&client, &path);
     assert_eq!((value.get().await.unwrap(), value.seed()), ("seed".to_owned(), &"seed".to_owned()));
@@ -30,7 +30,7 @@ async fn a_value_is_set_compared_and_refused() {
 
 /// Curator's sets no watch when it finds no node, and keeps the old value.
 #[tokio::test]
-async fn changes_go_on_when_the_node_is_deleted_and_made_again() {
+async fn changes_continue_when_the_node_is_deleted_and_recreated() {
     let (ours, other, path) = (client().await, client().await, path("value/deleted"));
     let value = text(&ours, &path);
     let mut changes = value.changes();
@@ -51,7 +51,7 @@ async fn changes_go_on_when_the_node_is_deleted_and_made_again() {
 
 /// Curator's returns false although the value was set.
 #[tokio::test]
-async fn a_comparison_whose_answer_is_lost_is_not_false() {
+async fn compare_and_set_with_a_lost_reply_is_outcome_unknown() {
     let (proxy, client) = behind_proxy().await;
     let value = text(&client, &path("value/lost"));
     let before = value.versioned().await.unwrap();

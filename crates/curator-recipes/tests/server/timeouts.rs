@@ -50,7 +50,7 @@ async fn a_timed_acquire_returns_in_time_during_an_outage() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_that_waits_while_the_client_closes_fails_at_once() {
+async fn an_acquire_that_waits_while_the_client_closes_fails_immediately() {
     let (holder, waiter, path) = (connected().await, connected().await, path("closing"));
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let waiting = acquiring(&waiter, &path);
@@ -66,7 +66,7 @@ async fn an_acquire_that_waits_while_the_client_closes_fails_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn closing_the_client_notifies_the_holder_and_frees_the_lock_at_once() {
+async fn closing_the_client_notifies_the_holder_and_frees_the_lock_immediately() {
     let (holder, other, path) = (connected().await, connected().await, path("close-holder"));
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     holder.close().await.unwrap();
@@ -127,7 +127,7 @@ async fn a_timed_acquire_of_several_locks_returns_in_time_during_an_outage() {
 
 /// In a test that pauses tokio's clock, the locks use real time.
 #[tokio::test(start_paused = true)]
-async fn an_acquire_waits_for_its_timeout_and_no_shorter() {
+async fn acquire_timeout_waits_in_real_time_when_tokios_clock_is_paused() {
     let (holder, waiter) = (connected().await, connected().await);
     let (path, timeout) = (path("paused"), Duration::from_millis(200));
     let guard = mutex(&holder, &path).acquire().await.unwrap();

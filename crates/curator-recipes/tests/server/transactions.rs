@@ -31,7 +31,7 @@ pub(crate) fn assert_lost(error: &Error, node: &ZPath, reason: LossReason) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_guard_that_is_no_first_one_of_a_lock_has_transactions_too() {
+async fn further_and_downgraded_guards_of_a_lock_have_transactions() {
     let (client, path) = (client().await, path("transaction-guards"));
     let (account, lock) = (account(&client).await, read_write(&client, &path));
     let writing = lock.write().acquire().await.unwrap();
@@ -49,7 +49,7 @@ async fn a_guard_that_is_no_first_one_of_a_lock_has_transactions_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_a_session_that_is_gone_nothing_is_applied() {
+async fn a_transaction_in_an_ended_session_is_not_applied() {
     let ((proxy, holder), steady) = (behind_proxy().await, client().await);
     let account = account(&steady).await;
     let guard = mutex(&holder, &path("transaction-session")).acquire().await.unwrap();
@@ -64,7 +64,7 @@ async fn in_a_session_that_is_gone_nothing_is_applied() {
 
 /// Each ensemble numbers its sessions separately.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_guard_of_two_clients_has_no_transaction_even_if_their_sessions_have_one_id() {
+async fn a_guard_of_two_clients_has_no_transaction_even_if_their_session_ids_are_equal() {
     let (first, elsewhere) = (client().await, TestingServer::start().await.unwrap());
     let proxy = FaultProxy::start(elsewhere.address()).unwrap();
     let id = first.session().await.unwrap().id();
@@ -86,7 +86,7 @@ async fn a_guard_of_two_clients_has_no_transaction_even_if_their_sessions_have_o
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_whose_answer_was_lost_is_ambiguous_and_not_tried_again() {
+async fn a_transaction_with_a_lost_reply_is_ambiguous_and_not_retried() {
     let (proxy, holder) = behind_proxy_with(|builder| builder.operation_timeout(Duration::from_secs(1))).await;
     let steady = client().await;
     let guard = mutex(&holder, &path("transaction-lost")).acquire().await.unwrap();
@@ -111,7 +111,7 @@ async fn a_transaction_whose_answer_was_lost_is_ambiguous_and_not_tried_again() 
 
 /// The lock is released while the transaction is in flight: the server applies them in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_that_is_dropped_on_its_way_was_applied_before_the_next_holder_came() {
+async fn a_commit_dropped_in_flight_is_applied_before_the_next_holder_acquires() {
     let ((proxy, holder), next, path) = (behind_proxy().await, client().await, path("transaction-way"));
     let account = account(&next).await;
     let guard = mutex(&holder, &path).acquire().await.unwrap();

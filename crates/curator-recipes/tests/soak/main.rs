@@ -34,7 +34,7 @@ use self::table::Record;
 use self::work::{Done, task, use_each};
 
 /// The name of the test, which starts itself again as the process with the server.
-const TEST: &str = "nothing_grows_while_locks_are_used_and_connections_break";
+const TEST: &str = "no_resource_leaks_while_locks_are_used_and_connections_break";
 const SEED: &str = "SOAK_SEED";
 /// Each client has a separate proxy.
 const CLIENT_COUNT: usize = 4;
@@ -46,7 +46,7 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 const TO_SETTLE: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_grows_while_locks_are_used_and_connections_break() {
+async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
     let seed = number(SEED, new_seed());
     if Network::is_this_process() {
         return network::run(seed).await;

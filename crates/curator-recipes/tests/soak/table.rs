@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_is_named_and_nothing_else() {
+    fn only_a_growing_level_is_reported() {
         let steady = record(|_, _| 0);
         assert_eq!(steady.problems(), [""; 0]);
         let row = "| tasks | 20 | 20.0 (20) | 20.0 (20) | 230.0 | 20 | 0 |";
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_named_even_if_it_is_one() {
+    fn a_level_that_is_one_higher_at_rest_is_reported() {
         let is_left = |left: &'static str| record(move |second, level| u64::from(second == 100 && level == left));
         for left in LEVELS.into_iter().filter(|level| !is_kept(level)) {
             let record = is_left(left);

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_that_no_server_can_have_are_refused() {
+    fn invalid_settings_are_refused_by_name() {
         let second = Duration::from_secs(1);
         let refused = |builder: EmbeddedServerBuilder| match builder.start() {
             Err(Error::Property { key, .. }) => key,

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_expires_when_its_timeout_is_over_and_the_tick_too() {
+    fn a_session_expires_at_the_end_of_the_tick_in_which_its_timeout_ends() {
         let mut sessions = Sessions::new(7, 1, 100);
         assert_eq!(sessions.create(250, 10), 7);
         assert_eq!(sessions.next_expiry(), Some(300));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_expires_first() {
+    fn the_session_with_the_earliest_deadline_expires_first() {
         let mut sessions = Sessions::new(1, 1, 100);
         sessions.create(500, 0);
         sessions.create(200, 0);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_is_over_for_its_client_is_not_renewed_and_expires_in_time() {
+    fn a_session_that_has_ended_for_its_client_is_not_renewed_and_expires_in_time() {
         let mut sessions = Sessions::new(7, 1, 100);
         sessions.create(250, 10);
         assert!(!sessions.is_over(7) && sessions.end(7));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn each_session_has_its_own_password() {
+    fn each_session_has_a_different_password() {
         let sessions = Sessions::new(1, 1, 100);
         assert_ne!(sessions.password(1), sessions.password(2));
         assert_eq!(sessions.password(1), sessions.password(1));

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn before_3_9_a_one_shot_takes_the_place_of_a_recursive_watch() {
+    fn before_3_9_a_one_shot_watch_replaces_a_recursive_watch() {
         for (modes, stays) in [(Modes::All, true), (Modes::Last, false)] {
             let mut watches = with(modes, &[Mode::PersistentRecursive, Mode::Standard]);
             assert_eq!(!watches.trigger(EventKind::NodeDataChanged, "/a/b").is_empty(), stays);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn before_3_9_the_removal_of_a_one_shot_removes_the_persistent_watch() {
+    fn before_3_9_removing_a_one_shot_watch_removes_the_persistent_watch() {
         for (modes, stays) in [(Modes::All, true), (Modes::Last, false)] {
             let mut watches = with(modes, &[Mode::Persistent, Mode::Standard]);
             assert!(watches.remove("/a", ONE, WatcherKind::Data));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn before_3_9_a_recursive_watch_silences_one_on_children() {
+    fn before_3_9_a_recursive_watch_silences_a_children_watch() {
         for (modes, fires) in [(Modes::All, true), (Modes::Last, false)] {
             let mut watches = with(modes, &[]);
             watches.children.add("/a", ONE, Mode::Standard);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_watch_is_counted_once_and_goes_with_its_connection() {
+    fn a_replaced_watch_is_counted_once_and_removed_with_its_connection() {
         let mut watches = with(Modes::Last, &[Mode::Persistent, Mode::Standard, Mode::PersistentRecursive]);
         assert_eq!(watches.count(), 2);
         watches.forget(ONE);

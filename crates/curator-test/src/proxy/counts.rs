@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pipelined_requests_are_one_round_trip() {
+    fn pipelined_requests_count_as_one_round_trip() {
         let (mut counts, mut pipelines) = (Counts::default(), Pipelines::default());
         assert_eq!(counts.arrive(OpCode::Create2, &mut pipelines), Some(1));
         assert_eq!(counts.arrive(OpCode::GetChildren2, &mut pipelines), Some(1));

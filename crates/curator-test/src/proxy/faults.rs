@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_count_the_requests_that_others_hit() {
+    fn a_fault_also_counts_requests_that_other_faults_hit() {
         let mut faults = Faults::default();
         faults.arm(OpCode::Create2, 2, Fault::CutReply);
         faults.arm(OpCode::Create2, 1, Fault::SwallowReply);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_disarmed_hits_nothing() {
+    fn a_disarmed_fault_hits_no_request() {
         let mut faults = Faults::default();
         faults.arm_alteration(OpCode::GetData, 1, |_| {});
         let under_way = faults.hit(OpCode::GetData);

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_timeout_is_stretched() {
+    fn stretching_a_handshake_reply_changes_only_its_timeout() {
         let answer =
             |timeout: i32| [&[0, 0, 0, 16, 0, 0, 0, 0][..], &timeout.to_be_bytes(), &[7; 8], b"\0\0\0\x01p\0"].concat();
         let stretched = |timeout, factor| {

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_read_from_zookeepers_own_jar_only() {
+    fn the_version_is_read_only_from_the_zookeeper_jar() {
         let version = |name: &str| version_of_jar(Path::new(name));
         assert_eq!(version("/x/zookeeper-3.9.5.jar"), Some("3.9.5".to_owned()));
         assert_eq!(version("/x/zookeeper-3.9.0-SNAPSHOT.jar"), Some("3.9.0-SNAPSHOT".to_owned()));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_zookeeper_is_no_release() {
+    fn a_folder_without_zookeeper_is_not_accepted_as_a_release() {
         assert_eq!(jars_of_release(Path::new(env!("CARGO_MANIFEST_DIR"))), None);
     }
 }

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_member_is_called_back_through_a_proxy() {
+    async fn the_election_address_in_a_message_is_replaced_by_that_of_the_reverse_proxy() {
         let pair = Pair::new();
         let (one, other) = (pair.listen(0).await, pair.listen(1).await);
         let own = pair.ports[0].election.address().to_string();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_passes_a_cut_and_both_ends_are_closed_after_it() {
+    async fn a_cut_passes_no_bytes_and_a_restore_closes_both_ends() {
         let pair = Pair::new();
         let other = pair.listen(1).await;
         let mut connection = pair.connect().await;

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_the_counter_and_the_seal_changes() {
+    fn setting_a_counter_changes_only_the_counter_and_the_checksum() {
         let changed = with_counter(snapshot(&[("", 3), ("/a", 5), ("/a/b", 0)]), "/a", i32::MAX);
         assert_eq!(changed, Ok(snapshot(&[("", 3), ("/a", i32::MAX), ("/a/b", 0)])));
         assert_eq!(with_counter(snapshot(&[("", 3)]), "/", -1), Ok(snapshot(&[("", -1)])));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_snapshot_is_refused() {
+    fn an_invalid_snapshot_and_a_missing_node_are_refused() {
         let whole = snapshot(&[("", 3)]);
         assert_eq!(with_counter(whole.clone(), "/none", 1), Err(Problem::NoNode));
         let tree = whole.len() - 8 - 5;

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn another_value_is_refused_by_name() {
+    fn an_unknown_server_kind_is_refused_by_name() {
         for value in ["Real", "", "docker", "real "] {
             let error = kind(value).unwrap_err();
             assert_eq!(error.name, value);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_read_back() {
+    fn the_name_of_a_server_kind_parses_to_that_kind() {
         assert!(ServerKind::ALL.into_iter().all(|kind| kind.name().parse() == Ok(kind)));
     }
 }

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn all_defaults_are_understood() {
+    fn the_default_settings_are_parsed() {
         let known = read(&[], &[]).unwrap();
         assert_eq!(known.tick, Duration::from_millis(100));
         assert!(known.extended_types);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_translated() {
+    fn settings_are_translated_for_the_embedded_server() {
         let config = [("tickTime", "250"), ("minSessionTimeout", "300"), ("maxSessionTimeout", "-1")];
         let system = [
             ("jute.maxbuffer", "4096"),
@@ -207,21 +207,21 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_file_counts_more_than_the_command_line() {
+    fn a_configuration_file_line_overrides_a_system_property() {
         let system = [("zookeeper.extendedTypesEnabled", "true")];
         assert!(!read(&[("extendedTypesEnabled", "false")], &system).unwrap().extended_types);
         assert!(read(&[("extendedTypesEnabled", "true")], &[]).unwrap().extended_types);
     }
 
     #[test]
-    fn tls_is_refused() {
+    fn tls_settings_are_refused_for_the_embedded_server() {
         let tls = crate::server::tls::ServerTls::new("", "").client_auth(crate::ClientAuth::Need, "");
         let text = embedded(&Settings { tls: Some(tls), ..Settings::default() }).unwrap_err().to_string();
         assert!(text.contains("ssl.clientAuth=need") && text.contains("it does not speak TLS"), "{text}");
     }
 
     #[test]
-    fn what_is_not_there_is_refused_by_name() {
+    fn an_unsupported_setting_is_refused_by_name() {
         for key in ["ssl.clientAuth", "quorumListenOnAllIPs", "zookeeper.extendedTypesEnabled"] {
             let text = refusal(key, &[(key, "x")], &[]);
             assert!(text.contains("no such setting") && text.contains(key), "{text}");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_cannot_be_is_refused() {
+    fn an_invalid_value_is_refused() {
         for (key, value) in [
             ("tickTime", "none"),
             ("maxSessionTimeout", "-2"),

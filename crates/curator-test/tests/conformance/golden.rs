@@ -104,7 +104,7 @@ pub(crate) fn not_named_in(tests: &str) -> Vec<String> {
 }
 
 #[test]
-fn clients_do_the_same_on_3_8() {
+fn the_transcripts_of_3_8_have_the_same_client_actions() {
     let done = |text: &str| -> Vec<String> {
         let is_done = |line: &&str| line.contains(" -> ") || line.ends_with("-- disconnects");
         text.lines().filter(is_done).map(str::to_owned).collect()

@@ -17,7 +17,7 @@ fn create_of(path: &'static str) -> impl Fn(&RequestInfo) -> bool {
 }
 
 #[tokio::test]
-async fn an_answer_is_lost_with_its_connection_and_the_request_is_carried_out() {
+async fn cut_before_reply_loses_the_reply_and_applies_the_request() {
     let server = EmbeddedServer::start().unwrap();
     let client = client(server.address()).await;
     server.cut_before_reply(create_of("/b"));
@@ -31,7 +31,7 @@ async fn an_answer_is_lost_with_its_connection_and_the_request_is_carried_out() 
 }
 
 #[tokio::test]
-async fn an_answer_is_swallowed_and_the_connection_stays() {
+async fn a_swallowed_reply_leaves_the_connection_open() {
     let server = EmbeddedServer::start().unwrap();
     let (victim, other) = (client(server.address()).await, client(server.address()).await);
     let id = victim.session_id().0;
@@ -61,7 +61,7 @@ fn a_matcher_that_panics_ends_the_connection_and_no_other() {
 }
 
 #[tokio::test]
-async fn dropped_connections_come_back_with_their_sessions() {
+async fn a_client_resumes_its_session_after_a_cut() {
     let server = EmbeddedServer::start().unwrap();
     let client = client(server.address()).await;
     client.create("/e", b"", &EPHEMERAL).await.unwrap();
@@ -88,7 +88,7 @@ async fn short_lived(proxy: &FaultProxy) -> Client {
 }
 
 #[tokio::test]
-async fn the_nodes_of_an_expired_session_stay_until_its_client_has_read_that_it_is_over() {
+async fn the_nodes_of_an_expired_session_stay_until_its_client_has_read_the_expiry() {
     let server = EmbeddedServer::start().unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (victim, other) = (client(proxy.address()).await, client(server.address()).await);
@@ -116,7 +116,7 @@ async fn the_nodes_of_an_expired_session_stay_until_its_client_has_read_that_it_
 }
 
 #[tokio::test]
-async fn the_nodes_of_an_expired_session_go_after_its_timeout_if_its_client_cannot_read_that() {
+async fn the_nodes_of_an_expired_session_go_after_its_timeout_if_its_client_cannot_read_the_expiry() {
     let server = EmbeddedServer::builder().tick_time(Duration::from_millis(20)).start().unwrap();
     let other = client(server.address()).await;
     let faults: [fn(&FaultProxy); 2] =
@@ -132,7 +132,7 @@ async fn the_nodes_of_an_expired_session_go_after_its_timeout_if_its_client_cann
 }
 
 #[tokio::test]
-async fn answers_are_delayed_side_by_side() {
+async fn replies_are_delayed_concurrently() {
     let server = EmbeddedServer::start().unwrap();
     let client = client(server.address()).await;
     let delay = Duration::from_millis(100);
@@ -146,7 +146,7 @@ async fn answers_are_delayed_side_by_side() {
 }
 
 #[test]
-fn a_delay_may_be_of_any_length() {
+fn a_delay_can_have_any_length() {
     let server = EmbeddedServer::start().unwrap();
     let mut client = RawClient::connect(server.address());
     server.set_delay(Duration::MAX);

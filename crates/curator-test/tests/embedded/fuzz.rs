@@ -117,7 +117,7 @@ fn count_panics() -> Arc<AtomicUsize> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nonsense_neither_ends_the_server_nor_disturbs_others() {
+async fn malformed_input_neither_ends_the_server_nor_disturbs_other_clients() {
     let panics = count_panics();
     // Some of the nonsense requests a long session.
     let (min, max) = (Duration::from_millis(200), Duration::from_secs(3));

@@ -30,7 +30,7 @@ async fn a_restart_keeps_sessions_and_their_nodes() {
 }
 
 #[tokio::test]
-async fn a_restart_that_loses_all_ends_sessions_too() {
+async fn an_empty_restart_loses_nodes_and_sessions() {
     let server = EmbeddedServer::start().unwrap();
     let owner = client(server.address()).await;
     owner.create("/a", b"", &PERSISTENT).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_restart_that_loses_all_ends_sessions_too() {
 }
 
 #[tokio::test]
-async fn a_session_is_over_when_its_time_has_passed_in_a_pause() {
+async fn a_session_whose_timeout_passes_in_a_pause_expires_on_resume() {
     let server = EmbeddedServer::builder().tick_time(TICK).start().unwrap();
     let connector = Client::connector().with_session_timeout(SHORT);
     let owner = connector.connect(&server.connect_string()).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_session_is_over_when_its_time_has_passed_in_a_pause() {
 }
 
 #[tokio::test]
-async fn a_request_to_a_paused_server_is_carried_out_when_it_is_resumed() {
+async fn a_request_to_a_paused_server_is_applied_when_the_server_is_resumed() {
     let server = EmbeddedServer::start().unwrap();
     let client = client(server.address()).await;
     server.pause();
@@ -77,7 +77,7 @@ async fn a_request_to_a_paused_server_is_carried_out_when_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn nothing_expires_while_a_server_is_stopped() {
+async fn no_session_expires_while_the_server_is_stopped() {
     let server = EmbeddedServer::builder().tick_time(TICK).start().unwrap();
     let connector = Client::connector().with_session_timeout(SHORT);
     let owner = connector.connect(&server.connect_string()).await.unwrap();
@@ -91,7 +91,7 @@ async fn nothing_expires_while_a_server_is_stopped() {
 }
 
 #[test]
-fn what_is_left_of_a_connection_does_no_harm_after_a_restart_that_loses_all() {
+fn a_connection_from_before_an_empty_restart_does_not_affect_later_connections() {
     let server = EmbeddedServer::start().unwrap();
     let mut old = RawClient::connect(server.address());
     let due = Instant::now() + Duration::from_millis(200);
@@ -112,7 +112,7 @@ fn what_is_left_of_a_connection_does_no_harm_after_a_restart_that_loses_all() {
 }
 
 #[test]
-fn a_request_that_waits_in_a_pause_is_lost_with_a_stop() {
+fn a_request_sent_during_a_pause_is_lost_in_a_restart() {
     // The server's thread races this one.
     for round in 0..50 {
         let server = EmbeddedServer::start().unwrap();
@@ -154,7 +154,7 @@ async fn packets_are_counted_from_each_start() {
 }
 
 #[test]
-fn a_server_that_cannot_come_back_is_stopped() {
+fn a_server_whose_restart_fails_stays_stopped() {
     let server = EmbeddedServer::start().unwrap();
     server.stop();
     let other = TcpListener::bind(server.address()).unwrap();
@@ -166,7 +166,7 @@ fn a_server_that_cannot_come_back_is_stopped() {
 }
 
 #[test]
-fn a_server_that_is_stopped_and_restarted_at_once_is_one_or_the_other() {
+fn a_server_that_is_concurrently_stopped_and_restarted_is_either_stopped_or_running() {
     let server = EmbeddedServer::start().unwrap();
     // The threads race.
     for round in 0..2000 {
@@ -180,7 +180,7 @@ fn a_server_that_is_stopped_and_restarted_at_once_is_one_or_the_other() {
 }
 
 #[test]
-fn an_answer_that_is_on_its_way_waits_in_a_pause() {
+fn a_delayed_reply_is_held_back_during_a_pause() {
     let server = EmbeddedServer::start().unwrap();
     let mut client = RawClient::connect(server.address());
     let delay = Duration::from_millis(300);

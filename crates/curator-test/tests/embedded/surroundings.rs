@@ -9,7 +9,7 @@ use tokio::{runtime, time::Instant};
 use crate::support::{RawClient, alone::alone};
 
 #[tokio::test(start_paused = true)]
-async fn a_server_can_be_started_and_asked_while_time_stands_still() {
+async fn a_server_starts_and_replies_while_the_tokio_clock_is_paused() {
     let begin = Instant::now();
     let server = TestingServer::embedded().await.unwrap();
     assert_eq!(server.mode().await, Some(Mode::Standalone));
@@ -36,9 +36,9 @@ fn a_server_needs_neither_io_nor_timers_of_the_runtime() {
 }
 
 #[test]
-fn a_server_goes_on_when_its_process_may_open_files_again() {
+fn a_server_accepts_connections_again_when_its_process_can_open_files_again() {
     // All threads share the files.
-    alone("surroundings::a_server_goes_on_when_its_process_may_open_files_again", || {
+    alone("surroundings::a_server_accepts_connections_again_when_its_process_can_open_files_again", || {
         setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..getrlimit(Resource::Nofile) }).unwrap();
         let server = EmbeddedServer::start().unwrap();
         let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();

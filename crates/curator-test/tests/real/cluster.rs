@@ -5,7 +5,7 @@ use curator_test::{Error, Mode, TestingCluster, until};
 use crate::support::{PERSISTENT, client};
 
 #[tokio::test]
-async fn an_ensemble_survives_its_leader() {
+async fn an_ensemble_elects_a_new_leader_when_its_leader_is_killed_or_paused() {
     let cluster = TestingCluster::new(3).await.unwrap();
     assert_eq!(cluster.members().len(), 3);
     assert_eq!(cluster.connect_string().split(',').count(), 3);
@@ -35,7 +35,7 @@ async fn an_ensemble_survives_its_leader() {
 }
 
 #[tokio::test]
-async fn members_can_come_back_together() {
+async fn members_can_restart_concurrently() {
     let cluster = TestingCluster::builder().init_limit(50).sync_limit(30).start(3).await.unwrap();
     for member in &cluster.members()[..2] {
         member.kill().unwrap();
@@ -72,7 +72,7 @@ async fn a_follower_that_is_cut_off_from_the_others_stops_serving_until_it_is_he
 }
 
 #[tokio::test]
-async fn the_others_elect_a_leader_when_theirs_is_cut_off() {
+async fn the_other_members_elect_a_leader_when_theirs_is_cut_off() {
     let cluster = partitionable().await;
     let leader = cluster.leader().await.unwrap();
     cluster.isolate(leader).unwrap();
@@ -83,7 +83,7 @@ async fn the_others_elect_a_leader_when_theirs_is_cut_off() {
 }
 
 #[tokio::test]
-async fn two_members_that_are_disconnected_still_have_the_third() {
+async fn two_disconnected_members_still_reach_the_third() {
     let cluster = partitionable().await;
     let leader = cluster.leader().await.unwrap();
     let (one, other) = ((leader + 1) % 3, (leader + 2) % 3);
@@ -99,7 +99,7 @@ async fn two_members_that_are_disconnected_still_have_the_third() {
 }
 
 #[tokio::test]
-async fn only_a_cluster_that_is_built_for_it_is_partitioned() {
+async fn a_cluster_not_built_as_partitionable_cannot_be_partitioned() {
     let cluster = TestingCluster::new(1).await.unwrap();
     assert!(matches!(cluster.isolate(0), Err(Error::NotPartitionable)));
     assert!(matches!(cluster.disconnect(0, 0), Err(Error::NotPartitionable)));
@@ -107,7 +107,7 @@ async fn only_a_cluster_that_is_built_for_it_is_partitioned() {
 }
 
 #[tokio::test]
-async fn an_ensemble_has_members() {
+async fn a_cluster_of_0_or_100_members_is_refused() {
     assert!(matches!(TestingCluster::new(0).await, Err(Error::Members(0))));
     assert!(matches!(TestingCluster::new(100).await, Err(Error::Members(100))));
 }

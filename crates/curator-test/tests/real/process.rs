@@ -24,7 +24,7 @@ async fn a_real_server_is_a_process_of_an_installed_zookeeper() {
 }
 
 #[tokio::test]
-async fn a_failing_start_shows_the_log() {
+async fn a_failed_start_returns_the_log_in_its_error() {
     let started = Instant::now();
     let builder = TestingServer::builder().kind(ServerKind::Real).property("tickTime", "none");
     let error = builder.start().await.unwrap_err();
@@ -34,14 +34,14 @@ async fn a_failing_start_shows_the_log() {
 }
 
 #[tokio::test]
-async fn a_server_logs_what_it_warns_of() {
+async fn the_log_of_a_server_contains_its_warnings() {
     let builder = TestingServer::builder().kind(ServerKind::Real).property("forceSync", "no");
     let server = builder.start().await.unwrap();
     assert!(server.log().contains(" WARN "), "{}", server.log());
 }
 
 #[tokio::test]
-async fn a_dropped_server_leaves_nothing() {
+async fn a_dropped_server_leaves_no_process_port_or_folder() {
     let server = TestingServer::real().await.unwrap();
     let (address, id) = (server.address(), server.process_id().unwrap());
     let folder = folder_of(id);

@@ -46,7 +46,7 @@ async fn assert_gone(server: u32, folder: &Path) {
 }
 
 #[tokio::test]
-async fn a_server_goes_when_its_owner_is_killed() {
+async fn a_server_ends_when_its_owner_is_killed() {
     let (mut victim, _output, server) = start_victim("killed");
     let folder = folder_of(server);
     assert!(folder.is_dir());
@@ -56,7 +56,7 @@ async fn a_server_goes_when_its_owner_is_killed() {
 }
 
 #[tokio::test]
-async fn a_shared_server_goes_when_the_test_program_ends() {
+async fn a_shared_server_ends_when_the_test_program_ends() {
     let (mut victim, _output, server) = start_victim("ends");
     assert!(victim.wait().unwrap().success());
     let folder = env::temp_dir().join("curator-test-none");

@@ -5,7 +5,7 @@ use curator_test::{Error, FaultProxy, SessionCredentials, TestingServer, close_s
 use crate::support::{EPHEMERAL, client};
 
 #[tokio::test]
-async fn a_closed_session_loses_its_nodes_and_its_owner_learns() {
+async fn close_session_deletes_the_nodes_and_the_owner_gets_session_expired() {
     let server = TestingServer::shared().await;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let owner = client(proxy.address()).await;
@@ -20,7 +20,7 @@ async fn a_closed_session_loses_its_nodes_and_its_owner_learns() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_closes_nothing() {
+async fn a_wrong_password_does_not_close_the_session() {
     let server = TestingServer::shared().await;
     let owner = client(server.address()).await;
     let wrong = SessionCredentials { session_id: owner.session_id().0, password: vec![0; 16] };

@@ -42,13 +42,13 @@ fn an_embedded_server_is_the_default_and_needs_no_program() {
 }
 
 #[test]
-fn a_real_server_without_java_is_an_error_and_not_an_embedded_one() {
+fn a_real_server_without_java_fails_to_start_instead_of_becoming_an_embedded_one() {
     let printed = start_with(Some("real"));
     assert!(printed.contains("\nerror no Java found"), "{printed}");
 }
 
 #[tokio::test]
-async fn the_environment_chooses_for_all_that_does_not_choose_itself() {
+async fn the_environment_chooses_the_kind_of_each_server_that_does_not_specify_it() {
     let kind = ServerKind::from_environment().unwrap();
     assert_eq!(TestingServer::start().await.unwrap().kind(), kind);
     assert_eq!(TestingServer::shared().await.kind(), kind);
@@ -56,7 +56,7 @@ async fn the_environment_chooses_for_all_that_does_not_choose_itself() {
 }
 
 #[tokio::test]
-async fn an_embedded_server_is_no_process() {
+async fn an_embedded_server_has_no_process_and_refuses_process_settings() {
     let server = TestingServer::embedded().await.unwrap();
     assert!(server.as_embedded().is_some_and(|embedded| embedded.address() == server.address()));
     assert_eq!(server.process_id(), None);

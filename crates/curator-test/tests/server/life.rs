@@ -13,7 +13,7 @@ use zookeeper_client::{Acls, CreateMode};
 use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
 
 #[tokio::test]
-async fn a_server_that_is_stopped_or_killed_is_gone_at_once_and_comes_back_with_port_and_data() {
+async fn a_stopped_or_killed_server_refuses_connections_and_restarts_with_its_port_and_data() {
     for end in ["stop", "kill"] {
         let server = TestingServer::start().await.expect(end);
         let address = server.address();
@@ -59,7 +59,7 @@ async fn packets_are_counted_exactly() {
 }
 
 #[tokio::test]
-async fn a_stopped_server_is_not_asked() {
+async fn queries_of_a_stopped_server_return_not_running() {
     let server = TestingServer::start().await.unwrap();
     server.stop().await.unwrap();
     assert!(matches!(server.four_letter_word("ruok").await, Err(Error::NotRunning(_))));
@@ -70,7 +70,7 @@ async fn a_stopped_server_is_not_asked() {
 }
 
 #[tokio::test]
-async fn watches_and_sessions_are_known() {
+async fn watches_and_sessions_are_listed() {
     let server = TestingServer::start().await.unwrap();
     let client = client(server.address()).await;
     client.create("/watched", b"", &PERSISTENT).await.unwrap();
@@ -85,7 +85,7 @@ async fn watches_and_sessions_are_known() {
 }
 
 #[tokio::test]
-async fn a_counter_can_be_set_and_nothing_else_changes() {
+async fn a_create_counter_can_be_set_without_other_changes() {
     let server = TestingServer::start().await.unwrap();
     let client = client(server.address()).await;
     client.create("/a", b"data", &PERSISTENT).await.unwrap();
@@ -107,7 +107,7 @@ async fn a_counter_can_be_set_and_nothing_else_changes() {
 }
 
 #[tokio::test]
-async fn a_session_gets_at_least_two_ticks() {
+async fn a_session_timeout_is_at_least_two_ticks() {
     let server = TestingServer::builder().tick_time(Duration::from_millis(4000)).start().await.unwrap();
     // The client uses this as its timeout for the server, too.
     let connector = zookeeper_client::Client::connector().with_session_timeout(Duration::from_millis(6000));
@@ -133,7 +133,7 @@ async fn all_tests_share_one_server() {
 }
 
 #[tokio::test]
-async fn a_connection_that_says_nothing_is_closed_after_a_while() {
+async fn a_connection_without_a_handshake_is_closed_after_a_timeout() {
     let builder = TestingServer::builder().system_property("zookeeper.nio.sessionlessCnxnTimeout", "300");
     let server = builder.start().await.unwrap();
     let mut silent = RawClient::silent(server.address());

@@ -47,7 +47,7 @@ async fn requests_are_counted_by_kind() {
 }
 
 #[tokio::test]
-async fn requests_on_a_path_are_passed_over() {
+async fn pass_over_exempts_requests_on_a_path_from_counts_and_faults() {
     let (proxy, client) = set_up().await;
     let path = unique_path("node");
     proxy.pass_over("/");
@@ -63,7 +63,7 @@ async fn requests_on_a_path_are_passed_over() {
 }
 
 #[tokio::test]
-async fn a_reply_is_changed_on_its_way_and_fits_its_frame() {
+async fn an_altered_reply_arrives_with_the_right_frame_length() {
     let (proxy, client) = set_up().await;
     let path = unique_path("node");
     client.create(&path, b"old", &PERSISTENT).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_reply_is_changed_on_its_way_and_fits_its_frame() {
 }
 
 #[tokio::test]
-async fn a_server_that_grants_one_session_timeout_and_keeps_another() {
+async fn a_stretched_session_timeout_is_granted_but_not_kept_by_the_server() {
     let (proxy, client) = set_up().await;
     let granted = client.session_timeout();
     proxy.stretch_session_timeouts(2.0);
@@ -167,7 +167,7 @@ async fn round_trips_are_counted_exactly() {
 }
 
 #[tokio::test]
-async fn a_delay_holds_each_way_and_does_not_add_up() {
+async fn a_delay_applies_in_each_direction_and_does_not_add_up() {
     let (proxy, client) = set_up().await;
     let delay = Duration::from_millis(100);
     proxy.set_delay(delay);
@@ -182,7 +182,7 @@ async fn a_delay_holds_each_way_and_does_not_add_up() {
 }
 
 #[tokio::test]
-async fn a_cut_closes_connections_and_a_client_comes_back() {
+async fn a_cut_closes_connections_and_a_client_reconnects() {
     let (proxy, client) = set_up().await;
     let session = client.session_id();
     proxy.hold_replies(OpCode::GetData);
@@ -197,7 +197,7 @@ async fn a_cut_closes_connections_and_a_client_comes_back() {
 }
 
 #[tokio::test]
-async fn a_reset_is_an_error_on_the_socket() {
+async fn a_reset_fails_requests_with_a_connection_reset() {
     let (proxy, client) = set_up().await;
     proxy.hold_replies(OpCode::GetData);
     let pending = client.get_data("/");
@@ -208,7 +208,7 @@ async fn a_reset_is_an_error_on_the_socket() {
 }
 
 #[tokio::test]
-async fn refused_connections_find_no_listener() {
+async fn refuse_stops_listening_and_keeps_open_connections() {
     let (proxy, client) = set_up().await;
     proxy.refuse(true).unwrap();
     let error = TcpStream::connect(proxy.address()).unwrap_err();
@@ -221,7 +221,7 @@ async fn refused_connections_find_no_listener() {
 }
 
 #[tokio::test]
-async fn bytes_vanish_in_a_black_hole() {
+async fn a_black_hole_discards_bytes_in_its_direction() {
     let (proxy, client) = set_up().await;
     let (lost, kept) = (unique_path("node"), unique_path("node"));
     proxy.black_hole(Direction::ToServer);
@@ -242,7 +242,7 @@ async fn bytes_vanish_in_a_black_hole() {
 }
 
 #[tokio::test]
-async fn a_link_that_lost_nothing_survives_the_black_hole() {
+async fn a_connection_that_lost_no_bytes_survives_the_black_hole() {
     let (proxy, client) = set_up().await;
     proxy.black_hole(Direction::Both);
     proxy.heal();
@@ -251,7 +251,7 @@ async fn a_link_that_lost_nothing_survives_the_black_hole() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_connection_is_hidden_by_a_black_hole() {
+async fn a_black_hole_hides_the_end_of_the_connection_to_the_server() {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let mut raw = RawClient::connect(proxy.address());
@@ -270,7 +270,7 @@ async fn the_end_of_a_connection_is_hidden_by_a_black_hole() {
 }
 
 #[tokio::test]
-async fn a_swallowed_reply_leaves_the_connection() {
+async fn a_swallowed_reply_leaves_the_connection_open() {
     let (proxy, client) = set_up().await;
     let path = unique_path("node");
     proxy.swallow_next_reply(OpCode::Create2);
@@ -285,7 +285,7 @@ async fn a_swallowed_reply_leaves_the_connection() {
 }
 
 #[tokio::test]
-async fn the_third_reply_is_the_last_of_its_connection() {
+async fn cut_after_nth_reply_passes_that_reply_and_ends_its_connection() {
     let (proxy, client) = set_up().await;
     let paths = [unique_path("node"), unique_path("node"), unique_path("node"), unique_path("node")];
     proxy.cut_after_nth_reply(OpCode::Create2, 3);
@@ -310,7 +310,7 @@ async fn the_third_reply_is_the_last_of_its_connection() {
 }
 
 #[tokio::test]
-async fn faults_with_numbers_are_counted_over_all_connections() {
+async fn numbered_faults_count_replies_over_all_connections() {
     let (proxy, one) = set_up().await;
     let two = client(proxy.address()).await;
     proxy.reset_counts();
@@ -356,7 +356,7 @@ async fn held_replies_wait_for_their_release() {
 }
 
 #[tokio::test]
-async fn a_lost_handshake_is_a_fault_like_others() {
+async fn a_fault_can_cut_a_handshake() {
     let (proxy, client) = set_up().await;
     proxy.cut_before_reply(OpCode::CreateSession);
     proxy.cut();
@@ -371,7 +371,7 @@ async fn four_letter_words_pass() {
 }
 
 #[test]
-fn a_dropped_proxy_closes_all_and_needs_no_runtime() {
+fn a_dropped_proxy_closes_all_connections_and_needs_no_runtime() {
     let upstream = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let proxy = FaultProxy::start(upstream.local_addr().unwrap()).unwrap();
     let address = proxy.address();
@@ -384,7 +384,7 @@ fn a_dropped_proxy_closes_all_and_needs_no_runtime() {
 }
 
 #[tokio::test]
-async fn no_delay_is_too_long() {
+async fn a_delay_can_have_any_length() {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let mut client = RawClient::connect(proxy.address());
     proxy.set_delay(Duration::MAX);

@@ -17,7 +17,7 @@ fn is_ready(future: &mut (impl Future + Unpin)) -> bool {
 }
 
 #[tokio::test]
-async fn one_reply_is_late_and_those_behind_it_with_it() {
+async fn a_delayed_reply_also_delays_the_replies_behind_it() {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let client = client(proxy.address()).await;
     let delay = Duration::from_millis(100);
@@ -34,7 +34,7 @@ async fn one_reply_is_late_and_those_behind_it_with_it() {
 }
 
 #[tokio::test]
-async fn one_reply_is_held_with_those_behind_it_and_not_those_before_it() {
+async fn a_held_reply_holds_the_replies_behind_it_and_not_those_before_it() {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let client = client(proxy.address()).await;
     proxy.hold_nth_reply(OpCode::GetData, 2);
@@ -57,7 +57,7 @@ async fn one_reply_is_held_with_those_behind_it_and_not_those_before_it() {
 }
 
 #[tokio::test]
-async fn faults_have_struck_when_their_requests_have_come() {
+async fn wait_for_faults_returns_when_the_faults_have_struck() {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let client = client(proxy.address()).await;
     proxy.cut_before_nth_request(OpCode::GetData, 2);

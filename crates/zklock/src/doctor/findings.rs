@@ -164,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_wrong_with_what_is_healthy() {
+    fn healthy_servers_yield_no_finding() {
         assert!(findings(&seen(vec![healthy()])).is_empty());
         assert!(findings(&seen(vec![healthy(), healthy(), healthy()])).is_empty());
     }
 
     #[test]
-    fn each_finding_is_one_sentence_about_what_is_wrong() {
+    fn each_problem_of_a_server_yields_one_finding() {
         let seconds = Duration::from_secs;
         assert!(
             of(|looked| looked.granted = seconds(20)).starts_with("zk0:2181 grants a session timeout of 20s, not 40s")
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_compared() {
+    fn differing_too_few_or_unreachable_servers_yield_findings() {
         let mut other = healthy();
         (other.granted, other.asked) = (Duration::from_secs(20), Duration::from_secs(20));
         assert!(
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn permissions_and_clocks_count() {
+    fn missing_permissions_and_clock_problems_yield_findings() {
         let mut found = seen(vec![healthy()]);
         found.node = Err("create /locks: denied".to_owned());
         assert!(one(&found).ends_with("create /locks: denied"));

@@ -42,7 +42,7 @@ mod curator {
     use crate::java::java;
 
     #[tokio::test]
-    async fn a_java_program_holds_and_another_waits() {
+    async fn ls_shows_a_java_holder_and_a_java_waiter() {
         let (path, mut first, mut second) = (support::path("java"), java().await, java().await);
         assert_eq!(first.ask(&format!("acquire mutex {path}")).await, "ok true");
         second.send(&format!("acquire mutex {path}"));
@@ -60,7 +60,7 @@ mod kazoo {
     const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../curator-test/tests/interop/kazoo/agent.py");
 
     #[tokio::test]
-    async fn a_python_program_holds_and_another_waits() {
+    async fn ls_shows_a_kazoo_holder_and_a_kazoo_waiter() {
         let (path, server) = (support::path("kazoo"), TestingServer::shared().await.connect_string());
         let start = |name: &str| Agent::start("kazoo", "CURATOR_TEST_KAZOO_PYTHON", &[SCRIPT, name, &server]);
         let (mut first, mut second) = (start("a"), start("b"));
@@ -80,7 +80,7 @@ mod go {
     use crate::agent::Agent;
 
     #[tokio::test]
-    async fn a_go_program_holds_and_another_waits() {
+    async fn ls_shows_a_go_holder_and_a_go_waiter() {
         let (path, server) = (support::path("go"), TestingServer::shared().await.connect_string());
         let start = |name: &str| Agent::start("go-zookeeper", "CURATOR_TEST_GO_AGENT", &[name, &server]);
         let (mut first, mut second) = (start("a"), start("b"));

@@ -16,7 +16,7 @@ fn starts(notes: &Notes, name: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_leader_that_is_cut_off_is_followed_by_another_and_leads_again() {
+async fn a_cut_off_leader_is_replaced_and_leads_again_later() {
     let (leaders, notes, proxy) = (path("leaders"), Notes::new(), proxy().await);
     let options = format!("run --lock {leaders} --leader --session-timeout {SHORT} --grace 500ms");
     let first = zklock(&proxy.connect_string(), &options, Some(&counted(&notes, "first"))).spawn().unwrap();

@@ -81,7 +81,7 @@ async fn the_holder_and_the_waiters_of_four_clients_are_shown_in_their_order() {
 
 /// As in `zklock tree / | head -1`.
 #[tokio::test]
-async fn a_reader_that_is_gone_is_no_panic() {
+async fn a_closed_output_pipe_ends_zklock_without_a_panic() {
     let (root, others, server) = (path("pipe"), client().await, TestingServer::shared().await);
     contend(&others, &format!("{root}/lock"), &format!("{JAVA}-lock-"), "one").await;
     for line in [format!("tree {root}"), format!("ls {root}/lock"), format!("doctor --root {root}")] {
@@ -93,7 +93,7 @@ async fn a_reader_that_is_gone_is_no_panic() {
 }
 
 #[tokio::test]
-async fn every_change_is_shown_while_it_is_watched() {
+async fn ls_watch_prints_every_change() {
     let (lock, server, others) = (path("watch"), TestingServer::shared().await, client().await);
     let mut watching = zklock(&server.connect_string(), &format!("ls {lock} --watch --json"), None).spawn().unwrap();
     let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
@@ -142,7 +142,7 @@ async fn a_tree_shows_all_kinds_of_locks() {
 }
 
 #[tokio::test]
-async fn a_holder_is_asked_and_its_lock_is_broken_only_with_its_token() {
+async fn revoke_asks_the_holder_and_break_requires_its_token() {
     let (lock, client) = (path("break"), client().await);
     let mutex = InterProcessMutex::non_reentrant(&client, &lock).unwrap();
     let guard = mutex.acquire().await.unwrap();
@@ -165,7 +165,7 @@ async fn a_holder_is_asked_and_its_lock_is_broken_only_with_its_token() {
 }
 
 #[tokio::test]
-async fn a_node_that_may_not_be_read_is_shown_by_its_name() {
+async fn a_contender_whose_node_may_not_be_read_is_listed_without_its_data() {
     let (root, others) = (path("unreadable"), client().await);
     let create = others.create().with_mode(CreateMode::EphemeralSequential).creating_parent_containers();
     let unreadable = Acl::new(Permission::DELETE, AuthId::anyone());
@@ -184,7 +184,7 @@ async fn a_node_that_may_not_be_read_is_shown_by_its_name() {
 }
 
 #[tokio::test]
-async fn the_doctor_says_what_is_wrong() {
+async fn the_doctor_reports_problems_of_servers_and_permissions() {
     let (server, root, client, proxy) = (TestingServer::shared().await, path("doctor"), client().await, proxy().await);
     let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let diagnose =

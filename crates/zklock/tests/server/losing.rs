@@ -66,7 +66,7 @@ async fn a_stopped_zklock_does_not_keep_its_command_running() {
 }
 
 #[tokio::test]
-async fn a_deleted_node_stops_the_command_at_once() {
+async fn a_deleted_node_stops_the_command_immediately() {
     let (lock, notes, server) = (path("deleted"), Notes::new(), TestingServer::shared().await);
     let script = format!(
         "trap 'echo stopped > {}; exit 0' TERM; echo $$ > {}; while :; do sleep 0.01; done",
@@ -83,7 +83,7 @@ async fn a_deleted_node_stops_the_command_at_once() {
 }
 
 #[tokio::test]
-async fn a_holder_that_is_asked_for_its_lock_stops_and_gives_it_back() {
+async fn a_revocation_request_stops_the_command_and_releases_the_lock() {
     let (lock, notes, server) = (path("revoked"), Notes::new(), TestingServer::shared().await);
     let (child, processes) = started(&server.connect_string(), &lock, &notes).await;
     let asked = printed(&format!("revoke {lock}"), None).await;
@@ -109,7 +109,7 @@ async fn a_command_goes_on_through_an_outage_that_is_shorter_than_its_lease() {
 }
 
 #[tokio::test]
-async fn a_command_that_was_stopped_in_doubt_was_lost_although_the_session_goes_on() {
+async fn a_command_stopped_while_disconnected_exits_as_lost_even_if_the_session_survives() {
     let (lock, notes, proxy) = (path("doubt"), Notes::new(), proxy().await);
     let file = |name| notes.file(name).display().to_string();
     let script = format!(
@@ -139,7 +139,7 @@ async fn a_stopped_guardian_keeps_no_command_running() {
 }
 
 #[tokio::test]
-async fn a_killed_guardian_takes_the_command_with_it() {
+async fn killing_the_guardian_ends_the_command() {
     let (lock, notes, server) = (path("guardian"), Notes::new(), TestingServer::shared().await);
     let (child, processes) = started(&server.connect_string(), &lock, &notes).await;
     let guardian = guardian_of(&child).await;
@@ -162,7 +162,7 @@ async fn a_command_is_killed_after_a_deletion_although_its_guardian_is_stopped()
 
 /// The command ends before zklock learns of the deletion.
 #[tokio::test]
-async fn a_loss_that_is_noticed_at_the_release_is_a_loss() {
+async fn a_loss_detected_at_the_release_exits_with_the_code_of_a_loss() {
     let (lock, notes, proxy) = (path("noticed-late"), Notes::new(), proxy().await);
     let script = format!("echo $$ > {}; read line; exit 0", notes.file("child").display());
     let mut command = zklock(&proxy.connect_string(), &format!("run --lock {lock}"), Some(&script));
@@ -179,7 +179,7 @@ async fn a_loss_that_is_noticed_at_the_release_is_a_loss() {
 
 /// As systemd does at the end of a service.
 #[tokio::test]
-async fn a_signal_for_all_processes_leaves_the_command_its_time() {
+async fn a_signal_to_all_processes_lets_the_command_finish() {
     let (lock, notes, server) = (path("all"), Notes::new(), TestingServer::shared().await);
     let file = |name| notes.file(name).display().to_string();
     let script = format!(
@@ -200,7 +200,7 @@ async fn a_signal_for_all_processes_leaves_the_command_its_time() {
 
 /// `kill` sends no TERM, and `ignore` nothing: the command ends with its own code, but the lock was lost.
 #[tokio::test]
-async fn a_command_is_killed_or_left_alone_if_that_is_asked_for() {
+async fn on_lost_kill_kills_the_command_and_on_lost_ignore_leaves_it_running() {
     let server = TestingServer::shared().await;
     for (on_lost, is_left) in [("kill", false), ("ignore", true)] {
         let (lock, notes) = (path(on_lost), Notes::new());

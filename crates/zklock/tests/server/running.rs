@@ -55,7 +55,7 @@ async fn failures_of_zklock_have_codes_and_one_sentence_each() {
 }
 
 #[tokio::test]
-async fn a_command_has_its_streams_and_finds_the_lock_in_its_environment() {
+async fn a_command_inherits_its_output_streams_and_has_the_lock_in_its_environment() {
     let (one, two) = (path("environment-1"), path("environment-2"));
     let script = "echo $ZKLOCK_PATH $ZKLOCK_TOKEN $ZKLOCK_VALID_UNTIL; echo error >&2";
     let mut tokens = Vec::new();
@@ -72,7 +72,7 @@ async fn a_command_has_its_streams_and_finds_the_lock_in_its_environment() {
 }
 
 #[tokio::test]
-async fn one_runs_and_the_others_wait_or_do_not() {
+async fn a_second_run_waits_for_the_lock_or_exits_without_it() {
     let (lock, notes, server) = (path("exclusive"), Notes::new(), TestingServer::shared().await);
     let script = format!("echo $$ > {}; read line", notes.file("runs").display());
     let mut first = zklock(&server.connect_string(), &format!("run --lock {lock} --label first"), Some(&script));
@@ -97,7 +97,7 @@ async fn one_runs_and_the_others_wait_or_do_not() {
 }
 
 #[tokio::test]
-async fn a_lock_is_held_for_at_least_the_time_that_is_asked_for() {
+async fn at_least_keeps_the_lock_after_the_command_has_ended() {
     let (lock, server) = (path("at-least"), TestingServer::shared().await);
     let run = |options: &str| zklock(&server.connect_string(), &format!("run --lock {lock} {options}"), Some("exit 4"));
     let first = run("--at-least 1h").spawn().unwrap();
@@ -142,7 +142,7 @@ async fn readers_and_leases_are_shared_and_a_writer_is_not() {
 }
 
 #[tokio::test]
-async fn signals_are_passed_on() {
+async fn signals_are_passed_on_to_the_command() {
     let (lock, notes, server) = (path("signals"), Notes::new(), TestingServer::shared().await);
     for (name, sent, code) in
         [("HUP", Signal::HUP, 11), ("INT", Signal::INT, 12), ("TERM", Signal::TERM, 13), ("USR1", Signal::USR1, 14)]
@@ -229,7 +229,7 @@ async fn the_lock_is_held_until_the_last_process_of_the_command_has_ended() {
 
 /// The parent of a process has left the group, and does not ask for its exit code.
 #[tokio::test]
-async fn a_process_that_has_ended_does_not_keep_the_lock() {
+async fn a_zombie_process_does_not_keep_the_lock() {
     let (lock, notes, server) = (path("zombie"), Notes::new(), TestingServer::shared().await);
     let file = |name| notes.file(name).display().to_string();
     // A shell would ask for it: `sleep` does not.

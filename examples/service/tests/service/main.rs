@@ -11,7 +11,7 @@ use curator_test::{Direction, FaultProxy, TestingServer, until};
 use driver::{Connection, Service};
 
 #[tokio::test]
-async fn requests_exclude_each_other_on_one_connection_too() {
+async fn requests_for_one_order_exclude_each_other_even_on_one_connection() {
     let server = TestingServer::start().await.unwrap();
     let service = Service::start(server.connect_string(), &[("SESSION_TIMEOUT", "20")]).await;
     service.says("GET /health/ready", 200, "").await;
@@ -36,7 +36,7 @@ async fn requests_exclude_each_other_on_one_connection_too() {
 }
 
 #[tokio::test]
-async fn it_works_under_a_chroot_and_in_a_namespace() {
+async fn the_service_works_under_a_chroot_and_in_a_namespace() {
     let server = TestingServer::start().await.unwrap();
     let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
     for (chroot, namespace, root) in [("/chroot", "", "/chroot"), ("", "namespace", "/namespace")] {
@@ -56,7 +56,7 @@ async fn it_works_under_a_chroot_and_in_a_namespace() {
 }
 
 #[tokio::test]
-async fn only_who_has_made_a_reservation_can_use_it() {
+async fn a_reservation_can_be_used_only_with_its_token() {
     let server = TestingServer::start().await.unwrap();
     let service = Service::start(server.connect_string(), &[("SESSION_TIMEOUT", "20")]).await;
     let token = service.says("POST /orders/7/reservation", 201, "").await;
@@ -75,7 +75,7 @@ async fn only_who_has_made_a_reservation_can_use_it() {
 }
 
 #[tokio::test]
-async fn the_store_refuses_a_write_that_was_permitted_and_comes_too_late() {
+async fn the_store_refuses_a_permitted_write_that_arrives_too_late() {
     let server = TestingServer::start().await.unwrap();
     let service = Service::start(server.connect_string(), &[("SESSION_TIMEOUT", "20")]).await;
     let token = service.says("POST /orders/7/reservation", 201, "").await;
@@ -91,7 +91,7 @@ async fn the_store_refuses_a_write_that_was_permitted_and_comes_too_late() {
 }
 
 #[tokio::test]
-async fn who_gives_back_a_reservation_learns_that_it_was_lost_or_has_expired() {
+async fn using_or_deleting_a_lost_or_expired_reservation_is_refused() {
     let server = TestingServer::start().await.unwrap();
     let other = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
     let order = InterProcessMutex::non_reentrant(&other, "/curator-examples/service/orders/7").unwrap();
@@ -112,7 +112,7 @@ async fn who_gives_back_a_reservation_learns_that_it_was_lost_or_has_expired() {
 }
 
 #[tokio::test]
-async fn it_starts_without_its_servers_and_is_ready_when_they_are_there() {
+async fn the_service_starts_without_servers_and_is_ready_once_they_are_reachable() {
     let server = TestingServer::start().await.unwrap();
     let network = FaultProxy::start(server.address()).unwrap();
     network.refuse(true).unwrap();
@@ -156,7 +156,7 @@ async fn after_an_outage_the_job_has_a_new_lock_and_late_requests_are_refused() 
 }
 
 #[tokio::test]
-async fn what_has_happened_is_read_back_from_the_exporter() {
+async fn the_exported_metrics_count_the_events_and_cover_alerts_and_dashboard() {
     let server = TestingServer::start().await.unwrap();
     let network = FaultProxy::start(server.address()).unwrap();
     let service = Service::start(network.connect_string(), &[("SESSION_TIMEOUT", "4")]).await;
@@ -213,7 +213,7 @@ async fn what_has_happened_is_read_back_from_the_exporter() {
 }
 
 #[tokio::test]
-async fn asked_to_stop_it_answers_gives_back_its_locks_and_closes_in_this_order() {
+async fn a_stopping_service_answers_requests_then_releases_its_locks_then_closes() {
     let server = TestingServer::start().await.unwrap();
     let other = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
     let job = InterProcessMutex::non_reentrant(&other, "/curator-examples/service/job").unwrap();
@@ -261,7 +261,7 @@ async fn asked_to_stop_it_answers_gives_back_its_locks_and_closes_in_this_order(
 }
 
 #[tokio::test]
-async fn asked_to_stop_it_is_not_ready_and_still_answers_for_a_while() {
+async fn a_stopping_service_is_not_ready_but_still_answers_requests() {
     let server = TestingServer::start().await.unwrap();
     // Long enough that it does not end during the test.
     let settings = [("SESSION_TIMEOUT", "20"), ("UNREADY_FOR", "600")];
@@ -274,7 +274,7 @@ async fn asked_to_stop_it_is_not_ready_and_still_answers_for_a_while() {
 }
 
 #[tokio::test]
-async fn a_request_that_takes_too_long_is_cut_off_before_anything_else_ends() {
+async fn a_request_that_exceeds_the_drain_time_is_cut_off_before_the_job_ends() {
     let server = TestingServer::start().await.unwrap();
     let settings = [("SESSION_TIMEOUT", "40"), ("DRAIN", "0.1")];
     let service = Service::start(server.connect_string(), &settings).await;
@@ -295,7 +295,7 @@ async fn a_request_that_takes_too_long_is_cut_off_before_anything_else_ends() {
 }
 
 #[tokio::test]
-async fn asked_to_stop_in_an_outage_it_takes_every_step() {
+async fn a_service_that_stops_in_an_outage_takes_every_step() {
     let server = TestingServer::start().await.unwrap();
     let network = FaultProxy::start(server.address()).unwrap();
     let service = Service::start(network.connect_string(), &[("SESSION_TIMEOUT", "40")]).await;

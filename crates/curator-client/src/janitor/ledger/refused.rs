@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_what_belongs_to_no_session_the_latest_are_remembered() {
+    fn only_the_latest_refused_deletes_without_a_session_are_kept() {
         let ledger = Ledger::new(&Arc::from("test"));
         for number in 0..MOST_OF_NO_SESSION + 7 {
             let id = ledger.add(number.to_string(), None);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pending_and_what_was_given_up_is_listed_in_the_order_of_its_coming() {
+    fn pending_and_given_up_deletes_are_listed_in_the_order_they_were_added() {
         let ledger = Ledger::new(&Arc::from("test"));
         let ids = ["a", "b", "c"].map(|path| ledger.add(path.to_owned(), None));
         ledger.give_up(ids[1]);

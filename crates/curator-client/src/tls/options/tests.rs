@@ -20,7 +20,7 @@ fn garbled(pem: &str) -> String {
 }
 
 #[test]
-fn a_text_without_a_certificate_is_refused() {
+fn pem_without_a_certificate_is_refused() {
     let key = ca().issue(&["orders"]).unwrap().key_pem;
     for text in ["", "ca.pem", &key] {
         let refused = TlsOptions::from_pem(text).unwrap_err();
@@ -31,7 +31,7 @@ fn a_text_without_a_certificate_is_refused() {
 }
 
 #[test]
-fn a_damaged_text_is_refused() {
+fn damaged_pem_is_refused() {
     let ca = ca();
     let TestingCertificate { certificate_pem, key_pem, .. } = ca.issue(&["orders"]).unwrap();
     let damaged =
@@ -69,7 +69,7 @@ fn a_key_that_cannot_be_used_is_refused_and_not_shown() {
 
 /// As in an environment variable that has lost its line breaks.
 #[test]
-fn a_key_in_the_wrong_place_is_not_shown() {
+fn a_key_in_the_wrong_argument_is_not_shown_in_the_error() {
     let ca = ca();
     let TestingCertificate { certificate_pem, key_pem, .. } = ca.issue(&["orders"]).unwrap();
     let one_line = |text: &str| text.replace('\n', "");
@@ -92,7 +92,7 @@ fn a_key_in_the_wrong_place_is_not_shown() {
 }
 
 #[test]
-fn a_key_that_cannot_sign_for_a_server_is_not_presented() {
+fn an_identity_without_a_signature_scheme_of_the_server_is_not_presented() {
     let ca = ca();
     let client = ca.issue(&["orders"]).unwrap();
     let plain = TlsOptions::from_pem(ca.pem()).unwrap();
@@ -110,7 +110,7 @@ fn a_key_that_cannot_sign_for_a_server_is_not_presented() {
 }
 
 #[test]
-fn clones_are_updated_together_and_those_with_another_identity_are_not() {
+fn update_changes_all_clones_but_not_options_with_another_identity() {
     let ca = ca();
     let client = ca.issue(&["orders"]).unwrap();
     let plain = TlsOptions::from_pem(ca.pem()).unwrap();
@@ -132,7 +132,7 @@ fn clones_are_updated_together_and_those_with_another_identity_are_not() {
 }
 
 #[test]
-fn what_a_certificate_can_name_is_known() {
+fn can_name_accepts_only_dns_names_and_ip_addresses() {
     for host in ["zk1", "zk-0.zk_headless.shop.svc.", "127.0.0.1", "::1", "ZK1.example.org"] {
         assert!(TlsOptions::can_name(host), "{host}");
     }

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_attempt_that_is_dropped_hangs_up() {
+    async fn a_dropped_attempt_closes_its_connection() {
         let server = EmbeddedServer::start().unwrap();
         let proxy = FaultProxy::start(server.address()).unwrap();
         proxy.hold_replies(OpCode::CreateSession);

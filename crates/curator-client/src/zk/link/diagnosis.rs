@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_is_cut_off() {
+    fn a_long_list_of_servers_is_truncated() {
         let servers = ConnectString::parse(&["zk"; 30].join(",")).unwrap();
         let problems = Diagnosis::of_plain(&servers, &|_| {});
         (0..30).for_each(|index| problems.note(index, Problem::Slow("no connection")));
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_which_tls_tries_one_address_is_named_with_their_number() {
+    fn a_host_of_which_tls_tries_one_address_is_listed_with_its_address_count() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
         let problems = Diagnosis::of_plain(&servers, &|_| {});
         problems.left_to_tls(0, 2);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_ends_a_slow_handshake_has_answered() {
+    fn a_server_that_ends_a_slow_handshake_is_not_reported_as_silent() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
         let problems = Diagnosis::of_plain(&servers, &|_| {});
         problems.note(0, Problem::Slow(NO_ANSWER));
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_is_the_reason_if_it_is_with_every_server() {
+    fn tls_failures_are_final_only_if_every_server_has_a_permanent_one() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
         let problems = Diagnosis::of_plain(&servers, &|_| {});
         problems.note(0, Problem::Tls(TlsProblem::UnknownIssuer));
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_fits_the_other_kind_of_port_is_asked_again_soon_only_if_it_was_right() {
+    async fn the_test_for_the_other_kind_of_port_is_repeated_soon_only_after_a_match() {
         let servers = ConnectString::parse("zk1").unwrap();
         let problems = Diagnosis::of_plain(&servers, &|_| {});
         let asked = |is_so: bool| problems.note_ended(0, Look::Unknown, TlsProblem::TlsRequired, async move { is_so });
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_not_looked_at_in_every_pass() {
+    fn a_server_is_not_diagnosed_in_every_pass() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
         let problems = Diagnosis::of_plain(&servers, &|_| {});
         assert!(problems.is_due(0) && problems.is_due(1));

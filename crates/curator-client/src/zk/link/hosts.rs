@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_silent_address_leaves_time_for_the_others_of_its_name() {
+    async fn a_silent_address_leaves_time_for_the_other_addresses_of_its_host() {
         let server = EmbeddedServer::start().unwrap();
         // The system accepts the connection; no server reads from it.
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_is_not_resolved_takes_the_share_of_its_server() {
+    async fn an_unresolved_host_fails_within_the_time_share_of_its_server() {
         let (options, timer) = (SessionOptions::patient("client", "zk"), Timer::new(Handle::current()));
         let diagnosis = Diagnosis::new(&options, &|_| {});
         let share = Duration::from_millis(200);

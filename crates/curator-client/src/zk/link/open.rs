@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_says_by_itself_proves_nothing() {
+    fn throttled_and_connection_loss_do_not_count_as_replies_of_the_leader() {
         assert!(is_word_of_the_leader(&ZkError::NoAuth));
         assert!(!is_word_of_the_leader(&ZkError::Throttled));
         assert!(!is_word_of_the_leader(&ZkError::ConnectionLoss));

@@ -8,7 +8,7 @@ use super::{ADDRESS, Place, server};
 use crate::support::{builder, once, patient, soon, unique_path, until};
 
 #[tokio::test]
-async fn more_than_fits_into_a_buffer_goes_through() {
+async fn a_megabyte_of_data_is_written_and_read_over_tls() {
     let client = soon(Place::open().await.builder().connect()).await.unwrap();
     let data: Vec<u8> = (0..1_000_000_u32).map(|number| (number % 251) as u8).collect();
     let path = client.create().for_path(unique_path("large"), &data[..]).await.unwrap();
@@ -16,7 +16,7 @@ async fn more_than_fits_into_a_buffer_goes_through() {
 }
 
 #[tokio::test]
-async fn a_client_with_a_certificate_is_let_in_and_is_known_by_its_subject() {
+async fn a_client_with_a_certificate_is_accepted_and_authenticated_by_its_subject() {
     let place = Place::mutual().await;
     let tls = place.identity_by(&place.ca);
     let client = soon(builder(place.connect_string()).tls(tls).connect()).await.unwrap();
@@ -45,7 +45,7 @@ async fn a_renewed_certificate_is_used_from_the_next_connection_on() {
 }
 
 #[tokio::test]
-async fn a_server_with_a_bad_certificate_is_passed_over_if_there_is_a_good_one() {
+async fn a_server_with_an_expired_certificate_is_skipped_if_another_has_a_valid_one() {
     let place = Place::open().await;
     let (now, day) = (SystemTime::now(), Duration::from_secs(24 * 60 * 60));
     let expired = place.ca.issue_for(&[ADDRESS], now - 2 * day..now - day).unwrap();

@@ -7,7 +7,7 @@ use super::{ADDRESS, Place};
 use crate::support::tls_problem;
 
 #[tokio::test]
-async fn by_the_client_or_because_only_one_of_the_two_speaks_tls() {
+async fn an_untrusted_issuer_a_wrong_name_and_tls_on_one_side_only_are_refused() {
     let (open, mutual) = (Place::open().await, Place::mutual().await);
     let other = TlsOptions::from_pem(TestingCa::new("theirs").unwrap().pem()).unwrap();
     let localhost = open.connect_string().replace(ADDRESS, "localhost");
@@ -27,7 +27,7 @@ async fn by_the_client_or_because_only_one_of_the_two_speaks_tls() {
 }
 
 #[tokio::test]
-async fn by_a_server_that_asks_for_a_certificate_of_an_authority_that_it_knows() {
+async fn a_client_without_a_trusted_certificate_is_refused_by_a_server_that_requires_one() {
     let place = Place::mutual().await;
     let problem = tls_problem(&place.connect_string(), Some(place.trust())).await;
     assert!(matches!(problem, TlsProblem::ClientCertificateRequired { .. }), "{problem}");

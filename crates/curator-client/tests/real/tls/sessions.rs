@@ -16,7 +16,7 @@ fn calm(builder: CuratorClientBuilder) -> CuratorClientBuilder {
 }
 
 #[tokio::test]
-async fn round_trips_are_as_many_as_without_tls() {
+async fn pipelines_over_tls_take_as_many_round_trips_as_without() {
     // By then the system has long stopped confirming each segment at once, which hides the effect of Nagle's algorithm.
     const TIMES: u64 = 30;
     // On a busy machine, the delay below may sometimes end between two requests. With Nagle's algorithm, half to all of
@@ -43,7 +43,7 @@ async fn round_trips_are_as_many_as_without_tls() {
 }
 
 #[tokio::test]
-async fn a_session_goes_on_over_another_connection() {
+async fn a_session_continues_over_another_tls_connection() {
     let place = Place::open().await;
     let proxy = FaultProxy::start(place.server.secure_address().unwrap()).unwrap();
     let client = builder(proxy.connect_string()).tls(place.trust()).connect();
@@ -65,7 +65,7 @@ async fn a_session_goes_on_over_another_connection() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_cut_off_is_noticed() {
+async fn the_session_of_a_tls_client_that_is_cut_off_is_invalid_before_its_node_is_gone() {
     let place = Place::open().await;
     let proxy = FaultProxy::start(place.server.secure_address().unwrap()).unwrap();
     let short = Duration::from_millis(1_500);

@@ -45,7 +45,7 @@ fn finds(story: Story, kind: Kind) {
 }
 
 #[test]
-fn events_fit_those_before_them() {
+fn cache_events_that_contradict_earlier_events_are_found() {
     let fits = begun().cache(20, changed("/a/x", (3, 3), (3, 4))).cache(21, deleted("/a/x", 3, 4));
     fits.cache(22, deleted("/a", 2, 2)).cache(23, created("/a", 5, 5)).is_clean();
     finds(begun().cache(20, created("/a", 4, 4)), Kind::Replay);
@@ -69,7 +69,7 @@ fn events_fit_those_before_them() {
 }
 
 #[test]
-fn no_state_is_older_than_one_reported_before() {
+fn a_state_older_than_one_reported_before_is_found() {
     let newer = || begun().cache(20, changed("/a/x", (3, 3), (3, 7)));
     newer().is_clean();
     finds(newer().cache(21, changed("/a/x", (3, 7), (3, 6))), Kind::Backwards);
@@ -89,7 +89,7 @@ fn no_state_is_older_than_one_reported_before() {
 }
 
 #[test]
-fn stream_content_and_servers_are_the_same_after_quiet() {
+fn differences_between_stream_cache_and_servers_after_quiet_are_found() {
     let all = [node("", 1, 1), node("/a", 2, 2), node("/a/x", 3, 3)];
     let looked = |nodes: &[Node], on_server: &[Node]| {
         begun().cache(20, answer(19, Some(1), nodes)).conductor(21, tree(on_server))
@@ -121,7 +121,7 @@ fn stream_content_and_servers_are_the_same_after_quiet() {
 }
 
 #[test]
-fn a_cache_is_current_after_an_outage_and_its_stream_says_so() {
+fn a_cache_or_stream_that_stays_stale_after_an_outage_is_found() {
     let all = [node("", 1, 1), node("/a", 2, 2), node("/a/x", 3, 3)];
     let looked = |story: Story, is_current| {
         let seen = CacheSeen::Snapshot { asked: 30, look: Some(1), is_current, nodes: all.to_vec() };
@@ -146,7 +146,7 @@ fn a_cache_is_current_after_an_outage_and_its_stream_says_so() {
 }
 
 #[test]
-fn what_a_client_has_written_is_there_when_it_has_caught_up() {
+fn a_caught_up_cache_without_its_clients_writes_is_found() {
     let path = |path: &str| format!("{CACHED}{path}");
     let writing =
         |write, deletes: &[&str]| CacheSeen::Writing { write, deletes: deletes.iter().map(|it| path(it)).collect() };
@@ -183,7 +183,7 @@ fn what_a_client_has_written_is_there_when_it_has_caught_up() {
 }
 
 #[test]
-fn what_caches_do_is_counted_for_each_strike_and_fails_no_run_if_they_are_peers() {
+fn cache_results_are_counted_per_strike_and_those_of_peers_fail_no_run() {
     let nemesis = |phase| What::Nemesis { name: "cut-client".to_owned(), phase, detail: String::new() };
     let struck = |part| {
         let begun = story(part).conductor(15, nemesis(Phase::Begin)).conductor(18, nemesis(Phase::End));

@@ -5,7 +5,7 @@ use crate::checker::Kind;
 use crate::history::Claim;
 
 #[test]
-fn two_that_certainly_hold_a_mutex_are_found() {
+fn two_certain_holders_of_a_mutex_are_found() {
     let first = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid(11).valid(50).gives_back(55);
     first.clone().client(1).acquires(60, [mutex(2)]).valid(61).gives_back(70).is_clean();
     let both = first.client(1).acquires(40, [mutex(2)]).valid(41).gives_back(70);
@@ -17,7 +17,7 @@ fn two_that_certainly_hold_a_mutex_are_found() {
 }
 
 #[test]
-fn a_hold_claims_nothing_after_its_last_true_answer() {
+fn a_hold_counts_only_until_is_valid_last_returned_true() {
     // The process was stopped at 30, so it has not recorded its loss.
     let stopped = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid_until(29, 35);
     let stopped = stopped.client(1).acquires(36, [mutex(2)]).valid(40).hold(1);
@@ -26,7 +26,7 @@ fn a_hold_claims_nothing_after_its_last_true_answer() {
 }
 
 #[test]
-fn a_clock_read_long_before_its_line_was_written_is_no_evidence() {
+fn a_hold_counts_only_until_the_clock_reading_before_its_check() {
     // The answer came between 20 and 80: it may have been that of 20.
     let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid(20).gives_back(90);
     let mut story = story.client(1).acquires(30, [mutex(2)]).valid(35).gives_back(40);
@@ -42,13 +42,13 @@ fn the_lines_of_a_process_may_be_in_the_wrong_order() {
 }
 
 #[test]
-fn a_guard_that_was_never_valid_claims_nothing() {
+fn a_guard_that_was_never_valid_counts_as_no_hold() {
     let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid(11).valid(50).gives_back(55);
     story.client(1).acquires(40, [mutex(2)]).lost(41).gives_back(42).is_clean();
 }
 
 #[test]
-fn a_promise_outlives_the_client_that_has_it() {
+fn the_promise_of_a_killed_client_still_counts() {
     let killed = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid_until(20, 60);
     killed.clone().client(1).acquires(61, [mutex(2)]).valid(62).is_clean();
     let early = killed.clone().client(1).acquires(59, [mutex(2)]).valid(70);
@@ -60,7 +60,7 @@ fn a_promise_outlives_the_client_that_has_it() {
 }
 
 #[test]
-fn an_operator_may_end_a_hold_and_its_promise() {
+fn an_operators_delete_ends_a_hold_and_its_promise() {
     let holder = Story::of("mutex-plain").client(0).acquires(10, [mutex(7)]).valid_until(20, 90).valid_until(50, 90);
     let next = holder.client(1).acquires(31, [mutex(8)]).valid(40).valid(60).gives_back(70);
     assert_eq!(next.kinds(), [Kind::Exclusivity]);
@@ -70,7 +70,7 @@ fn an_operator_may_end_a_hold_and_its_promise() {
 }
 
 #[test]
-fn an_operator_may_end_leases() {
+fn an_operators_delete_ends_leases() {
     let holder = Story::of("semaphore-plain").client(0).acquires(10, [leases(2, 7)]).valid(50);
     let next = holder.client(1).acquires(31, [leases(2, 8)]).valid(60);
     assert_eq!(next.kinds(), [Kind::Exclusivity]);
@@ -79,7 +79,7 @@ fn an_operator_may_end_leases() {
 }
 
 #[test]
-fn an_operator_may_end_a_downgraded_hold_the_number_of_whose_node_is_unknown() {
+fn an_operators_delete_ends_a_downgraded_hold_whose_node_number_is_unknown() {
     let reader = || [Claim { place: None, ..read(7) }];
     let writer = Story::of("read-write-plain").client(0).acquires(10, [write(7)]).valid(15).gives_back(20);
     let next = |reader: Story| reader.client(1).acquires(31, [write(9)]).valid(60);
@@ -93,7 +93,7 @@ fn an_operator_may_end_a_downgraded_hold_the_number_of_whose_node_is_unknown() {
 }
 
 #[test]
-fn many_may_read_and_one_may_write() {
+fn readers_share_the_lock_and_a_writer_excludes_all_others() {
     let story = Story::of("read-write-plain").client(0).acquires(10, [read(1)]).valid(50).gives_back(60);
     let readers = story.client(1).acquires(20, [read(2)]).valid(55).gives_back(60);
     readers.is_clean();
@@ -104,7 +104,7 @@ fn many_may_read_and_one_may_write() {
 }
 
 #[test]
-fn a_downgraded_writer_holds_as_a_reader_all_along() {
+fn a_downgrade_leaves_no_gap_between_the_write_and_the_read_hold() {
     let writer = Story::of("read-write-plain").client(0).acquires(10, [write(1)]).valid(20).gives_back(30);
     let reader = writer.clone().downgrades(50, 1).valid(60).gives_back(70);
     reader.clone().client(1).acquires(55, [read(2)]).valid(90).is_clean();
@@ -114,7 +114,7 @@ fn a_downgraded_writer_holds_as_a_reader_all_along() {
 }
 
 #[test]
-fn no_more_leases_are_held_than_there_are() {
+fn more_leases_held_than_the_limit_are_found() {
     let story = Story::of("semaphore-plain").client(0).acquires(10, [leases(2, 1)]).valid(50);
     let full = story.client(1).acquires(20, [leases(1, 2)]).valid(50);
     full.is_clean();
@@ -122,7 +122,7 @@ fn no_more_leases_are_held_than_there_are() {
 }
 
 #[test]
-fn the_holds_of_one_owner_count_once_and_by_the_greatest() {
+fn reentrant_holds_of_one_owner_count_once() {
     let story = Story::of("semaphore-plain").client(0).acquires(10, [leases(1, 1)]).valid(50);
     let again = story.enters_again(20, [leases(1, 1)]).valid(50);
     let full = again.client(1).acquires(30, [leases(2, 2)]).valid(50);
@@ -140,7 +140,7 @@ fn each_path_of_a_multi_lock_is_exclusive() {
 }
 
 #[test]
-fn what_breaks_in_a_peers_lock_is_counted_and_is_not_ours() {
+fn violations_by_a_peers_lock_are_counted_separately_from_ours() {
     let story = Story::of("kazoo-plain").client(0).acquires(10, [mutex(1)]).valid(50);
     let findings = story.client(1).acquires(20, [mutex(2)]).valid(50).findings();
     assert_eq!(findings.violations, []);

@@ -37,7 +37,7 @@ fn finds(story: &Story, kinds: &[Kind]) -> CounterTally {
 }
 
 #[test]
-fn a_counter_is_what_was_acknowledged_and_at_most_what_is_unknown_besides() {
+fn a_counter_equals_its_acknowledged_increments_plus_at_most_the_unknown_ones() {
     let two = acknowledged(acknowledged(story(), 0, 1), 1, 2);
     let sure = CounterTally { acknowledged: 2, value: 2, ..CounterTally::default() };
     assert_eq!(finds(&ends(two.clone(), 2, None), &[]), sure);
@@ -71,14 +71,14 @@ fn the_increment_of_a_killed_process_may_have_been_applied() {
 }
 
 #[test]
-fn receipts_say_exactly_what_was_applied() {
+fn with_receipts_the_number_of_applied_increments_is_exact() {
     let begun = acknowledged(story(), 0, 1).counter(20, CounterSeen::Counting { number: 1 });
     finds(&ends(begun.clone(), 2, Some(2)), &[]);
     finds(&ends(begun, 2, Some(1)), &[Kind::CountedTwice]);
 }
 
 #[test]
-fn a_receipt_says_what_its_own_client_has_done() {
+fn receipts_are_checked_for_each_client() {
     // The sum is right, but not the receipt of each client.
     let two = |first, second| {
         let one = acknowledged(acknowledged(story(), 0, 1), 1, 2).counter(20, CounterSeen::Counting { number: 2 });
@@ -95,18 +95,18 @@ fn a_receipt_says_what_its_own_client_has_done() {
 }
 
 #[test]
-fn no_two_increments_have_the_same_value() {
+fn two_increments_with_the_same_value_are_found() {
     let same = acknowledged(acknowledged(story(), 0, 1), 1, 1);
     assert_eq!(finds(&ends(same, 2, None), &[Kind::SameValue]).same_value, 1);
 }
 
 #[test]
-fn a_run_that_was_cut_short_says_nothing_of_its_counters() {
+fn counters_of_an_unfinished_run_are_not_checked() {
     finds(&acknowledged(story(), 0, 1), &[]);
 }
 
 #[test]
-fn counters_are_known_by_their_keys() {
+fn counter_kinds_are_parsed_from_their_keys() {
     assert_eq!(CounterKind::of("counter-receipt"), Some(CounterKind::Receipt));
     assert_eq!(CounterKind::of("curator-counter"), None);
 }

@@ -25,7 +25,7 @@ fn two(part: &'static str, next: u64) -> Story {
 }
 
 #[test]
-fn two_terms_that_overlap_are_found_and_belong_to_the_strike_before_them() {
+fn overlapping_terms_are_found_and_attributed_to_the_strike_before_them() {
     two(PART, 111).is_clean();
     assert_eq!(strikes(two(PART, 111), "kill-leader", 5, 50).findings().leaders[0].overlaps, 0);
     let both = strikes(strikes(two(PART, 99), "kill-leader", 5, 50), "pause-leader", 60, 70);
@@ -39,7 +39,7 @@ fn two_terms_that_overlap_are_found_and_belong_to_the_strike_before_them() {
 }
 
 #[test]
-fn terms_that_overlap_after_an_operators_delete_are_counted_apart() {
+fn overlapping_terms_after_an_operators_delete_are_counted_separately() {
     let deleted = strikes(two(PART, 99), DELETE_NODES, 5, 150).operator_deletes(90, 1, 0);
     deleted.is_clean();
     let findings = deleted.findings();
@@ -53,7 +53,7 @@ fn terms_that_overlap_after_an_operators_delete_are_counted_apart() {
 }
 
 #[test]
-fn the_longest_time_without_a_leader_lasts_until_the_next_strike_or_the_end() {
+fn the_longest_time_without_a_leader_is_measured_until_the_next_strike_or_the_end() {
     // Led from 10 to 100, from 130 to 150, and from 400 to 420.
     let terms = two(PART, 130).client(0).acquires(400, [mutex(3)]).valid(420);
     let longest = |story: Story| {

@@ -37,14 +37,14 @@ fn a_guard_that_does_not_notice_a_delete_is_found() {
 }
 
 #[test]
-fn who_does_not_watch_its_node_need_not_notice() {
+fn a_variant_that_does_not_watch_its_node_need_not_notice_a_delete() {
     for part in ["mutex-plain", "mutex-transaction", "mutex-token", "kazoo-plain"] {
         valid_for(part, 90 * MS).is_clean();
     }
 }
 
 #[test]
-fn a_delete_that_may_not_have_happened_need_not_be_noticed() {
+fn an_unconfirmed_delete_need_not_be_noticed() {
     let story = |is_confirmed, created| {
         let story = Story::of("mutex-guarded").client(0).session_of(0, 10).acquires(MS, [mutex(1)]).valid(190 * MS);
         story.operator_tries_to_delete(100 * MS, created, 0, is_confirmed)
@@ -55,7 +55,7 @@ fn a_delete_that_may_not_have_happened_need_not_be_noticed() {
 }
 
 #[test]
-fn time_in_which_something_is_in_the_way_does_not_count() {
+fn stops_and_other_nemeses_extend_the_time_to_notice_a_delete() {
     let late = || valid_for("mutex-guarded", 29 * MS);
     late().stopped(0, 105 * MS, 115 * MS).is_clean();
     disturbed(late(), "flapping", 90 * MS, 110 * MS).is_clean();

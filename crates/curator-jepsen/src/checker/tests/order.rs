@@ -30,7 +30,7 @@ fn a_token_that_falls_is_found() {
 }
 
 #[test]
-fn a_token_that_falls_is_found_over_others_between() {
+fn a_token_that_falls_is_found_across_holds_in_between() {
     let story = Story::of("read-write-plain").client(0).acquires(10, [write(9)]).valid(15).gives_back(20);
     let readers = story.client(1).acquires(30, [read(10)]).valid(35).gives_back(40);
     readers.clone().client(2).acquires(50, [read(11)]).valid(55).is_clean();
@@ -38,7 +38,7 @@ fn a_token_that_falls_is_found_over_others_between() {
 }
 
 #[test]
-fn after_a_token_that_has_fallen_the_greatest_counts() {
+fn after_a_token_that_falls_later_ones_are_compared_with_the_greatest() {
     let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(9)]).valid(15).gives_back(20);
     let fallen = story.client(1).acquires(30, token(5, mutex(0))).valid(35).gives_back(40);
     assert_eq!(fallen.client(0).acquires(50, token(7, mutex(0))).valid(55).kinds(), [Kind::Token; 2]);
@@ -78,7 +78,7 @@ fn a_contender_that_is_overtaken_at_one_path_is_found() {
 }
 
 #[test]
-fn there_is_no_order_of_what_was_never_certain() {
+fn a_hold_that_was_never_valid_is_not_checked_for_order() {
     let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(6)]).lost(15).gives_back(20);
     story.client(1).acquires(30, [mutex(5)]).valid(35).is_clean();
 }

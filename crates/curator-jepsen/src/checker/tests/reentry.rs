@@ -8,7 +8,7 @@ fn outer() -> Story {
 }
 
 #[test]
-fn a_re_entry_of_what_is_not_held_is_found() {
+fn a_re_entry_into_a_lock_that_is_not_held_is_found() {
     outer().enters_again(20, [mutex(5)]).valid(25).gives_back(30).hold(1).valid(31).gives_back(40).is_clean();
     let nothing = Story::of("mutex-plain").client(0).enters_again(20, [mutex(5)]).valid(25);
     assert_eq!(nothing.kinds(), [Kind::Reentry]);
@@ -27,7 +27,7 @@ fn a_re_entry_may_outlive_the_first_guard_and_be_entered_again() {
 }
 
 #[test]
-fn another_future_of_the_owner_that_has_waited_for_long_makes_no_re_entry() {
+fn a_waiting_acquire_of_the_owner_does_not_justify_a_re_entry() {
     let given_back = outer().gives_back(16).enters_again(20, [mutex(5)]).valid(25).gives_back(30);
     assert_eq!(given_back.asks_and_acquires(12, 40, [mutex(6)]).valid(45).kinds(), [Kind::Reentry]);
 }
@@ -38,7 +38,7 @@ fn a_re_entry_with_another_token_is_found() {
 }
 
 #[test]
-fn a_re_entry_of_other_paths_or_of_the_other_side_is_found() {
+fn a_re_entry_into_other_paths_or_from_the_read_to_the_write_lock_is_found() {
     let multi = Story::of("multi-plain").client(0).acquires(10, [on("/a", 1), on("/b", 1)]).valid(15);
     assert_eq!(multi.enters_again(20, [on("/b", 1), on("/c", 1)]).kinds(), [Kind::Reentry]);
     let reader = Story::of("read-write-plain").client(0).acquires(10, [read(1)]).valid(15);
@@ -46,7 +46,7 @@ fn a_re_entry_of_other_paths_or_of_the_other_side_is_found() {
 }
 
 #[test]
-fn who_holds_the_write_lock_enters_the_read_lock() {
+fn the_holder_of_the_write_lock_enters_the_read_lock() {
     let writer = || Story::of("read-write-plain").client(0).acquires(10, [write(1)]).valid(15);
     writer().enters_beside(20, 1).valid(25).gives_back(30).hold(1).valid(31).gives_back(40).is_clean();
     assert_eq!(writer().enters_beside(20, 2).valid(25).kinds(), [Kind::Token, Kind::Reentry]);
@@ -59,7 +59,7 @@ fn who_holds_the_write_lock_enters_the_read_lock() {
 }
 
 #[test]
-fn an_acquire_anew_of_what_the_owner_certainly_has_is_found() {
+fn a_new_acquire_of_a_lock_that_the_owner_certainly_holds_is_found() {
     let anew = outer().acquires(20, [mutex(6)]).valid(25).hold(1);
     assert_eq!(anew.clone().valid(30).kinds(), [Kind::Reentry]);
     anew.clone().lost(18).is_clean();
@@ -67,7 +67,7 @@ fn an_acquire_anew_of_what_the_owner_certainly_has_is_found() {
 }
 
 #[test]
-fn an_acquire_that_has_waited_for_its_owners_guard_may_be_anew() {
+fn an_acquire_that_has_waited_for_its_owners_guard_may_be_a_new_hold() {
     let first = outer().valid(30).gives_back(35);
     first.asks_and_acquires(20, 40, [mutex(6)]).valid(45).is_clean();
     // The loss may have happened before, and have been reported late.
@@ -87,7 +87,7 @@ fn a_lost_lock_that_is_valid_again_is_found() {
 }
 
 #[test]
-fn a_lock_that_is_lost_while_it_is_promised_is_counted() {
+fn a_lock_lost_before_its_promise_ends_is_counted() {
     let lost_at = |at| outer().valid_until(18, 25).lost(at).gives_back(40);
     let early = |story: &Story| {
         story.is_clean();

@@ -29,7 +29,7 @@ fn finds(story: &Story, kinds: &[Kind]) -> ServiceTally {
 }
 
 #[test]
-fn an_instance_goes_with_its_session_or_its_process_and_not_before() {
+fn an_instance_removed_before_its_session_or_process_ends_is_found() {
     let gone = ServiceSeen::Removed { session: FIRST };
     let after = story().service(11 * SECOND, gone.clone());
     assert_eq!(finds(&after, &[]), ServiceTally { inserted: 1, removed: 1, ..ServiceTally::default() });
@@ -44,7 +44,7 @@ fn an_instance_goes_with_its_session_or_its_process_and_not_before() {
 }
 
 #[test]
-fn an_instance_is_not_seen_long_after_its_session() {
+fn an_instance_seen_long_after_its_session_is_found() {
     // The process reports another session in the twentieth second, so the first one has ended four seconds later.
     let next = story().client(0).next_session_of(20 * SECOND, FIRST + 50, 4_000).client(1);
     let tally = finds(&next.clone().service(28 * SECOND, has(27 * SECOND)), &[]);

@@ -11,7 +11,7 @@ fn two_writers(part: &'static str) -> Story {
 }
 
 #[test]
-fn a_lost_update_is_found_where_something_stands_between() {
+fn a_lost_update_of_a_protected_variant_is_found() {
     for part in ["mutex-guarded", "mutex-transaction", "mutex-token"] {
         two_writers(part).ends_with(&["a", "b"]).is_clean();
         let lost = two_writers(part).ends_with(&["b"]);
@@ -34,7 +34,7 @@ fn a_lost_update_of_the_plain_variant_is_counted() {
 }
 
 #[test]
-fn a_refused_element_that_is_there_is_found() {
+fn a_refused_element_in_the_final_set_is_found() {
     let story = |outcome| {
         let story = Story::of("mutex-token").client(0).acquires(10, [mutex(1)]).valid(15);
         story.writes(16, "a", outcome)
@@ -56,7 +56,7 @@ fn stopped_writer(part: &'static str, until: u64) -> Story {
 }
 
 #[test]
-fn what_a_stopped_client_does_to_a_guarded_set_is_counted_apart() {
+fn updates_lost_to_late_writes_of_a_stopped_client_are_counted_separately() {
     // `b` is gone because `a` was late.
     let stopped = stopped_writer("mutex-guarded", 25).ends_with(&["a"]);
     let part = |story: &Story| story.findings().parts["mutex-guarded"];
@@ -72,7 +72,7 @@ fn what_a_stopped_client_does_to_a_guarded_set_is_counted_apart() {
 }
 
 #[test]
-fn a_late_write_explains_no_loss_that_was_there_before_its_hold() {
+fn a_late_write_does_not_explain_an_update_lost_before_its_hold() {
     // `a` was acknowledged and lost before the late writer of `c` had the lock.
     let late = |acquired| {
         let late = two_writers("mutex-guarded").client(2).acquires(acquired, [mutex(3)]).valid_until(60, 65);
@@ -91,7 +91,7 @@ fn a_late_write_explains_no_loss_that_was_there_before_its_hold() {
 }
 
 #[test]
-fn a_write_is_late_by_the_time_of_its_answer() {
+fn the_time_of_its_reply_decides_whether_a_write_is_late() {
     // It was recorded after the promise had ended.
     let answered = |at| stopped_writer("mutex-guarded", 25).answered(at).stopped(0, 26, 45).ends_with(&["a"]);
     assert_eq!(answered(25).kinds(), [Kind::LostUpdate]);
@@ -104,7 +104,7 @@ fn a_write_is_late_by_the_time_of_its_answer() {
 }
 
 #[test]
-fn a_stop_that_made_no_write_late_explains_nothing() {
+fn a_stop_without_a_late_write_does_not_explain_a_lost_update() {
     let in_time = stopped_writer("mutex-guarded", 55).stopped(0, 21, 45).ends_with(&["a"]);
     assert_eq!(in_time.kinds(), [Kind::LostUpdate]);
     let late_in_another_variant = stopped_writer("mutex-token", 25).stopped(0, 21, 45).ends_with(&["a"]);
@@ -116,7 +116,7 @@ fn a_stop_that_made_no_write_late_explains_nothing() {
 }
 
 #[test]
-fn what_an_operator_does_to_a_guarded_set_is_counted_apart() {
+fn updates_lost_after_an_operators_delete_are_counted_separately() {
     // The first holder writes although its node is gone, which it has not noticed yet.
     let story = Story::of("mutex-guarded").client(0).acquires(10, [mutex(1)]).valid(45).writes(50, "a", Acknowledged);
     let story = story.client(1).acquires(30, [mutex(2)]).valid(35).writes(36, "b", Acknowledged).gives_back(60);
@@ -155,7 +155,7 @@ fn a_set_may_change_when_the_read_lock_is_no_longer_certain() {
 }
 
 #[test]
-fn a_late_writer_explains_what_a_guarded_reader_sees() {
+fn a_late_write_explains_a_change_that_a_guarded_reader_sees() {
     let late = |part, until, at| {
         let writer = reader(part, &["a", "b"]).client(1).acquires(2, [write(0)]).valid_until(3, 5);
         writer.writes_until(4, until, at, "b", Acknowledged)

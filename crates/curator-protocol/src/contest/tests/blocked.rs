@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn only_what_is_before_it_blocks_a_mutex() {
+fn a_mutex_node_is_blocked_only_by_nodes_before_it() {
     let name = |number: i32| format!("_c_x-lock-{number:010}");
     assert!(blocks(&DRIVER, &name(1), &name(2)));
     // Any node before ours blocks, not only the nearest.
@@ -48,7 +48,7 @@ fn a_contest_is_blocked_by_a_node_before_its_own_in_the_same_queue() {
 }
 
 #[test]
-fn a_contest_that_has_not_started_is_blocked_by_every_node_that_blocks_the_last_in_its_queue() {
+fn a_contest_that_has_not_started_is_blocked_as_if_it_were_last_in_its_queue() {
     let new = |queues| Contest::new(Uuid::new_v4(), 1, queues);
     let (first, late) = (name(0), name(i32::MAX - 2));
     for node in [&first, &late] {

@@ -128,7 +128,7 @@ impl Play {
 }
 
 #[test]
-fn what_was_read_beside_the_queue_is_enough_to_take() {
+fn leases_and_limit_read_in_the_first_pipeline_suffice_for_the_take() {
     let (mut play, step) = Play::first(claiming(3), others(2), says(5));
     assert_eq!(step, take(false, 3, limit(5)));
     assert_eq!(play.answers([Answer::Taken(leases(3))]), won(leases(3)));
@@ -151,7 +151,7 @@ fn what_was_read_beside_the_queue_is_enough_to_take() {
 }
 
 #[test]
-fn what_is_too_little_is_read_again_with_watches() {
+fn leases_and_limit_that_do_not_suffice_are_read_again_with_watches() {
     let seen =
         [(others(3), says(5)), (Answer::Unknown, says(5)), (others(0), Answer::Unknown), (others(0), Answer::Missing)];
     for (leases, limit) in seen {
@@ -169,7 +169,7 @@ fn what_is_too_little_is_read_again_with_watches() {
 }
 
 #[test]
-fn an_event_is_followed_by_a_look_at_what_has_changed() {
+fn an_event_is_followed_by_a_read_of_the_changed_leases_or_limit() {
     let mut play = Play::waiting_for(1);
     assert_eq!(play.event(Event::LeasesChanged), now(READ_LEASES));
     assert_eq!(play.answers([Answer::Unknown]), retry(READ_LEASES));
@@ -184,7 +184,7 @@ fn an_event_is_followed_by_a_look_at_what_has_changed() {
 }
 
 #[test]
-fn a_contest_that_may_not_wait_for_leases_is_refused_and_watches_nothing() {
+fn a_contest_without_waiting_for_leases_is_refused_and_sets_no_watch() {
     let contest = || claiming(3).without_waiting();
     let (play, step) = Play::first(contest(), others(3), says(5));
     assert_eq!(step, Step::Refused);
@@ -196,7 +196,7 @@ fn a_contest_that_may_not_wait_for_leases_is_refused_and_watches_nothing() {
 }
 
 #[test]
-fn neither_a_limit_of_none_nor_more_leases_than_the_limit_give_any() {
+fn a_contest_waits_if_the_limit_is_zero_exceeded_or_leaves_too_few_leases() {
     for (quantity, count, limit) in [(1, 0, 0), (1, 5, 2), (usize::MAX, 1, 2), (usize::MAX, 1, usize::MAX)] {
         let mut play = Play::reading(quantity);
         assert_eq!(play.answers([says(limit), others(count)]), Step::Wait, "{quantity} beside {count} of {limit}");
@@ -204,7 +204,7 @@ fn neither_a_limit_of_none_nor_more_leases_than_the_limit_give_any() {
 }
 
 #[test]
-fn a_place_is_read_until_that_is_answered_and_one_that_is_gone_is_lost() {
+fn a_place_is_read_until_answered_and_a_missing_place_restarts_the_contest() {
     let mut play = Play::reading_place(1);
     for _ in 0..2 {
         assert_eq!(play.answers([Answer::Unknown]), retry(read_place()));
@@ -221,7 +221,7 @@ fn a_place_is_read_until_that_is_answered_and_one_that_is_gone_is_lost() {
 }
 
 #[test]
-fn a_take_that_was_not_answered_is_looked_for_before_anything_else() {
+fn after_an_unanswered_take_its_leases_are_looked_for_first() {
     // The take was applied.
     assert_eq!(Play::inspecting(3).answers([lease(SESSION)]), won(leases(3)));
     // The take was not applied.
@@ -242,7 +242,7 @@ fn a_take_that_was_not_answered_is_looked_for_before_anything_else() {
 }
 
 #[test]
-fn a_recovery_of_leases_that_is_not_answered_is_tried_again_from_the_sync_on() {
+fn an_unanswered_recovery_of_leases_restarts_with_its_sync() {
     let not_answered = [
         [Answer::Unknown, Answer::Unknown],
         [Answer::Done, Answer::Unknown],
@@ -280,7 +280,7 @@ fn the_first_contender_is_no_longer_queued_and_is_blocked_by_leases_only() {
 }
 
 #[test]
-fn a_contest_that_has_not_started_is_blocked_by_places_and_by_leases_that_leave_too_few() {
+fn a_contest_that_has_not_started_is_blocked_by_places_and_by_too_few_free_leases() {
     let new = |quantity, limit| Contest::for_leases(Uuid::new_v4(), 1, quantity, limit);
     let (place, leases) = (name(0), [0, 1].map(lease_name));
     let (place, [one, two]) = ((0, place.as_str()), leases.each_ref().map(|lease| (LEASES, lease.as_str())));
@@ -293,7 +293,7 @@ fn a_contest_that_has_not_started_is_blocked_by_places_and_by_leases_that_leave_
 }
 
 #[test]
-fn a_directory_that_comes_and_goes_is_created_at_the_pace_of_the_retry_policy() {
+fn a_directory_that_keeps_vanishing_is_created_at_the_pace_of_the_retry_policy() {
     let mut play = Play::taking(1);
     assert_eq!(play.answers([Answer::NoParent]), take(true, 1, limit(1)));
     for _ in 0..2 {
@@ -306,7 +306,7 @@ fn a_directory_that_comes_and_goes_is_created_at_the_pace_of_the_retry_policy() 
 }
 
 #[test]
-fn a_limit_that_vanishes_again_is_made_again_at_the_pace_of_the_retry_policy() {
+fn a_limit_that_keeps_vanishing_is_recreated_at_the_pace_of_the_retry_policy() {
     let vanishes = |play: &mut Play, pace| {
         assert_eq!(play.answers([Answer::Missing]), send(of_leases([Request::CreateLimit]), pace));
         assert_eq!(play.answers([Answer::Done]), now(READ_LIMIT));

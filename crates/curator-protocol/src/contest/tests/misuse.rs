@@ -46,7 +46,7 @@ impl LockInternalsDriver for WaitsFor {
 }
 
 #[test]
-fn a_driver_that_makes_no_sense_is_an_error() {
+fn an_inconsistent_driver_fails_the_contest() {
     for driver in [&WaitsFor(5), &WaitsFor(6), &WaitsFor(99)] {
         let mut play = Play::new(Contest::new(ID, SESSION, 1), driver);
         let step = play.answers([created(5), children(0..=6)]);
@@ -105,7 +105,7 @@ fn in_flight() -> Vec<(Play, Vec<Answer>)> {
 }
 
 #[test]
-fn every_answer_in_every_state_goes_on_if_it_fits_and_fails_if_not() {
+fn an_answer_that_fits_its_request_continues_the_contest_and_any_other_fails_it() {
     let mut all: Vec<_> = in_flight().into_iter().flat_map(|(_, answers)| answers).collect();
     all.extend([Answer::LimitChanged, Answer::PlaceWritten, Answer::Missing]);
     all.extend([Answer::NoParent, node_of(OTHER_SESSION, 0), Answer::Unknown]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn missing_parents_are_created_with_the_node_and_after_two_attempts_with_less_haste() {
+fn missing_parents_are_created_with_the_node_and_with_backoff_after_two_attempts() {
     for listed in [Answer::NoParent, Answer::Unknown, children([])] {
         let mut play = Play::joining();
         for _guess_and_look in 0..2 {
@@ -18,7 +18,7 @@ fn missing_parents_are_created_with_the_node_and_after_two_attempts_with_less_ha
 }
 
 #[test]
-fn unanswered_requests_are_sent_again_and_watches_that_stand_are_not() {
+fn unanswered_requests_are_sent_again_but_watches_in_force_are_not() {
     let unknown = || Answer::Unknown;
     let cases = [
         ([unknown(), unknown(), unknown()], vec![ahead(0), ahead(1), watch_own(2), LIST]),
@@ -78,7 +78,7 @@ fn a_recovery_that_is_not_answered_in_full_begins_again() {
 }
 
 #[test]
-fn of_several_nodes_of_ours_the_first_is_kept() {
+fn of_several_recovered_nodes_the_first_is_kept() {
     let mut play = Play::recovering();
     assert_eq!(play.answers([Answer::Done, children([5, 3, 2, 4])]), now([2, 3, 4, 5].map(inspect)));
     let other = node_of(OTHER_SESSION, 2);

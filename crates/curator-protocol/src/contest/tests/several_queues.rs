@@ -41,7 +41,7 @@ impl Play {
 }
 
 #[test]
-fn an_owned_queue_whose_node_is_deleted_means_a_new_contest_for_all() {
+fn a_deleted_node_in_an_owned_queue_restarts_the_contest_for_all_queues() {
     let mut play = Play::owning_the_first_and_waiting();
     assert_eq!(play.event(Event::OwnDeleted(0)), RESTART);
     assert_eq!(play.nodes(), [(1, own(1))], "it is to be deleted");
@@ -54,7 +54,7 @@ fn an_owned_queue_whose_node_is_deleted_means_a_new_contest_for_all() {
 }
 
 #[test]
-fn nothing_is_owned_while_it_is_unknown_whether_the_node_of_an_owned_queue_is_there() {
+fn no_contest_is_won_while_the_node_of_an_owned_queue_is_unconfirmed() {
     // Queue 0 becomes owned by the pipeline that was to watch queue 1's node.
     let (mut play, step) = Play::queued_in_two([1, 0]);
     assert_eq!(step, now([ahead(0), watch_own(1), at(1, watch_own(0))]));
@@ -63,7 +63,7 @@ fn nothing_is_owned_while_it_is_unknown_whether_the_node_of_an_owned_queue_is_th
 }
 
 #[test]
-fn the_queue_whose_numbers_come_again_is_named() {
+fn a_sequence_overflow_names_its_queue() {
     let mut play = Play::joining_two();
     let step = play.answers([created(0), created(i32::MAX), children([0]), children([i32::MAX])]);
     let Step::Failed { queue: 1, error: ContestError::SequenceOverflow(overflow) } = step else { panic!("{step:?}") };
@@ -71,7 +71,7 @@ fn the_queue_whose_numbers_come_again_is_named() {
 }
 
 #[test]
-fn queues_recover_each_at_its_own_pace() {
+fn queues_recover_separately_but_create_their_nodes_together() {
     // Queue 0's node is found and watched, while queue 1 still looks for its node.
     let mut play = Play::recovering_two();
     let step = play.answers([Answer::Done, Answer::Done, children([0]), Answer::Unknown]);
@@ -93,7 +93,7 @@ fn queues_recover_each_at_its_own_pace() {
 }
 
 #[test]
-fn after_an_interruption_one_pipeline_looks_after_all_queues() {
+fn after_an_interruption_one_pipeline_sets_the_watches_of_all_queues() {
     let mut play = Play::owning_the_first_and_waiting();
     let look = [watch_own(0), at(1, ahead(0)), at(1, watch_own(1)), (1, Request::List)];
     assert_eq!(play.event(Event::Interrupted), now(look));
@@ -113,7 +113,7 @@ fn creates_come_first_in_a_pipeline_and_plain_reads_last() {
 }
 
 #[test]
-fn it_is_queued_once_it_has_its_nodes() {
+fn a_contest_is_queued_once_it_has_its_nodes() {
     let mut play = Play::joining_two();
     assert!(!play.contest.is_queued());
     let _ = play.answers([created(1), created(0), Answer::Unknown, Answer::Unknown]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_acquire_costs_this_many_requests() {
+fn an_acquire_sends_two_to_six_requests_depending_on_its_place() {
     // (Place, watches at first, requests of the whole acquire if the others leave in turn.)
     let cases = [
         (0, vec![], 2),
@@ -39,7 +39,7 @@ fn an_acquire_costs_this_many_requests() {
 }
 
 #[test]
-fn a_changed_picture_is_followed_without_watching_anything_twice() {
+fn a_changed_queue_is_followed_without_setting_a_watch_twice() {
     // Our node is 5. When 3 is deleted, 0 and 1 are still there: a contender in the middle gave up.
     let mut play = Play::waiting(5);
     assert_eq!(play.event(gone(3)), now([ahead(4), watch_own(5), LIST]));
@@ -72,7 +72,7 @@ fn a_waiter_knows_its_place_and_the_node_before_it() {
 }
 
 #[test]
-fn a_missing_node_counts_as_gone_if_ours_was_seen_after_it() {
+fn a_missing_node_counts_as_deleted_if_the_own_node_was_seen_after_it() {
     // (Place, answers to the first watches, next step.)
     let cases = [
         (1, vec![Answer::Missing, node(1)], won([own(1)])),
@@ -93,7 +93,7 @@ fn a_missing_node_counts_as_gone_if_ours_was_seen_after_it() {
 }
 
 #[test]
-fn after_an_interruption_one_pipeline_looks_and_places_all_watches_anew() {
+fn after_an_interruption_one_pipeline_sets_all_watches_and_lists_the_queue() {
     let cases = [
         (1, vec![ahead(0), watch_own(1), LIST]),
         (2, vec![ahead(0), ahead(1), watch_own(2), LIST]),
@@ -108,7 +108,7 @@ fn after_an_interruption_one_pipeline_looks_and_places_all_watches_anew() {
 }
 
 #[test]
-fn a_write_uses_up_a_watch_and_nothing_else() {
+fn after_a_write_to_a_watched_node_only_its_watch_is_set_again() {
     let mut play = Play::waiting(2);
     let changed = |number| Event::AheadChanged { queue: 0, name: name(number) };
     for (event, again, number) in [(changed(1), ahead(1), 1), (Event::OwnChanged(0), watch_own(2), 2)] {
@@ -120,7 +120,7 @@ fn a_write_uses_up_a_watch_and_nothing_else() {
 }
 
 #[test]
-fn a_writer_before_whom_a_write_lock_becomes_a_read_lock_goes_on_waiting() {
+fn a_writer_keeps_waiting_when_the_writer_before_it_downgrades() {
     let own = OwnNode { name: format!("{}0000000005", WriteLockInternalsDriver.node_prefix(&ID)), czxid: own(5).czxid };
     let list = |before: &[String]| Answer::Children([before, std::slice::from_ref(&own.name)].concat());
     let before = ["_c_x-__WRIT__0000000004".to_owned(), downgraded_read_name(&Uuid::new_v4(), 4)];

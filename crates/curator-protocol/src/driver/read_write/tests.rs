@@ -32,7 +32,7 @@ fn verdict_of(name: &str, children: &[String]) -> Option<String> {
 }
 
 #[test]
-fn names_are_curators() {
+fn node_names_are_those_of_curator() {
     let reader = ReadLockInternalsDriver.node_prefix(&id(1));
     assert_eq!(reader, "_c_00000000-0000-0000-0000-000000000001-__READ__");
     let writer = WriteLockInternalsDriver.node_prefix(&id(1));
@@ -49,7 +49,7 @@ fn only_a_readers_predecessors_are_final_and_neither_looks_ahead() {
 }
 
 #[test]
-fn a_child_is_what_its_last_mark_says() {
+fn the_last_marker_in_a_node_name_decides_its_kind() {
     use ParticipantKind::{Read, Write};
     let cases = [
         ("__READ__0000000000", Some((Read, 0))),
@@ -78,7 +78,7 @@ fn a_child_is_what_its_last_mark_says() {
 }
 
 #[test]
-fn a_reader_waits_for_the_nearest_writer_and_a_writer_for_the_nearest_of_all() {
+fn a_reader_waits_for_the_nearest_writer_and_a_writer_for_the_nearest_node() {
     let queue = [read(0), read(1), write(2), read(3), write(4), write(5), read(6), read(7), write(8)];
     let cases = [
         (read(0), None),
@@ -118,7 +118,7 @@ fn a_holders_two_nodes_do_not_block_each_other_whichever_name_comes_first() {
 }
 
 #[test]
-fn a_writer_may_have_read_nodes_beside_it_but_no_second_writer() {
+fn a_write_node_may_share_its_number_with_read_nodes_but_not_with_a_write_node() {
     let reads = [1, 2].map(|reader| downgraded_read_name(&id(reader), 5));
     let [one, other] = [3, 4].map(|writer| format!("{}{:010}", WriteLockInternalsDriver.node_prefix(&id(writer)), 5));
     for driver in DRIVERS {

@@ -4,7 +4,7 @@ use super::super::tests::check_guarantees;
 use super::*;
 
 #[test]
-fn names_are_curators() {
+fn node_names_are_those_of_curator() {
     let id = Uuid::from_u128(1);
     let mutex = StandardLockInternalsDriver::default();
     assert_eq!(mutex.node_prefix(&id), "_c_00000000-0000-0000-0000-000000000001-lock-");
@@ -15,7 +15,7 @@ fn names_are_curators() {
 }
 
 #[test]
-fn sequences_are_what_the_server_writes_and_nothing_else() {
+fn only_suffixes_that_the_server_writes_are_sequence_numbers() {
     let cases = [
         ("lock-0000000000", Some(0)),
         ("_c_00000000-0000-0000-0000-000000000001-lock-0000000012", Some(12)),

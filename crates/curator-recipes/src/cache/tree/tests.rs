@@ -230,7 +230,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn the_nodes_are_those_of_the_server_and_the_events_lead_to_them(steps in proptest::collection::vec(step(), 1..120)) {
+    fn the_tree_converges_to_the_server_and_its_events_replay_to_the_same_nodes(steps in proptest::collection::vec(step(), 1..120)) {
         let mut server = Server::default();
         let mut client = Client::new();
         for step in steps {
@@ -281,7 +281,7 @@ proptest! {
 
 /// The event of such a node arrived with the read of its parent, before the listing.
 #[test]
-fn a_node_that_a_listing_has_named_is_not_lost_in_an_overflow() {
+fn an_overflow_does_not_lose_a_listed_node_that_is_not_read_yet() {
     let (mut client, mut server) = (Client::new(), Server::default());
     server.create("/r");
     while !(client.scan.is_empty() && client.changed.is_empty() && server.events.is_empty()) {
@@ -304,7 +304,7 @@ fn a_node_that_a_listing_has_named_is_not_lost_in_an_overflow() {
 
 /// The parent was deleted when it was read, and created again before its child was.
 #[test]
-fn a_child_without_its_parent_is_read_again_after_it() {
+fn a_child_read_before_its_parent_is_read_again_after_the_parent() {
     let (mut tree, mut server) = (tree(), Server::default());
     for node in ["/r", "/r/a", "/r/a/x"] {
         server.create(node);
@@ -319,7 +319,7 @@ fn a_child_without_its_parent_is_read_again_after_it() {
 }
 
 #[test]
-fn what_is_denied_has_nothing_below_it() {
+fn a_denied_node_has_no_cached_descendants() {
     let (mut tree, mut server) = (tree(), Server::default());
     for node in ["/r", "/r/a", "/r/a/x"] {
         server.create(node);
@@ -342,7 +342,7 @@ fn what_is_denied_has_nothing_below_it() {
 }
 
 #[test]
-fn requests_and_their_answers_are_bounded() {
+fn batches_bound_the_size_of_requests_and_replies() {
     let (mut tree, mut batches, mut wanted) = (tree(), Batches::new(), Wanted::new());
     let leaves = |count: usize| (0..count).map(|leaf| path(&format!("/r/leaf-{leaf:05}")));
     let sizes = |wanted: &mut Wanted, batches: &Batches, tree: &Tree, max_request| {

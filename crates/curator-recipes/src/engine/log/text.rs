@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_off_between_characters() {
+    fn long_text_is_truncated_at_a_character_boundary() {
         assert_eq!(Truncated("/locks/ä").to_string(), "/locks/ä");
         let exact = "x".repeat(LONGEST);
         assert_eq!(Truncated(&exact).to_string(), exact);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_one_kind_are_counted() {
+    fn requests_of_one_kind_are_logged_with_their_count() {
         let own = |queue| (queue, Request::WatchOwn { name: "n".to_owned() });
         let requests = [(0, Request::Create), (1, Request::Create), own(0), (0, Request::List)];
         assert_eq!(Requests(&requests).to_string(), "create x2, watch our node, list");

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_answers_as_the_error_of_the_locks_does() {
+    fn a_shared_value_error_behaves_like_the_lock_error_it_converts_to() {
         let path = ZPath::on_server("/count").unwrap();
         let errors = [
             SharedValueError::Client(curator_client::Error::Closed),

@@ -37,7 +37,7 @@ pub(super) async fn an_acquire_of_a_free_lock_dropped_at_every_await_leaves_noth
     }
 }
 
-pub(super) async fn an_acquire_of_a_taken_lock_dropped_at_every_await_leaves_nothing(kind: Kind) {
+pub(super) async fn an_acquire_of_a_held_lock_dropped_at_every_await_leaves_nothing(kind: Kind) {
     let stage = Stage::quiet(kind, "drop-taken").await;
     let waiter = stage.client().await;
     at_every_await(async |polls| {

@@ -50,7 +50,7 @@ async fn acquire(lock: Lock, way: usize) -> Result<Option<Held>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_the_end_of_its_counter_no_lock_lets_anybody_in() {
+async fn every_acquire_fails_after_a_sequence_overflow() {
     let (server, admin) = server_with_all_at(i32::MAX).await;
     let mut clients = vec![admin];
     for _ in 0..2 {
@@ -83,7 +83,7 @@ async fn at_the_end_of_its_counter_no_lock_lets_anybody_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_come_before_the_end_of_the_counter_goes_on_holding() {
+async fn a_holder_from_before_a_sequence_overflow_keeps_the_lock() {
     let (server, admin) = server_with_all_at(i32::MAX - 1).await;
     let other = connect(&server.connect_string()).await;
     for kind in KINDS {

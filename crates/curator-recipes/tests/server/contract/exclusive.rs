@@ -48,16 +48,16 @@ async fn twenty_sessions(kind: Kind, line_up: bool) -> Vec<usize> {
     witness.order()
 }
 
-pub(super) async fn twenty_sessions_hold_in_the_order_of_their_coming(kind: Kind) {
+pub(super) async fn twenty_sessions_acquire_in_the_order_of_their_arrival(kind: Kind) {
     assert_eq!(twenty_sessions(kind, true).await, (0..SESSIONS).collect::<Vec<_>>());
 }
 
-pub(super) async fn twenty_sessions_in_a_crowd_keep_out_whom_they_must(kind: Kind) {
+pub(super) async fn twenty_concurrent_sessions_exclude_each_other_unless_they_share(kind: Kind) {
     assert_eq!(twenty_sessions(kind, false).await.len(), 2 * SESSIONS);
 }
 
 /// A holder that acquires again.
-pub(super) async fn a_nested_acquire_succeeds_if_the_lock_is_reentrant_and_only_then(kind: Kind) {
+pub(super) async fn a_nested_acquire_succeeds_only_if_the_lock_is_reentrant(kind: Kind) {
     let stage = Stage::shared(kind, "nested").await;
     let client = stage.client().await;
     let lock = stage.lock(&client);

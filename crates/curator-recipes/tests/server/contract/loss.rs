@@ -27,7 +27,7 @@ pub(super) async fn a_holder_whose_session_ended_is_notified_and_the_next_one_ho
     stage.free(&holder).await;
 }
 
-pub(super) async fn a_waiter_whose_session_is_gone_comes_back_with_a_new_node(kind: Kind) {
+pub(super) async fn a_waiter_whose_session_ended_queues_again_with_a_new_node(kind: Kind) {
     let stage = Stage::shared(kind, "waiter-lost").await;
     let guard = stage.blocker().acquire().await.unwrap();
     let held = stage.nodes().await;

@@ -20,22 +20,22 @@ macro_rules! contract {
     ($name:ident, $kind:ident) => {
         mod $name {
             contract!(@ $kind, exclusive, [
-                twenty_sessions_hold_in_the_order_of_their_coming,
-                twenty_sessions_in_a_crowd_keep_out_whom_they_must,
-                a_nested_acquire_succeeds_if_the_lock_is_reentrant_and_only_then,
+                twenty_sessions_acquire_in_the_order_of_their_arrival,
+                twenty_concurrent_sessions_exclude_each_other_unless_they_share,
+                a_nested_acquire_succeeds_only_if_the_lock_is_reentrant,
             ]);
             contract!(@ $kind, patience, [
                 a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind,
-                a_timed_acquire_that_gets_its_turn_holds,
+                a_timed_acquire_whose_turn_comes_in_time_acquires,
                 a_zero_wait_acquire_takes_a_free_lock_and_never_waits,
             ]);
             contract!(@ $kind, loss, [
                 a_holder_whose_session_ended_is_notified_and_the_next_one_holds,
-                a_waiter_whose_session_is_gone_comes_back_with_a_new_node,
+                a_waiter_whose_session_ended_queues_again_with_a_new_node,
             ]);
             contract!(@ $kind, cancel, [
                 an_acquire_of_a_free_lock_dropped_at_every_await_leaves_nothing,
-                an_acquire_of_a_taken_lock_dropped_at_every_await_leaves_nothing,
+                an_acquire_of_a_held_lock_dropped_at_every_await_leaves_nothing,
                 an_acquire_dropped_at_every_await_of_its_turn_leaves_nothing,
                 a_release_dropped_at_every_await_still_releases,
             ]);
@@ -45,18 +45,18 @@ macro_rules! contract {
             contract!(@ $kind, permission, [
                 a_contender_that_may_not_create_gets_an_error_and_the_holder_keeps_its_lock,
                 a_contender_that_may_create_and_not_list_gets_an_error_and_leaves_no_node,
-                who_may_not_read_the_nodes_of_others_cannot_wait_for_them,
+                a_client_that_may_not_read_the_nodes_of_others_cannot_wait_for_them,
             ]);
             contract!(@ $kind, revocation, [
-                a_holder_that_listens_learns_that_its_lock_is_asked_back,
-                a_revocation_before_the_holder_listens_reaches_it_and_not_the_next_one,
-                a_request_that_comes_before_the_lock_is_held_is_not_missed,
-                the_release_of_one_guard_does_not_clear_the_request_to_another,
+                a_holder_that_waits_for_a_revocation_request_is_notified_of_it,
+                a_revocation_before_the_holder_listens_reaches_it_and_not_the_next_holder,
+                a_revocation_requested_of_a_waiter_reaches_it_as_holder,
+                the_release_of_one_guard_does_not_clear_the_revocation_request_to_another,
             ]);
             contract!(@ $kind, transactions, [
-                a_transaction_under_any_lock_is_applied_and_answered_in_the_order_of_its_operations,
-                an_operation_that_fails_is_named_by_its_own_number_and_nothing_is_applied,
-                under_a_lock_of_which_any_node_was_deleted_nothing_is_applied,
+                a_guarded_transaction_is_applied_and_returns_its_results_in_order,
+                a_failed_operation_is_reported_by_its_index_and_nothing_is_applied,
+                a_transaction_is_not_applied_after_any_node_of_its_lock_was_deleted,
             ]);
         }
     };

@@ -23,7 +23,7 @@ pub(super) async fn a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind(k
     stage.free(&waiter).await;
 }
 
-pub(super) async fn a_timed_acquire_that_gets_its_turn_holds(kind: Kind) {
+pub(super) async fn a_timed_acquire_whose_turn_comes_in_time_acquires(kind: Kind) {
     let stage = Stage::quiet(kind, "in-time").await;
     let waiter = stage.client().await;
     for timeout in [DEFAULT_TIMEOUT, Duration::MAX] {

@@ -163,7 +163,7 @@ pub(super) async fn a_contender_that_may_create_and_not_list_gets_an_error_and_l
 }
 
 /// Contenders of different users must permit each other to read their nodes. Leases are only counted.
-pub(super) async fn who_may_not_read_the_nodes_of_others_cannot_wait_for_them(kind: Kind) {
+pub(super) async fn a_client_that_may_not_read_the_nodes_of_others_cannot_wait_for_them(kind: Kind) {
     let open = Permission::CREATE | Permission::READ | Permission::DELETE;
     let stage = owned(kind, "unread", Ours { directories: open, contenders: Permission::NONE }).await;
     let stranger = stage.client().await;

@@ -22,7 +22,7 @@ async fn is_not_told<T>(listening: JoinHandle<T>, client: &CuratorClient) {
     assert!(listening.await.is_err(), "it was asked");
 }
 
-pub(super) async fn a_holder_that_listens_learns_that_its_lock_is_asked_back(kind: Kind) {
+pub(super) async fn a_holder_that_waits_for_a_revocation_request_is_notified_of_it(kind: Kind) {
     let stage = Stage::shared(kind, "revoke").await;
     let client = stage.client().await;
     // A request to any of its nodes counts.
@@ -44,7 +44,7 @@ pub(super) async fn a_holder_that_listens_learns_that_its_lock_is_asked_back(kin
     }
 }
 
-pub(super) async fn a_request_that_comes_before_the_lock_is_held_is_not_missed(kind: Kind) {
+pub(super) async fn a_revocation_requested_of_a_waiter_reaches_it_as_holder(kind: Kind) {
     let stage = Stage::shared(kind, "revoke-waiter").await;
     let client = stage.client().await;
     let session = client.session().await.unwrap().id();
@@ -75,7 +75,7 @@ pub(super) async fn a_request_that_comes_before_the_lock_is_held_is_not_missed(k
     stage.free(&client).await;
 }
 
-pub(super) async fn a_revocation_before_the_holder_listens_reaches_it_and_not_the_next_one(kind: Kind) {
+pub(super) async fn a_revocation_before_the_holder_listens_reaches_it_and_not_the_next_holder(kind: Kind) {
     let stage = Stage::shared(kind, "revoke-early").await;
     let client = stage.client().await;
     let lock = stage.lock(&client);
@@ -92,7 +92,7 @@ pub(super) async fn a_revocation_before_the_holder_listens_reaches_it_and_not_th
     }
 }
 
-pub(super) async fn the_release_of_one_guard_does_not_clear_the_request_to_another(kind: Kind) {
+pub(super) async fn the_release_of_one_guard_does_not_clear_the_revocation_request_to_another(kind: Kind) {
     let stage = Stage::shared(kind, "revoke-two").await;
     let (client, other) = (stage.client().await, stage.client().await);
     let two_holders: [Lock; 2] = match kind {

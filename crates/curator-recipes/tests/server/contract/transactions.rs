@@ -8,7 +8,7 @@ use super::subjects::Kind;
 use crate::support::children;
 use crate::transactions::{account, assert_lost, data};
 
-pub(super) async fn a_transaction_under_any_lock_is_applied_and_answered_in_the_order_of_its_operations(kind: Kind) {
+pub(super) async fn a_guarded_transaction_is_applied_and_returns_its_results_in_order(kind: Kind) {
     let stage = Stage::shared(kind, "applied").await;
     let account = account(&stage.admin).await;
     let guard = stage.lock(&stage.admin).acquire().await.unwrap();
@@ -42,7 +42,7 @@ fn cause_at(number: usize, error: Error) -> ClientError {
     }
 }
 
-pub(super) async fn an_operation_that_fails_is_named_by_its_own_number_and_nothing_is_applied(kind: Kind) {
+pub(super) async fn a_failed_operation_is_reported_by_its_index_and_nothing_is_applied(kind: Kind) {
     let stage = Stage::shared(kind, "failed").await;
     let account = account(&stage.admin).await;
     let guard = stage.lock(&stage.admin).acquire().await.unwrap();
@@ -64,7 +64,7 @@ pub(super) async fn an_operation_that_fails_is_named_by_its_own_number_and_nothi
     assert!(guard.is_valid());
 }
 
-pub(super) async fn under_a_lock_of_which_any_node_was_deleted_nothing_is_applied(kind: Kind) {
+pub(super) async fn a_transaction_is_not_applied_after_any_node_of_its_lock_was_deleted(kind: Kind) {
     let stage = Stage::shared(kind, "not-applied").await;
     let (client, account) = (stage.client().await, account(&stage.admin).await);
     for index in 0..kind.kinds().len() {

@@ -91,7 +91,7 @@ async fn an_acquire_that_ends_without_the_lock_logs_why() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_logs_the_wait_for_its_owners_other_future_and_its_end() {
+async fn an_acquire_logs_its_wait_for_another_future_of_its_owner_and_how_it_ends() {
     let (holder, waiter, path) = (client().await, client().await, path("logs/gate"));
     let held = mutex(&holder, &path).acquire().await.unwrap();
     let (wanted, owner) = (mutex(&waiter, &path), OwnerId::new());
@@ -128,7 +128,7 @@ async fn an_acquire_logs_the_wait_for_its_owners_other_future_and_its_end() {
 
 /// It is first again in the next session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_in_a_semaphores_queue_logs_that_again_in_the_next_session() {
+async fn the_first_waiter_of_a_semaphore_logs_its_place_again_in_the_next_session() {
     let (holder, (proxy, waiter), path) = (client().await, behind_proxy().await, path("logs/leases-again"));
     let semaphore = |client| InterProcessSemaphoreV2::new(client, &path, 1).unwrap();
     let held = semaphore(&holder).acquire().await.unwrap();

@@ -88,7 +88,7 @@ async fn a_loss_is_logged_once() {
 
 /// However often it is tried.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hold_whose_node_cannot_be_watched_says_so_once() {
+async fn a_hold_whose_node_cannot_be_watched_logs_that_once() {
     let (proxy, holder) = behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(100))).await;
     let path = path("logs/unwatched");
     let logs = Logs::at(Level::DEBUG);

@@ -61,7 +61,7 @@ async fn every_lock_logs_its_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_has_the_owner_that_the_log_says() {
+async fn leases_are_logged_with_their_owner() {
     let (holder, path, logs) = (client().await, path("logs/owners"), Logs::at(Level::DEBUG));
     let semaphore = InterProcessSemaphoreV2::new(&holder, &path, 3).unwrap();
     let (one, many) =
@@ -76,7 +76,7 @@ async fn a_lease_has_the_owner_that_the_log_says() {
 
 /// A path and errors of the maximum length, and a password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_line_is_long_and_none_has_a_secret() {
+async fn log_lines_are_short_and_contain_no_secret() {
     let no_reading = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
     let once_more = RetryNTimes::new(1, Duration::from_millis(10)).unwrap();
     let (proxy, admin) = behind_proxy_with(|builder| {

@@ -25,7 +25,7 @@ enum Way {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_loss_of_one_of_several_nodes_names_it_and_the_others_are_released() {
+async fn a_loss_of_one_of_several_nodes_reports_it_and_the_others_are_released() {
     let (client, admin, paths) = (client().await, client().await, paths::<3>("one-gone"));
     for lock in [multi(&client, &paths), one_by_one(&client, &paths)] {
         for gone in 0..3 {
@@ -67,7 +67,7 @@ async fn a_loss_of_one_of_several_nodes_names_it_and_the_others_are_released() {
 /// One transaction deletes the nodes of a multi-lock of paths, in their order. Locks are released in turn, the last one
 /// first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_of_which_two_nodes_are_gone_names_both_in_the_order_of_the_releases() {
+async fn a_release_with_two_nodes_gone_reports_both_in_the_order_of_the_releases() {
     let (client, admin, paths) = (client().await, client().await, paths::<3>("two-gone"));
     for (lock, order) in [(multi(&client, &paths), [0, 2]), (one_by_one(&client, &paths), [2, 0])] {
         let guard = lock.acquire().await.unwrap();
@@ -87,7 +87,7 @@ async fn a_release_of_which_two_nodes_are_gone_names_both_in_the_order_of_the_re
 
 /// The loss is known already, and a lost reply does not hide it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_reports_a_known_loss_even_if_an_answer_is_lost() {
+async fn a_release_reports_a_known_loss_despite_a_lost_reply() {
     let (proxy, client) = behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(300))).await;
     let (admin, paths) = (self::client().await, paths::<3>("known-loss"));
     for (_, fault) in FAULTS {

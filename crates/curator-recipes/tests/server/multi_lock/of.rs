@@ -75,7 +75,7 @@ async fn a_member_that_fails_is_named_and_the_others_are_rolled_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_error_of_a_rollback_is_kept() {
+async fn every_error_of_a_rollback_is_reported() {
     for fails in [true, false] {
         let (holder, client, paths) = (client().await, client().await, paths::<4>("rollback-fails"));
         for path in &paths[..2] {
@@ -117,7 +117,7 @@ async fn every_error_of_a_rollback_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_deadline_is_over_all_members() {
+async fn one_deadline_covers_all_members() {
     let (holder, client, paths) = (client().await, client().await, paths::<3>("one-deadline"));
     let took = Duration::from_millis(300);
     let timeout = Duration::from_secs(30);

@@ -6,7 +6,7 @@ use super::{multi, paths, queues_of};
 use crate::support::{arc, client, mutex, soon, spawn_acquire};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_path_and_a_path_that_is_there_twice_are_refused() {
+async fn no_paths_duplicate_paths_and_paths_inside_a_contender_are_rejected() {
     let client = client().await;
     let [one, two] = paths("refused");
     // The queue of a semaphore mutex on one path is that of a mutex on another.
@@ -36,7 +36,7 @@ async fn no_path_and_a_path_that_is_there_twice_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn paths_within_one_another_are_queues_of_their_own() {
+async fn nested_paths_have_separate_queues() {
     let (client, other) = (client().await, client().await);
     let [outer] = paths("within");
     let inner = [format!("{outer}/b"), outer.clone(), format!("{outer}/b/c")];

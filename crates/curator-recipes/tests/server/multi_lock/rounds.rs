@@ -51,7 +51,7 @@ async fn contend(who: usize, client: CuratorClient, paths: [String; PATHS], witn
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn eight_tasks_with_three_of_five_paths_in_any_order_never_block_each_other_for_ever() {
+async fn eight_tasks_that_lock_three_of_five_paths_in_any_order_never_deadlock() {
     let (witnesses, paths): ([Witness; PATHS], _) = (Default::default(), paths("rounds"));
     let mut tasks = JoinSet::new();
     for who in 0..8 {

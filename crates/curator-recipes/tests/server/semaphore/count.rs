@@ -28,7 +28,7 @@ async fn counted_waiter(path: &str, seed: i32) -> (FaultProxy, CuratorClient, Jo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_number_that_is_raised_wakes_who_waits_and_so_does_one_that_is_created_anew() {
+async fn a_raised_or_recreated_limit_wakes_a_waiter() {
     for deleted in [false, true] {
         let (holder, path) = (client().await, path("raised"));
         let most = count(&holder, &path, 2);
@@ -73,7 +73,7 @@ async fn a_lowered_limit_revokes_no_lease_and_admits_none_until_fewer_are_held()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_number_that_is_lowered_just_before_a_lease_is_taken_is_obeyed() {
+async fn a_limit_lowered_just_before_a_lease_is_taken_is_respected() {
     let (admin, path) = (client().await, path("lowered-late"));
     let most = count(&admin, &path, 1);
     // The directories exist, so the first read is the one that counts.
@@ -100,7 +100,7 @@ async fn a_number_that_is_lowered_just_before_a_lease_is_taken_is_obeyed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_number_is_created_with_its_seed() {
+async fn a_missing_limit_node_is_created_with_its_seed() {
     let (client, path) = (client().await, path("seeded"));
     let most = count(&client, &format!("{path}/deep"), 2);
     let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, &path, most.clone()).unwrap();
@@ -116,7 +116,7 @@ async fn a_missing_number_is_created_with_its_seed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn data_that_are_no_number_are_an_error_that_blocks_no_contender() {
+async fn an_invalid_limit_is_an_error_that_blocks_no_contender() {
     let (admin, path) = (client().await, path("no-number"));
     let most = count(&admin, &path, 1);
     let semaphore = semaphore(&admin, &path, 1);

@@ -11,7 +11,7 @@ use super::{acquiring, free, locks_dir, semaphore, stands};
 use crate::support::{DEFAULT_TIMEOUT, Numbers, Witness, client, connect, path, proxy, soon, until, without_probes};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_sessions_with_a_hundred_quantities_each_never_hold_too_many() {
+async fn ten_sessions_that_acquire_random_quantities_never_exceed_the_limit() {
     const MAX: usize = 5;
     let (first, path) = (client().await, path("crowd"));
     let witness = Witness::with_room_for(MAX);
@@ -41,7 +41,7 @@ async fn ten_sessions_with_a_hundred_quantities_each_never_hold_too_many() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_wait_or_not_for_long_gets_all_or_nothing() {
+async fn try_acquire_many_and_acquire_many_timeout_return_all_leases_or_none() {
     const TIMEOUT: Duration = Duration::from_millis(100);
     let (holder, other, path) = (client().await, client().await, path("impatient"));
     let held = semaphore(&holder, &path, 3).acquire_many(2).await.unwrap();
@@ -67,7 +67,7 @@ async fn who_may_not_wait_or_not_for_long_gets_all_or_nothing() {
 
 /// No client can hold so many at once, whatever the limit: one request takes them all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn none_and_more_than_there_can_ever_be_are_refused_at_once() {
+async fn a_quantity_of_zero_or_above_the_maximum_is_rejected_immediately() {
     let (client, path) = (client().await, path("quantities"));
     let absurd = [usize::MAX, 1 << 40, 1_000_000].map(|quantity| (usize::MAX, quantity, 100_000));
     for (max, quantity, most) in [(3, 0, 3), (3, 4, 3), (3, usize::MAX, 3)].into_iter().chain(absurd) {
@@ -104,7 +104,7 @@ async fn more_leases_than_fit_into_a_request_are_an_error_without_side_effects()
 }
 
 #[test]
-fn plain_threads_share_leases_too() {
+fn blocking_threads_share_leases() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (client, path) = (runtime.block_on(client()), path("threads"));
     let shared = semaphore(&client, &path, 2);
@@ -121,7 +121,7 @@ fn plain_threads_share_leases_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_that_is_given_back_wakes_the_first_in_the_queue_only() {
+async fn a_released_lease_wakes_only_the_first_waiter() {
     let (holder, path) = (client().await, path("one-wakes"));
     let mut held = semaphore(&holder, &path, 2).acquire_many(2).await.unwrap();
     // All waiters use one proxy, so every request that a wake-up causes is counted.

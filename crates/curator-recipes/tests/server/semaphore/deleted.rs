@@ -9,7 +9,7 @@ use crate::support::{behind_proxy, client, path, requests_of, round_trips, soon,
 use crate::transactions::assert_lost;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_whose_place_is_deleted_takes_nothing_without_one_and_comes_back() {
+async fn a_waiter_whose_place_is_deleted_takes_no_lease_until_it_is_queued_again() {
     let (admin, path) = (client().await, path("place-deleted"));
     let held = semaphore(&admin, &path, 1).acquire().await.unwrap();
     let clients = [client().await, client().await];
@@ -39,7 +39,7 @@ async fn a_waiter_whose_place_is_deleted_takes_nothing_without_one_and_comes_bac
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_in_the_queue_starts_over_when_the_whole_lock_is_deleted_before_it_takes_its_lease() {
+async fn the_first_waiter_starts_over_when_the_lock_is_deleted_before_it_takes_its_lease() {
     let ((proxy, client), admin, path) = (behind_proxy().await, client().await, path("tree-deleted"));
     let semaphore = semaphore(&client, &path, 1);
     semaphore.acquire().await.unwrap().release().await.unwrap();
@@ -55,7 +55,7 @@ async fn the_first_in_the_queue_starts_over_when_the_whole_lock_is_deleted_befor
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_whose_lease_is_deleted_is_notified_and_another_has_it() {
+async fn a_holder_is_notified_of_its_deleted_lease_and_a_waiter_acquires_one() {
     let (holder, waiter, path) = (client().await, client().await, path("lease-deleted"));
     let held = semaphore(&holder, &path, 3).acquire_many(3).await.unwrap();
     let waiting = acquiring(&semaphore(&waiter, &path, 3), 1);
@@ -73,7 +73,7 @@ async fn a_holder_whose_lease_is_deleted_is_notified_and_another_has_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_of_leases_of_which_some_are_gone_names_those_and_gives_back_the_others() {
+async fn release_all_reports_the_leases_that_are_gone_and_releases_the_others() {
     let (holder, admin, path) = (client().await, client().await, path("leases-gone"));
     for gone in [vec![0], vec![0, 2]] {
         let held = semaphore(&holder, &path, 3).acquire_many(3).await.unwrap();
@@ -103,7 +103,7 @@ async fn create(client: &CuratorClient, dir: &str, kind: &str) -> ZPath {
 /// Curator's Java semaphore creates its place in the queue, then its lease, then waits until there are not too many,
 /// then leaves the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_java_waiter_that_has_its_lease_already_is_waited_for() {
+async fn the_lease_node_of_a_waiting_java_contender_counts_as_used() {
     let ((proxy, ours), holder, java, path) =
         (behind_proxy().await, client().await, client().await, path("java-first"));
     let held = semaphore(&holder, &path, 1).acquire().await.unwrap();

@@ -7,7 +7,7 @@ use super::{acquiring, free, leases, leases_dir, locks_dir, queue, semaphore, st
 use crate::support::{client, id_and_number, path, soon, still_waits};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_and_data_are_where_curator_has_them() {
+async fn semaphore_nodes_have_the_paths_and_data_of_curator() {
     let (holder, waiter, path) = (client().await, client().await, path("layout"));
     let semaphore = semaphore(&holder, &path, 2).with_lease_data(*b"from the holder");
     assert_eq!(semaphore.path().as_str(), path);
@@ -70,7 +70,7 @@ async fn foreign_children_take_no_lease_and_block_no_contender() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_mutex_belongs_to_no_owner_and_another_thread_may_release_it() {
+async fn a_semaphore_mutex_is_not_reentrant_and_another_thread_may_release_it() {
     let (client, path) = (client().await, path("not-reentrant"));
     let mutex = InterProcessSemaphoreMutex::new(&client, &path).unwrap().with_lock_data(*b"the holder");
     let owner = OwnerId::new();

@@ -39,7 +39,7 @@ fn add_watch(settings: Settings) -> (Vec<i32>, bool) {
 }
 
 #[test]
-fn add_watch_is_known_or_refused_in_two_ways() {
+fn add_watch_is_accepted_or_refused_as_marshalling_error_or_unimplemented() {
     let set = |change: fn(&mut Settings)| {
         let mut settings = Settings::default();
         change(&mut settings);
@@ -51,7 +51,7 @@ fn add_watch_is_known_or_refused_in_two_ways() {
 }
 
 #[test]
-fn sessions_have_their_whole_timeouts_again_after_a_stop() {
+fn sessions_get_their_full_timeouts_again_after_a_stop() {
     let mut processor = processor();
     let (_, session) = connect(&mut processor, 0, &[]);
     processor.resume(at(5000));
@@ -62,7 +62,7 @@ fn sessions_have_their_whole_timeouts_again_after_a_stop() {
 }
 
 #[test]
-fn only_its_client_is_refused_a_session_that_is_over() {
+fn an_ended_session_is_recorded_as_refused_only_for_a_connect_with_its_password() {
     let mut processor = processor();
     let (_, session) = connect(&mut processor, 0, &[]);
     assert!(processor.end_for_client(session));
@@ -74,7 +74,7 @@ fn only_its_client_is_refused_a_session_that_is_over() {
 }
 
 #[test]
-fn a_connection_is_not_named_as_one_before_all_was_lost() {
+fn a_connection_id_is_not_reused_after_all_data_is_lost() {
     let mut processor = processor();
     let (old, _) = connect(&mut processor, 0, &[]);
     processor.replace(Processor::new(Settings::default(), 2, START));

@@ -3,7 +3,7 @@
 use crate::{scenario::run, server::Server};
 
 #[test]
-fn several_ephemerals_go_at_once() {
+fn several_ephemerals_of_a_session_are_deleted_in_one_transaction() {
     run(&Server::common(), "ephemerals_events", |s| {
         let (mut a, mut b) = (s.client("a"), s.client("b"));
         a.call(r#"create "/p" "" persistent"#);
@@ -22,7 +22,7 @@ fn several_ephemerals_go_at_once() {
 }
 
 #[test]
-fn requests_behind_a_close_are_not_done_and_break_nothing() {
+fn a_request_sent_behind_a_close_session_is_not_applied() {
     run(&Server::common(), "close_session_at_once", |s| {
         s.note("The close, and a request behind it, in one write with the handshake.");
         let mut a = s.open("a");

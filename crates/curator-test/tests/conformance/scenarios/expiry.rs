@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{scenario::run, server::Server};
 
 #[test]
-fn a_session_that_is_heard_of_lives() {
+fn sessions_that_ping_or_read_stay_alive_and_a_silent_one_expires() {
     run(&Server::own(), "expiry_and_pings", |s| {
         let [mut silent, mut pings, mut reads] =
             ["silent", "pings", "reads"].map(|name| s.connect(name, "connect timeout=1500"));

@@ -21,7 +21,7 @@ const MANAGER: &str = "zookeeper.watchManagerName";
 const OPTIMIZED: &str = "org.apache.zookeeper.server.watch.WatchManagerOptimized";
 
 #[test]
-fn each_transcript_that_needs_no_server_of_its_own_is_said_again() {
+fn each_transcript_that_no_scenario_module_names_replays_on_the_shared_server() {
     let (server, names) = (Server::common(), not_named_in("scenarios"));
     let fails = |name: &&String| catch_unwind(AssertUnwindSafe(|| replay(&server, name))).is_err();
     assert_eq!(names.iter().filter(fails).collect::<Vec<_>>(), [""; 0]);

@@ -27,7 +27,7 @@ const ABOUT_WATCHES: [&str; 18] = [
 ];
 
 #[test]
-fn the_embedded_server_can_watch_as_3_8_does() {
+fn the_embedded_server_matches_the_watch_transcripts_of_3_8() {
     let differs = |name: &&str| {
         let server = Server::with_watches_of_3_8();
         catch_unwind(AssertUnwindSafe(|| say_again(&server, name))).is_err()

@@ -3,7 +3,7 @@
 use crate::{scenario::run, server::Server};
 
 #[test]
-fn words_have_a_shape() {
+fn four_letter_word_replies_have_the_recorded_format() {
     run(&Server::common(), "words", |s| {
         s.line(&format!("ruok: {:?}", s.word("ruok")));
         s.line("srvr:");
@@ -19,7 +19,7 @@ fn words_have_a_shape() {
 }
 
 #[test]
-fn words_about_connections() {
+fn the_cons_reply_has_the_recorded_fields() {
     run(&Server::common(), "words_cons", |s| {
         let mut a = s.client("a");
         a.call(r#"create "/a" "" persistent"#);

@@ -22,7 +22,7 @@ fn instance(id: &str) -> ServiceInstance {
 }
 
 #[tokio::test]
-async fn java_registers_and_we_find_the_same_bytes() {
+async fn an_instance_that_java_registers_is_found_with_the_same_bytes() {
     let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
     let services = ServiceDiscovery::new(&client, &base).unwrap();
     assert_eq!(java.ask(&format!("service-register {base} text orders a zone-a")).await, "ok");
@@ -44,7 +44,7 @@ async fn java_registers_and_we_find_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn we_register_and_java_finds() {
+async fn java_finds_the_instances_that_we_register() {
     let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
     let services = ServiceDiscovery::new(&client, &base).unwrap();
     let text = services.register(instance("a").payload("zone-a".to_owned())).unwrap();

@@ -26,7 +26,7 @@ async fn a_lock_of_any_kind_goes_to_us_when_the_java_session_that_holds_it_ends(
 }
 
 #[tokio::test]
-async fn our_lock_of_any_kind_goes_to_java_when_our_session_ends_and_we_know() {
+async fn our_lock_of_any_kind_goes_to_java_when_our_session_ends_and_our_guard_is_lost() {
     let (server, mut java) = (TestingServer::shared().await, java().await);
     for (kind, [_, javas_queue], ours) in KINDS {
         let (mortal, (path, first)) = (Mortal::connect(server).await, paths(kind));
@@ -57,7 +57,7 @@ async fn leases_go_to_us_when_the_java_session_that_has_them_ends() {
 }
 
 #[tokio::test]
-async fn our_leases_go_to_java_when_our_session_ends_and_we_know() {
+async fn our_leases_go_to_java_and_are_reported_as_lost_when_our_session_ends() {
     let (server, path) = (TestingServer::shared().await, unique_path("killed"));
     let (mut java, mortal) = (java().await, Mortal::connect(server).await);
     let semaphore = InterProcessSemaphoreV2::new(&mortal.client, &path, 2).unwrap();
@@ -76,7 +76,7 @@ async fn our_leases_go_to_java_when_our_session_ends_and_we_know() {
 }
 
 #[tokio::test]
-async fn waiters_of_both_languages_that_end_are_passed_over() {
+async fn waiters_of_both_languages_whose_sessions_end_are_skipped() {
     let (server, holder, path) = (TestingServer::shared().await, ours().await, unique_path("killed"));
     let mortal = Mortal::connect(server).await;
     let (mut first, mut last) = (java().await, java().await);

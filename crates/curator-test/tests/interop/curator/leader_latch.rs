@@ -108,7 +108,7 @@ async fn java_and_we_lead_in_the_order_of_arrival_and_agree_on_the_leader() {
 }
 
 #[tokio::test]
-async fn the_lost_session_of_a_leader_lets_the_other_language_lead() {
+async fn the_other_language_leads_after_the_session_of_the_leader_is_lost() {
     let (path, client) = (unique_path("latch-lost"), ours().await);
     let mut java = java().await;
     assert_eq!(java.ask(&format!("latch {path}")).await, "ok");

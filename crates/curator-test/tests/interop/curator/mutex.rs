@@ -38,7 +38,7 @@ async fn eight_sessions_hold_a_semaphore_mutex_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn both_list_the_same_participants_in_the_same_order() {
+async fn both_languages_list_the_same_participants_in_the_same_order() {
     let (client, path) = (ours().await, unique_path("mutex"));
     let lock = InterProcessMutex::new(&client, &path).unwrap();
     let (mut first, mut second, third) = (java().await, java().await, ours().await);

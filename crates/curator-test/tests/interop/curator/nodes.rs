@@ -89,7 +89,7 @@ async fn javas_cache_sees_our_persistent_node_and_our_cache_sees_javas() {
 }
 
 #[tokio::test]
-async fn where_java_has_the_node_ours_waits_and_takes_over() {
+async fn our_persistent_node_waits_for_javas_node_and_is_created_after_its_deletion() {
     let (client, mut java, path) = (ours().await, java().await, unique_path("taken"));
     assert_eq!(java.ask(&format!("persist {path} javas")).await, "ok");
     assert_eq!(java.ask("event").await, format!("ok created {path}"));
@@ -111,7 +111,7 @@ async fn where_java_has_the_node_ours_waits_and_takes_over() {
 
 /// Its node stays until the servers expire its session.
 #[tokio::test]
-async fn ours_takes_the_place_of_a_killed_java_process() {
+async fn our_persistent_node_replaces_that_of_a_killed_java_process() {
     let (client, path) = (ours().await, unique_path("killed"));
     let mut java = java_alone_at(&TestingServer::shared().await.connect_string(), SHORT).await;
     assert_eq!(java.ask(&format!("persist {path} javas")).await, "ok");
@@ -127,7 +127,7 @@ async fn ours_takes_the_place_of_a_killed_java_process() {
 
 /// Java adopts any node: it overwrites the data, and deletes the node when it closes.
 #[tokio::test]
-async fn java_overwrites_and_deletes_our_node_and_ours_is_created_again() {
+async fn our_persistent_node_is_recreated_after_java_overwrites_and_deletes_it() {
     let (client, mut java, path) = (ours().await, java().await, unique_path("adopted"));
     let node = PersistentNode::builder(&client, &path).unwrap().data("ours").start();
     soon(node.created()).await.unwrap();

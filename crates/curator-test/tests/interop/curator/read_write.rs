@@ -41,7 +41,7 @@ async fn eight_writers_hold_one_at_a_time_in_the_order_of_their_nodes() {
 }
 
 #[tokio::test]
-async fn eight_sessions_that_read_and_write_see_no_writer_beside_them() {
+async fn eight_sessions_that_read_and_write_never_hold_together_with_a_writer() {
     let path = unique_path("read-write");
     let gate = Gate::shut(write, &path, &[&path], 9).await;
     let theirs = |_, log: &str, seed| java_turns(format!("read-write-cycles {path} {log} {CYCLES} {seed}"));
@@ -106,7 +106,7 @@ async fn a_reader_does_not_overtake_a_writer_of_the_other_language() {
 }
 
 #[tokio::test]
-async fn a_java_writer_that_goes_over_to_reading_keeps_our_writer_out() {
+async fn a_java_writer_that_downgrades_keeps_our_writer_out() {
     let (client, reading, mut java, path) = (ours().await, ours().await, java().await, unique_path("downgrade"));
     assert_eq!(java.ask(&format!("acquire write {path}")).await, "ok true");
     let writer = waiting_for(&write(&client, &path));
@@ -123,7 +123,7 @@ async fn a_java_writer_that_goes_over_to_reading_keeps_our_writer_out() {
 }
 
 #[tokio::test]
-async fn a_writer_of_ours_that_goes_over_to_reading_keeps_javas_writer_out() {
+async fn our_writer_that_downgrades_keeps_javas_writer_out() {
     let (client, mut java, mut reader, path) = (ours().await, java().await, java().await, unique_path("downgrade"));
     let guard = lock(&client, &path).write().acquire().await.unwrap();
     java.send(&format!("acquire write {path}"));
@@ -144,7 +144,7 @@ async fn a_writer_of_ours_that_goes_over_to_reading_keeps_javas_writer_out() {
 }
 
 #[tokio::test]
-async fn readers_of_the_other_language_join_one_that_has_gone_over_to_reading() {
+async fn readers_of_the_other_language_share_the_lock_with_a_downgraded_writer() {
     let (client, mut java, path) = (ours().await, java().await, unique_path("downgrade"));
     let guard = lock(&client, &path).write().acquire().await.unwrap().downgrade().await.unwrap();
     assert_eq!(java.ask(&format!("acquire read {path}")).await, "ok true");
@@ -159,7 +159,7 @@ async fn readers_of_the_other_language_join_one_that_has_gone_over_to_reading() 
 }
 
 #[tokio::test]
-async fn both_list_the_same_readers_and_writers_in_the_same_order() {
+async fn both_languages_list_the_same_readers_and_writers_in_the_same_order() {
     let (client, other, mut java, path) = (ours().await, ours().await, java().await, unique_path("read-write"));
     let ours = lock(&client, &path);
     let guard = soon(waiting_to_read(&client, &path)).await.unwrap();

@@ -8,7 +8,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn a_leader_latch_has_one_leader_and_its_successor() {
+async fn javas_leader_latch_has_one_leader_and_then_its_successor() {
     let path = unique_path("latch");
     let (client, mut a, mut b, mut c) = (ours().await, java().await, java().await, java().await);
     assert_eq!(a.ask(&format!("latch {path}")).await, "ok");
@@ -30,7 +30,7 @@ async fn a_leader_latch_has_one_leader_and_its_successor() {
 }
 
 #[tokio::test]
-async fn a_cache_follows_a_tree() {
+async fn javas_cache_follows_a_tree() {
     let (client, mut java, path) = (ours().await, java().await, unique_path("tree"));
     client.create().for_path(&path, "root").await.unwrap();
     assert_eq!(java.ask(&format!("cache {path}")).await, "ok");

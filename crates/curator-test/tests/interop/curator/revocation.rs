@@ -11,7 +11,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn java_is_asked_by_us_and_gives_its_mutex_back() {
+async fn java_releases_its_mutex_on_our_revocation_request() {
     let (client, mut java, path) = (ours().await, java().await, unique_path("revoked"));
     let mutex: Arc<dyn InterProcessLock> = Arc::new(InterProcessMutex::new(&client, &path).unwrap());
     assert_eq!(java.ask(&format!("revocable {path}")).await, "ok");
@@ -27,7 +27,7 @@ async fn java_is_asked_by_us_and_gives_its_mutex_back() {
 }
 
 #[tokio::test]
-async fn we_are_asked_by_java_and_give_our_mutex_back() {
+async fn our_mutex_is_released_on_a_revocation_request_of_java() {
     let (client, mut java, path) = (ours().await, java().await, unique_path("revoked"));
     let (mut asking, mutex) = (self::java().await, InterProcessMutex::new(&client, &path).unwrap());
     let guard = mutex.acquire().await.unwrap();

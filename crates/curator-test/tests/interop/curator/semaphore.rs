@@ -30,7 +30,7 @@ fn waiting_for(semaphore: &InterProcessSemaphoreV2) -> JoinHandle<SemaphoreLease
 }
 
 #[tokio::test]
-async fn eight_sessions_never_have_more_leases_than_there_are() {
+async fn eight_sessions_never_hold_more_leases_than_the_limit() {
     let (client, path, holders) = (ours().await, unique_path("semaphore"), unique_path("holders"));
     client.create().for_path(&holders, "").await.unwrap();
     let gate = InterProcessSemaphoreV2::new(&client, &path, NUMBER).unwrap().acquire_many(NUMBER).await.unwrap();
@@ -105,7 +105,7 @@ async fn most_children(client: CuratorClient, path: String, done: Arc<AtomicBool
 }
 
 #[tokio::test]
-async fn each_waits_for_a_lease_of_the_other() {
+async fn each_language_waits_for_a_lease_of_the_other() {
     let (client, mut java, path) = (ours().await, java().await, unique_path("semaphore"));
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 2).unwrap();
     assert_eq!(java.ask(&format!("lease {path} 2 2")).await, "ok true");
@@ -132,7 +132,7 @@ async fn each_waits_for_a_lease_of_the_other() {
 }
 
 #[tokio::test]
-async fn the_number_of_leases_is_changed_from_either_side() {
+async fn the_number_of_leases_can_be_changed_from_either_language() {
     let (client, path, count) = (ours().await, unique_path("semaphore"), unique_path("count"));
     let (mut holder, mut java, mut other) = (java().await, java().await, java().await);
     let number = SharedCount::new(&client, &count, 1).unwrap();
@@ -180,7 +180,7 @@ async fn the_number_of_leases_is_changed_from_either_side() {
 }
 
 #[tokio::test]
-async fn each_hears_of_a_count_that_the_other_sets() {
+async fn each_language_receives_a_count_that_the_other_sets() {
     let (client, mut java, path) = (ours().await, java().await, unique_path("count"));
     let count = SharedCount::new(&client, &path, 1).unwrap();
     let mut changes = count.changes();

@@ -11,7 +11,7 @@ fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
 }
 
 #[tokio::test]
-async fn on_a_child_that_is_no_lock_node_go_zookeepers_lock_fails_and_leaves_its_node_in_the_queue() {
+async fn go_zookeepers_lock_fails_on_a_foreign_child_and_leaves_its_node_in_the_queue() {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let mut go = start("go", &server.connect_string());
     let client = client(server).await;
@@ -30,7 +30,7 @@ async fn on_a_child_that_is_no_lock_node_go_zookeepers_lock_fails_and_leaves_its
 }
 
 #[tokio::test]
-async fn as_its_connection_breaks_go_zookeepers_lock_fails_and_leaves_its_node_in_the_queue() {
+async fn go_zookeepers_lock_fails_when_its_connection_breaks_and_leaves_its_node_in_the_queue() {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let proxy = FaultProxy::start(server.address()).unwrap();
     let mut go = start("go", &proxy.connect_string());
@@ -49,7 +49,7 @@ async fn as_its_connection_breaks_go_zookeepers_lock_fails_and_leaves_its_node_i
 }
 
 #[tokio::test]
-async fn after_the_end_of_its_session_go_zookeepers_lock_neither_releases_nor_acquires() {
+async fn go_zookeepers_lock_neither_releases_nor_acquires_after_its_session_has_ended() {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let proxy = FaultProxy::start(server.address()).unwrap();
     let mut go = start("go", &proxy.connect_string());

@@ -34,7 +34,7 @@ async fn the_lock_of_a_killed_go_program_goes_to_our_mutex() {
 }
 
 #[tokio::test]
-async fn the_lock_of_a_lost_session_of_ours_goes_to_go_zookeepers() {
+async fn the_lock_of_our_lost_session_goes_to_go_zookeeper() {
     lost_sessions_of_ours_give_way(&GO).await;
 }
 

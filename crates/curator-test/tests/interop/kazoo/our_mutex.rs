@@ -64,12 +64,12 @@ async fn kazoos_lock_and_a_mutex_with_its_names_stand_in_one_queue() {
 }
 
 #[tokio::test]
-async fn under_their_own_names_kazoos_lock_and_a_mutex_do_not_see_each_other() {
+async fn with_default_names_kazoos_lock_and_a_mutex_do_not_exclude_each_other() {
     assert_eq!(waits("lock", with_our_names).await, (false, false));
 }
 
 #[tokio::test]
-async fn kazoos_extra_lock_patterns_help_one_way_only() {
+async fn with_extra_lock_patterns_kazoos_lock_waits_for_a_mutex_but_not_the_other_way_round() {
     assert_eq!(waits("patterned", with_our_names).await, (true, false));
 }
 
@@ -84,7 +84,7 @@ async fn kazoos_read_lock_waits_for_a_mutex_with_its_names_but_not_the_other_way
 }
 
 #[tokio::test]
-async fn kazoos_read_write_lock_and_ours_do_not_see_each_other() {
+async fn kazoos_read_write_lock_and_ours_do_not_exclude_each_other() {
     assert_eq!(waits("read", writer).await, (false, false));
     assert_eq!(waits("write", writer).await, (false, false));
 }
@@ -100,7 +100,7 @@ async fn the_lock_of_a_killed_python_program_goes_to_our_mutex() {
 }
 
 #[tokio::test]
-async fn the_lock_of_a_lost_session_of_ours_goes_to_kazoo() {
+async fn the_lock_of_our_lost_session_goes_to_kazoo() {
     lost_sessions_of_ours_give_way(&KAZOO).await;
 }
 

@@ -6,7 +6,7 @@ use super::{start, two_clients};
 use crate::until_watched;
 
 #[tokio::test]
-async fn a_watch_outlives_a_lost_connection() {
+async fn a_kazoo_watch_outlives_a_lost_connection() {
     let server = TestingServer::start().await.unwrap();
     // Not a restart: ZooKeeper may leave a handshake unanswered while it starts, and kazoo then waits until its session
     // expires.
@@ -25,7 +25,7 @@ async fn a_watch_outlives_a_lost_connection() {
 }
 
 #[tokio::test]
-async fn a_transaction_is_done_as_a_whole_or_not_at_all() {
+async fn a_kazoo_transaction_is_applied_as_a_whole_or_not_at_all() {
     let (_server, mut a, mut b) = two_clients().await;
     a.ask("create /checked 0");
     let refused = a.ask("create_if /late /checked 7");
@@ -38,7 +38,7 @@ async fn a_transaction_is_done_as_a_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn readers_share_and_a_writer_waits() {
+async fn kazoos_readers_share_the_lock_and_its_writer_waits() {
     let (server, mut a, mut b) = two_clients().await;
     assert_eq!(a.ask("acquire read /lock"), "ok True");
     assert_eq!(b.ask("try_acquire read /lock"), "ok True");

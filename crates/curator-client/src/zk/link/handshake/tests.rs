@@ -106,7 +106,7 @@ fn problem(handshake: Handshake) -> TlsProblem {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_certificate_is_named() {
+async fn an_invalid_server_certificate_is_reported_with_its_problem() {
     let ((ca, certificate), (namesake, _), now) = (authority(), authority(), SystemTime::now());
     let theirs = TestingCa::new("theirs").unwrap();
     let met = Server::of_tls(&certificate, None).meets(&trusting(&theirs)).await;
@@ -127,7 +127,7 @@ async fn what_is_wrong_with_a_certificate_is_named() {
 }
 
 #[tokio::test]
-async fn a_certificate_is_looked_up_in_the_revocation_list() {
+async fn a_certificate_in_the_revocation_list_is_refused() {
     let (ca, certificate) = authority();
     let revoked = ca.issue(&["127.0.0.1"]).unwrap();
     let list = ca.revocation_list(&[&revoked]).unwrap();
@@ -138,7 +138,7 @@ async fn a_certificate_is_looked_up_in_the_revocation_list() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_a_certificate_says_what_it_makes_of_it() {
+async fn a_missing_or_refused_client_certificate_is_reported_and_a_good_one_accepted() {
     let (ca, certificate) = authority();
     let with =
         |client: TestingCertificate| trusting(&ca).with_identity(&client.certificate_pem, &client.key_pem).unwrap();
@@ -170,7 +170,7 @@ async fn a_plain_reply_is_distinguished_from_a_closed_connection() {
 }
 
 #[tokio::test]
-async fn the_two_kinds_of_port_are_distinguished() {
+async fn tls_and_plain_ports_are_distinguished() {
     let (_, certificate) = authority();
     let tls = Server::of_tls(&certificate, None);
     assert!(speaks_tls(tls.connection().await).await);
