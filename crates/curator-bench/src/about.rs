@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use curator_jepsen::run::{curator_version, kazoo_version, locked_version, today, versions};
 
-use crate::peer::{Peer, Prepared};
+use crate::peer::{Peer, Prepared, Worker as _};
 
 const UNKNOWN: &str = "unknown";
 /// The Go module whose version is reported.

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+pub(crate) use curator_results::bench::Kind;
 
-use crate::peer::Peer;
+use crate::peer::{Peer, Worker as _};
 use crate::protocol::{Act, Lock, Play};
 use crate::tree::CHANGES;
 
@@ -17,18 +17,6 @@ pub(crate) struct Case {
     pub(crate) processes: usize,
     /// The request, without a path, and without a time.
     pub(crate) play: Play,
-}
-
-/// What is measured, and thus the table of the case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Kind {
-    /// Operations during a given time.
-    Timed,
-    /// The time in which a crowd of waiters joins the queue, and in which it drains.
-    Crowd,
-    /// The time until a cache contains a whole tree, or a discovery all instances.
-    Cache,
 }
 
 /// The locks of the uncontended cycles, with the number of paths of a multi-lock.

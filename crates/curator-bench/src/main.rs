@@ -24,26 +24,22 @@
 //! | [`protocol`] | the lines between the bench and a worker |
 //! | [`usage`] | the resources that a process uses |
 //! | [`about`] | the machine and the versions |
-//! | [`document`] | the results, as they are written to a file |
-//! | [`report`] | tables and plots |
-//! | [`statistics`] | median and spread |
+//! | [`plot`] | the plots; the tables are in the crate `curator-results` |
 //! | [`progress`] | the progress bar |
 
 mod about;
 mod arguments;
 mod case;
-mod document;
 mod error;
 mod peer;
 mod place;
 mod player;
+mod plot;
 mod prepare;
 mod process;
 mod progress;
 mod protocol;
-mod report;
 mod run;
-mod statistics;
 mod tree;
 mod usage;
 mod worker;
@@ -56,10 +52,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use curator_jepsen::exec_tied;
+use curator_results::bench::{self, Document};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::arguments::{Arguments, Program, RunArguments};
-use crate::document::Document;
 use crate::error::BenchError;
 
 /// The exit status for bad arguments, by convention.
@@ -136,12 +132,12 @@ fn read(file: &Path) -> Result<Document, BenchError> {
 
 /// Prints the tables, and writes the requested files and plots.
 fn tell(document: &Document, arguments: &RunArguments) -> Result<(), BenchError> {
-    println!("{}", report::text(document));
+    println!("{}", bench::text(document));
     if let Some(file) = &arguments.markdown {
-        fs::write(file, report::markdown(document)).map_err(BenchError::io(format!("write {}", file.display())))?;
+        fs::write(file, bench::markdown(document)).map_err(BenchError::io(format!("write {}", file.display())))?;
     }
     if let Some(directory) = &arguments.svg {
-        for file in report::draw(document, directory)? {
+        for file in plot::draw(document, directory)? {
             println!("drawn: {}", directory.join(file).display());
         }
     }

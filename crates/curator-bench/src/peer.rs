@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
-use clap::ValueEnum;
 use curator_jepsen::peer::{CURATOR_CLASSPATH, KAZOO_PYTHON, java};
-use serde::{Deserialize, Serialize};
+pub(crate) use curator_results::bench::Peer;
 
 use crate::error::BenchError;
 
@@ -21,35 +19,30 @@ const LARGE_REPLIES: &str = "-Djute.maxbuffer=16777216";
 /// The worker for kazoo.
 const KAZOO_WORKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/kazoo_bench.py");
 
-/// A client of ZooKeeper with locks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Peer {
-    /// This project's; always measured.
-    #[value(skip)]
-    Ours,
-    /// Apache Curator, in Java.
-    Curator,
-    /// The same, where the threads of a crowd share one lock's object.
-    CuratorShared,
-    /// Kazoo, in Python.
-    Kazoo,
-    /// go-zookeeper, in Go.
-    Go,
-    /// The crate on which ours is built, with its own `Client::lock`.
-    ZookeeperClient,
-}
-
 /// The locations of the workers, by the names of their environment variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Prepared(BTreeMap<String, OsString>);
 
-impl Peer {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Ours, Self::Curator, Self::CuratorShared, Self::Kazoo, Self::Go, Self::ZookeeperClient];
-
+/// How the worker of a peer is prepared and started.
+pub(crate) trait Worker {
     /// The environment variable of its worker; `None` if this program is the worker.
-    pub(crate) fn variable(self) -> Option<&'static str> {
+    fn variable(self) -> Option<&'static str>;
+
+    /// The name by which `cargo xtask` prepares it.
+    fn prepared_as(self) -> String;
+
+    /// Whether its worker can play the floor.
+    fn has_floor(self) -> bool;
+
+    /// Whether it has a just-in-time compiler, which needs a warm-up.
+    fn compiles(self) -> bool;
+
+    /// The command of its worker, without arguments. `program` is this program.
+    fn command(self, program: &Path, prepared: &Prepared) -> Result<Command, BenchError>;
+}
+
+impl Worker for Peer {
+    fn variable(self) -> Option<&'static str> {
         match self {
             Self::Curator | Self::CuratorShared => Some(CURATOR_CLASSPATH),
             Self::Kazoo => Some(KAZOO_PYTHON),
@@ -58,23 +51,19 @@ impl Peer {
         }
     }
 
-    /// The name by which `cargo xtask` prepares it.
-    pub(crate) fn prepared_as(self) -> String {
+    fn prepared_as(self) -> String {
         if self == Self::CuratorShared { Self::Curator } else { self }.to_string()
     }
 
-    /// Whether its worker can play the floor.
-    pub(crate) fn has_floor(self) -> bool {
+    fn has_floor(self) -> bool {
         matches!(self, Self::Ours | Self::ZookeeperClient)
     }
 
-    /// Whether it has a just-in-time compiler, which needs a warm-up.
-    pub(crate) fn compiles(self) -> bool {
+    fn compiles(self) -> bool {
         matches!(self, Self::Curator | Self::CuratorShared)
     }
 
-    /// The command of its worker, without arguments. `program` is this program.
-    pub(crate) fn command(self, program: &Path, prepared: &Prepared) -> Result<Command, BenchError> {
+    fn command(self, program: &Path, prepared: &Prepared) -> Result<Command, BenchError> {
         let found = |variable| {
             let missing = || BenchError::NotPrepared(format!("{variable} is not set"));
             prepared.0.get(variable).ok_or_else(missing)
@@ -115,21 +104,10 @@ impl Prepared {
     }
 }
 
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ours => "ours",
-            Self::Curator => "curator",
-            Self::CuratorShared => "curator-shared",
-            Self::Kazoo => "kazoo",
-            Self::Go => "go",
-            Self::ZookeeperClient => "zookeeper-client",
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::*;
 
     #[test]

@@ -13,13 +13,13 @@ use tokio::time::{Instant, sleep};
 
 use self::counts::{by_name, counts_of, difference, last_change, minus, sent, without_probes};
 use crate::case::{Case, Kind, warm_up};
-use crate::document::{Counts, Crowd, Reconnect, Round};
 use crate::error::BenchError;
 use crate::place::Place;
 use crate::process::Process;
 use crate::protocol::{Act, Done, Play, Request, nanoseconds};
 use crate::tree::Trees;
 use crate::usage::Usage;
+use curator_results::bench::{Counts, Crowd, Reconnect, Round};
 
 /// Long, so that no session expires while a crowd arrives, or on a busy machine.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(20);

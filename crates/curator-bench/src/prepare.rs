@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use curator_test::Distribution;
 
 use crate::error::BenchError;
-use crate::peer::{Peer, Prepared};
+use crate::peer::{Peer, Prepared, Worker as _};
 
 /// The workspace in which this program was built.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

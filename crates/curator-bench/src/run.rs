@@ -9,14 +9,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::about::about;
 use crate::case::{Case, Kind, warm_up};
-use crate::document::{CaseResults, Counts, Document, Floor, PeerResults, PlaceResults, Round};
 use crate::error::BenchError;
-use crate::peer::{Peer, Prepared};
+use crate::peer::{Peer, Prepared, Worker as _};
 use crate::place::{Place, Wanted};
 use crate::player::{Player, Purpose, SESSION_TIMEOUT};
 use crate::prepare::prepare;
 use crate::progress::Progress;
 use crate::protocol::{Act, Lock, Play};
+use curator_results::bench::{CaseResults, Counts, Document, Floor, PeerResults, PlaceResults, Round};
 
 /// A round that takes longer is not repeated.
 const ONCE: Duration = Duration::from_secs(10);

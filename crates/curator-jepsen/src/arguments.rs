@@ -37,6 +37,12 @@ pub(crate) enum Program {
     /// Checks several runs again, and prints them in the same tables, as Markdown. Ends with status 0 if all of them
     /// can be read, whatever was found in them.
     Summary {
+        /// Also write the numbers to this file: `docs/faults/results.json` for published runs.
+        #[arg(long, requires = "section", value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// The section of the file to replace: `locks`, for example. Other sections stay.
+        #[arg(long, requires = "json", value_name = "NAME")]
+        section: Option<String>,
         /// Their directories.
         #[arg(required = true)]
         directories: Vec<PathBuf>,

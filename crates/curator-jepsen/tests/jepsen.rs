@@ -99,7 +99,7 @@ fn a_run_has_no_violation_and_all_clients_recover() {
     assert!(count(&text, " is healed") >= 1 && count(&text, "No violation.") == 1, "{text}");
     assert_eq!(count(&text, "-transaction "), 6, "{text}");
     let looks =
-        |part: &str| report.findings.caches.iter().filter(|it| it.part == part).map(|it| it.looks).sum::<usize>();
+        |part: &str| report.findings.caches.iter().filter(|it| it.part == part).map(|it| it.tally.looks).sum::<usize>();
     assert!(looks(CACHE) >= 10 && looks(CACHE) == looks(CACHE_SLOW), "{text}");
     let service = report.findings.services[SERVICE];
     assert!(service.inserted >= 25 && service.looks > 100, "{text}");

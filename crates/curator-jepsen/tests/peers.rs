@@ -88,7 +88,7 @@ async fn a_cache_reports_its_events_and_contents(peer: Peer) {
     let findings = check(&[ours, theirs, vec![tree]].concat(), &run.store.stop().await);
     assert_eq!(findings.violations, []);
     let of_peer = findings.caches.iter().find(|caches| caches.part == peer.keys()[0]).unwrap();
-    assert!(of_peer.events > 0 && (of_peer.looks, of_peer.silent) == (1, 0), "{of_peer:?}");
+    assert!(of_peer.tally.events > 0 && (of_peer.tally.looks, of_peer.tally.silent) == (1, 0), "{of_peer:?}");
 }
 
 #[tokio::test]

@@ -1,7 +1,10 @@
-//! Writes the generated parts of pages: the tables of files, features and costs, and the list of decisions.
+//! Writes the generated parts of pages: the tables of files, features, costs and results, and the list of decisions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use curator_results::faults::Results;
+use serde::de::DeserializeOwned;
 
 use crate::costs::TABLES;
 
@@ -45,17 +48,34 @@ fn rewritten(page: &str, workspace: &Path) -> Result<String, String> {
         let table = match name.split_once(' ') {
             Some(("costs", table)) => costs(table)?,
             Some(("files", folder)) => files(&workspace.join(folder))?,
+            Some(("bench", file)) => curator_results::bench::markdown(&parsed(&workspace.join(file))?),
+            Some(("faults", names)) => faults(&parsed(&workspace.join("docs/faults/results.json"))?, names)?,
             Some(("features", package)) => features(&read(&workspace.join(package).join("Cargo.toml"))?)?,
             None if name == "decisions" => decisions(&workspace.join("docs/adr"))?,
             _ => {
                 return Err(format!(
-                    "a part {name:?}: expected `costs <table>`, `decisions`, `features <package>` or `files <folder>`"
+                    "a part {name:?}: expected `bench <file>`, `costs <table>`, `decisions`, `faults <section> <table>`, \
+                     `features <package>` or `files <folder>`"
                 ));
             }
         };
         written += &format!("{BEGIN}{name} -->\n\n{table}\n{END}{after}");
     }
     Ok(written)
+}
+
+/// A table of the published runs under faults, named as in `locks recovery`.
+fn faults(results: &Results, names: &str) -> Result<String, String> {
+    let (section, table) = names.split_once(' ').unwrap_or((names, ""));
+    let summary = results.get(section).ok_or_else(|| format!("results.json has no section {section:?}"))?;
+    let tables = summary.tables();
+    let known: Vec<_> = tables.iter().map(|(name, _)| *name).collect();
+    let found = tables.iter().find(|(name, _)| *name == table).map(|(_, table)| table.markdown());
+    found.ok_or_else(|| format!("a table {table:?}: expected one of {}", known.join(", ")))
+}
+
+fn parsed<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
+    serde_json::from_str(&read(path)?).map_err(|e| format!("cannot parse {}: {e}", path.display()))
 }
 
 /// Each source in the folder, with the first sentence of its documentation.
@@ -215,10 +235,9 @@ mod tests {
         assert!(written.starts_with(&format!("a\n{BEGIN}decisions -->\n\n| | |\n")), "{written}");
         assert!(written.ends_with(&format!(" |\n\n{END}\nb")) && !written.contains("what was there"), "{written}");
         assert!(written.contains("| [0022](adr/0022-"), "{written}");
-        for bad in
-            [format!("{BEGIN}decisions -->"), format!("{BEGIN}tests -->{END}"), format!("{BEGIN}files no -->{END}")]
-        {
-            rewritten(&bad, &crate::workspace()).unwrap_err();
+        rewritten(&format!("{BEGIN}decisions -->"), &crate::workspace()).unwrap_err();
+        for bad in ["tests", "files no", "bench no.json", "faults no runs", "faults locks", "faults locks no"] {
+            rewritten(&format!("{BEGIN}{bad} -->{END}"), &crate::workspace()).unwrap_err();
         }
     }
 

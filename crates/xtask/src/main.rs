@@ -73,8 +73,8 @@ cargo xtask <command>
   soak [--minutes <n>] [--seed <n>] [--table <file>]
                        use locks for ten minutes or for so many, while connections break, and see that nothing grows;
                        writes the table to the file too, in Markdown
-  docs                 write again what the pages have from the sources: tables of files, features and costs, and the list of
-                       decisions
+  docs                 write again what the pages have from the sources and from the JSON of results: tables of files,
+                       features, costs and results, and the list of decisions
   package              pack the packages that are published, check each alone, and use them in a new crate
   help                 print this
 

@@ -8,12 +8,12 @@ use tokio::time::{Instant, sleep};
 
 use super::counts::{counts_of, difference, last_change, sent};
 use super::{POLL, Player};
-use crate::document::{Cache, Counts, Round};
 use crate::error::BenchError;
 use crate::process::Process;
 use crate::protocol::{Act, Lock, Play, Request, nanoseconds};
 use crate::tree::{CHANGES, Trees, path};
 use crate::usage::{Switches, Usage};
+use curator_results::bench::{Cache, Counts, Round};
 
 /// A cache that has sent nothing for so long has no more nodes to read.
 const REST: Duration = Duration::from_millis(500);

@@ -7,7 +7,7 @@ use curator_test::FaultProxy;
 use tokio::time::{Instant, sleep};
 
 use super::POLL;
-use crate::document::Counts;
+use curator_results::bench::Counts;
 
 /// The counts until now.
 pub(super) fn counts_of(proxy: Option<&FaultProxy>, operations: u64) -> Counts {

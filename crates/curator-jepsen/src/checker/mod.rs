@@ -114,7 +114,9 @@ mod tokens;
 mod validity;
 mod write;
 
-pub use findings::{Aftermath, CacheAftermath, CounterTally, Findings, HoldKey, Kind, ServiceTally, Tally, Violation};
+pub use findings::{
+    Aftermath, CacheAftermath, CacheTally, CounterTally, Findings, HoldKey, Kind, ServiceTally, Tally, Violation,
+};
 pub(crate) use parts::{leaders, part};
 
 use crate::history::Event;

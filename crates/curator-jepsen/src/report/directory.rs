@@ -99,7 +99,8 @@ pub fn check_directory(directory: &Path) -> Result<Report, CheckError> {
             around.see(&event?);
         }
     }
-    let has_looked = |part: &String| findings.caches.iter().any(|caches| caches.part == *part && caches.looks > 0);
+    let has_looked =
+        |part: &String| findings.caches.iter().any(|caches| caches.part == *part && caches.tally.looks > 0);
     let has_written = |part: &String| findings.parts.get(part).is_some_and(|tally| tally.acknowledged > 0);
     let has_counted = |part: &String| findings.counters.get(part).is_some_and(|tally| tally.acknowledged > 0);
     let has_seen = |part: &String| findings.services.get(part).is_some_and(|tally| tally.looks > 0);

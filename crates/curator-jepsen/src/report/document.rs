@@ -1,11 +1,8 @@
 //! The report of a run.
 
 use super::around::Shown;
-use super::recovery::{self, Left, Recovery};
-use super::table::Table;
-use super::{caches, counters, leaders, line, parts, services, verdict};
+use super::recovery::{Left, Recovery};
 use crate::checker::{Findings, Violation};
-use crate::history;
 
 /// The report of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,47 +51,5 @@ impl Report {
     #[must_use]
     pub fn violations(&self) -> usize {
         self.findings.violations.len()
-    }
-
-    /// The report as plain text.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut sections = Vec::new();
-        if !self.about.is_empty() {
-            let mut about = Table::of_words(&["Run", ""]);
-            for (what, value) in &self.about {
-                about.row([what.clone(), value.clone()]);
-            }
-            sections.push(about.text());
-        }
-        sections.push(parts::table(&self.findings.parts).text());
-        if !self.recovery.is_empty() {
-            sections.push(recovery::table(&self.recovery).text());
-        }
-        let aftermaths = self.findings.leaders.iter().map(|one| (one.nemesis.as_str(), one));
-        sections.extend(leaders::tables(aftermaths).into_iter().flatten().map(|table| table.text()));
-        let aftermaths = self.findings.caches.iter().map(|one| (one.nemesis.as_str(), one));
-        sections.extend(caches::table(aftermaths).map(|table| table.text()));
-        sections.extend(services::table(&self.findings.services).map(|table| table.text()));
-        sections.extend(counters::table(&self.findings.counters).map(|table| table.text()));
-        if let Some(left) = &self.left {
-            sections.push(recovery::lines(left));
-        }
-        if !self.idle.is_empty() {
-            sections.push(format!("No acknowledged write, so nothing to lose: {}.\n", self.idle.join(", ")));
-        }
-        sections.push(verdict::verdict(&self.findings));
-        for Shown { violation, events } in &self.shown {
-            let Violation { kind, part, at, detail, .. } = violation;
-            let at = history::seconds(at.saturating_sub(self.findings.began));
-            let mut text = format!("{at}, {kind}, {part}: {detail}\n\n");
-            text.extend(events.iter().map(|it| format!("  {}\n", line::line(self.findings.began, it))));
-            sections.push(text);
-        }
-        if !self.findings.of_peers.is_empty() {
-            let kinds = verdict::kinds(&self.findings.of_peers);
-            sections.push(format!("Of the peers, which fails no run: {kinds}.\n"));
-        }
-        sections.join("\n")
     }
 }

@@ -1,11 +1,8 @@
 //! The recovery after each nemesis, and what was left at the end.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-
-use super::table::Table;
 
 /// The measurements after one nemesis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,52 +74,4 @@ impl Recovery {
     pub fn is_complete(&self) -> bool {
         self.never == 0 && self.nodes_left == 0 && self.watches_left == Some(0)
     }
-}
-
-/// One row for each kind of nemesis.
-pub(crate) fn table(recovery: &[Recovery]) -> Table {
-    let mut table = Table::new(&[
-        "Nemesis",
-        "times",
-        "first acquire, median",
-        "worst",
-        "all clients, median",
-        "worst",
-        "never",
-        "nodes of nobody",
-        "watches of nobody",
-    ]);
-    let mut kinds = BTreeMap::<&str, Vec<&Recovery>>::new();
-    for one in recovery {
-        kinds.entry(&one.nemesis).or_default().push(one);
-    }
-    for (nemesis, times) in kinds {
-        let sum = |count: fn(&Recovery) -> usize| times.iter().map(|one| count(one)).sum::<usize>().to_string();
-        let watches: Option<Vec<_>> = times.iter().map(|one| one.watches_left).collect();
-        let [first, all]: [fn(&Recovery) -> Option<Duration>; 2] = [|one| one.first_acquire, |one| one.all_progress];
-        let [(first, first_worst), (all, all_worst)] = [first, all].map(|time| spread(&times, time));
-        table.row([
-            nemesis.to_owned(),
-            times.len().to_string(),
-            first,
-            first_worst,
-            all,
-            all_worst,
-            sum(|one| one.never),
-            sum(|one| one.nodes_left),
-            watches.map_or("?".to_owned(), |watches| watches.iter().sum::<usize>().to_string()),
-        ]);
-    }
-    table
-}
-
-/// The median and the worst time. A missing time counts as worse than any other.
-fn spread(times: &[&Recovery], time: fn(&Recovery) -> Option<Duration>) -> (String, String) {
-    let mut times: Vec<_> = times.iter().map(|one| time(one)).collect();
-    times.sort_by_key(|time| (time.is_none(), *time));
-    let text = |time: Option<&Option<Duration>>| match time {
-        Some(Some(time)) => format!("{:.2} s", time.as_secs_f64()),
-        _ => "never".to_owned(),
-    };
-    (text(times.get((times.len().max(1) - 1) / 2)), text(times.last()))
 }

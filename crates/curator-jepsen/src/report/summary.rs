@@ -1,113 +1,113 @@
 //! The summary of several runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use clap::ValueEnum;
+use curator_results::faults::{ByNemesis, Lost, Recoveries, Run, Summary, Terms, Times};
 
 use super::document::Report;
-use super::recovery::{self, Counted, Left, Recovery};
-use super::table::Table;
-use super::{caches, counters, leaders, parts, services};
-use crate::checker::{CounterTally, ServiceTally, Tally, part};
+use super::recovery::{Counted, Left, Recovery};
+use crate::checker::{Aftermath, leaders, part};
 use crate::work::Variant;
 
-/// Tables of several runs, in Markdown: the common lines of their heads, the findings of each run, the sums of each
-/// part of the work, and the recoveries.
+/// The name under which the numbers of a nemesis are added up. Pairs share one, as there are too many of them.
 #[must_use]
-pub fn summary(reports: &[Report]) -> String {
-    let (same, different) = about(reports);
-    let mut head = Table::of_words(&["All runs", ""]);
-    for (what, value) in same {
-        head.row([what.to_owned(), value.to_owned()]);
-    }
-    let mut sums = BTreeMap::<String, Tally>::new();
-    for (part, tally) in reports.iter().flat_map(|report| &report.findings.parts) {
-        *sums.entry(part.clone()).or_default() += *tally;
-    }
-    let recoveries = reports.iter().flat_map(|report| &report.recovery);
-    let recoveries = recoveries.map(|one| Recovery { nemesis: row(&one.nemesis).to_owned(), ..one.clone() });
-    let recoveries: Vec<_> = recoveries.collect();
-    let aftermaths = reports.iter().flat_map(|report| &report.findings.leaders);
-    let leaders = leaders::tables(aftermaths.map(|one| (row(&one.nemesis), one)));
-    let tables = [head, runs(reports, &different), parts::table(&sums), recovery::table(&recoveries)];
-    let aftermaths = reports.iter().flat_map(|report| &report.findings.caches);
-    let caches = caches::table(aftermaths.map(|one| (row(&one.nemesis), one)));
-    let mut counted = BTreeMap::<String, CounterTally>::new();
-    for (part, tally) in reports.iter().flat_map(|report| &report.findings.counters) {
-        *counted.entry(part.clone()).or_default() += *tally;
-    }
-    let counters = counters::table(&counted);
-    let mut served = BTreeMap::<String, ServiceTally>::new();
-    for (part, tally) in reports.iter().flat_map(|report| &report.findings.services) {
-        *served.entry(part.clone()).or_default() += *tally;
-    }
-    let services = services::table(&served);
-    let tables = tables.into_iter().chain(leaders.into_iter().flatten()).chain(caches).chain(counters).chain(services);
-    tables.map(|table| table.markdown()).collect::<Vec<_>>().join("\n")
-}
-
-/// The name of a row. Pairs of nemeses share a row, as there are too many of them.
-fn row(nemesis: &str) -> &str {
+pub fn kind(nemesis: &str) -> &str {
     if nemesis.contains(" + ") { "two at once" } else { nemesis }
 }
 
-/// The lines that all heads have in common, and the names of the others.
-fn about(reports: &[Report]) -> (Vec<(&str, &str)>, Vec<&str>) {
-    let (mut same, mut different) = (Vec::new(), Vec::new());
-    for line in reports.iter().flat_map(|report| &report.about) {
-        let (what, value) = (line.0.as_str(), line.1.as_str());
-        if reports.iter().all(|report| report.about.contains(line)) {
-            if !same.contains(&(what, value)) {
-                same.push((what, value));
-            }
-        } else if !different.contains(&what) {
-            different.push(what);
-        }
+/// The numbers of these runs, added up by the kind of each nemesis.
+#[must_use]
+pub fn summary(reports: &[Report], kind: fn(&str) -> &str) -> Summary {
+    let findings = || reports.iter().map(|report| &report.findings);
+    let mut recovery = BTreeMap::<String, Vec<&Recovery>>::new();
+    for one in reports.iter().flat_map(|report| &report.recovery) {
+        recovery.entry(kind(&one.nemesis).to_owned()).or_default().push(one);
     }
-    (same, different)
+    let mut terms = ByNemesis::<Vec<&Aftermath>>::new();
+    for one in findings().flat_map(|findings| &findings.leaders) {
+        let kinds = terms.entry(kind(&one.nemesis).to_owned()).or_default();
+        kinds.entry(leaders(&one.part).unwrap_or_default()).or_default().push(one);
+    }
+    let of_terms = |kinds: BTreeMap<String, Vec<&Aftermath>>| {
+        kinds.into_iter().map(|(kind, strikes)| (kind, self::terms(&strikes))).collect()
+    };
+    let mut caches = ByNemesis::new();
+    for one in findings().flat_map(|findings| &findings.caches) {
+        add(caches.entry(kind(&one.nemesis).to_owned()).or_default(), [(&one.part, &one.tally)]);
+    }
+    let mut summary = Summary {
+        runs: reports.iter().map(run).collect(),
+        recovery: recovery.into_iter().map(|(nemesis, strikes)| (nemesis, recoveries(&strikes))).collect(),
+        leaders: terms.into_iter().map(|(nemesis, kinds)| (nemesis, of_terms(kinds))).collect(),
+        caches,
+        ..Summary::default()
+    };
+    for findings in findings() {
+        add(&mut summary.parts, &findings.parts);
+        add(&mut summary.counters, &findings.counters);
+        add(&mut summary.services, &findings.services);
+    }
+    summary
 }
 
-/// One row for each run.
-fn runs(reports: &[Report], different: &[&str]) -> Table {
-    let variants = [Variant::Plain, Variant::Guarded, Variant::Transaction, Variant::Token];
-    let keys = reports.iter().flat_map(|report| report.findings.parts.keys());
-    let peers: BTreeSet<_> = keys.filter(|key| part(key).is_none()).collect();
-    let whose = variants.iter().map(ToString::to_string).chain(peers.iter().map(ToString::to_string));
-    let lost_of: Vec<_> = whose.map(|whose| format!("{whose}: lost")).collect();
-    let columns = different.iter().copied().chain(["strikes"]).chain(lost_of.iter().map(String::as_str));
-    let mut table = Table::new(&columns.chain(["violations", "never", "left", "clean"]).collect::<Vec<_>>());
-    for report in reports {
-        let value = |what: &&str| report.about.iter().find(|(known, _)| known == what).map(|(_, value)| value.clone());
-        let values = different.iter().map(|what| value(what).unwrap_or_default());
-        let of_ours = variants.map(|asked| lost(report, |key| part(key).is_some_and(|part| part.variant == asked)));
-        let of_peers = peers.iter().map(|peer| lost(report, |key| key == *peer));
-        let never: usize = report.recovery.iter().map(|recovery| recovery.never).sum();
-        let clean = if report.is_clean() { "yes" } else { "no" };
-        let numbers = [report.recovery.len().to_string()].into_iter().chain(of_ours).chain(of_peers);
-        let end = [report.violations().to_string(), never.to_string(), left(report), clean.to_owned()];
-        table.row(values.chain(numbers).chain(end));
-    }
-    table
-}
-
-/// The number of lost and of acknowledged writes in these parts.
-fn lost(report: &Report, is_asked_for: impl Fn(&str) -> bool) -> String {
-    let mut sum = Tally::default();
-    for (_, tally) in report.findings.parts.iter().filter(|(key, _)| is_asked_for(key)) {
-        sum += *tally;
-    }
-    match (sum.acknowledged, sum.lost) {
-        (0, _) => "-".to_owned(),
-        (acknowledged, 0) => format!("0 of {acknowledged}"),
-        (acknowledged, lost) => format!("{lost} of {acknowledged}, {} %", parts::percent(&sum)),
+fn add<'a, T: AddAssign + Copy + Default + 'a>(
+    sums: &mut BTreeMap<String, T>,
+    numbers: impl IntoIterator<Item = (&'a String, &'a T)>,
+) {
+    for (part, numbers) in numbers {
+        *sums.entry(part.clone()).or_default() += *numbers;
     }
 }
 
-/// The number of nodes and watches that were left, and of clients that did not finish; `?` if a server did not answer.
-fn left(report: &Report) -> String {
+fn run(report: &Report) -> Run {
+    let mut about: BTreeMap<_, _> = report.about.iter().cloned().collect();
+    about.entry("commit".to_owned()).or_insert_with(|| "unknown".to_owned());
+    let mut lost: BTreeMap<_, _> =
+        Variant::value_variants().iter().map(|variant| (variant.to_string(), Lost::default())).collect();
+    for (key, tally) in &report.findings.parts {
+        let sums = lost.entry(part(key).map_or_else(|| key.clone(), |part| part.variant.to_string())).or_default();
+        sums.lost += tally.lost;
+        sums.acknowledged += tally.acknowledged;
+    }
+    Run {
+        about,
+        strikes: Some(report.recovery.len()),
+        lost,
+        violations: Some(report.violations()),
+        never: Some(report.recovery.iter().map(|recovery| recovery.never).sum()),
+        left: left(report),
+        clean: Some(report.is_clean()),
+    }
+}
+
+/// The number of nodes and watches that were left, and of clients that did not finish; `None` if a server did not answer.
+fn left(report: &Report) -> Option<usize> {
     let after = |recovery: &Recovery| Some(recovery.nodes_left + recovery.watches_left?);
     let at_end = |left: &Left| {
         let of = |counted: Counted| Some(counted.nodes + usize::try_from(counted.watches?).ok()?);
         Some(left.clients + of(left.at_rest)? + of(left.at_end)?)
     };
-    let counts = report.recovery.iter().map(after).chain([report.left.as_ref().and_then(at_end)]);
-    counts.sum::<Option<usize>>().map_or("?".to_owned(), |left| left.to_string())
+    report.recovery.iter().map(after).chain([report.left.as_ref().and_then(at_end)]).sum()
+}
+
+fn recoveries(strikes: &[&Recovery]) -> Recoveries {
+    Recoveries {
+        times: strikes.len(),
+        first_acquire: Times::of(strikes.iter().map(|one| one.first_acquire)),
+        all_clients: Times::of(strikes.iter().map(|one| one.all_progress)),
+        never: strikes.iter().map(|one| one.never).sum(),
+        nodes_left: strikes.iter().map(|one| one.nodes_left).sum(),
+        watches_left: strikes.iter().map(|one| one.watches_left).sum(),
+    }
+}
+
+fn terms(strikes: &[&Aftermath]) -> Terms {
+    Terms {
+        terms: strikes.iter().map(|one| one.terms).sum(),
+        overlaps: strikes.iter().map(|one| one.overlaps).sum(),
+        without_node: strikes.iter().map(|one| one.without_node).sum(),
+        leaderless: Times::of(strikes.iter().map(|one| Some(one.leaderless))),
+    }
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
+use curator_results::faults::{Lost, Summary};
+
 use super::*;
 use crate::checker::tests::story::{Story, mutex, on};
 use crate::checker::{HoldKey, Kind};
@@ -81,9 +83,9 @@ fn a_run_is_checked_from_the_files_in_its_directory() {
 Run
 seed  7
 
-Part         acquires  acknowledged  lost  lost, %  to stopped clients  to late clients  to an operator  refused  not sent  unknown  reads changed  lost early  held twice  held without its node
-kazoo-plain         1             1     0        0                   0                0               0        0         0        0              0           0           0                      0
-mutex-plain         2             1     1   100.00                   0                0               0        0         0        0              0           0           1                      0
+Part         acquires  acknowledged  lost  lost, %  to stopped clients  to late clients  to an operator  refused  not sent  unknown  reads changed  lost early  held twice
+kazoo-plain         1             1     0        0                   0                0               0        0         0        0              0           0           0
+mutex-plain         2             1     1   100.00                   0                0               0        0         0        0              0           0           1
 
 Nemesis        times  first acquire, median   worst  all clients, median  worst  never  nodes of nobody  watches of nobody
 leader-killed      3                 0.12 s  0.90 s               0.95 s  never      1                0                  0
@@ -227,13 +229,21 @@ fn the_summary_puts_several_runs_into_the_same_tables() {
     };
     let left = Left { clients: 1, at_rest: Counted { nodes: 1, ..NONE }, ..NOTHING };
     let unknown = Left { at_end: Counted { watches: None, ..NONE }, ..NOTHING };
-    let text = summary(&[
+    let reports = [
         report("7", &[0, 1, 2, CONDUCTOR], "one", NOTHING),
         report("8", &[2], "other", NOTHING),
         report("9", &[0], "one", left),
         report("10", &[0], "one + other", unknown),
-    ]);
+    ];
+    let summary = summary(&reports, kind);
+    // As it is published.
+    let json = serde_json::to_string(&summary).unwrap();
+    assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), summary);
+    assert_eq!(summary.runs[0].lost["plain"], Lost { lost: 1, acknowledged: 1 });
+    let text = summary.markdown();
     let lines = [
+        // As old runs have recorded none.
+        "| commit | unknown |",
         "| seconds | 60 |",
         "| seed | strikes | plain: lost | guarded: lost | transaction: lost | token: lost | kazoo-plain: lost | violations | \
          never | left | clean |",
@@ -241,7 +251,7 @@ fn the_summary_puts_several_runs_into_the_same_tables() {
         "| 8 | 1 | - | - | - | - | 0 of 1 | 0 | 0 | 0 | yes |",
         "| 9 | 1 | - | - | - | - | - | 0 | 0 | 2 | no |",
         "| 10 | 1 | - | - | - | - | - | 0 | 0 | ? | no |",
-        "| mutex-plain | 4 | 1 | 1 | 100.00 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1 | 0 |",
+        "| mutex-plain | 4 | 1 | 1 | 100.00 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1 |",
         "| one | 2 | 0.12 s | 0.12 s | 0.40 s | 0.40 s | 0 | 0 | 0 |",
         "| other | 1 | 0.12 s | 0.12 s | 0.40 s | 0.40 s | 0 | 0 | 0 |",
         "| two at once | 1 | 0.12 s | 0.12 s | 0.40 s | 0.40 s | 0 | 0 | 0 |",
@@ -271,7 +281,7 @@ fn changes_missed_by_caches_are_tabulated_and_caches_never_compared_are_idle() {
     Final { parts, recovery: Vec::new(), ..finale() }.write(directory.path()).unwrap();
     let report = check_directory(directory.path()).unwrap();
     assert_eq!(report.idle, [CACHE]);
-    let text = summary(&[report]);
+    let text = summary(&[report], kind).markdown();
     let line = "| leader-killed | kazoo-cache | 1 | 1 | 1 | 0 | 0 | 1 | 0 | 0 | 0 |";
     assert!(text.lines().any(|it| it == line), "{text}");
 }

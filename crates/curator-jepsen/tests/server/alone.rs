@@ -53,9 +53,9 @@ async fn the_cache_of_a_worker_equals_the_servers_tree_also_in_the_next_session(
     assert!(has_ended, "the cache did not say that it was stale");
     let findings = check(&history, &run.store.stop().await);
     assert_eq!(findings.violations, []);
-    let looks: Vec<_> = findings.caches.iter().map(|caches| (caches.part.as_str(), caches.looks)).collect();
+    let looks: Vec<_> = findings.caches.iter().map(|caches| (caches.part.as_str(), caches.tally.looks)).collect();
     assert_eq!(looks, [(CACHE, 2), (CACHE_SLOW, 2)]);
-    assert!(findings.caches.iter().all(|caches| caches.events > 0), "{findings:?}");
+    assert!(findings.caches.iter().all(|caches| caches.tally.events > 0), "{findings:?}");
 }
 
 fn is_seen(event: &Event, wanted: &CacheSeen) -> bool {

@@ -27,7 +27,7 @@ use self::current::Currency;
 use self::nodes::{Nodes, Snapshot, by_path};
 use self::replay::Replay;
 use self::writes::Writes;
-use super::findings::{CacheAftermath, Kind, Violation};
+use super::findings::{CacheAftermath, CacheTally, Kind, Violation};
 use super::parts;
 use super::strikes::Strike;
 use crate::history::CacheSeen;
@@ -137,9 +137,7 @@ impl Caches {
         let found = |kind: Kind| {
             self.found.iter().filter(move |it| it.kind == kind && it.key.2 == part && strike.lasts_at(it.at))
         };
-        CacheAftermath {
-            nemesis: strike.nemesis.clone(),
-            part: part.to_owned(),
+        let tally = CacheTally {
             events: of_part().map(|stream| within(&stream.events)).sum(),
             resyncs: of_part().map(|stream| within(&stream.resyncs)).sum(),
             looks: answered.iter().filter(|(at, of)| of == part && strike.lasts_at(*at)).count(),
@@ -149,7 +147,8 @@ impl Caches {
             silent: found(Kind::Stale).count(),
             backwards: found(Kind::Backwards).count(),
             misfits: found(Kind::Replay).count(),
-        }
+        };
+        CacheAftermath { nemesis: strike.nemesis.clone(), part: part.to_owned(), tally }
     }
 }
 

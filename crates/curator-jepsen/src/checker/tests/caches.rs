@@ -1,7 +1,7 @@
 //! Streams and contents of caches: each rule with a planted violation, and the same without it.
 
 use super::story::Story;
-use crate::checker::{CacheAftermath, Kind};
+use crate::checker::{CacheAftermath, CacheTally, Kind};
 use crate::history::{CACHE, CACHED, CacheSeen, Node, Phase, What};
 
 fn node(path: &str, czxid: i64, mzxid: i64) -> Node {
@@ -190,24 +190,14 @@ fn cache_results_are_counted_per_strike_and_those_of_peers_fail_no_run() {
         let wrong = begun.cache(20, created("/a", 1, 1)).cache(25, answer(24, Some(1), &[node("", 1, 1)]));
         wrong.conductor(26, tree(&[node("", 1, 1)]))
     };
-    let none = CacheAftermath {
-        nemesis: "none".to_owned(),
-        part: CACHE.to_owned(),
-        events: 3,
-        resyncs: 0,
-        looks: 0,
-        differing: 0,
-        nodes: 0,
-        streams: 0,
-        silent: 0,
-        backwards: 0,
-        misfits: 0,
-    };
-    let cut = CacheAftermath { nemesis: "cut-client".to_owned(), events: 1, looks: 1, ..none.clone() };
-    let cut = CacheAftermath { streams: 1, backwards: 1, misfits: 1, ..cut };
+    let aftermath =
+        |nemesis: &str, tally| CacheAftermath { nemesis: nemesis.to_owned(), part: CACHE.to_owned(), tally };
+    let none = aftermath("none", CacheTally { events: 3, ..CacheTally::default() });
+    let cut = CacheTally { events: 1, looks: 1, streams: 1, backwards: 1, misfits: 1, ..CacheTally::default() };
+    let cut = aftermath("cut-client", cut);
     assert_eq!(struck(CACHE).findings().caches, [none, cut]);
     assert_eq!(struck(CACHE).kinds(), [Kind::Replay, Kind::Backwards, Kind::StreamDiffers]);
     struck("kazoo-cache").is_clean();
     assert_eq!(struck("kazoo-cache").findings().of_peers.len(), 3);
-    assert_eq!(struck("kazoo-cache").findings().caches[1].streams, 1);
+    assert_eq!(struck("kazoo-cache").findings().caches[1].tally.streams, 1);
 }

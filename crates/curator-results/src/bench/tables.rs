@@ -1,13 +1,13 @@
 //! The tables of a run.
 
-use curator_jepsen::report::Table;
+use crate::Table;
 
 use super::caches::{REMARK_ON_CACHES, caches};
 use super::cells::{note, times};
 use super::number::{NOTHING, number, optional, range};
-use crate::case::Kind;
-use crate::document::{CaseResults, Counts, Document, PlaceResults, Reconnect};
-use crate::peer::Peer;
+use crate::bench::document::Kind;
+use crate::bench::document::{CaseResults, Counts, Document, PlaceResults, Reconnect};
+use crate::bench::peer::Peer;
 
 /// Remarks on single clients.
 const REMARKS: [(Peer, &str); 2] = [
@@ -67,12 +67,14 @@ const CROWDS: [&str; 14] = [
 ];
 
 /// The tables for a terminal.
-pub(crate) fn text(document: &Document) -> String {
+#[must_use]
+pub fn text(document: &Document) -> String {
     written(document, Table::text)
 }
 
 /// The tables for a page, as Markdown.
-pub(crate) fn markdown(document: &Document) -> String {
+#[must_use]
+pub fn markdown(document: &Document) -> String {
     written(document, Table::markdown)
 }
 
@@ -198,7 +200,7 @@ fn counted(counts: Option<&Counts>, kind: Kind) -> [String; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Crowd, Floor, PeerResults, Round};
+    use crate::bench::document::{Crowd, Floor, PeerResults, Round};
 
     fn peer(peer: Peer, nanoseconds: u64) -> PeerResults {
         let round = |factor| Round {

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::table::Table;
-use crate::checker::ServiceTally;
-use crate::history::seconds;
+use super::ServiceTally;
+use crate::Table;
 
-/// One row for each service. `None` without services.
-pub(crate) fn table(services: &BTreeMap<String, ServiceTally>) -> Option<Table> {
+/// One row for each service.
+pub(super) fn table(services: &BTreeMap<String, ServiceTally>) -> Table {
     let mut table = Table::new(&[
         "Service",
         "instances came",
@@ -20,7 +19,8 @@ pub(crate) fn table(services: &BTreeMap<String, ServiceTally>) -> Option<Table> 
     for (part, tally) in services {
         let ServiceTally { inserted, removed, flickers, looks, dead, longest } = *tally;
         let counts = [inserted, removed, flickers, looks, dead].map(|count| count.to_string());
-        table.row([part.clone()].into_iter().chain(counts).chain([seconds(longest)]));
+        let longest = format!("{}.{:06} s", longest / 1_000_000_000, longest % 1_000_000_000 / 1_000);
+        table.row([part.clone()].into_iter().chain(counts).chain([longest]));
     }
-    (!services.is_empty()).then_some(table)
+    table
 }

@@ -1,7 +1,7 @@
 //! Cells that all tables have in common.
 
 use super::number::optional;
-use crate::document::PeerResults;
+use crate::bench::document::PeerResults;
 
 /// The ratio of two numbers.
 pub(super) fn times(dividend: Option<f64>, divisor: Option<f64>) -> String {

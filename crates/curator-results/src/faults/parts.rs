@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::table::Table;
-use crate::checker::Tally;
+use super::Tally;
+use crate::Table;
 
 /// One row for each part of the work.
-pub(crate) fn table(parts: &BTreeMap<String, Tally>) -> Table {
+pub(super) fn table(parts: &BTreeMap<String, Tally>) -> Table {
     let mut table = Table::new(&[
         "Part",
         "acquires",
@@ -38,7 +38,7 @@ pub(crate) fn table(parts: &BTreeMap<String, Tally>) -> Table {
 }
 
 /// The lost part of the acknowledged writes, in percent. A loss below 0.01 is shown as `<0.01`, not as 0.
-pub(crate) fn percent(tally: &Tally) -> String {
+pub(super) fn percent(tally: &Tally) -> String {
     match tally.lost_percent() {
         None => "-".to_owned(),
         Some(_) if tally.lost == 0 => "0".to_owned(),

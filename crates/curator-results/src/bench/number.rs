@@ -1,12 +1,13 @@
 //! Formats numbers.
 
-use crate::statistics::Spread;
+use crate::bench::statistics::Spread;
 
 /// Replaces a missing number.
-pub(super) const NOTHING: &str = "–";
+pub const NOTHING: &str = "–";
 
 /// With three significant digits, and all digits before the point.
-pub(super) fn number(value: f64) -> String {
+#[must_use]
+pub fn number(value: f64) -> String {
     let size = value.abs();
     let digits = match size {
         _ if size >= 99.95 || size == 0.0 => 0,

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use curator_results::bench::{CaseResults, Document, NOTHING, Peer, PeerResults, PlaceResults, Spread, number};
 use plotters::backend::SVGBackend;
 use plotters::chart::ChartBuilder;
 use plotters::element::{Circle, PathElement, Rectangle};
@@ -10,11 +11,7 @@ use plotters::prelude::{DrawingArea, IntoDrawingArea, IntoFont, RGBColor, ShapeS
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, TextStyle};
 
-use super::number::{NOTHING, number};
-use crate::document::{CaseResults, Document, PeerResults, PlaceResults};
 use crate::error::BenchError;
-use crate::peer::Peer;
-use crate::statistics::Spread;
 
 const SIZE: (u32, u32) = (1200, 520);
 const INK: RGBColor = RGBColor(40, 40, 40);

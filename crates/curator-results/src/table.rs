@@ -25,6 +25,24 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
+    /// Whether there are no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() == 1
+    }
+
+    /// Removes the column with this head if it has only this cell.
+    #[must_use]
+    pub fn without(mut self, head: &str, cell: &str) -> Self {
+        let column = self.rows.first().and_then(|row| row.iter().position(|known| known == head));
+        if let Some(column) = column.filter(|column| self.rows.iter().skip(1).all(|row| row[*column] == cell)) {
+            for row in &mut self.rows {
+                row.remove(column);
+            }
+        }
+        self
+    }
+
     /// Columns padded with blanks.
     #[must_use]
     pub fn text(&self) -> String {

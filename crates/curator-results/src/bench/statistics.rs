@@ -2,15 +2,19 @@
 
 /// The median, and the extremes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) least: f64,
-    pub(crate) most: f64,
+pub struct Spread {
+    /// The median.
+    pub median: f64,
+    /// The least value.
+    pub least: f64,
+    /// The greatest value.
+    pub most: f64,
 }
 
 impl Spread {
     /// `None` without values. The median of an even number of values is the mean of the two in the middle.
-    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
@@ -19,7 +23,8 @@ impl Spread {
     }
 
     /// The spread of the inverse of each value: of rates, if these are times.
-    pub(crate) fn inverse(self) -> Self {
+    #[must_use]
+    pub fn inverse(self) -> Self {
         Self { median: 1.0 / self.median, least: 1.0 / self.most, most: 1.0 / self.least }
     }
 }

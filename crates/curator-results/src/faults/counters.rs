@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::table::Table;
-use crate::checker::CounterTally;
+use super::CounterTally;
+use crate::Table;
 
-/// One row for each counter. `None` without counters.
-pub(crate) fn table(counters: &BTreeMap<String, CounterTally>) -> Option<Table> {
+/// One row for each counter.
+pub(super) fn table(counters: &BTreeMap<String, CounterTally>) -> Table {
     let mut table = Table::new(&[
         "Counter",
         "acknowledged",
@@ -25,5 +25,5 @@ pub(crate) fn table(counters: &BTreeMap<String, CounterTally>) -> Option<Table> 
         let counts = counts.chain([lost, twice, same_value].map(|count| count.to_string()));
         table.row([part.clone()].into_iter().chain(counts));
     }
-    (!counters.is_empty()).then_some(table)
+    table
 }

@@ -1,16 +1,18 @@
 //! The table of caches.
 
-use curator_jepsen::report::Table;
+use crate::Table;
 
 use super::cells::{note, times};
 use super::number::{NOTHING, number, optional, range};
-use crate::case::Kind;
-use crate::document::{Cache, Counts, PeerResults, PlaceResults};
+use crate::bench::document::Kind;
+use crate::bench::document::{Cache, Counts, PeerResults, PlaceResults};
 
 /// The remark above the table.
-pub(super) const REMARK_ON_CACHES: &str = "Of caches, every number is of the whole case, but for the memory. `resident` is the memory that the process gains; `heap` is \
-     what Java has in use more, after a collection of garbage. `lag` is the time from the reply to the last change until the cache \
-     has all; `since handshake` is the part of the time after the first handshake that follows the cut.";
+pub(super) const REMARK_ON_CACHES: &str = "In a table with `lag`, each number except memory is of the whole case. `resident` is \
+                                           the memory that the process gains; `heap` is what Java has in use more, after a \
+                                           garbage collection. `lag` is the time from the reply to the last change until the \
+                                           cache has all changes; `since handshake` is the time from the first handshake \
+                                           after the cut.";
 
 const CACHES: [&str; 15] = [
     "case",
@@ -81,8 +83,8 @@ fn memory(results: &PeerResults, nodes: f64, bytes: fn(&Cache) -> Option<u64>) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{CaseResults, Round};
-    use crate::peer::Peer;
+    use crate::bench::document::{CaseResults, Round};
+    use crate::bench::peer::Peer;
 
     fn results(peer: Peer, nanoseconds: u64, cache: &Cache) -> PeerResults {
         let round = |memory| Round {

@@ -1,0 +1,104 @@
+//! The results of runs under faults. [`Summary`] has the numbers of several runs, and makes all tables of them.
+
+mod caches;
+mod counters;
+mod leaders;
+mod parts;
+mod recovery;
+mod runs;
+mod services;
+mod tally;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::leaders::Terms;
+pub use self::recovery::Recoveries;
+pub use self::runs::{Lost, Run};
+pub use self::tally::{CacheTally, CounterTally, ServiceTally, Tally};
+use crate::Table;
+
+/// The file `docs/faults/results.json`: the published runs, by section of the page.
+pub type Results = BTreeMap<String, Summary>;
+
+/// Numbers by nemesis, and then by kind of participant.
+pub type ByNemesis<T> = BTreeMap<String, BTreeMap<String, T>>;
+
+/// The numbers of several runs, added up except in `runs`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Summary {
+    /// Each run.
+    pub runs: Vec<Run>,
+    /// The updates of each part.
+    pub parts: BTreeMap<String, Tally>,
+    /// The recovery after each nemesis.
+    pub recovery: BTreeMap<String, Recoveries>,
+    /// The effect of each nemesis on the leaders.
+    pub leaders: ByNemesis<Terms>,
+    /// The effect of each nemesis on the caches.
+    pub caches: ByNemesis<CacheTally>,
+    /// Each counter.
+    pub counters: BTreeMap<String, CounterTally>,
+    /// Each service.
+    pub services: BTreeMap<String, ServiceTally>,
+}
+
+/// The median and the worst of several times, in seconds. `None` is worse than any time, as of a client that never
+/// recovered.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// The median: of an even number of times, the lower one in the middle.
+    pub median: Option<f64>,
+    /// The worst.
+    pub worst: Option<f64>,
+}
+
+impl Times {
+    /// Of these times. `None` without times, too.
+    pub fn of(times: impl IntoIterator<Item = Option<Duration>>) -> Self {
+        let mut times: Vec<_> = times.into_iter().collect();
+        times.sort_by_key(|time| (time.is_none(), *time));
+        let seconds = |time: Option<&Option<Duration>>| time.copied().flatten().map(|time| time.as_secs_f64());
+        Self { median: seconds(times.get((times.len().max(1) - 1) / 2)), worst: seconds(times.last()) }
+    }
+}
+
+impl Summary {
+    /// All tables with rows, by the names that pages use.
+    #[must_use]
+    pub fn tables(&self) -> Vec<(&'static str, Table)> {
+        let [overlaps, leaderless] = leaders::tables(&self.leaders);
+        let parts = parts::table(&self.parts).without("held without its node", "0");
+        let services = services::table(&self.services).without("longest after the end of its session", "0.000000 s");
+        let mut tables = vec![
+            ("about", runs::about(&self.runs)),
+            ("runs", runs::table(&self.runs)),
+            ("parts", parts),
+            ("recovery", recovery::table(&self.recovery)),
+            ("overlaps", overlaps),
+            ("leaderless", leaderless),
+            ("caches", caches::table(&self.caches)),
+            ("counters", counters::table(&self.counters)),
+            ("services", services),
+        ];
+        tables.retain(|(_, table)| !table.is_empty());
+        tables
+    }
+
+    /// All tables, in Markdown.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        self.tables().iter().map(|(_, table)| table.markdown()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn seconds(time: Option<f64>) -> String {
+    time.map_or("never".to_owned(), |time| format!("{time:.2} s"))
+}
+
+fn known(number: Option<usize>) -> String {
+    number.map_or("?".to_owned(), |number| number.to_string())
+}

@@ -1,0 +1,123 @@
+//! The tables of single runs: what they have in common, and one row for each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Tally, known, parts};
+use crate::Table;
+
+/// The names of variants, in the order of their columns. The columns of peers follow.
+const VARIANTS: [&str; 4] = ["plain", "guarded", "transaction", "token"];
+/// The facts that come first. The others follow by name.
+const FIRST: [&str; 4] = ["nemeses", "seed", "date", "commit"];
+
+/// A run. A number is `None` if it is not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Run {
+    /// Date, commit, seed, parameters and versions.
+    pub about: BTreeMap<String, String>,
+    /// The number of strikes.
+    pub strikes: Option<usize>,
+    /// Lost updates by variant; those of peers by their part.
+    pub lost: BTreeMap<String, Lost>,
+    /// Broken rules.
+    pub violations: Option<usize>,
+    /// Clients of ours, over all strikes, with a part that got no lock within a minute.
+    pub never: Option<usize>,
+    /// Nodes and watches that were left, and clients that did not finish.
+    pub left: Option<usize>,
+    /// Whether the run was clean.
+    pub clean: Option<bool>,
+}
+
+/// Lost updates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// Acknowledged updates that are not in the final set.
+    pub lost: u64,
+    /// Acknowledged updates.
+    pub acknowledged: u64,
+}
+
+/// The facts that all runs with such a fact have in common.
+pub(super) fn about(runs: &[Run]) -> Table {
+    let mut table = Table::of_words(&["All runs", ""]);
+    for (what, values) in facts(runs) {
+        if let [value] = values.into_iter().collect::<Vec<_>>()[..] {
+            table.row([what.to_owned(), value.to_owned()]);
+        }
+    }
+    table
+}
+
+/// One row for each run, with the facts that differ. A column in which nothing is known is omitted.
+pub(super) fn table(runs: &[Run]) -> Table {
+    let different = facts(runs).into_iter().filter(|(_, values)| values.len() > 1);
+    let different: Vec<_> = different.map(|(what, _)| what).collect();
+    let losers: BTreeSet<_> = runs.iter().flat_map(|run| run.lost.keys().map(String::as_str)).collect();
+    let peers = losers.iter().copied().filter(|loser| !VARIANTS.contains(loser));
+    let losers: Vec<_> = VARIANTS.into_iter().filter(|variant| losers.contains(variant)).chain(peers).collect();
+    let heads: Vec<_> = losers.iter().map(|loser| format!("{loser}: lost")).collect();
+    let head = different.iter().copied().chain(["strikes"]).chain(heads.iter().map(String::as_str));
+    let mut table = Table::new(&head.chain(["violations", "never", "left", "clean"]).collect::<Vec<_>>());
+    for run in runs {
+        let facts = different.iter().map(|what| run.about.get(*what).cloned().unwrap_or_default());
+        let lost = losers.iter().map(|loser| run.lost.get(*loser).map_or("-".to_owned(), lost));
+        let clean = run.clean.map_or("?", |clean| if clean { "yes" } else { "no" });
+        let end = [known(run.violations), known(run.never), known(run.left), clean.to_owned()];
+        table.row(facts.chain([known(run.strikes)]).chain(lost).chain(end));
+    }
+    for head in ["strikes", "violations", "never", "left", "clean"] {
+        table = table.without(head, "?");
+    }
+    table
+}
+
+/// The facts with their values.
+fn facts(runs: &[Run]) -> Vec<(&str, BTreeSet<&str>)> {
+    let mut facts = BTreeMap::<_, BTreeSet<_>>::new();
+    for (what, value) in runs.iter().flat_map(|run| &run.about) {
+        facts.entry(what.as_str()).or_default().insert(value.as_str());
+    }
+    let mut facts: Vec<_> = facts.into_iter().collect();
+    facts.sort_by_key(|(what, _)| FIRST.iter().position(|first| first == what).unwrap_or(FIRST.len()));
+    facts
+}
+
+fn lost(of: &Lost) -> String {
+    match *of {
+        Lost { acknowledged: 0, .. } => "-".to_owned(),
+        Lost { lost: 0, acknowledged } => format!("0 of {acknowledged}"),
+        Lost { lost, acknowledged } => {
+            let percent = parts::percent(&Tally { lost, acknowledged, ..Tally::default() });
+            format!("{lost} of {acknowledged}, {percent} %")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_have_in_common_is_shown_once_and_what_is_unknown_not_at_all() {
+        let run = |seed: &str, peer: Option<&str>, strikes| {
+            let peer = peer.map(|version| ("kazoo".to_owned(), version.to_owned()));
+            let about = [("commit", "abc"), ("seed", seed)].map(|(what, value)| (what.to_owned(), value.to_owned()));
+            let lost = [("kazoo-plain", 0, 3), ("plain", 1, 8)];
+            let lost = lost.map(|(name, lost, acknowledged)| (name.to_owned(), Lost { lost, acknowledged }));
+            let about = about.into_iter().chain(peer).collect();
+            Run { about, lost: lost.into(), strikes, violations: Some(0), ..Run::default() }
+        };
+        let runs = [run("7", None, Some(2)), run("8", Some("2.11.0"), None)];
+        assert_eq!(about(&runs).markdown(), "| All runs |  |\n|---|---|\n| commit | abc |\n| kazoo | 2.11.0 |\n");
+        let table = table(&runs).markdown();
+        let head = "| seed | strikes | plain: lost | kazoo-plain: lost | violations |\n|---|---:|---:|---:|---:|\n";
+        assert_eq!(
+            table,
+            format!("{head}| 7 | 2 | 1 of 8, 12.50 % | 0 of 3 | 0 |\n| 8 | ? | 1 of 8, 12.50 % | 0 of 3 | 0 |\n")
+        );
+    }
+}
