@@ -1,109 +1,138 @@
-//! Several contenders, each with a separate session, increment one counter in ZooKeeper by read-then-write. Only the
-//! holder of the lock may do that, so no update is lost.
+//! Clients A, B and C acquire one lock, one after the other. B is cut off from the servers while it holds the lock:
+//! its work is stopped before C can acquire the lock, and a store refuses its late write. Fails if C acquires the lock
+//! earlier, or if the store accepts the write.
 //!
 //! ```console
 //! cargo run --example mutex
 //! ZOOKEEPER_CONNECT=zk1:2181,zk2:2181 cargo run --example mutex
 //! ```
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use curator_examples::{Ensemble, Failure, builder};
-use curator_recipes::client::{CuratorClient, ExponentialBackoffRetry};
-use curator_recipes::{FencingToken, InterProcessMutex};
-use tokio::sync::Mutex;
+use curator_recipes::client::CuratorClient;
+use curator_recipes::fencing::{FencedResource, StaleToken};
+use curator_recipes::{FencingToken, InterProcessMutex, LockGuard};
+use curator_test::Direction;
+use tokio::time::sleep;
 
-const CONTENDERS: usize = 5;
-const ROUNDS: usize = 4;
-const DIR: &str = "/curator-examples/mutex";
+const PATH: &str = "/curator-examples/mutex/lock";
+/// The servers end the session of a client, and free its locks, after this time without a request from the client.
+/// ZooKeeper grants no less than 4 s by default.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// When the last holder released the lock. Within this process only, to show how long a hand-over takes.
-type LastRelease = Arc<Mutex<Option<Instant>>>;
+/// What the lock protects: the name of the last writer. A store that has seen a fencing token refuses lower ones.
+type Store = FencedResource<&'static str>;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
+    let timeline = Timeline { start: Instant::now() };
     let ensemble = Ensemble::find().await?;
-    let client = connect(&ensemble).await?;
-    let counter = format!("{DIR}/counter");
-    if client.check_exists(&counter).await?.is_none() {
-        client.create().creating_parent_containers().for_path(&counter, "0").await?;
-    }
-    let before = read(&client, &counter).await?;
+    // Only B is behind the proxy, whose network will fail.
+    let (proxy, proxied) = ensemble.proxy()?;
+    let a = connect(ensemble.connect_string()).await?;
+    let b = connect(&proxied).await?;
+    let c = connect(ensemble.connect_string()).await?;
+    let store = Store::new("none");
 
-    println!("{CONTENDERS} contenders increment {counter} {ROUNDS} times each, from {before}.\n");
-    let last_release = LastRelease::default();
-    let mut contenders = Vec::new();
-    for number in 1..=CONTENDERS {
-        let client = connect(&ensemble).await?;
-        let (counter, last_release) = (counter.clone(), Arc::clone(&last_release));
-        contenders.push(tokio::spawn(contend(number, client, counter, last_release)));
-    }
-    let mut tokens = Vec::new();
-    for contender in contenders {
-        tokens.extend(contender.await??);
-    }
+    let (guard_a, _) = acquire("A", a.clone(), timeline).await?;
+    let acquiring_b = tokio::spawn(acquire("B", b.clone(), timeline));
+    timeline.print(&format!("B waits for the lock, at place {} in the queue.", place(&b).await?));
+    let acquiring_c = tokio::spawn(acquire("C", c.clone(), timeline));
+    timeline.print(&format!("C waits for the lock, at place {} in the queue.", place(&c).await?));
+    guard_a.run(work(&store, guard_a.fencing_token(), "A", 10)).await??;
+    timeline.print("A releases the lock.");
+    guard_a.release().await?;
 
-    let after = read(&client, &counter).await?;
-    let expected = before + (CONTENDERS * ROUNDS) as u64;
-    println!("\nThe counter is {after}, expected {expected}.");
-    // Sorted by the value that each holder wrote.
-    tokens.sort_by_key(|(value, _)| *value);
-    let rising = tokens.windows(2).all(|pair| pair[0].1 < pair[1].1);
-    client.close().await?;
-    if after != expected || !rising {
-        return Err("updates were lost, or the fencing tokens do not rise".into());
+    let (guard_b, _) = acquiring_b.await??;
+    let cut_off = async {
+        sleep(Duration::from_secs(1)).await;
+        timeline.print("B is cut off: nothing passes on its open connection. B still works, as its lock is valid.");
+        proxy.black_hole(Direction::Both);
+    };
+    // `run` drops the work when the lock is lost.
+    let (worked, ()) = tokio::join!(guard_b.run(work(&store, guard_b.fencing_token(), "B", 1000)), cut_off);
+    if worked.is_ok() || guard_b.is_valid() {
+        return Err("B has not lost the lock".into());
     }
-    println!("No update was lost, and the fencing token rose from holder to holder.");
+    let lost = timeline.print("B's lock is no longer valid: the server may end B's session soon. B's work is stopped.");
+
+    let (guard_c, acquired) = acquiring_c.await??;
+    if acquired < lost {
+        return Err("C acquired the lock before B's work was stopped".into());
+    }
+    let between = (acquired - lost).as_secs_f64();
+    timeline.note(&format!("That is {between:.3} s after B's work was stopped; the server has ended B's session."));
+    guard_c.run(work(&store, guard_c.fencing_token(), "C", 1)).await??;
+
+    // As if B had sent it while its lock was valid, and the network had delayed it.
+    match work(&store, guard_b.fencing_token(), "B", 1).await {
+        Ok(()) => return Err("the store accepted B's late write".into()),
+        Err(stale) => timeline.print(&format!("B's late write reaches the store, which refuses it: {stale}.")),
+    };
+    timeline.print(&format!("C releases the lock. The last write in the store is {}'s.", store.into_inner()));
+    guard_c.release().await?;
+
+    proxy.heal();
+    for client in [a, b, c] {
+        client.close().await?;
+    }
     Ok(())
 }
 
-async fn contend(
-    number: usize,
+async fn connect(connect_string: &str) -> Result<CuratorClient, Failure> {
+    Ok(builder(connect_string).session_timeout(SESSION_TIMEOUT).connect().await?)
+}
+
+/// Waits for the lock; also returns when it was acquired.
+async fn acquire(
+    name: &'static str,
     client: CuratorClient,
-    counter: String,
-    last_release: LastRelease,
-) -> Result<Vec<(u64, FencingToken)>, Failure> {
-    let mutex = InterProcessMutex::non_reentrant(&client, format!("{DIR}/lock"))?;
-    let mut tokens = Vec::new();
-    for _ in 0..ROUNDS {
-        let asked = Instant::now();
-        let guard = mutex.acquire().await?;
-        let hand_over = match last_release.lock().await.take() {
-            Some(released) if released > asked => format!("handed over in {:.1?}", released.elapsed()),
-            _ => "was free".to_owned(),
-        };
-        let waited = asked.elapsed();
+    timeline: Timeline,
+) -> Result<(LockGuard, Instant), Failure> {
+    let guard = InterProcessMutex::non_reentrant(&client, PATH)?.acquire().await?;
+    let token = guard.fencing_token();
+    let acquired = timeline.print(&format!("{name} acquires the lock, with fencing token {token}, and works."));
+    Ok((guard, acquired))
+}
 
-        // Dropped if the lock is lost.
-        let value = guard
-            .run(async {
-                let value = read(&client, &counter).await? + 1;
-                client.set_data(&counter, value.to_string(), None).await?;
-                Ok::<_, Failure>(value)
-            })
-            .await??;
-
-        let token = guard.fencing_token();
-        println!("contender {number}: waited {waited:>8.1?}, {hand_over:<24} token {token}, counter {value}");
-        tokens.push((value, token));
-        *last_release.lock().await = Some(Instant::now());
-        guard.release().await?;
+/// The number of clients that a waiting client is behind, one of which holds the lock.
+async fn place(client: &CuratorClient) -> Result<usize, Failure> {
+    let mutex = InterProcessMutex::non_reentrant(client, PATH)?;
+    let session = client.session().await?.id();
+    loop {
+        let participants = mutex.participants().await?;
+        if let Some(place) = participants.iter().position(|participant| participant.session_id == session) {
+            return Ok(place);
+        }
+        sleep(Duration::from_millis(10)).await;
     }
-    client.close().await?;
-    Ok(tokens)
 }
 
-async fn connect(ensemble: &Ensemble) -> Result<CuratorClient, Failure> {
-    let client = builder(ensemble.connect_string())
-        .session_timeout(Duration::from_secs(10))
-        .retry_policy(ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?)
-        .connect()
-        .await?;
-    Ok(client)
+/// The work of a holder: writes to the store, each with the holder's token.
+async fn work(store: &Store, token: FencingToken, name: &'static str, writes: u32) -> Result<(), StaleToken> {
+    for _ in 0..writes {
+        store.write(token, |last_writer| *last_writer = name)?;
+        sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
 }
 
-async fn read(client: &CuratorClient, counter: &str) -> Result<u64, Failure> {
-    let (data, _) = client.get_data(counter).await?;
-    Ok(String::from_utf8(data)?.parse()?)
+#[derive(Clone, Copy)]
+struct Timeline {
+    start: Instant,
+}
+
+impl Timeline {
+    /// Prints an event with its time, which it returns.
+    fn print(self, event: &str) -> Instant {
+        let now = Instant::now();
+        println!("{:>6.3} s  {event}", (now - self.start).as_secs_f64());
+        now
+    }
+
+    /// Prints a remark on the last event.
+    fn note(self, remark: &str) {
+        println!("          {remark}");
+    }
 }
