@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::{CuratorClient, RetryForever};
-use curator_recipes::{AtomicValueError, DistributedAtomicLong, IdGenerator};
+use curator_recipes::{DistributedAtomicLong, IdGenerator, ValueError};
 use tokio::task::JoinSet;
 
 const ORDERS: &str = "/curator-examples/counter/orders";
@@ -22,7 +22,7 @@ const ORDERS_EACH: usize = 50;
 const CUTS: usize = 5;
 
 /// Counts orders, and returns the ids that it has assigned.
-async fn worker(number: usize, client: CuratorClient) -> Result<Vec<i64>, AtomicValueError> {
+async fn worker(number: usize, client: CuratorClient) -> Result<Vec<i64>, ValueError> {
     // The path is the same in each run, so that receipts do not accumulate.
     let receipt = format!("/curator-examples/counter/receipts/worker-{number}");
     let orders = DistributedAtomicLong::new(&client, ORDERS)?.exactly_once(receipt)?;

@@ -1,16 +1,15 @@
 //! Follows the instances of a service.
 
 mod events;
-mod view;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use curator_recipes::client::{CuratorClient, ZPath};
 use curator_recipes::{CacheError, CacheState, CuratorCache, Snapshot};
+use derive_where::derive_where;
 use tokio::sync::watch;
 
 pub use self::events::{ServiceEvent, ServiceEvents};
-use self::view::View;
 use crate::debug::debug_line;
 use crate::error::DiscoveryError;
 use crate::found::Instances;
@@ -52,25 +51,21 @@ pub enum WhenStale {
 ///
 /// Clones are handles to one cache. It ends with [`close`](Self::close), with the client, or when the last handle,
 /// provider and stream are dropped.
+#[derive_where(Clone)]
 pub struct ServiceCache<P = RawJson> {
     pub(crate) cache: CuratorCache,
     when_stale: WhenStale,
-    view: Arc<Mutex<View<P>>>,
+    /// The last instances, and the number of their snapshot.
+    shown: Arc<Mutex<(u64, Instances<P>)>>,
 }
 
 debug_line!(ServiceCache, |cache| path: cache.cache.path(), state: *cache.cache.state().borrow(), when_stale: cache.when_stale);
 
-impl<P> Clone for ServiceCache<P> {
-    fn clone(&self) -> Self {
-        Self { cache: self.cache.clone(), when_stale: self.when_stale, view: Arc::clone(&self.view) }
-    }
-}
-
 impl<P: Payload> ServiceCache<P> {
     pub(crate) fn start(client: &CuratorClient, service: ZPath) -> Result<Self> {
         let cache = CuratorCache::builder(client, service)?.max_depth(1).start()?;
-        let view = View::new(cache.path());
-        Ok(Self { cache, when_stale: WhenStale::Keep, view: Arc::new(Mutex::new(view)) })
+        let shown = (0, Instances::new([], CacheState::Loading));
+        Ok(Self { cache, when_stale: WhenStale::Keep, shown: Arc::new(Mutex::new(shown)) })
     }
 
     /// A handle to the same cache with this setting for [stale](CacheState::Stale) instances. Defaults to
@@ -95,9 +90,14 @@ impl<P: Payload> ServiceCache<P> {
     fn instances_of(&self, snapshot: &Snapshot) -> Instances<P> {
         let state = snapshot.state();
         if self.when_stale == WhenStale::Empty && matches!(state, CacheState::Stale { .. }) {
-            return Instances::empty(state);
+            return Instances::new([], state);
         }
-        self.view.lock().unwrap_or_else(PoisonError::into_inner).instances(snapshot)
+        // Snapshots, not events: a node that is replaced in one transaction is in every snapshot.
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.0 != snapshot.number() {
+            *shown = (snapshot.number(), Instances::of(self.cache.path(), snapshot, Some(&shown.1)));
+        }
+        shown.1.clone().with_state(state)
     }
 
     /// Waits until the instances are up to date, and returns them. Returns at once if they are.
@@ -142,7 +142,7 @@ impl<P: Payload> ServiceCache<P> {
     /// The changes of the instances on the servers, for one consumer. Any number of streams can be open. [`WhenStale`]
     /// has no effect on them.
     pub fn events(&self) -> ServiceEvents<P> {
-        ServiceEvents::new(self.cache.path(), self.cache.events())
+        events::events(&self.cache)
     }
 
     /// Ends the cache for all handles. The known instances stay readable. Closing again has no effect.

@@ -4,12 +4,13 @@ use std::marker::PhantomData;
 
 use curator_recipes::CacheState;
 use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, NodePath, ZPath};
-use futures_util::future::join_all;
+use derive_where::derive_where;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::cache::ServiceCache;
 use crate::debug::debug_line;
 use crate::error::{DiscoveryError, InvalidInstance};
-use crate::found::{FoundInstance, Instances, UnreadableInstance};
+use crate::found::{FoundInstance, Instances, Read, UnreadableInstance};
 use crate::instance::ServiceInstance;
 use crate::payload::{Payload, RawJson};
 use crate::registration::Registration;
@@ -47,6 +48,7 @@ const AT_A_TIME: usize = 64;
 /// # Ok(())
 /// # }
 /// ```
+#[derive_where(Clone)]
 pub struct ServiceDiscovery<P = RawJson> {
     client: CuratorClient,
     base: ZPath,
@@ -54,12 +56,6 @@ pub struct ServiceDiscovery<P = RawJson> {
 }
 
 debug_line!(ServiceDiscovery, |discovery| base: discovery.base);
-
-impl<P> Clone for ServiceDiscovery<P> {
-    fn clone(&self) -> Self {
-        Self { client: self.client.clone(), base: self.base.clone(), payload: PhantomData }
-    }
-}
 
 impl ServiceDiscovery {
     /// The services below `base_path`, found with payloads as raw JSON. Sends no request.
@@ -113,11 +109,10 @@ impl<P: Payload> ServiceDiscovery<P> {
             return Err(InvalidInstance::ServiceType { service_type, operation: "published" }.into());
         }
         let node = self.node(&instance.name, &instance.id)?;
-        match self.client.check_exists(&node).await? {
-            Some(stat) if stat.ephemeral_owner != 0 => {
-                return Err(DiscoveryError::Registered { path: node, owner: stat.ephemeral_owner });
-            }
-            _ => {}
+        if let Some(stat) = self.client.check_exists(&node).await?
+            && stat.ephemeral_owner != 0
+        {
+            return Err(DiscoveryError::Registered { path: node, owner: stat.ephemeral_owner });
         }
         let create = self.client.create().creating_parent_containers().with_mode(CreateMode::Persistent);
         create.or_set_data().for_path(&node, instance.to_json()?).await?;
@@ -153,14 +148,7 @@ impl<P: Payload> ServiceDiscovery<P> {
     ///
     /// Dropping the future loses nothing.
     pub async fn names(&self) -> Result<Vec<String>> {
-        match self.client.get_children(&self.base).await {
-            Ok(mut names) => {
-                names.sort_unstable();
-                Ok(names)
-            }
-            Err(ClientError::NoNode { .. }) => Ok(Vec::new()),
-            Err(error) => Err(error.into()),
-        }
+        self.children(&self.base).await
     }
 
     /// The current instances of a service. Sends one request, and then one for each instance, 64 at a time. For
@@ -177,32 +165,15 @@ impl<P: Payload> ServiceDiscovery<P> {
     /// Dropping the future loses nothing.
     pub async fn instances(&self, name: &str) -> Result<Instances<P>> {
         let service = self.base.child(name)?;
-        let nodes = self.client.retry(|session| {
-            let service = &service;
-            async move {
-                let mut ids = match session.get_children(service).await {
-                    Err(ClientError::NoNode { .. }) => Vec::new(),
-                    ids => ids?,
-                };
-                ids.sort_unstable();
-                let paths: Vec<_> = ids.iter().filter_map(|id| service.child(id).ok()).collect();
-                let mut read = Vec::new();
-                for paths in paths.chunks(AT_A_TIME) {
-                    let nodes = join_all(paths.iter().map(|path| session.get_data(path))).await;
-                    for (path, node) in paths.iter().zip(nodes) {
-                        read.push(match node {
-                            Ok((data, stat)) => FoundInstance::read(path, &data, stat),
-                            Err(ClientError::NoAuth { .. }) => Err(Box::new(UnreadableInstance::denied(path.clone()))),
-                            // Deleted since the list.
-                            Err(ClientError::NoNode { .. }) => continue,
-                            Err(error) => return Err(error),
-                        });
-                    }
-                }
-                Ok(read)
-            }
+        let ids = self.children(&service).await?;
+        let paths: Vec<_> = ids.iter().filter_map(|id| service.child(id).ok()).collect();
+        let reads = stream::iter(paths).map(|path: ZPath| async move {
+            let read = self.read(&path).await?;
+            Ok::<_, DiscoveryError>((path, read))
         });
-        Ok(Instances::new(nodes.await?, CacheState::Current))
+        let read: Vec<_> = reads.buffered(AT_A_TIME).try_collect::<Vec<_>>().await?;
+        let found = read.into_iter().filter_map(|(path, read)| Some((path, read?)));
+        Ok(Instances::new(found, CacheState::Current))
     }
 
     /// An instance, as it is now; `None` if it does not exist. Sends one request.
@@ -218,15 +189,7 @@ impl<P: Payload> ServiceDiscovery<P> {
     ///
     /// Dropping the future loses nothing.
     pub async fn instance(&self, name: &str, id: &str) -> Result<Option<FoundInstance<P>>> {
-        let path = self.node(name, id)?;
-        match self.client.get_data(&path).await {
-            Ok((data, stat)) => match FoundInstance::read(&path, &data, stat) {
-                Ok(instance) => Ok(Some(instance)),
-                Err(unreadable) => Err(DiscoveryError::Unreadable { path, cause: unreadable.cause }),
-            },
-            Err(ClientError::NoNode { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.read(&self.node(name, id)?).await?.transpose()?)
     }
 
     /// Starts to follow the instances of a service. Returns at once, also before there is a connection or an instance.
@@ -238,6 +201,28 @@ impl<P: Payload> ServiceDiscovery<P> {
     /// When the name is not a valid node name.
     pub fn start_cache(&self, name: &str) -> Result<ServiceCache<P>> {
         ServiceCache::start(&self.client, self.base.child(name)?)
+    }
+
+    /// The names of a node's children, sorted; none if it does not exist.
+    async fn children(&self, path: &ZPath) -> Result<Vec<String>> {
+        match self.client.get_children(path).await {
+            Ok(mut names) => {
+                names.sort_unstable();
+                Ok(names)
+            }
+            Err(ClientError::NoNode { .. }) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads an instance; `None` if it does not exist.
+    async fn read(&self, path: &ZPath) -> Result<Option<Read<P>>> {
+        match self.client.get_data(path).await {
+            Ok((data, stat)) => Ok(Some(FoundInstance::read(path, &data, stat))),
+            Err(ClientError::NoAuth { .. }) => Ok(Some(Err(UnreadableInstance::denied(path)))),
+            Err(ClientError::NoNode { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn node(&self, name: &str, id: &str) -> Result<ZPath> {

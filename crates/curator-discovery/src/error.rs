@@ -3,6 +3,7 @@
 use curator_recipes::client::{Error as ClientError, InvalidPath, Outcome, ZPath};
 use curator_recipes::{CacheError, PersistentNodeError};
 
+use crate::found::UnreadableInstance;
 use crate::service_type::ServiceType;
 
 /// An error of service discovery.
@@ -30,15 +31,9 @@ pub enum DiscoveryError {
         /// The session that owns the node.
         owner: i64,
     },
-    /// The data of the node is not an instance that can be parsed.
-    #[error("{path} cannot be read: {cause}")]
-    Unreadable {
-        /// The node.
-        path: ZPath,
-        /// The reason.
-        #[source]
-        cause: InvalidInstance,
-    },
+    /// The node cannot be read, or its data is not an instance.
+    #[error(transparent)]
+    Unreadable(#[from] Box<UnreadableInstance>),
 }
 
 /// Why an instance is invalid.
@@ -54,21 +49,14 @@ pub enum InvalidInstance {
     /// This client has no permission to read the node.
     #[error("the client may not read the node")]
     NotPermitted,
-    /// A field is missing, or cannot be read or written.
+    /// A field is missing, or cannot be read or written; or the payload has a [Java
+    /// class](crate::Payload::JAVA_CLASS), but is not a JSON object.
     #[error("the field `{field}`: {reason}")]
     Field {
         /// The field's name in JSON.
         field: &'static str,
         /// The message of the parser or the serializer.
         reason: String,
-    },
-    /// The payload has a [Java class](crate::Payload::JAVA_CLASS), but is not a JSON object.
-    #[error("a payload of the Java class {class} must be a JSON object, not {payload}")]
-    NoRoomForClass {
-        /// The class.
-        class: &'static str,
-        /// The beginning of the payload.
-        payload: String,
     },
     /// The type of the instance does not fit the call: dynamic instances are registered, static and permanent ones are
     /// published.
@@ -93,6 +81,12 @@ pub enum InvalidInstance {
         /// The name of the variable.
         variable: String,
     },
+}
+
+impl InvalidInstance {
+    pub(crate) fn field(field: &'static str, error: &serde_json::Error) -> Self {
+        Self::Field { field, reason: error.to_string() }
+    }
 }
 
 impl DiscoveryError {

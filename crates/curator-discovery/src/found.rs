@@ -1,29 +1,36 @@
 //! Instances as read from the servers.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use curator_recipes::CacheState;
 use curator_recipes::client::{Stat, ZPath};
+use curator_recipes::{CacheState, CachedNode, Snapshot};
+use derive_where::derive_where;
 
+use crate::debug::debug_line;
 use crate::error::InvalidInstance;
 use crate::instance::ServiceInstance;
 use crate::payload::{Payload, RawJson};
 
-/// An instance and its node. Clones are shared. Dereferences to the [`ServiceInstance`].
+/// An instance and its node. Clones share the instance. Dereferences to the [`ServiceInstance`].
+#[derive_where(Clone)]
+#[non_exhaustive]
 pub struct FoundInstance<P = RawJson> {
-    inner: Arc<Inner<P>>,
+    /// The path of the node. Its name is the id, with a number appended if the instance is
+    /// [sequential](crate::ServiceType::DynamicSequential).
+    pub path: ZPath,
+    /// The stat of the node when it was read. It has the creation time (`ctime`) and the session (`ephemeral_owner`).
+    pub stat: Stat,
+    instance: Arc<ServiceInstance<P>>,
 }
 
-struct Inner<P> {
-    instance: ServiceInstance<P>,
-    path: ZPath,
-    stat: Stat,
-}
+// Omits the payload.
+debug_line!(FoundInstance, |found| path: found.path, address: found.address, port: found.port, enabled: found.enabled);
 
 /// A node that cannot be read, or whose data is not an instance.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path} cannot be read: {cause}")]
 #[non_exhaustive]
 pub struct UnreadableInstance {
     /// The node.
@@ -31,12 +38,13 @@ pub struct UnreadableInstance {
     /// The node's stat; `None` if this client may not read the node.
     pub stat: Option<Stat>,
     /// Why it is unreadable.
+    #[source]
     pub cause: InvalidInstance,
 }
 
 impl UnreadableInstance {
-    pub(crate) fn denied(path: ZPath) -> Self {
-        Self { path, stat: None, cause: InvalidInstance::NotPermitted }
+    pub(crate) fn denied(path: &ZPath) -> Box<Self> {
+        Box::new(Self { path: path.clone(), stat: None, cause: InvalidInstance::NotPermitted })
     }
 }
 
@@ -47,24 +55,13 @@ impl<P: Payload> FoundInstance<P> {
     pub(crate) fn read(path: &ZPath, data: &[u8], stat: Stat) -> Read<P> {
         let path = path.clone();
         match ServiceInstance::from_json(data) {
-            Ok(instance) => Ok(Self { inner: Arc::new(Inner { instance, path, stat }) }),
+            Ok(instance) => Ok(Self { path, stat, instance: Arc::new(instance) }),
             Err(cause) => Err(Box::new(UnreadableInstance { path, stat: Some(stat), cause })),
         }
     }
-}
 
-impl<P> FoundInstance<P> {
-    /// The path of the node. Its name is the id, with a number appended if the instance is
-    /// [sequential](crate::ServiceType::DynamicSequential).
-    #[must_use]
-    pub fn path(&self) -> &ZPath {
-        &self.inner.path
-    }
-
-    /// The stat of the node when it was read. It has the creation time (`ctime`) and the session (`ephemeral_owner`).
-    #[must_use]
-    pub fn stat(&self) -> &Stat {
-        &self.inner.stat
+    pub(crate) fn of(node: &CachedNode) -> Read<P> {
+        Self::read(node.path(), node.data(), *node.stat())
     }
 }
 
@@ -72,49 +69,55 @@ impl<P> Deref for FoundInstance<P> {
     type Target = ServiceInstance<P>;
 
     fn deref(&self) -> &ServiceInstance<P> {
-        &self.inner.instance
-    }
-}
-
-impl<P> Clone for FoundInstance<P> {
-    fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner) }
-    }
-}
-
-/// Omits the payload.
-impl<P> fmt::Debug for FoundInstance<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FoundInstance")
-            .field("path", self.path())
-            .field("address", &self.address)
-            .field("port", &self.port)
-            .field("enabled", &self.enabled)
-            .finish_non_exhaustive()
+        &self.instance
     }
 }
 
 /// The instances of a service at one moment, ordered by node name. Clones are shared.
+#[derive_where(Clone)]
 pub struct Instances<P = RawJson> {
-    pub(crate) found: Arc<[FoundInstance<P>]>,
-    pub(crate) unreadable: Arc<[UnreadableInstance]>,
-    pub(crate) state: CacheState,
+    nodes: Arc<BTreeMap<ZPath, Read<P>>>,
+    state: CacheState,
+}
+
+// Prints the ids.
+debug_line!(Instances, |found| state: found.state, ids: found.iter().map(|found| &found.id).collect::<Vec<_>>(), unreadable: found.unreadable().count());
+
+impl<P: Payload> Instances<P> {
+    /// The instances in a snapshot. A node that has not changed since `before` is not parsed again.
+    pub(crate) fn of(service: &ZPath, snapshot: &Snapshot, before: Option<&Self>) -> Self {
+        let present = snapshot.children(service).map(|node| (node.path(), Some(node)));
+        let all = present.chain(snapshot.denied(service).map(|path| (path, None)));
+        let read = all.map(|(path, node)| {
+            let known = before.and_then(|before| before.nodes.get(path));
+            let known = known.filter(|known| stat_of(known) == node.map(CachedNode::stat)).cloned();
+            let read = || node.map_or_else(|| Err(UnreadableInstance::denied(path)), FoundInstance::of);
+            (path.clone(), known.unwrap_or_else(|| logged(read())))
+        });
+        Self::new(read, snapshot.state())
+    }
+}
+
+/// The stat of the node; `None` if this client may not read it.
+fn stat_of<P>(read: &Read<P>) -> Option<&Stat> {
+    read.as_ref().map_or_else(|unreadable| unreadable.stat.as_ref(), |found| Some(&found.stat))
+}
+
+fn logged<P>(read: Read<P>) -> Read<P> {
+    if let Err(unreadable) = &read {
+        let UnreadableInstance { path, cause, .. } = &**unreadable;
+        tracing::warn!(%path, %cause, "service discovery: a node is no instance that can be read; it is left out");
+    }
+    read
 }
 
 impl<P> Instances<P> {
-    pub(crate) fn new(read: impl IntoIterator<Item = Read<P>>, state: CacheState) -> Self {
-        let (mut found, mut unreadable) = (Vec::new(), Vec::new());
-        for instance in read {
-            match instance {
-                Ok(instance) => found.push(instance),
-                Err(instance) => unreadable.push(*instance),
-            }
-        }
-        Self { found: found.into(), unreadable: unreadable.into(), state }
+    pub(crate) fn new(read: impl IntoIterator<Item = (ZPath, Read<P>)>, state: CacheState) -> Self {
+        Self { nodes: Arc::new(read.into_iter().collect()), state }
     }
 
-    pub(crate) fn empty(state: CacheState) -> Self {
-        Self::new([], state)
+    pub(crate) fn with_state(self, state: CacheState) -> Self {
+        Self { state, ..self }
     }
 
     /// The instance with this id.
@@ -125,48 +128,29 @@ impl<P> Instances<P> {
 
     /// All instances that could be parsed, including those that are not [enabled](ServiceInstance::enabled).
     pub fn iter(&self) -> impl Iterator<Item = &FoundInstance<P>> {
-        self.found.iter()
+        self.nodes.values().filter_map(|read| read.as_ref().ok())
     }
 
     /// The number of instances.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.found.len()
+        self.iter().count()
     }
 
     /// Whether there are no instances.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.found.is_empty()
+        self.iter().next().is_none()
     }
 
     /// The nodes that cannot be read, or whose data is not an instance.
-    #[must_use]
-    pub fn unreadable(&self) -> &[UnreadableInstance] {
-        &self.unreadable
+    pub fn unreadable(&self) -> impl Iterator<Item = &UnreadableInstance> {
+        self.nodes.values().filter_map(|read| read.as_ref().err().map(Box::as_ref))
     }
 
     /// Whether these instances were up to date.
     #[must_use]
     pub fn state(&self) -> CacheState {
         self.state
-    }
-}
-
-impl<P> Clone for Instances<P> {
-    fn clone(&self) -> Self {
-        Self { found: Arc::clone(&self.found), unreadable: Arc::clone(&self.unreadable), state: self.state }
-    }
-}
-
-/// Prints the ids.
-impl<P> fmt::Debug for Instances<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ids: Vec<_> = self.iter().map(|instance| &instance.id).collect();
-        f.debug_struct("Instances")
-            .field("state", &self.state)
-            .field("ids", &ids)
-            .field("unreadable", &self.unreadable.len())
-            .finish()
     }
 }

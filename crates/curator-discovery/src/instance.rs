@@ -1,12 +1,10 @@
 //! An instance of a service, and its JSON.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::de::{DeserializeOwned, MapAccess, Visitor};
-use serde::ser::SerializeMap as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
+use serde::de::DeserializeOwned;
+use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::error::InvalidInstance;
@@ -29,7 +27,8 @@ use crate::uri_spec::UriSpec;
 ///
 /// Reading and writing an instance loses nothing: unknown fields are kept, and so are payloads of any class as
 /// [`RawJson`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", bound(serialize = "P: Payload"))]
 #[non_exhaustive]
 pub struct ServiceInstance<P = RawJson> {
     /// The service of the instance: a node name.
@@ -43,8 +42,10 @@ pub struct ServiceInstance<P = RawJson> {
     /// The port with TLS.
     pub ssl_port: Option<u16>,
     /// The service's data besides the address.
+    #[serde(serialize_with = "payload::serialize")]
     pub payload: Option<P>,
     /// When the instance was created, in milliseconds since 1970, on the clock of its process.
+    #[serde(rename = "registrationTimeUTC")]
     pub registration_time_utc: i64,
     /// The lifetime of the registration.
     pub service_type: ServiceType,
@@ -52,9 +53,11 @@ pub struct ServiceInstance<P = RawJson> {
     pub uri_spec: Option<UriSpec>,
     /// Whether the instance accepts new requests. Java's default serializer omits this; an instance without the field
     /// is enabled.
+    #[serde(skip_serializing_if = "Clone::clone")]
     pub enabled: bool,
-    /// Unknown fields, in order.
-    pub other: Vec<(String, RawJson)>,
+    /// Unknown fields.
+    #[serde(flatten, serialize_with = "unknown_fields")]
+    pub other: BTreeMap<String, RawJson>,
 }
 
 impl ServiceInstance {
@@ -74,7 +77,7 @@ impl ServiceInstance {
             service_type: ServiceType::Dynamic,
             uri_spec: None,
             enabled: true,
-            other: Vec::new(),
+            other: BTreeMap::new(),
         }
     }
 }
@@ -192,21 +195,20 @@ impl<P: Payload> ServiceInstance<P> {
     pub fn from_json(json: &[u8]) -> Result<Self, InvalidInstance> {
         let fields =
             serde_json::from_slice(json).map_err(|error| InvalidInstance::NotAnObject { reason: error.to_string() })?;
-        let mut fields: Fields = fields;
-        let instance = Self {
-            name: fields.required("name")?,
-            id: fields.required("id")?,
-            address: fields.take("address")?,
-            port: fields.take("port")?,
-            ssl_port: fields.take("sslPort")?,
-            payload: fields.take("payload")?,
-            registration_time_utc: fields.take("registrationTimeUTC")?.unwrap_or_default(),
-            service_type: fields.take("serviceType")?.unwrap_or_default(),
-            uri_spec: fields.take("uriSpec")?,
-            enabled: fields.take("enabled")?.unwrap_or(true),
-            other: Vec::new(),
-        };
-        Ok(Self { other: fields.0, ..instance })
+        let mut fields: BTreeMap<String, RawJson> = fields;
+        Ok(Self {
+            name: required(&mut fields, "name")?,
+            id: required(&mut fields, "id")?,
+            address: take(&mut fields, "address")?,
+            port: take(&mut fields, "port")?,
+            ssl_port: take(&mut fields, "sslPort")?,
+            payload: take(&mut fields, "payload")?,
+            registration_time_utc: take(&mut fields, "registrationTimeUTC")?.unwrap_or_default(),
+            service_type: take(&mut fields, "serviceType")?.unwrap_or_default(),
+            uri_spec: take(&mut fields, "uriSpec")?,
+            enabled: take(&mut fields, "enabled")?.unwrap_or(true),
+            other: fields,
+        })
     }
 
     /// JSON as Java writes it, with its fields in order; then `enabled` if it is false, and the [others](Self::other).
@@ -215,9 +217,8 @@ impl<P: Payload> ServiceInstance<P> {
     ///
     /// When the payload cannot be serialized, or has a [Java class](Payload::JAVA_CLASS) but is not a JSON object.
     pub fn to_json(&self) -> Result<Vec<u8>, InvalidInstance> {
-        let payload = self.payload.as_ref().map(payload::to_raw).transpose()?;
-        serde_json::to_vec(&Json { instance: self, payload })
-            .map_err(|error| InvalidInstance::NotAnObject { reason: error.to_string() })
+        // Nothing else can fail.
+        serde_json::to_vec(self).map_err(|error| InvalidInstance::field("payload", &error))
     }
 }
 
@@ -225,84 +226,23 @@ impl<P: Payload> ServiceInstance<P> {
 const FIELDS: [&str; 10] =
     ["name", "id", "address", "port", "sslPort", "payload", "registrationTimeUTC", "serviceType", "uriSpec", "enabled"];
 
-/// An instance with a serialized payload.
-struct Json<'a, P> {
-    instance: &'a ServiceInstance<P>,
-    payload: Option<Box<RawValue>>,
+fn unknown_fields<S: Serializer>(other: &BTreeMap<String, RawJson>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(other.iter().filter(|(field, _)| !FIELDS.contains(&field.as_str())))
 }
 
-impl<P> Serialize for Json<'_, P> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let ServiceInstance { name, id, address, port, ssl_port, .. } = self.instance;
-        let ServiceInstance { registration_time_utc, service_type, uri_spec, enabled, other, .. } = self.instance;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("name", name)?;
-        map.serialize_entry("id", id)?;
-        map.serialize_entry("address", address)?;
-        map.serialize_entry("port", port)?;
-        map.serialize_entry("sslPort", ssl_port)?;
-        map.serialize_entry("payload", &self.payload)?;
-        map.serialize_entry("registrationTimeUTC", registration_time_utc)?;
-        map.serialize_entry("serviceType", service_type)?;
-        map.serialize_entry("uriSpec", uri_spec)?;
-        if !enabled {
-            map.serialize_entry("enabled", enabled)?;
-        }
-        for (field, value) in other.iter().filter(|(field, _)| !FIELDS.contains(&field.as_str())) {
-            map.serialize_entry(field, value)?;
-        }
-        map.end()
-    }
+fn required<T: DeserializeOwned>(
+    fields: &mut BTreeMap<String, RawJson>,
+    field: &'static str,
+) -> Result<T, InvalidInstance> {
+    take(fields, field)?.ok_or_else(|| InvalidInstance::Field { field, reason: "is missing".to_owned() })
 }
 
-/// The fields of a JSON object, in order.
-struct Fields(Vec<(String, RawJson)>);
-
-impl Fields {
-    fn required<T: DeserializeOwned>(&mut self, field: &'static str) -> Result<T, InvalidInstance> {
-        let value = self.take(field)?;
-        value.ok_or_else(|| InvalidInstance::Field { field, reason: "is missing".to_owned() })
-    }
-
-    /// Removes a field. Of several with the same name it returns the last, as Java does; `None` if it is missing or
-    /// null.
-    fn take<T: DeserializeOwned>(&mut self, field: &'static str) -> Result<Option<T>, InvalidInstance> {
-        let mut value = None;
-        self.0.retain_mut(|(name, raw)| {
-            let is_field = name == field;
-            if is_field {
-                value = Some(raw.clone());
-            }
-            !is_field
-        });
-        let Some(value) = value else { return Ok(None) };
-        let parsed = serde_json::from_str(value.as_str());
-        parsed.map_err(|error| InvalidInstance::Field { field, reason: error.to_string() })
-    }
-}
-
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-
-        impl<'de> Visitor<'de> for Object {
-            type Value = Fields;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields, M::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Fields(fields))
-            }
-        }
-
-        deserializer.deserialize_map(Object)
-    }
+/// Removes a field; `None` if it is missing or null.
+fn take<T: DeserializeOwned>(
+    fields: &mut BTreeMap<String, RawJson>,
+    field: &'static str,
+) -> Result<Option<T>, InvalidInstance> {
+    fields.remove(field).map_or(Ok(None), |value| value.parse_field(field))
 }
 
 #[cfg(test)]

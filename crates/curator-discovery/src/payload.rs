@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::error::InvalidInstance;
@@ -17,7 +18,7 @@ use crate::error::InvalidInstance;
 /// ```
 /// use curator_discovery::Payload;
 ///
-/// #[derive(serde::Serialize, serde::Deserialize)]
+/// #[derive(Clone, serde::Serialize, serde::Deserialize)]
 /// struct Details {
 ///     zone: String,
 ///     weight: u32,
@@ -28,7 +29,7 @@ use crate::error::InvalidInstance;
 ///     const JAVA_CLASS: Option<&'static str> = Some("com.example.Details");
 /// }
 /// ```
-pub trait Payload: Serialize + DeserializeOwned + Send + Sync + 'static {
+pub trait Payload: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The Java class of an object, written as its first field. `None` if no Java program reads it, or the payload is
     /// not an object.
     ///
@@ -55,7 +56,7 @@ impl RawJson {
     /// When the value cannot be serialized.
     pub fn new(value: &impl Serialize) -> Result<Self, InvalidInstance> {
         let raw = serde_json::value::to_raw_value(value);
-        raw.map(Self).map_err(|error| InvalidInstance::Field { field: "payload", reason: error.to_string() })
+        raw.map(Self).map_err(|error| InvalidInstance::field("payload", &error))
     }
 
     /// The JSON text.
@@ -70,8 +71,11 @@ impl RawJson {
     ///
     /// When the JSON does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, InvalidInstance> {
-        let parsed = serde_json::from_str(self.as_str());
-        parsed.map_err(|error| InvalidInstance::Field { field: "payload", reason: error.to_string() })
+        self.parse_field("payload")
+    }
+
+    pub(crate) fn parse_field<T: DeserializeOwned>(&self, field: &'static str) -> Result<T, InvalidInstance> {
+        serde_json::from_str(self.as_str()).map_err(|error| InvalidInstance::field(field, &error))
     }
 }
 
@@ -122,14 +126,18 @@ fn without_nulls<'de, D: Deserializer<'de>>(json: D) -> Result<BTreeMap<String, 
 }
 
 /// Serializes a payload as Java does.
-pub(crate) fn to_raw<P: Payload>(payload: &P) -> Result<Box<RawValue>, InvalidInstance> {
-    let invalid = |error: serde_json::Error| InvalidInstance::Field { field: "payload", reason: error.to_string() };
-    let raw = serde_json::value::to_raw_value(payload).map_err(invalid)?;
+pub(crate) fn serialize<P: Payload, S: Serializer>(payload: &Option<P>, serializer: S) -> Result<S::Ok, S::Error> {
+    payload.as_ref().map(to_raw).transpose().map_err(S::Error::custom)?.serialize(serializer)
+}
+
+fn to_raw<P: Payload>(payload: &P) -> serde_json::Result<Box<RawValue>> {
+    let raw = serde_json::value::to_raw_value(payload)?;
     let Some(class) = P::JAVA_CLASS else { return Ok(raw) };
     let Some(fields) = raw.get().strip_prefix('{') else {
-        return Err(InvalidInstance::NoRoomForClass { class, payload: raw.get().chars().take(80).collect() });
+        let payload: String = raw.get().chars().take(80).collect();
+        let reason = format!("a payload of the Java class {class} must be a JSON object, not {payload}");
+        return Err(serde::de::Error::custom(reason));
     };
-    let class = serde_json::to_string(class).map_err(invalid)?;
     let comma = if fields == "}" { "" } else { "," };
-    RawValue::from_string(format!("{{\"@class\":{class}{comma}{fields}")).map_err(invalid)
+    RawValue::from_string(format!("{{\"@class\":{}{comma}{fields}", serde_json::to_string(class)?))
 }

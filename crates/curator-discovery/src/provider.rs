@@ -87,9 +87,9 @@ impl<P: Payload> ServiceProvider<P> {
             ProviderStrategy::Random => any(),
             ProviderStrategy::Sticky => {
                 let mut sticky = self.sticky.lock().unwrap_or_else(PoisonError::into_inner);
-                let kept = offered.iter().find(|instance| sticky.as_ref() == Some(instance.path()));
+                let kept = offered.iter().find(|instance| sticky.as_ref() == Some(&instance.path));
                 let chosen = kept.cloned().or_else(any);
-                *sticky = chosen.as_ref().map(|chosen| chosen.path().clone());
+                *sticky = chosen.as_ref().map(|chosen| chosen.path.clone());
                 chosen
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Outcome, ZPath};
 use curator_recipes::{PersistentNode, PersistentNodeError, PersistentNodeState};
-use futures_util::FutureExt as _;
+use derive_where::derive_where;
 use tokio::sync::watch;
 
 use crate::debug::debug_line;
@@ -40,6 +40,7 @@ type Result<T> = std::result::Result<T, DiscoveryError>;
 /// On shutdown: [drain](Self::drain), with a timeout; serve for a second or two more, until clients have seen the
 /// change; [deregister](Self::deregister); finish the last requests; close the client. When the last clone is dropped,
 /// the node is deleted in the background.
+#[derive_where(Clone)]
 #[must_use = "the instance is registered as long as the handle lives"]
 pub struct Registration<P = RawJson> {
     node: PersistentNode,
@@ -53,12 +54,6 @@ struct Registered<P> {
 }
 
 debug_line!(Registration, |registration| node: registration.node);
-
-impl<P> Clone for Registration<P> {
-    fn clone(&self) -> Self {
-        Self { node: self.node.clone(), registered: Arc::clone(&self.registered) }
-    }
-}
 
 impl<P: Payload> Registration<P> {
     pub(crate) fn start(client: &CuratorClient, path: &ZPath, instance: ServiceInstance<P>) -> Result<Self> {
@@ -74,10 +69,7 @@ impl<P: Payload> Registration<P> {
 
     /// The instance as registered or last updated.
     #[must_use]
-    pub fn instance(&self) -> ServiceInstance<P>
-    where
-        P: Clone,
-    {
+    pub fn instance(&self) -> ServiceInstance<P> {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner).instance.clone()
     }
 
@@ -141,9 +133,7 @@ impl<P: Payload> Registration<P> {
                 let text = |of: &ServiceInstance<P>| format!("{}/{} ({:?})", of.name, of.id, of.service_type);
                 return Err(InvalidInstance::OtherInstance { registered: text(registered), update: text(&instance) });
             }
-            let json = instance.to_json()?;
-            let before = std::mem::replace(registered, instance);
-            Ok((json, move |registered: &mut ServiceInstance<P>| *registered = before))
+            Ok(instance)
         })
         .await
     }
@@ -165,12 +155,7 @@ impl<P: Payload> Registration<P> {
     ///
     /// As for `update`.
     pub async fn drain(&self) -> Result<()> {
-        self.set(|registered| {
-            let was_enabled = std::mem::replace(&mut registered.enabled, false);
-            let undo = move |registered: &mut ServiceInstance<P>| registered.enabled = was_enabled;
-            Ok((registered.to_json()?, undo))
-        })
-        .await
+        self.set(|registered| Ok(ServiceInstance { enabled: false, ..registered.clone() })).await
     }
 
     /// Deregisters the instance, for all clones. Returns when its node is deleted, or when its session has ended, or
@@ -190,30 +175,25 @@ impl<P: Payload> Registration<P> {
         Ok(self.node.close().await?)
     }
 
-    /// `change` returns the contents to write, and how to undo the change.
-    async fn set<U: FnOnce(&mut ServiceInstance<P>)>(
+    /// `change` makes the new contents from the present ones.
+    async fn set(
         &self,
-        change: impl FnOnce(&mut ServiceInstance<P>) -> std::result::Result<(Vec<u8>, U), InvalidInstance>,
+        change: impl FnOnce(&ServiceInstance<P>) -> std::result::Result<ServiceInstance<P>, InvalidInstance>,
     ) -> Result<()> {
-        let (setting, done, undo, number) = {
+        let (setting, before, number) = {
+            // The data is handed to the node under the lock, so that concurrent calls keep their order.
             let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
-            let (json, undo) = change(&mut registered.instance)?;
+            let instance = change(&registered.instance)?;
+            let setting = self.node.set_data(instance.to_json()?);
             registered.changes += 1;
-            let mut setting = Box::pin(async move { self.node.set_data(json).await });
-            // The first poll hands the data to the node. It happens under the lock, so that concurrent calls keep their
-            // order.
-            let done = setting.as_mut().now_or_never();
-            (setting, done, undo, registered.changes)
+            (setting, std::mem::replace(&mut registered.instance, instance), registered.changes)
         };
-        let done = match done {
-            Some(done) => done,
-            None => setting.await,
-        };
+        let done = setting.await;
         if done.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied) {
             let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
             // The write failed: undo the change, unless a later one was made.
             if registered.changes == number {
-                undo(&mut registered.instance);
+                registered.instance = before;
             }
         }
         Ok(done?)

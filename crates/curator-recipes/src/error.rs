@@ -1,11 +1,11 @@
 //! The errors of a lock.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use curator_client::{Outcome, SessionEnd, ZPath};
 
 use crate::owner::OwnerId;
+use crate::shared::ValueError;
 
 /// A result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -205,15 +205,9 @@ pub enum Error {
         /// A node of another session than the first node's.
         path: ZPath,
     },
-    /// The limit of a semaphore is a [`SharedCount`](crate::SharedCount) whose node does not contain an `i32`. Write
-    /// one with [`set`](crate::SharedCount::set).
-    #[error("{path} has no such value: {cause}")]
-    InvalidSharedValue {
-        /// The full path of the count's node on the server.
-        path: ZPath,
-        /// Why not.
-        cause: Arc<dyn std::error::Error + Send + Sync>,
-    },
+    /// An error of a shared or atomic value, such as the [`SharedCount`](crate::SharedCount) that limits a semaphore.
+    #[error(transparent)]
+    Value(Box<ValueError>),
     /// The recipe was closed, such as a leader latch by [`close`](crate::LeaderLatch::close).
     #[error("{path} is closed: the recipe no longer takes part")]
     RecipeClosed {
@@ -237,6 +231,15 @@ pub enum Error {
         /// What was unexpected.
         cause: String,
     },
+}
+
+impl From<ValueError> for Error {
+    fn from(error: ValueError) -> Self {
+        match error {
+            ValueError::Client(error) => error.into(),
+            error => Self::Value(Box::new(error)),
+        }
+    }
 }
 
 // Lets the set-up code of a service use `?` throughout.
@@ -312,6 +315,7 @@ impl Error {
             Self::Lost(lost) => lost.reason.passes(),
             Self::PlaceDeleted { .. } => true,
             Self::MultiLockMember { cause, .. } => cause.is_retryable(),
+            Self::Value(error) => error.is_retryable(),
             Self::ReleasesFailed { failures } => failures.iter().all(Self::is_retryable),
             _ => false,
         }
@@ -328,6 +332,7 @@ impl Error {
             }
             Self::RecipeClosed { .. } => true,
             Self::MultiLockMember { cause, .. } => cause.is_closed(),
+            Self::Value(error) => error.is_closed(),
             Self::ReleasesFailed { failures } => failures.iter().all(Self::is_closed),
             _ => false,
         }
@@ -343,6 +348,7 @@ impl Error {
             Self::Client(error) => error.outcome(),
             Self::AcquireFailed { cause, .. } => cause.outcome(),
             Self::ReleasePending { .. } => Outcome::Unknown,
+            Self::Value(error) => error.outcome(),
             Self::ReleasesFailed { failures } if failures.iter().any(|each| each.outcome() == Outcome::Unknown) => {
                 Outcome::Unknown
             }

@@ -108,6 +108,7 @@
 
 mod atomic;
 mod cache;
+mod changes;
 mod codec;
 mod config;
 mod debug;
@@ -128,10 +129,11 @@ mod wait;
 
 pub use curator_client as client;
 
-pub use crate::atomic::{AtomicValue, AtomicValueError, DistributedAtomicLong, DistributedAtomicValue, IdGenerator};
+pub use crate::atomic::{AtomicValue, DistributedAtomicLong, DistributedAtomicValue, IdGenerator};
 pub use crate::cache::{
     CacheError, CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, CuratorCacheBuilder, Lookup, Snapshot,
 };
+pub use crate::changes::Changes;
 pub use crate::codec::{BigEndian, CodecError, ValueCodec};
 pub use crate::config::{Config, ConfigBuilder, ConfigError, ConfigStatus, IfAbsent};
 #[doc(inline)]
@@ -152,7 +154,7 @@ pub use crate::lock::{
 pub use crate::owner::OwnerId;
 pub use crate::persistent::{PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState};
 pub use crate::shared::{
-    CountChanges, SharedCount, SharedValue, SharedValueError, ValueChanges, VersionedCount, VersionedValue,
+    CountChanges, SharedCount, SharedValue, ValueChanges, ValueError, VersionedCount, VersionedValue,
 };
 pub use crate::wait::Wait;
 
@@ -179,7 +181,7 @@ mod tests {
         is_send_and_sync::<std::sync::Arc<dyn InterProcessLock>>();
         is_send_and_sync::<DistributedAtomicLong>();
         is_send_and_sync::<IdGenerator>();
-        is_send_and_sync::<AtomicValueError>();
+        is_send_and_sync::<ValueError>();
         is_send_and_sync::<CuratorCache>();
         is_send_and_sync::<CuratorCacheBuilder>();
         is_send_and_sync::<Snapshot>();
@@ -213,7 +215,6 @@ mod tests {
         is_send_and_sync::<OwnerId>();
         is_send_and_sync::<Participant>();
         is_send_and_sync::<Error>();
-        is_send_and_sync::<SharedValueError>();
         is_send_and_sync::<fencing::FencedResource<Vec<u8>>>();
     }
 

@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use curator_discovery::{Change as Found, ServiceCache, ServiceDiscovery};
 use curator_examples::{Ensemble, Failure, builder};
-use futures_util::StreamExt as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::watch;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use curator_recipes::client::{Acl, CreateMode, CuratorClient, Error, NodeSpec, Session as RawSession, ZPath};
 use curator_recipes::{
-    AtomicValueError, DistributedAtomicLong, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, ReadLock, SemaphoreLease, WriteGuard, WriteLock,
+    DistributedAtomicLong, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, ReadLock, SemaphoreLease, ValueError, WriteGuard,
+    WriteLock,
 };
 
 use super::floor::{self, Floor};
@@ -117,7 +118,7 @@ impl BenchLock for Counter {
     async fn lock(&self) -> Result<(), Failure> {
         loop {
             match self.0.increment().await {
-                Err(AtomicValueError::Contended { .. }) => {}
+                Err(ValueError::Contended { .. }) => {}
                 incremented => return Ok(incremented.map(drop)?),
             }
         }

@@ -1,22 +1,19 @@
 //! Changes of a service's instances, as a stream for each consumer.
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::future::ready;
 
 use curator_recipes::client::ZPath;
-use curator_recipes::{CacheEvent, CacheEvents, CachedNode};
-use futures_core::Stream;
-use futures_util::StreamExt;
+use curator_recipes::{CacheEvent, CachedNode, Changes, CuratorCache};
+use derive_where::derive_where;
+use futures_util::StreamExt as _;
 
-use super::view;
 use crate::found::{FoundInstance, Instances};
 use crate::payload::{Payload, RawJson};
 
 /// A change of a service.
 ///
 /// Curator's `ServiceCacheListener` does not report what has changed.
+#[derive_where(Debug)]
 #[non_exhaustive]
 pub enum ServiceEvent<P = RawJson> {
     /// An instance was added.
@@ -36,18 +33,6 @@ pub enum ServiceEvent<P = RawJson> {
     Resync(Instances<P>),
 }
 
-impl<P> fmt::Debug for ServiceEvent<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Inserted(instance) => f.debug_tuple("Inserted").field(instance).finish(),
-            Self::Changed { old, new } => f.debug_struct("Changed").field("old", old).field("new", new).finish(),
-            Self::Removed(instance) => f.debug_tuple("Removed").field(instance).finish(),
-            Self::Ready => f.write_str("Ready"),
-            Self::Resync(instances) => f.debug_tuple("Resync").field(instances).finish(),
-        }
-    }
-}
-
 /// The changes of a service, for one consumer; made by [`ServiceCache::events`](crate::ServiceCache::events).
 ///
 /// A [`Stream`], also with [`next`](Self::next). It starts with an [`Inserted`](ServiceEvent::Inserted) for each known
@@ -61,69 +46,27 @@ impl<P> fmt::Debug for ServiceEvent<P> {
 /// # Cancel safety
 ///
 /// Dropping the future of `next` loses no event.
-#[must_use = "nothing is yielded before the stream is polled"]
-pub struct ServiceEvents<P = RawJson> {
-    service: ZPath,
-    events: CacheEvents,
-    payload: PhantomData<fn() -> P>,
+pub type ServiceEvents<P = RawJson> = Changes<ServiceEvent<P>>;
+
+pub(super) fn events<P: Payload>(cache: &CuratorCache) -> ServiceEvents<P> {
+    let service = cache.path().clone();
+    Changes::new(cache.events().filter_map(move |event| ready(translate(&service, event))))
 }
 
-impl<P: Payload> ServiceEvents<P> {
-    pub(super) fn new(service: &ZPath, events: CacheEvents) -> Self {
-        Self { service: service.clone(), events, payload: PhantomData }
-    }
-
-    /// Waits for the next event. Returns `None` when the cache has ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses no event.
-    pub async fn next(&mut self) -> Option<ServiceEvent<P>> {
-        StreamExt::next(self).await
-    }
-
-    /// `None` for events of the service's node, and of nodes that cannot be parsed.
-    fn translate(&self, event: CacheEvent) -> Option<ServiceEvent<P>> {
-        let instance = |node: &CachedNode| if *node.path() == self.service { None } else { view::read(node).ok() };
-        Some(match event {
-            CacheEvent::Created(node) => ServiceEvent::Inserted(instance(&node)?),
-            CacheEvent::Changed { old, new } => match (instance(&old), instance(&new)) {
-                (Some(old), Some(new)) => ServiceEvent::Changed { old, new },
-                (None, Some(new)) => ServiceEvent::Inserted(new),
-                (Some(old), None) => ServiceEvent::Removed(old),
-                (None, None) => return None,
-            },
-            CacheEvent::Deleted(node) => ServiceEvent::Removed(instance(&node)?),
-            CacheEvent::Ready => ServiceEvent::Ready,
-            CacheEvent::Resync(nodes) => {
-                let read = nodes.children(&self.service).map(view::read);
-                ServiceEvent::Resync(Instances::new(read, nodes.state()))
-            }
-            _ => return None,
-        })
-    }
-}
-
-impl<P: Payload> Stream for ServiceEvents<P> {
-    type Item = ServiceEvent<P>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ServiceEvent<P>>> {
-        loop {
-            match self.events.poll_next_unpin(cx) {
-                Poll::Ready(Some(event)) => {
-                    if let Some(event) = self.translate(event) {
-                        return Poll::Ready(Some(event));
-                    }
-                }
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-    }
-}
-
-impl<P> fmt::Debug for ServiceEvents<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceEvents").field("service", &self.service).finish_non_exhaustive()
-    }
+/// `None` for events of the service's node, and of nodes that cannot be parsed.
+fn translate<P: Payload>(service: &ZPath, event: CacheEvent) -> Option<ServiceEvent<P>> {
+    let instance = |node: &CachedNode| if node.path() == service { None } else { FoundInstance::of(node).ok() };
+    Some(match event {
+        CacheEvent::Created(node) => ServiceEvent::Inserted(instance(&node)?),
+        CacheEvent::Changed { old, new } => match (instance(&old), instance(&new)) {
+            (Some(old), Some(new)) => ServiceEvent::Changed { old, new },
+            (None, Some(new)) => ServiceEvent::Inserted(new),
+            (Some(old), None) => ServiceEvent::Removed(old),
+            (None, None) => return None,
+        },
+        CacheEvent::Deleted(node) => ServiceEvent::Removed(instance(&node)?),
+        CacheEvent::Ready => ServiceEvent::Ready,
+        CacheEvent::Resync(nodes) => ServiceEvent::Resync(Instances::of(service, &nodes, None)),
+        _ => return None,
+    })
 }

@@ -16,7 +16,7 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn of<P>(instance: &FoundInstance<P>) -> Self {
-        Self { path: instance.path().clone(), czxid: instance.stat().czxid }
+        Self { path: instance.path.clone(), czxid: instance.stat.czxid }
     }
 }
 

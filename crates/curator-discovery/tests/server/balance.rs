@@ -4,7 +4,6 @@ use std::convert::Infallible;
 
 use curator_discovery::client::CreateMode;
 use curator_discovery::{ServiceDiscover, ServiceInstance, ServiceType, WhenStale};
-use futures_util::StreamExt as _;
 use tower::discover::{Change, Discover};
 
 use crate::support::{behind_proxy, connected, discovery, instance, path, registered, soon, unplug};
@@ -59,10 +58,10 @@ async fn an_instance_whose_node_is_replaced_by_one_with_the_same_contents_keeps_
     let found = soon(cache.caught_up()).await.unwrap().get("a").unwrap().clone();
     let mut changes = services(&cache);
     assert_eq!(next(&mut changes).await, "a at 10.0.0.7:8080");
-    let replace = client.transaction().delete(found.path(), None).unwrap();
-    let replace = replace.create(found.path(), found.to_json().unwrap(), CreateMode::Persistent).unwrap();
+    let replace = client.transaction().delete(&found.path, None).unwrap();
+    let replace = replace.create(&found.path, found.to_json().unwrap(), CreateMode::Persistent).unwrap();
     soon(replace.commit()).await.unwrap();
-    assert_ne!(soon(cache.caught_up()).await.unwrap().get("a").unwrap().stat().czxid, found.stat().czxid);
+    assert_ne!(soon(cache.caught_up()).await.unwrap().get("a").unwrap().stat.czxid, found.stat.czxid);
     soon(services_of_all.publish(&ServiceInstance::clone(&found).port(1))).await.unwrap();
     // Nothing came before.
     assert_eq!(next(&mut changes).await, "a at 10.0.0.7:1");

@@ -46,7 +46,7 @@ async fn cache_events_report_added_changed_and_removed_instances() {
     assert_eq!(next(&mut events).await, "a: Some(8080) to Some(9090)");
     let instances = soon(cache.caught_up()).await.unwrap();
     assert_eq!((ids(&instances), instances.get("a").unwrap().port), (vec!["a".to_owned(), "b".to_owned()], Some(9090)));
-    assert_eq!(instances.get("b").unwrap().stat().ephemeral_owner, client.session().await.unwrap().id());
+    assert_eq!(instances.get("b").unwrap().stat.ephemeral_owner, client.session().await.unwrap().id());
     soon(a.deregister()).await.unwrap();
     assert_eq!(next(&mut events).await, "a went");
     are(&cache, &["b"]).await;
@@ -70,16 +70,16 @@ async fn a_cache_reports_a_node_with_invalid_json_and_keeps_the_other_instances(
     assert_eq!([next(&mut events).await, next(&mut events).await], ["a came", "ready"]);
     client.create().for_path(&b, "{").await.unwrap();
     let instances = soon(cache.caught_up()).await.unwrap();
-    assert_eq!((ids(&instances), instances.unreadable()[0].path.as_str()), (vec!["a".to_owned()], &*b));
+    assert_eq!((ids(&instances), instances.unreadable().next().unwrap().path.as_str()), (vec!["a".to_owned()], &*b));
     client.set_data(&b, instance("b").to_json().unwrap(), None).await.unwrap();
     assert_eq!(next(&mut events).await, "b came");
     let instances = soon(cache.caught_up()).await.unwrap();
-    assert_eq!((instances.len(), instances.unreadable().len()), (2, 0));
+    assert_eq!((instances.len(), instances.unreadable().count()), (2, 0));
     client.set_data(&b, "[]", None).await.unwrap();
     assert_eq!(next(&mut events).await, "b went");
     client.delete().for_path(&b).await.unwrap();
     let instances = soon(cache.caught_up()).await.unwrap();
-    assert_eq!((instances.len(), instances.unreadable().len()), (1, 0));
+    assert_eq!((instances.len(), instances.unreadable().count()), (1, 0));
 }
 
 /// Curator's queue of events drops the oldest, without a sign.
@@ -232,8 +232,8 @@ async fn an_instance_does_not_vanish_while_its_node_is_replaced() {
         }
     });
     for _ in 0..500 {
-        let replace = client.transaction().delete(found.path(), None).unwrap();
-        let replace = replace.create(found.path(), found.to_json().unwrap(), CreateMode::Persistent).unwrap();
+        let replace = client.transaction().delete(&found.path, None).unwrap();
+        let replace = replace.create(&found.path, found.to_json().unwrap(), CreateMode::Persistent).unwrap();
         soon(replace.commit()).await.unwrap();
     }
     soon(cache.caught_up()).await.unwrap();
@@ -254,8 +254,8 @@ async fn a_sticky_provider_keeps_an_instance_whose_node_is_replaced() {
     let sticky = ServiceProvider::new(&cache, ProviderStrategy::Sticky);
     for _ in 0..10 {
         let kept = sticky.instance().unwrap();
-        let replace = client.transaction().delete(kept.path(), None).unwrap();
-        let replace = replace.create(kept.path(), kept.to_json().unwrap(), CreateMode::Persistent).unwrap();
+        let replace = client.transaction().delete(&kept.path, None).unwrap();
+        let replace = replace.create(&kept.path, kept.to_json().unwrap(), CreateMode::Persistent).unwrap();
         soon(replace.commit()).await.unwrap();
         soon(cache.caught_up()).await.unwrap();
         assert_eq!(sticky.instance().unwrap().id, kept.id);

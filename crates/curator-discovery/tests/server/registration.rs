@@ -14,7 +14,7 @@ async fn an_instance_is_updated_and_drained_and_deregistered() {
     let registration = registered(&client, &base, "a").await;
     let now = async || soon(services.instance("orders", "a")).await.unwrap().unwrap();
     soon(registration.update(registration.instance().port(9090))).await.unwrap();
-    assert_eq!((now().await.port, now().await.stat().version), (Some(9090), 1));
+    assert_eq!((now().await.port, now().await.stat.version), (Some(9090), 1));
     soon(registration.drain()).await.unwrap();
     assert_eq!((now().await.port, now().await.enabled), (Some(9090), false));
     assert!(!registration.instance().enabled);
@@ -37,7 +37,7 @@ async fn an_update_with_another_id_or_name_is_refused() {
         assert!(matches!(error, DiscoveryError::Invalid(InvalidInstance::OtherInstance { .. })), "{error:?}");
     }
     assert_eq!(registration.instance().port, Some(8080));
-    assert_eq!(soon(discovery(&client, &base).instance("orders", "a")).await.unwrap().unwrap().stat().version, 0);
+    assert_eq!(soon(discovery(&client, &base).instance("orders", "a")).await.unwrap().unwrap().stat.version, 0);
 }
 
 #[tokio::test]

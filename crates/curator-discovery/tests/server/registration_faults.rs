@@ -31,7 +31,7 @@ async fn a_reconnect_writes_nothing_and_no_client_sees_a_flicker() {
         assert_eq!(writes(&proxy), 0, "{:?}", proxy.requests());
     }
     let after = soon(cache.caught_up()).await.unwrap();
-    assert_eq!((after.len(), after.get("a").unwrap().stat()), (1, before.stat()));
+    assert_eq!((after.len(), after.get("a").unwrap().stat), (1, before.stat));
     soon(registration.deregister()).await.unwrap();
     // Nothing came before.
     assert!(matches!(soon(events.next()).await, Some(ServiceEvent::Removed(_))));
@@ -48,7 +48,7 @@ async fn a_lost_session_replaces_the_node_once() {
     end_session(&proxy).await;
     soon(before.ended()).await;
     let services = discovery(&others, &base);
-    let owner = async || Some(services.instance("orders", "a").await.unwrap()?.stat().ephemeral_owner);
+    let owner = async || Some(services.instance("orders", "a").await.unwrap()?.stat.ephemeral_owner);
     until(async || owner().await.is_some_and(|owner| owner != before.id())).await;
     soon(registration.registered()).await.unwrap();
     assert_eq!(owner().await, Some(client.session().await.unwrap().id()));
@@ -107,7 +107,7 @@ async fn after_a_lost_session_the_latest_contents_are_registered() {
     // Either may be first in the new session.
     let services = discovery(&others, &base);
     let is_new = |stat: &curator_discovery::client::Stat| stat.ephemeral_owner != before.id();
-    until(async || services.instance("orders", "a").await.unwrap().is_some_and(|found| is_new(found.stat()))).await;
+    until(async || services.instance("orders", "a").await.unwrap().is_some_and(|found| is_new(&found.stat))).await;
     let of_first = port().await == Some(7070);
     assert_eq!(port().await, Some(if of_first { 7070 } else { 9090 }));
     let (there, waiting) = if of_first { (first, second) } else { (second, first) };
@@ -150,8 +150,8 @@ async fn a_registered_instance_that_another_client_deletes_is_recreated() {
     soon(registration.drain()).await.unwrap();
     let before = soon(services.instance("orders", "a")).await.unwrap().unwrap();
     soon(services.remove("orders", "a")).await.unwrap();
-    let is_new = |stat: &curator_discovery::client::Stat| stat.czxid != before.stat().czxid;
-    until(async || services.instance("orders", "a").await.unwrap().is_some_and(|found| is_new(found.stat()))).await;
+    let is_new = |stat: &curator_discovery::client::Stat| stat.czxid != before.stat.czxid;
+    until(async || services.instance("orders", "a").await.unwrap().is_some_and(|found| is_new(&found.stat))).await;
     assert!(!soon(services.instance("orders", "a")).await.unwrap().unwrap().enabled);
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Outcome as ClientOutcome};
-use curator_recipes::{AtomicValueError, DistributedAtomicLong};
+use curator_recipes::{DistributedAtomicLong, ValueError};
 use fastrand::Rng;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -31,7 +31,7 @@ impl CounterTask {
         client: &CuratorClient,
         history: &Arc<HistoryFile>,
         stopped: watch::Receiver<bool>,
-    ) -> Result<Self, AtomicValueError> {
+    ) -> Result<Self, ValueError> {
         let counter = DistributedAtomicLong::new(client, CounterKind::path(kind.key()))?;
         let counter = match kind {
             CounterKind::Plain => counter,

@@ -73,7 +73,7 @@ pub enum WorkerError {
     Cache(#[from] curator_recipes::CacheError),
     /// The counter rejects its options.
     #[error(transparent)]
-    Counter(#[from] curator_recipes::AtomicValueError),
+    Counter(#[from] curator_recipes::ValueError),
     /// Service discovery rejects its options.
     #[error(transparent)]
     Service(#[from] curator_discovery::DiscoveryError),

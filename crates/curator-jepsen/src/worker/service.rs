@@ -72,7 +72,7 @@ impl ServiceTask {
                             let asked = now();
                             let instances = cache.instances();
                             if instances.state() == CacheState::Current {
-                                let sessions = instances.iter().map(|found| found.stat().ephemeral_owner).collect();
+                                let sessions = instances.iter().map(|found| found.stat.ephemeral_owner).collect();
                                 say(service, ServiceSeen::Has { asked, sessions });
                             }
                         }
@@ -105,8 +105,8 @@ async fn lives(client: &CuratorClient, registration: &Registration<RawJson>) -> 
 
 fn seen(event: ServiceEvent) -> Option<ServiceSeen> {
     match event {
-        ServiceEvent::Inserted(found) => Some(ServiceSeen::Inserted { session: found.stat().ephemeral_owner }),
-        ServiceEvent::Removed(found) => Some(ServiceSeen::Removed { session: found.stat().ephemeral_owner }),
+        ServiceEvent::Inserted(found) => Some(ServiceSeen::Inserted { session: found.stat.ephemeral_owner }),
+        ServiceEvent::Removed(found) => Some(ServiceSeen::Removed { session: found.stat.ephemeral_owner }),
         _ => None,
     }
 }

@@ -1,12 +1,12 @@
 //! Generates ids that are unique across processes, from blocks that are reserved with one atomic add each.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use curator_client::{CuratorClient, Error as ClientError, NodePath, RecipeSupport as _, ZPath};
-use tokio::sync::Semaphore;
+use tokio::sync::Mutex;
 
-use super::{AtomicValueError, DistributedAtomicLong, Result};
+use super::{DistributedAtomicLong, Result, ValueError};
 use crate::debug::debug_line;
 
 /// Generates ids that are unique among all generators on the same path, starting at 0. It reserves ids in blocks: one
@@ -19,7 +19,7 @@ use crate::debug::debug_line;
 /// use curator_recipes::IdGenerator;
 /// use curator_recipes::client::CuratorClient;
 ///
-/// # async fn example() -> Result<(), curator_recipes::AtomicValueError> {
+/// # async fn example() -> Result<(), curator_recipes::ValueError> {
 /// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
 /// let ids = IdGenerator::new(&client, "/ids/orders", 1000)?;
 /// println!("order {}", ids.next().await?);
@@ -40,17 +40,11 @@ use crate::debug::debug_line;
 pub struct IdGenerator {
     counter: DistributedAtomicLong,
     block: u32,
-    shared: Arc<Shared>,
+    /// The unused ids of the block. Locked while the next block is reserved.
+    left: Arc<Mutex<Range<i64>>>,
 }
 
 debug_line!(IdGenerator, |ids| path: ids.path(), block: ids.block);
-
-struct Shared {
-    /// The unused ids of the block.
-    left: Mutex<Range<i64>>,
-    /// Held by the caller that reserves the next block.
-    taking: Semaphore,
-}
 
 impl IdGenerator {
     /// Creates a generator with the counter at `path`, which reserves `block` ids at a time; 0 counts as 1. Sends
@@ -67,8 +61,7 @@ impl IdGenerator {
     /// block with an unknown outcome is skipped.
     #[must_use]
     pub fn of(counter: DistributedAtomicLong, block: u32) -> Self {
-        let shared = Shared { left: Mutex::new(0..0), taking: Semaphore::new(1) };
-        Self { counter, block: block.max(1), shared: Arc::new(shared) }
+        Self { counter, block: block.max(1), left: Arc::default() }
     }
 
     /// The counter's full path on the server, including chroot and namespace.
@@ -82,7 +75,7 @@ impl IdGenerator {
     ///
     /// # Errors
     ///
-    /// Those of [`DistributedAtomicLong::add`]. After [`OutcomeUnknown`](crate::AtomicValueError::OutcomeUnknown) it
+    /// Those of [`DistributedAtomicLong::add`]. After [`OutcomeUnknown`](crate::ValueError::OutcomeUnknown) it
     /// reserves another block, as often as the client's retry policy permits. Up to one block of the last ids below
     /// `i64::MAX` is not usable. In a forked child it fails.
     ///
@@ -91,42 +84,31 @@ impl IdGenerator {
     /// A dropped future uses no id. If it was reserving a block, that block may be skipped.
     pub async fn next(&self) -> Result<i64> {
         // A forked child has a copy of the block.
-        if let Err(error @ ClientError::Forked) = self.counter.node.client.try_session() {
+        if let Err(error @ ClientError::Forked) = self.counter.client().try_session() {
             return Err(error.into());
         }
-        if let Some(id) = self.shared.left().next() {
-            return Ok(id);
+        let mut left = self.left.lock().await;
+        loop {
+            if let Some(id) = left.next() {
+                return Ok(id);
+            }
+            let end = self.take().await?;
+            *left = end - i64::from(self.block)..end;
         }
-        // The semaphore is never closed.
-        let _taking = self.shared.taking.acquire().await.ok();
-        // Another caller may have reserved a block in the meantime.
-        if let Some(id) = self.shared.left().next() {
-            return Ok(id);
-        }
-        let end = self.take().await?;
-        let mut left = self.shared.left();
-        *left = end - i64::from(self.block) + 1..end;
-        Ok(end - i64::from(self.block))
     }
 
     /// Reserves a block, and returns its end.
     async fn take(&self) -> Result<i64> {
-        let mut failures = self.counter.node.client.retrier();
+        let mut failures = self.counter.client().retrier();
         loop {
             match self.counter.add(i64::from(self.block)).await {
                 Ok(taken) => return Ok(taken.post_value),
-                Err(AtomicValueError::OutcomeUnknown { cause, .. }) => {
-                    let unknown = |cause| AtomicValueError::OutcomeUnknown { path: self.path().clone(), cause };
+                Err(ValueError::OutcomeUnknown { cause, .. }) => {
+                    let unknown = |cause| ValueError::OutcomeUnknown { path: self.path().clone(), cause };
                     failures.pause(cause).await.map_err(unknown)?;
                 }
                 Err(error) => return Err(error),
             }
         }
-    }
-}
-
-impl Shared {
-    fn left(&self) -> MutexGuard<'_, Range<i64>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,7 +2,7 @@
 
 use curator_client::{CuratorClient, NodePath};
 
-use super::{AtomicValue, AtomicValueError, DistributedAtomicValue, Result};
+use super::{AtomicValue, DistributedAtomicValue, Result, ValueError};
 use crate::codec::BigEndian;
 
 /// An `i64` that many processes change; see [`DistributedAtomicValue`] for the guarantees.
@@ -14,7 +14,7 @@ use crate::codec::BigEndian;
 /// use curator_recipes::DistributedAtomicLong;
 /// use curator_recipes::client::CuratorClient;
 ///
-/// # async fn example() -> Result<(), curator_recipes::AtomicValueError> {
+/// # async fn example() -> Result<(), curator_recipes::ValueError> {
 /// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
 /// let orders = DistributedAtomicLong::new(&client, "/counters/orders")?.exactly_once("/receipts/worker-7")?;
 /// let changed = orders.increment().await?;
@@ -64,14 +64,14 @@ impl DistributedAtomicLong {
     ///
     /// # Errors
     ///
-    /// [`Overflow`](AtomicValueError::Overflow) when the sum overflows an `i64`: then nothing is written. Curator's
+    /// [`Overflow`](ValueError::Overflow) when the sum overflows an `i64`: then nothing is written. Curator's
     /// wraps around. Also the errors of [`update`](Self::update), except `Declined`.
     ///
     /// # Cancel safety
     ///
     /// The same as `update`.
     pub async fn add(&self, delta: i64) -> Result<AtomicValue<i64>> {
-        let overflow = |value| AtomicValueError::Overflow { path: self.path().clone(), value, delta };
+        let overflow = |value| ValueError::Overflow { path: self.path().clone(), value, delta };
         self.try_update(|&value| value.checked_add(delta).ok_or_else(|| overflow(value))).await
     }
 }

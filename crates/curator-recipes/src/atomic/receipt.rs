@@ -9,26 +9,19 @@
 //! writes the receipt alone: its version increases, so that the lost change cannot be applied later. A retry with the
 //! same version would be wrong: a `compare_and_set` would read the value that its late write has set, and decline.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use curator_client::{
     CreateMode, CuratorClient, Error, NodeSpec, ProtectionId, RecipeSupport as _, Result, Session, Stat,
     TransactionOperation, TransactionResult, ZPath,
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// See the module.
+use crate::shared::ANY_VERSION;
+
+/// See the module. It is locked during a change.
 #[derive(Debug)]
 pub(super) struct Receipt {
     pub(super) path: ZPath,
     /// The id of this handle.
     handle: String,
-    turns: Semaphore,
-    known: Mutex<Known>,
-}
-
-#[derive(Debug)]
-struct Known {
     state: State,
     /// The number of attempts.
     attempts: u64,
@@ -69,46 +62,36 @@ pub(super) enum Settlement {
 
 impl Receipt {
     pub(super) fn new(path: ZPath) -> Self {
-        let known = Mutex::new(Known { state: State::Unread, attempts: 0 });
-        Self { path, handle: ProtectionId::new().to_string(), turns: Semaphore::new(1), known }
-    }
-
-    /// Waits until no other change of this handle is in progress.
-    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        // The semaphore is never closed.
-        self.turns.acquire().await.ok()
+        Self { path, handle: ProtectionId::new().to_string(), state: State::Unread, attempts: 0 }
     }
 
     /// Whether a change may begin. Otherwise, call [`settle`](Self::settle) first.
     pub(super) fn is_settled(&self) -> bool {
-        matches!(self.known().state, State::Settled(_))
+        matches!(self.state, State::Settled(_))
     }
 
     /// Whether the reply to an attempt has not arrived.
     pub(super) fn is_in_doubt(&self) -> bool {
-        matches!(self.known().state, State::InDoubt(..))
+        matches!(self.state, State::InDoubt(..))
     }
 
     /// Begins an attempt. Returns its number, and the operation for its transaction; `None` if the receipt is not
     /// settled.
-    pub(super) fn attempt(&self, client: &CuratorClient) -> Option<(u64, TransactionOperation)> {
-        let mut known = self.known();
-        let State::Settled(content) = known.state else { return None };
-        known.attempts += 1;
-        let attempt = known.attempts;
-        known.state = State::InDoubt(content, attempt);
-        Some((attempt, self.write(client, content, content.number.saturating_add(1), attempt)))
+    pub(super) fn attempt(&mut self, client: &CuratorClient) -> Option<(u64, TransactionOperation)> {
+        let State::Settled(content) = self.state else { return None };
+        self.attempts += 1;
+        self.state = State::InDoubt(content, self.attempts);
+        Some((self.attempts, self.write(client, content, content.number.saturating_add(1), self.attempts)))
     }
 
     /// Records the reply to the attempt: the result of its operation, or `None` for an error that means that it was not
     /// applied.
-    pub(super) fn answered(&self, result: Option<&TransactionResult>) {
-        let mut known = self.known();
-        let State::InDoubt(content, _) = known.state else { return };
+    pub(super) fn answered(&mut self, result: Option<&TransactionResult>) {
+        let State::InDoubt(content, _) = self.state else { return };
         let written = |stat: &Stat| {
             State::Settled(Content { node: Some((stat.czxid, stat.version)), number: content.number.saturating_add(1) })
         };
-        known.state = match result {
+        self.state = match result {
             Some(TransactionResult::DataSet(stat)) => written(stat),
             Some(TransactionResult::Created(created)) => written(&created.stat),
             // Unexpected result: read the receipt again.
@@ -119,12 +102,12 @@ impl Receipt {
 
     /// Whether servers would treat the expected version as any version.
     pub(super) fn is_exhausted(&self) -> bool {
-        let (State::Settled(content) | State::InDoubt(content, _)) = self.known().state else { return false };
+        let (State::Settled(content) | State::InDoubt(content, _)) = self.state else { return false };
         content.node.is_some_and(|(_, version)| version == ANY_VERSION)
     }
 
     /// Reads the receipt after a `sync`. If an attempt was not applied, ensures that it cannot be applied later.
-    pub(super) async fn settle(&self, client: &CuratorClient, session: &Session) -> Result<Settlement> {
+    pub(super) async fn settle(&mut self, client: &CuratorClient, session: &Session) -> Result<Settlement> {
         loop {
             let (synced, read) = session.pipelined(|| (session.sync(&self.path), session.get_data(&self.path)));
             synced.await?;
@@ -152,15 +135,14 @@ impl Receipt {
     }
 
     /// Processes a read of the receipt. Returns `None` if the attempt in doubt was not applied yet, and may be later.
-    fn take(&self, found: Option<(&[u8], &Stat)>) -> Option<Settlement> {
+    fn take(&mut self, found: Option<(&[u8], &Stat)>) -> Option<Settlement> {
         let text = found.map(|(data, _)| String::from_utf8_lossy(data)).unwrap_or_default();
         let mut words = text.split(' ');
         let number = words.next().and_then(|number| number.parse().ok()).unwrap_or_default();
         let is_ours = words.next() == Some(self.handle.as_str());
         let attempt: Option<u64> = words.next().and_then(|attempt| attempt.parse().ok());
         let now = Content { node: found.map(|(_, stat)| (stat.czxid, stat.version)), number };
-        let mut known = self.known();
-        let before = known.state;
+        let before = self.state;
         let settled = match before {
             State::InDoubt(content, _) if content == now => return None,
             State::InDoubt(_, ours) if is_ours && attempt == Some(ours) => Settlement::Applied(ours),
@@ -172,16 +154,15 @@ impl Receipt {
             State::Settled(content) if content == now => Settlement::NotApplied,
             State::Settled(_) => Settlement::InUse { is_in_doubt: false },
         };
-        known.state = State::Settled(now);
+        self.state = State::Settled(now);
         Some(settled)
     }
 
     /// The operation that writes the receipt without a change, which makes the attempt in doubt fail.
-    fn fence(&self, client: &CuratorClient) -> Option<TransactionOperation> {
-        let mut known = self.known();
-        let State::InDoubt(content, _) = known.state else { return None };
-        known.attempts += 1;
-        Some(self.write(client, content, content.number, known.attempts))
+    fn fence(&mut self, client: &CuratorClient) -> Option<TransactionOperation> {
+        let State::InDoubt(content, _) = self.state else { return None };
+        self.attempts += 1;
+        Some(self.write(client, content, content.number, self.attempts))
     }
 
     fn write(&self, client: &CuratorClient, content: Content, number: u64, attempt: u64) -> TransactionOperation {
@@ -195,14 +176,7 @@ impl Receipt {
             }
         }
     }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
-
-/// The version that servers treat as any version. A node reaches it after 2^32 - 1 writes.
-pub(super) const ANY_VERSION: i32 = -1;
 
 /// Whether another client has changed, created or deleted the node since it was read.
 pub(super) fn is_conflict(error: &Error) -> bool {
@@ -237,7 +211,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_lost_reply_is_resolved_by_the_attempt_number_in_the_receipt() {
-        let (client, receipt) = receipt();
+        let (client, mut receipt) = receipt();
         assert!(!receipt.is_settled() && receipt.attempt(&client).is_none());
         assert_eq!(receipt.take(None), Some(Settlement::NotApplied));
         let (attempt, operation) = receipt.attempt(&client).unwrap();
@@ -255,7 +229,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_fence_excludes_an_attempt_that_was_not_applied() {
-        let (client, receipt) = receipt();
+        let (client, mut receipt) = receipt();
         receipt.take(None);
         let (late, operation) = receipt.attempt(&client).unwrap();
         let (applied_late, _) = data(operation);
@@ -273,7 +247,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_receipt_of_an_earlier_run_is_adopted_and_one_in_use_is_reported() {
-        let (client, receipt) = receipt();
+        let (client, mut receipt) = receipt();
         assert_eq!(receipt.take(Some((b"7 another 3", &stat(9)))), Some(Settlement::NotApplied));
         let (written, version) = data(receipt.attempt(&client).unwrap().1);
         assert!(version == Some(9) && written.starts_with("8 "));

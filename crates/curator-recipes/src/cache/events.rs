@@ -1,14 +1,11 @@
 //! The changes of a cache, as one stream for each consumer.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use futures_core::Stream;
-use futures_util::stream::{self, StreamExt as _};
+use futures_util::stream;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 
 use super::snapshot::{CacheState, CachedNode, Nodes, Snapshot};
+use crate::changes::Changes;
 
 /// A change in a cache.
 ///
@@ -62,43 +59,18 @@ impl Eq for Snapshot {}
 /// # Cancel safety
 ///
 /// Nothing is lost when a future of the next item is dropped.
-#[must_use = "nothing is yielded before the stream is polled"]
-pub struct CacheEvents {
-    events: Pin<Box<dyn Stream<Item = CacheEvent> + Send>>,
-}
+pub type CacheEvents = Changes<CacheEvent>;
 
-impl CacheEvents {
-    /// `events` is `None` when the cache has ended.
-    pub(super) fn new(snapshots: watch::Receiver<Snapshot>, events: Option<&broadcast::Sender<Numbered>>) -> Self {
-        // Subscribe before taking the snapshot; events that the snapshot includes are skipped.
-        let events = events.map(broadcast::Sender::subscribe);
-        let snapshot = snapshots.borrow().clone();
-        let consumer = Consumer { snapshots, events, snapshot, next: Next::Node(None) };
-        Self { events: Box::pin(stream::unfold(consumer, Consumer::next).fuse()) }
-    }
-
-    /// Waits for the next event. Returns `None` once the cache has ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub async fn next(&mut self) -> Option<CacheEvent> {
-        self.events.next().await
-    }
-}
-
-impl Stream for CacheEvents {
-    type Item = CacheEvent;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CacheEvent>> {
-        self.events.as_mut().poll_next(cx)
-    }
-}
-
-impl std::fmt::Debug for CacheEvents {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CacheEvents").finish_non_exhaustive()
-    }
+/// `events` is `None` when the cache has ended.
+pub(super) fn events(
+    snapshots: watch::Receiver<Snapshot>,
+    events: Option<&broadcast::Sender<Numbered>>,
+) -> CacheEvents {
+    // Subscribe before taking the snapshot; events that the snapshot includes are skipped.
+    let events = events.map(broadcast::Sender::subscribe);
+    let snapshot = snapshots.borrow().clone();
+    let consumer = Consumer { snapshots, events, snapshot, next: Next::Node(None) };
+    Changes::new(stream::unfold(consumer, Consumer::next))
 }
 
 /// An event and its number, which shows a consumer whether a snapshot includes the event.

@@ -169,9 +169,16 @@ impl CuratorCache {
         self.states.clone()
     }
 
+    /// The nodes and their state, and its changes. A slow reader gets the latest snapshot only. The channel is closed when
+    /// the cache has ended. Do not hold a borrowed snapshot while you print or wait, because it blocks the cache's task.
+    #[must_use]
+    pub fn snapshots(&self) -> watch::Receiver<Snapshot> {
+        self.snapshots.clone()
+    }
+
     /// Returns the changes as a stream for one consumer; there can be any number of streams.
     pub fn events(&self) -> CacheEvents {
-        CacheEvents::new(self.snapshots.clone(), self.events.upgrade().as_ref())
+        events::events(self.snapshots.clone(), self.events.upgrade().as_ref())
     }
 
     /// Waits until the cache includes every write, by any client, whose reply arrived before this call. Returns the

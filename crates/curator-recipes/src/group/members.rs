@@ -1,14 +1,13 @@
 //! The members of a group, and their changes.
 
 use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::future::ready;
 
 use curator_client::{Stat, ZPath};
-use futures_core::Stream;
-use futures_util::StreamExt;
+use futures_util::StreamExt as _;
 
-use crate::cache::{CacheEvent, CacheEvents, CacheState, CachedNode, Snapshot};
+use crate::cache::{CacheEvent, CacheState, CachedNode, CuratorCache, Snapshot};
+use crate::changes::Changes;
 
 /// A member of a group. Clones share it.
 #[derive(Clone, PartialEq, Eq)]
@@ -130,54 +129,21 @@ pub enum GroupEvent {
 /// # Cancel safety
 ///
 /// Nothing is lost when a future of the next item is dropped.
-#[must_use = "nothing is yielded before the stream is polled"]
-#[derive(Debug)]
-pub struct GroupEvents {
-    group: ZPath,
-    events: CacheEvents,
+pub type GroupEvents = Changes<GroupEvent>;
+
+pub(super) fn events(cache: &CuratorCache) -> GroupEvents {
+    let group = cache.path().clone();
+    Changes::new(cache.events().filter_map(move |event| ready(translate(&group, event))))
 }
 
-impl GroupEvents {
-    pub(super) fn new(group: &ZPath, events: CacheEvents) -> Self {
-        Self { group: group.clone(), events }
-    }
-
-    /// Waits for the next event. Returns `None` once the group member is closed.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub async fn next(&mut self) -> Option<GroupEvent> {
-        StreamExt::next(self).await
-    }
-
-    /// Converts an event; `None` for an event of the group's node.
-    fn translate(&self, event: CacheEvent) -> Option<GroupEvent> {
-        let member = |node: CachedNode| (*node.path() != self.group).then_some(Member { node });
-        Some(match event {
-            CacheEvent::Created(node) => GroupEvent::Joined(member(node)?),
-            CacheEvent::Changed { old, new } => GroupEvent::Changed { old: member(old)?, new: member(new)? },
-            CacheEvent::Deleted(node) => GroupEvent::Left(member(node)?),
-            CacheEvent::Ready => GroupEvent::Ready,
-            CacheEvent::Resync(nodes) => GroupEvent::Resync(Members::new(&self.group, nodes)),
-        })
-    }
-}
-
-impl Stream for GroupEvents {
-    type Item = GroupEvent;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<GroupEvent>> {
-        loop {
-            match self.events.poll_next_unpin(cx) {
-                Poll::Ready(Some(event)) => {
-                    if let Some(event) = self.translate(event) {
-                        return Poll::Ready(Some(event));
-                    }
-                }
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-    }
+/// Converts an event; `None` for an event of the group's node.
+fn translate(group: &ZPath, event: CacheEvent) -> Option<GroupEvent> {
+    let member = |node: CachedNode| (node.path() != group).then_some(Member { node });
+    Some(match event {
+        CacheEvent::Created(node) => GroupEvent::Joined(member(node)?),
+        CacheEvent::Changed { old, new } => GroupEvent::Changed { old: member(old)?, new: member(new)? },
+        CacheEvent::Deleted(node) => GroupEvent::Left(member(node)?),
+        CacheEvent::Ready => GroupEvent::Ready,
+        CacheEvent::Resync(nodes) => GroupEvent::Resync(Members::new(group, nodes)),
+    })
 }

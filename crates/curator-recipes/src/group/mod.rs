@@ -207,7 +207,7 @@ impl GroupMember {
 
     /// Returns the joins, changes and leaves as a stream for one consumer; there can be any number of streams.
     pub fn events(&self) -> GroupEvents {
-        GroupEvents::new(self.group(), self.cache.events())
+        members::events(&self.cache)
     }
 
     /// Why this member does not belong to the group, or why the members are not up to date. `None` if there is no

@@ -201,20 +201,22 @@ impl PersistentNode {
     ///
     /// # Cancel safety
     ///
-    /// Once polled, the command is executed even if the future is dropped.
-    pub async fn set_data(&self, data: impl AsRef<[u8]>) -> Result<()> {
+    /// The call itself sets the data, even if the future is dropped.
+    pub fn set_data(&self, data: impl AsRef<[u8]>) -> impl Future<Output = Result<()>> + Send {
         let mut number = 0;
         self.commands.send_modify(|command| {
             command.data = data.as_ref().into();
             command.number += 1;
             number = command.number;
         });
-        let is_refused = |report: &Report| report.refused.clone().filter(|(refused, _)| *refused >= number);
-        let report =
-            self.wait(&self.reports, |report| report.applied >= number || is_refused(report).is_some()).await?;
-        match is_refused(&report) {
-            Some((_, error)) if report.applied < number => Err(error.into()),
-            _ => Ok(()),
+        async move {
+            let is_refused = |report: &Report| report.refused.clone().filter(|(refused, _)| *refused >= number);
+            let is_done = |report: &Report| report.applied >= number || is_refused(report).is_some();
+            let report = self.wait(&self.reports, is_done).await?;
+            match is_refused(&report) {
+                Some((_, error)) if report.applied < number => Err(error.into()),
+                _ => Ok(()),
+            }
         }
     }
 

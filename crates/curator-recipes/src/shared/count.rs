@@ -65,8 +65,7 @@ impl LimitNode for SharedCount {
     }
 
     fn limit(&self, data: &[u8], version: i32) -> crate::error::Result<Limit> {
-        let VersionedValue { value, version } = self.decode(data, version)?;
         // A negative count grants no leases.
-        Ok(Limit { leases: usize::try_from(value).unwrap_or(0), version: Some(version) })
+        Ok(Limit { leases: usize::try_from(self.decode(data)?).unwrap_or(0), version: Some(version) })
     }
 }

@@ -1,23 +1,24 @@
 //! A value that all processes share.
 
 mod changes;
-mod error;
 
-use std::fmt;
 use std::sync::Arc;
 
 use curator_client::{
-    CreateMode, Created, CuratorClient, NodePath, NodeSpec, RecipeSupport as _, Request, Session, Watch, ZPath,
+    CreateMode, Created, CuratorClient, NodePath, NodeSpec, Outcome, RecipeSupport as _, Request, Session, Watch, ZPath,
 };
 
+use derive_where::derive_where;
+
 pub use self::changes::ValueChanges;
-pub use self::error::SharedValueError;
+use super::error::ValueError;
 use crate::codec::{CodecError, ValueCodec};
+use crate::debug::debug_line;
 
 /// The version that servers treat as any version. A node reaches it after 2^32 - 1 writes.
-const ANY_VERSION: i32 = -1;
+pub(crate) const ANY_VERSION: i32 = -1;
 
-pub(super) type Result<T> = std::result::Result<T, SharedValueError>;
+pub(super) type Result<T> = std::result::Result<T, ValueError>;
 
 /// A value that all processes share, in the data of one persistent node.
 ///
@@ -28,7 +29,7 @@ pub(super) type Result<T> = std::result::Result<T, SharedValueError>;
 /// use curator_recipes::SharedValue;
 /// use curator_recipes::client::CuratorClient;
 ///
-/// # async fn example() -> Result<(), curator_recipes::SharedValueError> {
+/// # async fn example() -> Result<(), curator_recipes::ValueError> {
 /// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
 /// let text = (|text: &String| text.clone().into_bytes(), |data: &[u8]| String::from_utf8(data.to_vec()));
 /// let banner = SharedValue::with_codec(&client, "/site/banner", text, "welcome".to_owned())?;
@@ -56,14 +57,17 @@ pub(super) type Result<T> = std::result::Result<T, SharedValueError>;
 ///
 /// Unlike Curator's, it has no `start`, and keeps no copy in the background: each call sends a request. In place of
 /// Curator's listeners, use [`changes`](Self::changes).
+#[derive_where(Clone)]
 pub struct SharedValue<T> {
-    inner: Arc<Inner<T>>,
+    pub(crate) inner: Arc<Inner<T>>,
 }
 
-struct Inner<T> {
-    client: CuratorClient,
+debug_line!(SharedValue<T>, |value| path: value.inner.path, connection: value.inner.client.connection_state());
+
+pub(crate) struct Inner<T> {
+    pub(crate) client: CuratorClient,
     /// The full path on the server.
-    path: ZPath,
+    pub(crate) path: ZPath,
     codec: Box<dyn ValueCodec<T>>,
     seed: T,
 }
@@ -108,7 +112,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     ///
     /// # Errors
     ///
-    /// [`SharedValueError::Invalid`] when the node's data cannot be decoded; errors of the client when its retry policy
+    /// [`ValueError::Invalid`] when the node's data cannot be decoded; errors of the client when its retry policy
     /// gives up.
     ///
     /// # Cancel safety
@@ -129,7 +133,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// The same as [`get`](Self::get).
     pub async fn versioned(&self) -> Result<VersionedValue<T>> {
         let (data, stat) = self.read(Session::get_data).await?;
-        self.decode(&data, stat.version)
+        Ok(VersionedValue { value: self.decode(&data)?, version: stat.version })
     }
 
     /// Like [`versioned`](Self::versioned), and sets a one-shot watch for the next change or the deletion of the node.
@@ -145,7 +149,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// The same as [`get`](Self::get); no watch is left behind.
     pub async fn watch(&self) -> Result<(VersionedValue<T>, Watch)> {
         let (data, stat, watch) = self.read(Session::watch_data).await?;
-        Ok((self.decode(&data, stat.version)?, watch))
+        Ok((VersionedValue { value: self.decode(&data)?, version: stat.version }, watch))
     }
 
     /// Returns a stream of the current value, and then the latest value after each change, until the client closes.
@@ -153,7 +157,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     ///
     /// It creates the node if it is missing, like [`get`](Self::get).
     pub fn changes(&self) -> ValueChanges<T> {
-        ValueChanges::of(self)
+        changes::changes(self)
     }
 
     /// Sets the value unconditionally, even if the node's data was invalid. Creates the node if it is missing. One
@@ -182,7 +186,15 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
                 created => created.map(drop),
             }
         });
-        Ok(set.await?)
+        set.await.map_err(|error| self.unsure(error))
+    }
+
+    /// The error of a write.
+    pub(crate) fn unsure(&self, cause: curator_client::Error) -> ValueError {
+        match cause.outcome() {
+            Outcome::Unknown => ValueError::OutcomeUnknown { path: self.inner.path.clone(), cause },
+            Outcome::NotApplied => cause.into(),
+        }
     }
 
     /// Sets the value if the node still has the version of `previous`; returns `false` if it has another version or was
@@ -194,7 +206,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     ///
     /// Errors of the client. An unknown outcome is [`Ambiguous`](curator_client::Error::Ambiguous) and is not retried,
     /// because a retry could not distinguish this change from another client's: read the value.
-    /// [`Invalid`](SharedValueError::Invalid) when the version is -1, after 2^32 - 1 writes, which servers treat as any
+    /// [`Invalid`](ValueError::Invalid) when the version is -1, after 2^32 - 1 writes, which servers treat as any
     /// version.
     ///
     /// # Cancel safety
@@ -203,13 +215,12 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     pub async fn compare_and_set(&self, previous: &VersionedValue<T>, value: T) -> Result<bool> {
         let Inner { client, path, codec, .. } = &*self.inner;
         if previous.version == ANY_VERSION {
-            let cause = "its version is -1, which servers take for any version; it has to be set first";
-            return Err(SharedValueError::Invalid { path: path.clone(), cause: CodecError::from(cause).into() });
+            return Err(ValueError::VersionExhausted { path: path.clone() });
         }
         match client.set_data(path, codec.encode(&value), Some(previous.version)).await {
             Ok(_) => Ok(true),
             Err(curator_client::Error::BadVersion { .. } | curator_client::Error::NoNode { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(self.unsure(error)),
         }
     }
 
@@ -244,32 +255,20 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     }
 
     async fn create(&self, session: &Session, data: &[u8]) -> curator_client::Result<Created> {
+        self.inner.client.create_with_containers(session, &self.new_node(data)).await
+    }
+
+    pub(crate) fn new_node(&self, data: &[u8]) -> NodeSpec {
         let Inner { client, path, .. } = &*self.inner;
-        let node =
-            NodeSpec { path: path.clone(), data: data.into(), mode: CreateMode::Persistent, acl: client.acl_for(path) };
-        client.create_with_containers(session, &node).await
+        NodeSpec { path: path.clone(), data: data.into(), mode: CreateMode::Persistent, acl: client.acl_for(path) }
     }
 
-    /// Decodes the node's data.
-    pub(super) fn decode(&self, data: &[u8], version: i32) -> Result<VersionedValue<T>> {
-        let invalid =
-            |cause: CodecError| SharedValueError::Invalid { path: self.inner.path.clone(), cause: cause.into() };
-        Ok(VersionedValue { value: self.inner.codec.decode(data).map_err(invalid)?, version })
+    pub(crate) fn encode(&self, value: &T) -> Vec<u8> {
+        self.inner.codec.encode(value)
     }
-}
 
-impl<T> Clone for SharedValue<T> {
-    fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner) }
-    }
-}
-
-impl<T> fmt::Debug for SharedValue<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let connection = self.inner.client.connection_state();
-        f.debug_struct("SharedValue")
-            .field("path", &self.inner.path)
-            .field("connection", &connection)
-            .finish_non_exhaustive()
+    pub(crate) fn decode(&self, data: &[u8]) -> Result<T> {
+        let invalid = |cause: CodecError| ValueError::Invalid { path: self.inner.path.clone(), cause: cause.into() };
+        self.inner.codec.decode(data).map_err(invalid)
     }
 }

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Outcome, RetryNTimes};
 use curator_recipes::{
-    AtomicValueError, BigEndian, DistributedAtomicLong, DistributedAtomicValue, IdGenerator, InterProcessMutex,
-    SharedCount,
+    BigEndian, DistributedAtomicLong, DistributedAtomicValue, IdGenerator, InterProcessMutex, SharedCount, ValueError,
 };
 use curator_test::{OpCode, TestingServer};
 use tokio::runtime::Handle;
@@ -51,7 +50,7 @@ async fn overflow_and_invalid_data_are_errors_and_change_nothing() {
     assert!(!error.is_retryable() && error.outcome() == Outcome::NotApplied);
     assert_eq!(number.add(-1).await.unwrap().post_value, i64::MAX - 1);
     number.force_set(i64::MIN).await.unwrap();
-    assert!(matches!(number.decrement().await, Err(AtomicValueError::Overflow { value: i64::MIN, delta: -1, .. })));
+    assert!(matches!(number.decrement().await, Err(ValueError::Overflow { value: i64::MIN, delta: -1, .. })));
     assert_eq!(number.get().await.unwrap(), i64::MIN);
 
     client.set_data(&path, b"seven", None).await.unwrap();
@@ -91,7 +90,7 @@ async fn an_atomic_value_of_any_type_is_stored_with_a_codec() {
     let changed = text.update(|text| Some(format!("{text}, worker-1"))).await.unwrap();
     assert_eq!((&*changed.pre_value, &*changed.post_value), ("nobody", "nobody, worker-1"));
     let declined = text.update(|text| (!text.contains("worker-1")).then(String::new)).await.unwrap_err();
-    assert!(matches!(&declined, AtomicValueError::Declined { .. }) && !declined.is_retryable());
+    assert!(matches!(&declined, ValueError::Declined { .. }) && !declined.is_retryable());
     client.set_data(&path, [0xff], None).await.unwrap();
     let invalid = text.get().await.unwrap_err();
     assert!(invalid.to_string().contains("invalid utf-8"), "{invalid}");
@@ -178,7 +177,7 @@ async fn a_client_that_always_conflicts_gives_up_or_acquires_the_mutex() {
     let changing = begin(number.clone());
     overtake().await;
     let error = soon(changing).await.unwrap().unwrap_err();
-    assert!(matches!(&error, AtomicValueError::Contended { attempts: 1, .. }), "{error}");
+    assert!(matches!(&error, ValueError::Contended { attempts: 1, .. }), "{error}");
     assert!(error.is_retryable() && error.outcome() == Outcome::NotApplied);
     assert_eq!(number.get().await.unwrap(), 101);
 
@@ -205,7 +204,7 @@ async fn a_client_that_holds_the_mutex_can_still_conflict_and_then_releases_it()
         overtaken.is_ok().then(|| value + 1)
     });
     let error = soon(changing).await.unwrap_err();
-    assert!(matches!(error, AtomicValueError::Contended { attempts: 2, .. }), "{error}");
+    assert!(matches!(error, ValueError::Contended { attempts: 2, .. }), "{error}");
     assert_eq!(rival.get().await.unwrap(), 200);
     crate::support::nothing_left(&other, &[format!("{path}-lock")]).await;
 }
@@ -268,7 +267,7 @@ async fn invalid_paths_and_a_receipt_at_the_path_of_the_value_are_rejected() {
     let same = number.clone().exactly_once("/atomic").unwrap_err();
     assert!(same.to_string().contains("the receipt must be another node than the value"), "{same}");
     let printed = format!("{:?}", number.exactly_once("/receipts/w1").unwrap());
-    assert_eq!(printed, r#"DistributedAtomicValue { path: "/atomic", receipt: Some("/receipts/w1"), .. }"#);
+    assert_eq!(printed, r#"DistributedAtomicValue { path: "/atomic", is_exactly_once: true, .. }"#);
 }
 
 #[tokio::test]

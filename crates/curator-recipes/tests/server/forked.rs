@@ -7,8 +7,8 @@ use curator_recipes::client::{
     ConnectionState, CreateMode, CuratorClient, Error as ClientError, Outcome, SessionEnd, WatchEvent,
 };
 use curator_recipes::{
-    AtomicValueError, Config, ConfigError, Error, GroupMember, IdGenerator, InterProcessSemaphoreV2, LeaderLatch,
-    LeaderObserver, LossReason, PersistentNode, PersistentNodeError,
+    Config, ConfigError, Error, GroupMember, IdGenerator, InterProcessSemaphoreV2, LeaderLatch, LeaderObserver,
+    LossReason, PersistentNode, PersistentNodeError, ValueError,
 };
 use curator_test::OpCode;
 use tokio::runtime::{Builder, Runtime};
@@ -241,7 +241,7 @@ fn a_forked_child_issues_no_ids() {
         assert_eq!(home.block_on(ids.next()).unwrap(), 0);
         in_forked_child(|| {
             let given = client.block_on(ids.next());
-            assert!(matches!(given, Err(AtomicValueError::Client(ClientError::Forked))), "{given:?}");
+            assert!(matches!(given, Err(ValueError::Client(ClientError::Forked))), "{given:?}");
         });
         assert_eq!(home.block_on(ids.next()).unwrap(), 1);
     });

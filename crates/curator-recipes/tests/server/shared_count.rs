@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use curator_recipes::client::{self, Acl, AuthId, CuratorClient, Outcome, Permission, RetryNTimes, WatchEvent};
-use curator_recipes::{CountChanges, SharedCount, SharedValueError, VersionedCount};
+use curator_recipes::{CountChanges, SharedCount, ValueError, VersionedCount};
 use curator_test::OpCode;
 use futures_util::StreamExt as _;
 
@@ -121,7 +121,7 @@ async fn a_lost_reply_is_harmless_or_reported_as_outcome_unknown() {
 
     proxy.cut_before_reply(OpCode::SetData);
     let error = soon(count.compare_and_set(&set, 8)).await.unwrap_err();
-    assert!(matches!(&error, SharedValueError::Client(client::Error::Ambiguous { .. })), "{error}");
+    assert!(matches!(&error, ValueError::OutcomeUnknown { cause: client::Error::Ambiguous { .. }, .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::Unknown);
     assert_eq!(soon(count.get()).await.unwrap(), 8);
 }
@@ -242,7 +242,7 @@ async fn invalid_data_is_an_error_item_and_does_not_end_the_stream() {
         one.sync(&path).await.unwrap();
         let error = soon(changes.next()).await.unwrap().unwrap_err();
         for error in [error, count.get().await.unwrap_err(), count.watch().await.map(drop).unwrap_err()] {
-            let SharedValueError::Invalid { path: at, cause } = &error else { panic!("{error}") };
+            let ValueError::Invalid { path: at, cause } = &error else { panic!("{error}") };
             assert_eq!(
                 (at.as_str(), cause.to_string()),
                 (path.as_str(), format!("expected 4 bytes, found {}", data.len()))
@@ -262,7 +262,7 @@ async fn a_permanent_error_is_the_last_item_of_the_stream() {
     other.create().creating_parent_containers().with_acl(no_reading).for_path(&path, "").await.unwrap();
     let mut changes = count(&one, &path, 0).changes();
     let error = soon(changes.next()).await.unwrap().unwrap_err();
-    assert!(matches!(&error, SharedValueError::Client(client::Error::NoAuth { .. })), "{error}");
+    assert!(matches!(&error, ValueError::Client(client::Error::NoAuth { .. })), "{error}");
     for _ in 0..2 {
         assert!(soon(changes.next()).await.is_none());
     }

@@ -1,7 +1,7 @@
 //! A value that several clients share, with a codec: when replies are lost, and when its node is deleted.
 
 use curator_recipes::client::{CuratorClient, Outcome};
-use curator_recipes::{SharedValue, SharedValueError};
+use curator_recipes::{SharedValue, ValueError};
 use curator_test::{OpCode, TestingServer};
 
 use crate::support::{behind_proxy, client, path, soon, until, until_watched};
@@ -21,7 +21,7 @@ async fn a_shared_value_is_set_and_compared_and_invalid_data_is_an_error() {
     assert!(!value.compare_and_set(&before, "second".to_owned()).await.unwrap());
     client.set_data(&path, [0xff], None).await.unwrap();
     let error = value.get().await.unwrap_err();
-    assert!(matches!(&error, SharedValueError::Invalid { path: at, .. } if at.as_str() == path), "{error}");
+    assert!(matches!(&error, ValueError::Invalid { path: at, .. } if at.as_str() == path), "{error}");
     assert!(error.to_string().contains("invalid utf-8") && !error.is_retryable(), "{error}");
     value.set("repaired".to_owned()).await.unwrap();
     assert_eq!(client.get_data(&path).await.unwrap().0, b"repaired");

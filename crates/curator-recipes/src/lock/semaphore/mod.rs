@@ -132,8 +132,7 @@ impl InterProcessSemaphoreV2 {
     /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when another client keeps deleting the waiting node;
     /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two billion (2^31) nodes;
     /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when leases of this client's session, or its node in the queue,
-    /// block the acquire and the server denies their deletion; [`InvalidSharedValue`](crate::Error::InvalidSharedValue)
-    /// when the count's node does not contain a number.
+    /// block the acquire and the server denies their deletion; [`Value`](crate::Error::Value) when the count's node does not contain a number.
     ///
     /// # Cancel safety
     ///

@@ -1,7 +1,7 @@
 //! A number of leases that is stored in a node.
 
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease, SharedCount};
+use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease, SharedCount, ValueError};
 use curator_test::{FaultProxy, OpCode};
 use tokio::task::JoinHandle;
 
@@ -122,7 +122,8 @@ async fn an_invalid_limit_is_an_error_that_blocks_no_contender() {
     let semaphore = semaphore(&admin, &path, 1);
     let held = semaphore.acquire().await.unwrap();
     let is_clear = |error: &Error| {
-        assert!(matches!(error, Error::InvalidSharedValue { path, .. } if path == most.path()), "{error}");
+        let Error::Value(value) = error else { panic!("{error}") };
+        assert!(matches!(&**value, ValueError::Invalid { path, .. } if path == most.path()), "{error}");
         assert!(error.to_string().contains("expected 4 bytes, found 3"), "{error}");
     };
     // While an acquire waits.

@@ -80,8 +80,8 @@ async fn the_sequential_instances_of_java_are_found() {
     assert_eq!(java.ask(&format!("service-register {base} text orders a zone-a DYNAMIC_SEQUENTIAL")).await, "ok");
     let found = soon(services.with_payload::<String>().instances("orders")).await.unwrap();
     let a = found.get("a").unwrap();
-    assert_eq!((a.service_type, a.path().name()), (ServiceType::DynamicSequential, "a0000000000"));
-    assert_eq!((a.payload.as_deref(), a.stat().ephemeral_owner), (Some("zone-a"), java.id()));
+    assert_eq!((a.service_type, &a.path.name()), (ServiceType::DynamicSequential, "a0000000000"));
+    assert_eq!((a.payload.as_deref(), a.stat.ephemeral_owner), (Some("zone-a"), java.id()));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The errors of an atomic value.
+//! The errors of shared and atomic values.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use curator_client::{Error as ClientError, InvalidPath, Outcome, SessionEnd, ZPa
 
 use crate::error::Error;
 
-/// An error of a [`DistributedAtomicValue`](crate::DistributedAtomicValue).
+/// An error of a [`SharedValue`](crate::SharedValue) or a [`DistributedAtomicValue`](crate::DistributedAtomicValue).
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum AtomicValueError {
+pub enum ValueError {
     /// An error of the client. Nothing was changed.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -88,7 +88,7 @@ pub enum AtomicValueError {
     },
 }
 
-impl AtomicValueError {
+impl ValueError {
     /// Whether the call can succeed if repeated unchanged. Check [`outcome`](Self::outcome) before a retry.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
@@ -122,7 +122,7 @@ impl AtomicValueError {
     }
 }
 
-impl From<InvalidPath> for AtomicValueError {
+impl From<InvalidPath> for ValueError {
     fn from(error: InvalidPath) -> Self {
         Self::Client(error.into())
     }

@@ -1,0 +1,238 @@
+//! The node of an atomic value: reads it, and writes the changed data if the version is still the same.
+
+use std::sync::Arc;
+
+use curator_client::{
+    Error as ClientError, Outcome, RecipeSupport as _, Result as ClientResult, Session, TransactionOperation, ZPath,
+};
+
+use super::receipt::{Receipt, Settlement, is_conflict};
+use super::{AtomicValue, DistributedAtomicValue, Result};
+use crate::error::Error;
+use crate::shared::{ANY_VERSION, ValueError};
+
+type Change<'a, T> = dyn Fn(&T) -> Result<T> + Send + Sync + 'a;
+
+/// The values of an attempt that was applied; `None` if another client has changed the node since the read.
+type Tried<T> = Option<AtomicValue<T>>;
+
+/// An attempt with a receipt, whose reply may be lost.
+struct Sent<T> {
+    attempt: u64,
+    values: AtomicValue<T>,
+}
+
+/// The data and version that were read; `None` if the node does not exist.
+type Read = Option<(Vec<u8>, i32)>;
+
+impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
+    /// Changes the node once.
+    pub(super) async fn change(&self, change: &Change<'_, T>) -> Result<AtomicValue<T>> {
+        // The changes of a handle with a receipt run one after another.
+        let mut receipt = match &self.receipt {
+            Some(receipt) => Some(receipt.lock().await),
+            None => None,
+        };
+        let mut attempts = 0;
+        if let Some(values) = self.contend(change, receipt.as_deref_mut(), &mut attempts).await? {
+            return Ok(values);
+        }
+        let contended = |attempts| ValueError::Contended { path: self.path().clone(), attempts };
+        let Some(mutex) = &self.mutex else { return Err(contended(attempts)) };
+        let guard = mutex.acquire().await.map_err(|cause| self.not_locked(cause))?;
+        // Clients in their first attempts do not acquire the mutex, so there may still be conflicts.
+        let changed = self.contend(change, receipt.as_deref_mut(), &mut attempts).await;
+        // Released in the background: the change does not depend on the mutex.
+        drop(guard);
+        changed?.ok_or_else(|| contended(attempts))
+    }
+
+    pub(super) fn not_locked(&self, cause: Error) -> ValueError {
+        ValueError::Lock { path: self.path().clone(), cause: Box::new(cause) }
+    }
+
+    /// Retries until the policy gives up.
+    async fn contend(
+        &self,
+        change: &Change<'_, T>,
+        mut receipt: Option<&mut Receipt>,
+        attempts: &mut u32,
+    ) -> Result<Tried<T>> {
+        let mut contention = self.client().retrier_with(Arc::clone(&self.contention));
+        let mut failures = self.client().retrier();
+        // The last attempt with a receipt.
+        let mut sent = None;
+        loop {
+            match self.attempt(change, receipt.as_deref_mut(), *attempts > 0, &mut sent).await {
+                Ok(None) => {
+                    *attempts += 1;
+                    failures.reset();
+                    if !contention.again().await? {
+                        return Ok(None);
+                    }
+                }
+                Err(ValueError::Client(error)) => {
+                    let paused = failures.pause(error).await;
+                    paused.map_err(|cause| match receipt.as_deref() {
+                        Some(receipt) if sent.is_some() && receipt.is_in_doubt() => {
+                            ValueError::OutcomeUnknown { path: self.path().clone(), cause }
+                        }
+                        _ => cause.into(),
+                    })?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        change: &Change<'_, T>,
+        mut receipt: Option<&mut Receipt>,
+        is_behind: bool,
+        sent: &mut Option<Sent<T>>,
+    ) -> Result<Tried<T>> {
+        let session = self.client().session().await?;
+        if let Some(receipt) = receipt.as_deref_mut()
+            && !receipt.is_settled()
+            && let Some(values) = self.settle(receipt, &session, sent).await?
+        {
+            return Ok(Some(values));
+        }
+        let mut read = self.read(&session, is_behind).await?;
+        let (data, values) = match self.make(&read, change) {
+            Err(_) if !is_behind => {
+                // Rules out that the change failed on data of a server that lags behind.
+                read = self.read(&session, true).await?;
+                self.make(&read, change)
+            }
+            made => made,
+        }?;
+        let version = read.map(|(_, version)| version);
+        if version == Some(ANY_VERSION) {
+            return Err(ValueError::VersionExhausted { path: self.path().clone() });
+        }
+        match receipt {
+            None => self.write(&session, version, &data, values).await,
+            Some(receipt) => self.write_with(receipt, &session, version, &data, values, sent).await,
+        }
+    }
+
+    /// The new data, and the values before and after the change.
+    fn make(&self, read: &Read, change: &Change<'_, T>) -> Result<(Vec<u8>, AtomicValue<T>)> {
+        let pre_value = match read {
+            Some((data, _)) => self.value.decode(data)?,
+            None => self.value.seed().clone(),
+        };
+        let data = self.value.encode(&change(&pre_value)?);
+        // Decoded before the write, because a codec may reject the data that it has encoded.
+        let post_value = self.value.decode(&data)?;
+        Ok((data, AtomicValue { pre_value, post_value }))
+    }
+
+    /// Reads the node. If `is_behind`, after a `sync`: the last attempt has shown that there is newer data.
+    async fn read(&self, session: &Session, is_behind: bool) -> ClientResult<Read> {
+        let sync = || is_behind.then(|| session.sync(self.path()));
+        let (synced, read) = session.pipelined(|| (sync(), session.get_data(self.path())));
+        if let Some(synced) = synced {
+            synced.await?;
+        }
+        match read.await {
+            Ok((data, stat)) => Ok(Some((data, stat.version))),
+            Err(ClientError::NoNode { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn write(
+        &self,
+        session: &Session,
+        version: Option<i32>,
+        data: &[u8],
+        values: AtomicValue<T>,
+    ) -> Result<Tried<T>> {
+        let written = match version {
+            Some(_) => session.set_data(self.path(), data, version).await.map(drop),
+            None => self.client().create_with_containers(session, &self.value.new_node(data)).await.map(drop),
+        };
+        match written {
+            Ok(()) => Ok(Some(values)),
+            Err(error) if is_conflict(&error) => Ok(None),
+            Err(error) => Err(self.value.unsure(error)),
+        }
+    }
+
+    async fn write_with(
+        &self,
+        receipt: &mut Receipt,
+        session: &Session,
+        version: Option<i32>,
+        data: &[u8],
+        values: AtomicValue<T>,
+        sent: &mut Option<Sent<T>>,
+    ) -> Result<Tried<T>> {
+        if receipt.is_exhausted() {
+            return Err(ValueError::VersionExhausted { path: receipt.path.clone() });
+        }
+        let operation = match version {
+            Some(_) => TransactionOperation::SetData { path: self.path().clone(), data: data.into(), version },
+            None => TransactionOperation::Create(self.value.new_node(data)),
+        };
+        let mut are_there = false;
+        loop {
+            let Some((attempt, of_receipt)) = receipt.attempt(self.client()) else { return Ok(None) };
+            *sent = Some(Sent { attempt, values: values.clone() });
+            match session.transact(vec![operation.clone(), of_receipt]).await {
+                Ok(results) => {
+                    receipt.answered(results.get(OF_RECEIPT));
+                    return Ok(Some(values));
+                }
+                Err(ClientError::TransactionFailed { index, cause }) if is_conflict(&cause) => {
+                    receipt.answered(None);
+                    if matches!(*cause, ClientError::NoNode { .. }) && !are_there {
+                        self.ensure_parent(session, self.path()).await?;
+                        self.ensure_parent(session, &receipt.path).await?;
+                        are_there = true;
+                    } else if index == OF_RECEIPT {
+                        // The receipt has changed: another handle uses it.
+                        return self.settle(receipt, session, sent).await;
+                    } else {
+                        return Ok(None);
+                    }
+                }
+                Err(error) => {
+                    if error.outcome() != Outcome::Unknown {
+                        receipt.answered(None);
+                    }
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Determines whether the attempt in doubt has applied this change.
+    async fn settle(&self, receipt: &mut Receipt, session: &Session, sent: &Option<Sent<T>>) -> Result<Tried<T>> {
+        match receipt.settle(self.client(), session).await? {
+            Settlement::Applied(attempt) => {
+                // Ignore an attempt of an earlier change whose future was dropped.
+                let sent = sent.as_ref().filter(|sent| sent.attempt == attempt);
+                Ok(sent.map(|sent| sent.values.clone()))
+            }
+            Settlement::NotApplied => Ok(None),
+            Settlement::InUse { is_in_doubt } => {
+                let (path, receipt) = (self.path().clone(), receipt.path.clone());
+                Err(ValueError::ReceiptInUse { path, receipt, is_in_doubt: is_in_doubt && sent.is_some() })
+            }
+        }
+    }
+
+    async fn ensure_parent(&self, session: &Session, path: &ZPath) -> ClientResult<()> {
+        match path.parent() {
+            Some(parent) => self.client().ensure_containers(session, &parent).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// The index of the receipt's operation in the transaction.
+const OF_RECEIPT: usize = 1;
