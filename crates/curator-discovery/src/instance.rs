@@ -19,7 +19,7 @@ use crate::uri_spec::UriSpec;
 /// ```
 /// use curator_discovery::ServiceInstance;
 ///
-/// let instance = ServiceInstance::new("orders").address("10.0.0.7").port(8080).payload("zone-a".to_owned());
+/// let instance = ServiceInstance::with_payload("orders", "zone-a".to_owned()).address("10.0.0.7").port(8080);
 /// assert_eq!(instance.port, Some(8080));
 /// ```
 ///
@@ -65,14 +65,26 @@ impl ServiceInstance {
     /// address.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
+        Self::of(name.into(), None)
+    }
+}
+
+impl<P> ServiceInstance<P> {
+    /// Like [`new`](ServiceInstance::new), with this payload.
+    #[must_use]
+    pub fn with_payload(name: impl Into<String>, payload: P) -> Self {
+        Self::of(name.into(), Some(payload))
+    }
+
+    fn of(name: String, payload: Option<P>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         Self {
-            name: name.into(),
+            name,
             id: Uuid::new_v4().to_string(),
             address: None,
             port: None,
             ssl_port: None,
-            payload: None,
+            payload,
             registration_time_utc: i64::try_from(now).unwrap_or(i64::MAX),
             service_type: ServiceType::Dynamic,
             uri_spec: None,
@@ -80,9 +92,7 @@ impl ServiceInstance {
             other: BTreeMap::new(),
         }
     }
-}
 
-impl<P> ServiceInstance<P> {
     /// Sets the id. Use it if a restarted process is the same instance; its registration then waits until the previous
     /// session has ended.
     #[must_use]
@@ -106,38 +116,6 @@ impl<P> ServiceInstance<P> {
     #[must_use]
     pub fn ssl_port(self, port: u16) -> Self {
         Self { ssl_port: Some(port), ..self }
-    }
-
-    /// Sets the payload, of any type.
-    #[must_use]
-    pub fn payload<Q>(self, payload: Q) -> ServiceInstance<Q> {
-        let Self {
-            name,
-            id,
-            address,
-            port,
-            ssl_port,
-            registration_time_utc,
-            service_type,
-            uri_spec,
-            enabled,
-            other,
-            ..
-        } = self;
-        let payload = Some(payload);
-        ServiceInstance {
-            name,
-            id,
-            address,
-            port,
-            ssl_port,
-            payload,
-            registration_time_utc,
-            service_type,
-            uri_spec,
-            enabled,
-            other,
-        }
     }
 
     /// Sets the lifetime of the registration. Defaults to [`ServiceType::Dynamic`].

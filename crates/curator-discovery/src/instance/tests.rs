@@ -18,7 +18,15 @@ fn java(payload: &str) -> String {
 }
 
 fn instance() -> ServiceInstance {
-    let instance = ServiceInstance::new("orders").id(ID).address("10.0.0.7").port(8080);
+    completed(ServiceInstance::new("orders"))
+}
+
+fn instance_with<P>(payload: P) -> ServiceInstance<P> {
+    completed(ServiceInstance::with_payload("orders", payload))
+}
+
+fn completed<P>(instance: ServiceInstance<P>) -> ServiceInstance<P> {
+    let instance = instance.id(ID).address("10.0.0.7").port(8080);
     let instance = instance.uri_spec("{scheme}://{address}:{port}");
     ServiceInstance { registration_time_utc: 1_700_000_000_123, ..instance }
 }
@@ -55,11 +63,11 @@ impl Payload for Odd {
 #[test]
 fn instances_are_written_as_javas_json() {
     assert_eq!(written(&instance()), java("null"));
-    assert_eq!(written(&instance().payload("a \"b\"".to_owned())), java(r#""a \"b\"""#));
+    assert_eq!(written(&instance_with("a \"b\"".to_owned())), java(r#""a \"b\"""#));
     let details = Details { zone: "z".to_owned() };
-    assert_eq!(written(&instance().payload(details)), java(r#"{"@class":"com.example.Details","zone":"z"}"#));
-    assert_eq!(written(&instance().payload(Odd::Empty {})), java(r#"{"@class":"com.example.Odd"}"#));
-    let error = instance().payload(Odd::Number(7)).to_json().unwrap_err();
+    assert_eq!(written(&instance_with(details)), java(r#"{"@class":"com.example.Details","zone":"z"}"#));
+    assert_eq!(written(&instance_with(Odd::Empty {})), java(r#"{"@class":"com.example.Odd"}"#));
+    let error = instance_with(Odd::Number(7)).to_json().unwrap_err();
     let InvalidInstance::Field { field: "payload", reason } = error else { panic!("{error}") };
     assert!(reason.contains("com.example.Odd") && reason.contains('7'), "{reason}");
     let bare = ServiceInstance { registration_time_utc: 0, ..ServiceInstance::new("a").id("b") };

@@ -86,7 +86,7 @@ async fn an_instance_is_found_with_the_requested_payload_type() {
     let (client, base) = (connected().await, path("payload"));
     let services = discovery(&client, &base);
     let spring = ZookeeperInstance::new("orders-1", "orders");
-    let registration = services.register(instance("a").payload(spring.clone())).unwrap();
+    let registration = services.register(ServiceInstance::with_payload("orders", spring.clone()).id("a")).unwrap();
     soon(registration.registered()).await.unwrap();
     let found = soon(services.with_payload::<ZookeeperInstance>().instances("orders")).await.unwrap();
     assert_eq!(found.get("a").unwrap().payload.as_ref(), Some(&spring));

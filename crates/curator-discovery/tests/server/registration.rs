@@ -99,9 +99,11 @@ async fn a_closed_client_ends_the_registration() {
 #[tokio::test]
 async fn an_instance_can_be_drained_after_a_refused_update() {
     let (client, base) = (connected().await, path("refused-update"));
-    let registration = discovery(&client, &base).register(instance("a").payload("small".to_owned())).unwrap();
+    let small = ServiceInstance::with_payload("orders", "small".to_owned()).id("a");
+    let registration = discovery(&client, &base).register(small).unwrap();
     soon(registration.registered()).await.unwrap();
-    let big = registration.instance().payload("x".repeat(2 << 20));
+    let mut big = registration.instance();
+    big.payload = Some("x".repeat(2 << 20));
     soon(registration.update(big)).await.unwrap_err();
     assert_eq!(registration.instance().payload.as_deref(), Some("small"));
     soon(registration.drain()).await.unwrap();

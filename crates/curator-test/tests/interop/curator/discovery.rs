@@ -17,8 +17,8 @@ impl Payload for Details {
     const JAVA_CLASS: Option<&'static str> = Some("CuratorAgentDiscovery$Details");
 }
 
-fn instance(id: &str) -> ServiceInstance {
-    ServiceInstance::new("orders").id(id).address("10.0.0.2").port(9090).uri_spec("{scheme}://{address}:{port}")
+fn instance<P>(id: &str, instance: ServiceInstance<P>) -> ServiceInstance<P> {
+    instance.id(id).address("10.0.0.2").port(9090).uri_spec("{scheme}://{address}:{port}")
 }
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn an_instance_that_java_registers_is_found_with_the_same_bytes() {
 async fn java_finds_the_instances_that_we_register() {
     let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
     let services = ServiceDiscovery::new(&client, &base).unwrap();
-    let text = services.register(instance("a").payload("zone-a".to_owned())).unwrap();
+    let text = services.register(instance("a", ServiceInstance::with_payload("orders", "zone-a".to_owned()))).unwrap();
     soon(text.registered()).await.unwrap();
     let find = |kind: &str| format!("service-find {base} {kind} orders");
     let of = |id: &str, enabled: bool, payload: &str| {
@@ -63,9 +63,9 @@ async fn java_finds_the_instances_that_we_register() {
     assert_eq!(java.ask(&find("text")).await, format!("ok {}", of("a", false, "zone-a")));
     soon(text.deregister()).await.unwrap();
     let details = Details { zone: "zone-b".to_owned(), weight: 3 };
-    let details = services.register(instance("b").payload(details)).unwrap();
+    let details = services.register(instance("b", ServiceInstance::with_payload("orders", details))).unwrap();
     soon(details.registered()).await.unwrap();
-    let none = services.register(instance("c")).unwrap();
+    let none = services.register(instance("c", ServiceInstance::new("orders"))).unwrap();
     soon(none.registered()).await.unwrap();
     let both = format!("ok {} {}", of("b", true, "zone-b/3"), of("c", true, "null"));
     assert_eq!(java.ask(&find("details")).await, both);
@@ -88,7 +88,8 @@ async fn the_sequential_instances_of_java_are_found() {
 async fn a_drained_instance_is_not_offered_by_java() {
     let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
     let services = ServiceDiscovery::new(&client, &base).unwrap();
-    let [a, b] = ["a", "b"].map(|id| services.register(instance(id).payload("zone".to_owned())).unwrap());
+    let [a, b] = ["a", "b"]
+        .map(|id| services.register(instance(id, ServiceInstance::with_payload("orders", "zone".to_owned()))).unwrap());
     soon(a.registered()).await.unwrap();
     soon(b.registered()).await.unwrap();
     let offered = format!("service-offered {base} text orders");
