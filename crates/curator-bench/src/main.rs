@@ -88,7 +88,7 @@ fn conduct(arguments: &RunArguments) -> ExitCode {
             Some(file) => read(file),
             None => measure(&options, arguments.json.as_deref()),
         }
-        .and_then(|document| tell(&document, arguments)),
+        .and_then(|document| output(&document, arguments)),
         Ok(Err(sentence)) => {
             eprintln!("curator-bench: {sentence}");
             return ExitCode::from(USAGE);
@@ -131,7 +131,7 @@ fn read(file: &Path) -> Result<Document, BenchError> {
 }
 
 /// Prints the tables, and writes the requested files and plots.
-fn tell(document: &Document, arguments: &RunArguments) -> Result<(), BenchError> {
+fn output(document: &Document, arguments: &RunArguments) -> Result<(), BenchError> {
     println!("{}", bench::text(document));
     if let Some(file) = &arguments.markdown {
         fs::write(file, bench::markdown(document)).map_err(BenchError::io(format!("write {}", file.display())))?;

@@ -103,7 +103,7 @@ impl Player {
         let mut before = self.usage()?;
         let play = Play { start: self.start_together(), ..play.clone() };
         for process in &mut self.processes {
-            process.tell(&Request::Run(play.clone())).await?;
+            process.send_request(&Request::Run(play.clone())).await?;
         }
         let mut crowd = None;
         if matches!(play.act, Act::Crowd | Act::Reconnect) {
@@ -213,7 +213,7 @@ impl Player {
 
     async fn go(&mut self) -> Result<(), BenchError> {
         for process in &mut self.processes {
-            process.tell(&Request::Go).await?;
+            process.send_request(&Request::Go).await?;
         }
         Ok(())
     }

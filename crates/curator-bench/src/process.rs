@@ -55,7 +55,7 @@ impl Process {
         Usage::of(self.id).map_err(BenchError::io("read what a worker uses"))
     }
 
-    pub(crate) async fn tell(&mut self, request: &Request) -> Result<(), BenchError> {
+    pub(crate) async fn send_request(&mut self, request: &Request) -> Result<(), BenchError> {
         let line = format!("{request}\n");
         let told = self.input.write_all(line.as_bytes()).await;
         told.map_err(|_| self.ended())
@@ -107,12 +107,12 @@ impl Process {
     }
 
     pub(crate) async fn check(&mut self, play: &Play) -> Result<(), BenchError> {
-        self.tell(&Request::Supports { act: play.act, lock: play.lock }).await?;
+        self.send_request(&Request::Supports { act: play.act, lock: play.lock }).await?;
         self.answer().await.map(drop)
     }
 
     pub(crate) async fn open(&mut self, sessions: usize, connect: Option<String>) -> Result<(), BenchError> {
-        self.tell(&Request::Open { sessions, connect }).await?;
+        self.send_request(&Request::Open { sessions, connect }).await?;
         self.answer().await.map(drop)
     }
 

@@ -20,7 +20,7 @@ impl Progress {
         Self(bar)
     }
 
-    pub(crate) fn tell(&self, place: &str, case: &str, peer: Peer, what: &str) {
+    pub(crate) fn show(&self, place: &str, case: &str, peer: Peer, what: &str) {
         self.0.set_message(format!("{place}: {case}: {peer} {what}"));
     }
 

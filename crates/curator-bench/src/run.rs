@@ -143,7 +143,7 @@ impl Stage<'_> {
         let mut parts = Vec::new();
         let is_played = |peer: Peer| is_first || self.options.is_selection || case.is_for_far(peer);
         for peer in self.options.peers.iter().filter(|peer| case.is_for(**peer) && is_played(**peer)) {
-            self.progress.tell(&place.name, &case.name, *peer, "starts");
+            self.progress.show(&place.name, &case.name, *peer, "starts");
             let mut part = Part { results: PeerResults::new(*peer), player: None };
             match self.warm(*peer, case, place, is_first).await {
                 Ok(player) => part.player = Some(player),
@@ -158,7 +158,7 @@ impl Stage<'_> {
         let play = self.timed(&case.play, &format!("/bench/{case}"));
         for round in 1..=self.options.rounds {
             for part in &mut parts {
-                self.progress.tell(&place.name, &case.name, part.results.peer, &format!("round {round}"));
+                self.progress.show(&place.name, &case.name, part.results.peer, &format!("round {round}"));
                 self.round(part, &play, place).await;
             }
         }
@@ -173,7 +173,7 @@ impl Stage<'_> {
             if is_counted && !part.results.rounds.is_empty() && !case.is_counted(part.results.peer) {
                 part.results.counts_note = Some("it would take too long".to_owned());
             } else if is_counted && !part.results.rounds.is_empty() {
-                self.progress.tell(&place.name, &case.name, part.results.peer, "is counted");
+                self.progress.show(&place.name, &case.name, part.results.peer, "is counted");
                 match self.count(part.results.peer, case, place).await {
                     Ok(counts) => part.results.counts = Some(counts),
                     Err(error) => part.results.counts_note = Some(error.to_string()),
@@ -213,7 +213,7 @@ impl Stage<'_> {
     async fn warm_server(&self, place: &Place) {
         let play = Play { tasks: 16, time: SERVER_WARM_UP, ..Play::new(Act::Distinct, Lock::Mutex, "/bench/warm-up") };
         let case = Case { name: "warm-up".to_owned(), processes: 1, play };
-        self.progress.tell(&place.name, &case.name, Peer::Ours, "warms the server up");
+        self.progress.show(&place.name, &case.name, Peer::Ours, "warms the server up");
         if let Ok(mut player) = self.start(Peer::Ours, &case, place, Purpose::Time).await {
             drop(self.limited(Peer::Ours, &case.play, player.play(&case.play)).await);
             player.end().await;

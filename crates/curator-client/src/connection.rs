@@ -101,10 +101,10 @@ impl Connection {
         }
     }
 
-    /// Ends the connection, if there is one, because no answer has arrived over it for `patience`.
-    pub(crate) fn give_up(&self, patience: Duration) {
+    /// Ends the connection, if there is one, because no answer has arrived over it for `answer_limit`.
+    pub(crate) fn give_up(&self, answer_limit: Duration) {
         if let Stage::Up { task, server, .. } = &self.stage {
-            self.journal.silent(&OpenFailure::silent(server, patience));
+            self.journal.silent(&OpenFailure::silent(server, answer_limit));
             task.abort(LinkEnd::Lost);
         }
     }

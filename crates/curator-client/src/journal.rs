@@ -42,14 +42,14 @@ impl fmt::Display for Doubt {
 }
 
 /// The cause of an outage in which no attempt has ended yet.
-const NOTHING_KNOWN: &str = "no server has answered yet";
+const NO_ANSWER_YET: &str = "no server has answered yet";
 
 /// Written by the supervisor and the connection; read by callers.
 #[derive(Debug)]
 pub(crate) struct Journal {
     client: Arc<str>,
     /// The interval of the log lines about one outage.
-    pace: Duration,
+    log_interval: Duration,
     record: watch::Sender<Record>,
 }
 
@@ -82,9 +82,9 @@ impl Record {
 
 impl Journal {
     /// For a client without a session.
-    pub(crate) fn new(client: &Arc<str>, pace: Duration) -> Self {
+    pub(crate) fn new(client: &Arc<str>, log_interval: Duration) -> Self {
         let record = Record {
-            outage: Some(Outage::begin(ClockInstant::now(), None, pace)),
+            outage: Some(Outage::begin(ClockInstant::now(), None, log_interval)),
             is_refused: false,
             tls: Vec::new(),
             is_resumed: false,
@@ -92,7 +92,7 @@ impl Journal {
             resumed: 0,
             replaced: 0,
         };
-        Self { client: Arc::clone(client), pace, record: watch::Sender::new(record) }
+        Self { client: Arc::clone(client), log_interval, record: watch::Sender::new(record) }
     }
 
     pub(crate) fn record(&self) -> Record {
@@ -102,7 +102,7 @@ impl Journal {
     /// Why there is no connection.
     pub(crate) fn cause(&self) -> String {
         let record = self.record.borrow();
-        let unknown = if record.outage.is_some() { NOTHING_KNOWN } else { "the connection is down" };
+        let unknown = if record.outage.is_some() { NO_ANSWER_YET } else { "the connection is down" };
         record.cause().unwrap_or(unknown).to_owned()
     }
 
@@ -168,7 +168,7 @@ impl Journal {
             if is_new {
                 let cause = doubt.to_string();
                 record.note(&cause, now);
-                record.outage = Some(Outage::begin(now, Some(cause), self.pace));
+                record.outage = Some(Outage::begin(now, Some(cause), self.log_interval));
                 record.is_resumed = false;
             }
             is_new
@@ -219,7 +219,7 @@ impl Journal {
                 record.note(&why, now);
             }
             record.is_resumed = false;
-            record.outage.get_or_insert_with(|| Outage::begin(now, Some(why.clone()), self.pace));
+            record.outage.get_or_insert_with(|| Outage::begin(now, Some(why.clone()), self.log_interval));
             record.outage.clone()
         });
         let (client, session) = (&*self.client, Id(session));
@@ -275,7 +275,7 @@ impl Journal {
     }
 
     /// Logs an outage whenever a line is due.
-    pub(crate) async fn remind(&self, timer: &Timer) -> Infallible {
+    pub(crate) async fn log_outages(&self, timer: &Timer) -> Infallible {
         let mut changes = self.record.subscribe();
         loop {
             let next_line = changes.borrow_and_update().outage.as_ref().map(Outage::next_line);
@@ -300,7 +300,7 @@ impl Journal {
             outage.is_due(now).then(|| outage.clone())
         });
         if let Some(outage) = due {
-            let (client, cause) = (&*self.client, Truncated(outage.cause().unwrap_or(NOTHING_KNOWN)));
+            let (client, cause) = (&*self.client, Truncated(outage.cause().unwrap_or(NO_ANSWER_YET)));
             tracing::info!(client, lasted = lasted(Some(&outage)), cause = &*cause.to_string(), "not connected");
         }
     }

@@ -40,7 +40,7 @@ pub(crate) struct SessionOptions {
 impl SessionOptions {
     /// Options with very long timeouts.
     #[cfg(test)]
-    pub(crate) fn patient(name: &str, servers: &str) -> Self {
+    pub(crate) fn with_long_timeouts(name: &str, servers: &str) -> Self {
         const HOUR: Duration = Duration::from_secs(3_600);
         Self {
             name: name.into(),
@@ -61,7 +61,7 @@ impl SessionOptions {
     }
 
     /// Whether the connections use TLS.
-    pub(crate) fn speaks_tls(&self) -> bool {
+    pub(crate) fn uses_tls(&self) -> bool {
         #[cfg(feature = "tls")]
         {
             self.tls.is_some()

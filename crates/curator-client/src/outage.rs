@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::clock::ClockInstant;
 
 /// The interval of the log lines about one outage, for all clients.
-pub(crate) const PACE: Duration = Duration::from_secs(60);
+pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The time during which a client has no confirmed connection: before its first session, in doubt, or after a loss.
 ///
@@ -19,12 +19,12 @@ pub(crate) struct Outage {
     has_failed: bool,
     next_line: ClockInstant,
     /// The interval of the log lines.
-    pace: Duration,
+    log_interval: Duration,
 }
 
 impl Outage {
-    pub(crate) fn begin(now: ClockInstant, cause: Option<String>, pace: Duration) -> Self {
-        Self { since: now, cause, has_failed: false, next_line: now + pace, pace }
+    pub(crate) fn begin(now: ClockInstant, cause: Option<String>, log_interval: Duration) -> Self {
+        Self { since: now, cause, has_failed: false, next_line: now + log_interval, log_interval }
     }
 
     pub(crate) fn lasted(&self, now: ClockInstant) -> Duration {
@@ -65,7 +65,7 @@ impl Outage {
     pub(crate) fn is_due(&mut self, now: ClockInstant) -> bool {
         let is_due = now >= self.next_line;
         if is_due {
-            self.next_line = now + self.pace;
+            self.next_line = now + self.log_interval;
         }
         is_due
     }
@@ -79,7 +79,7 @@ mod tests {
     fn the_first_failure_is_logged_immediately_and_later_ones_once_a_minute() {
         let start = ClockInstant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
-        let mut outage = Outage::begin(start, None, PACE);
+        let mut outage = Outage::begin(start, None, LOG_INTERVAL);
         assert_eq!(outage.next_line(), after(60));
         let lines: Vec<_> = (1..=150).filter(|second| outage.failed("refused", after(*second))).collect();
         assert_eq!(lines, [1, 61, 121]);
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_running_attempt_does_not_replace_the_cause_of_a_failed_one() {
         let now = ClockInstant::now();
-        let mut outage = Outage::begin(now, Some("the connection broke".to_owned()), PACE);
+        let mut outage = Outage::begin(now, Some("the connection broke".to_owned()), LOG_INTERVAL);
         outage.learn("zk1: no answer yet");
         assert_eq!(outage.cause(), Some("zk1: no answer yet"));
         outage.failed("zk1: no answer; zk2: refused", now);
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn an_outage_without_a_failed_attempt_is_logged_once_a_minute() {
         let start = ClockInstant::now();
-        let mut outage = Outage::begin(start, Some("no answer".to_owned()), PACE);
+        let mut outage = Outage::begin(start, Some("no answer".to_owned()), LOG_INTERVAL);
         let after = |seconds| start + Duration::from_secs(seconds);
         let lines: Vec<_> = (0..=150).filter(|second| outage.is_due(after(*second))).collect();
         assert_eq!(lines, [60, 120]);

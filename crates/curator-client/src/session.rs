@@ -298,7 +298,7 @@ impl Session {
 
     /// How long a connection is kept, and a request waited for, without an answer. A granted timeout longer than the
     /// requested one does not extend it.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn answer_limit(&self) -> Duration {
         self.inner.timeout.min(self.inner.options.session_timeout)
     }
 

@@ -15,7 +15,7 @@ pub(crate) struct Silence {
 
 impl Silence {
     /// Records that a probe was sent.
-    pub(crate) fn asked(&mut self, at: ClockInstant) {
+    pub(crate) fn probe_sent(&mut self, at: ClockInstant) {
         self.since.get_or_insert(at);
     }
 
@@ -40,11 +40,11 @@ mod tests {
     fn silence_begins_with_the_oldest_unanswered_probe() {
         let begun = ClockInstant::now();
         let mut silence = Silence::default();
-        silence.asked(begun);
-        silence.asked(begun + SECOND);
+        silence.probe_sent(begun);
+        silence.probe_sent(begun + SECOND);
         assert_eq!(silence.duration(begun + 3 * SECOND), 3 * SECOND);
         silence.end();
-        silence.asked(begun + 4 * SECOND);
+        silence.probe_sent(begun + 4 * SECOND);
         assert_eq!(silence.duration(begun + 6 * SECOND), 2 * SECOND);
         silence.end();
         // An hour without a probe, as in a stopped process, does not count.

@@ -45,7 +45,7 @@ pub(crate) struct Supervisor {
 
 /// Sessions that have ended here and are being closed on the servers, so that other clients need not wait for their
 /// nodes to expire. Each future returns whether the servers have confirmed the end.
-type GivenUp = FuturesUnordered<BoxFuture<'static, bool>>;
+type PendingCloses = FuturesUnordered<BoxFuture<'static, bool>>;
 
 /// The session that an attempt has opened and not yet proved.
 #[derive(Default)]
@@ -70,7 +70,7 @@ impl Supervisor {
             tokio::select! {
                 biased;
                 confirmed = self.work(drained) => confirmed,
-                never = self.journal.remind(&self.timer) => match never {},
+                never = self.journal.log_outages(&self.timer) => match never {},
             }
         };
         match caught(working).await {
@@ -89,15 +89,15 @@ impl Supervisor {
 
     /// Returns whether the servers have confirmed that all sessions are over; `None` if there was none.
     async fn work(&self, mut drained: Pin<&mut impl Future<Output = ()>>) -> Option<bool> {
-        let mut given_up = GivenUp::new();
+        let mut pending_closes = PendingCloses::new();
         // The number of sessions so far.
         let mut epoch = 0;
-        while let Some(session) = self.open(epoch + 1, &mut given_up).await {
+        while let Some(session) = self.open(epoch + 1, &mut pending_closes).await {
             epoch += 1;
             self.journal.opened(&session);
             let state = if epoch == 1 { ConnectionState::Connected } else { ConnectionState::Reconnected };
             self.sessions.replace(session.clone(), || self.states.publish(state));
-            let end = self.keep(&session, drained.as_mut(), &mut given_up).await;
+            let end = self.keep(&session, drained.as_mut(), &mut pending_closes).await;
             let link = session.finish(end);
             if end != SessionEnd::Closed {
                 // Publish first, since holders rely on the state; a log line may block on its reader.
@@ -105,18 +105,18 @@ impl Supervisor {
                 self.journal.lost(&session, end);
             }
             if let Some(link) = link {
-                self.give_up(&session, link, &given_up);
+                self.give_up(&session, link, &pending_closes);
             }
             if end == SessionEnd::Closed {
                 break;
             }
         }
-        if epoch == 0 && given_up.is_empty() {
+        if epoch == 0 && pending_closes.is_empty() {
             return None;
         }
         tokio::select! {
             biased;
-            confirmed = given_up.fold(true, |all, is_over| ready(all & is_over)) => Some(confirmed),
+            confirmed = pending_closes.fold(true, |all, is_over| ready(all & is_over)) => Some(confirmed),
             () = self.timer.sleep(self.options.close_timeout) => Some(false),
         }
     }
@@ -126,13 +126,13 @@ impl Supervisor {
         &self,
         session: &Session,
         mut drained: Pin<&mut impl Future<Output = ()>>,
-        given_up: &mut GivenUp,
+        pending_closes: &mut PendingCloses,
     ) -> SessionEnd {
         let Self { options, timer, states, journal, .. } = self;
         let Some(link) = session.link() else { return SessionEnd::Expired };
         let mut connection = Connection::new(options, timer, journal, session, &link);
         drop(link);
-        let (interval, patience) = (session.probe_interval(), session.patience());
+        let (interval, answer_limit) = (session.probe_interval(), session.answer_limit());
         let mut probes = FuturesUnordered::new();
         let mut next_probe = Deadline::after(interval);
         let mut connected_since = ClockInstant::now();
@@ -198,7 +198,7 @@ impl Supervisor {
                     }
                     // The probe of a connection to a server that does not authenticate this client.
                     Err(Error::InvalidAcl { .. }) => {
-                        journal.failed(&OpenFailure::nobody(&session.server()));
+                        journal.failed(&OpenFailure::unauthenticated(&session.server()));
                         return SessionEnd::AuthFailed;
                     }
                     Err(error) => {
@@ -212,18 +212,18 @@ impl Supervisor {
                     next_probe = Deadline::after(interval);
                     let now = ClockInstant::now();
                     let overdue = awaited.is_some();
-                    if silence.duration(now) >= patience {
-                        connection.give_up(patience);
+                    if silence.duration(now) >= answer_limit {
+                        connection.give_up(answer_limit);
                     }
                     // The next connection begins with a probe.
                     if connection.is_up() {
                         awaited = Some(now);
-                        silence.asked(now);
+                        silence.probe_sent(now);
                         probes.push(probe(session));
                     }
                     overdue.then_some((now, Doubt::ProbeOverdue))
                 }
-                Some(_) = given_up.next(), if !given_up.is_empty() => None,
+                Some(_) = pending_closes.next(), if !pending_closes.is_empty() => None,
                 () = timer.sleep(left) => None,
             };
             if let Some((since, doubt)) = in_doubt {
@@ -236,16 +236,16 @@ impl Supervisor {
     }
 
     /// Ends the session of `link` on the servers too; tries for as long as it can be alive there.
-    fn give_up(&self, session: &Session, link: Link, given_up: &GivenUp) {
+    fn give_up(&self, session: &Session, link: Link, pending_closes: &PendingCloses) {
         // The servers round the timeout up to their next tick, and it is at least two ticks.
         let limit = session.timeout() * 3 / 2;
         let closed = close_session(Arc::clone(&self.options), self.timer.clone(), link, limit);
-        given_up.push(Box::pin(closed));
+        pending_closes.push(Box::pin(closed));
     }
 
     /// Tries until a session is opened and proved. Returns `None` when the client closes, and gives up a session that
     /// was opened by then.
-    async fn open(&self, epoch: u64, given_up: &mut GivenUp) -> Option<Session> {
+    async fn open(&self, epoch: u64, pending_closes: &mut PendingCloses) -> Option<Session> {
         let Self { options, timer, journal, .. } = self;
         let report = |cause: &str| journal.learn(cause);
         let diagnosis = Diagnosis::new(options, &report);
@@ -275,12 +275,12 @@ impl Supervisor {
                     if let Some(session) = opened.set(None)
                         && let Some(link) = session.finish(SessionEnd::Closed)
                     {
-                        self.give_up(&session, link, given_up);
+                        self.give_up(&session, link, pending_closes);
                     }
                     return None;
                 }
                 session = &mut opening => return session,
-                Some(_) = given_up.next(), if !given_up.is_empty() => {}
+                Some(_) = pending_closes.next(), if !pending_closes.is_empty() => {}
             }
         }
     }

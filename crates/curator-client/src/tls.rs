@@ -9,7 +9,7 @@ mod options;
 mod problem;
 
 #[cfg(feature = "tls")]
-pub(crate) use self::certificates::{Asked, Attempt, Certificates};
+pub(crate) use self::certificates::{Attempt, CertificateRequest, Certificates};
 #[cfg(feature = "tls")]
 pub use self::invalid::{InvalidTlsOptions, TlsText};
 #[cfg(feature = "tls")]

@@ -9,8 +9,9 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::cache::ServiceCache;
 use crate::debug::debug_line;
+use crate::error::UnreadableInstance;
 use crate::error::{DiscoveryError, InvalidInstance};
-use crate::found::{FoundInstance, Instances, Read, UnreadableInstance};
+use crate::found::{FoundInstance, Instances, Read};
 use crate::instance::ServiceInstance;
 use crate::payload::{Payload, RawJson};
 use crate::registration::Registration;

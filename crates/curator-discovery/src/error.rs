@@ -1,9 +1,8 @@
 //! Errors of service discovery.
 
-use curator_recipes::client::{Error as ClientError, InvalidPath, Outcome, ZPath};
+use curator_recipes::client::{Error as ClientError, InvalidPath, Outcome, Stat, ZPath};
 use curator_recipes::{CacheError, PersistentNodeError};
 
-use crate::found::UnreadableInstance;
 use crate::service_type::ServiceType;
 
 /// An error of service discovery.
@@ -34,6 +33,26 @@ pub enum DiscoveryError {
     /// The node cannot be read, or its data is not an instance.
     #[error(transparent)]
     Unreadable(#[from] Box<UnreadableInstance>),
+}
+
+/// A node that cannot be read, or whose data is not an instance.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path} cannot be read: {cause}")]
+#[non_exhaustive]
+pub struct UnreadableInstance {
+    /// The node.
+    pub path: ZPath,
+    /// The node's stat; `None` if this client may not read the node.
+    pub stat: Option<Stat>,
+    /// Why it is unreadable.
+    #[source]
+    pub cause: InvalidInstance,
+}
+
+impl UnreadableInstance {
+    pub(crate) fn denied(path: &ZPath) -> Box<Self> {
+        Box::new(Self { path: path.clone(), stat: None, cause: InvalidInstance::NotPermitted })
+    }
 }
 
 /// Why an instance is invalid.

@@ -9,7 +9,7 @@ use curator_recipes::{CacheState, CachedNode, Snapshot};
 use derive_where::derive_where;
 
 use crate::debug::debug_line;
-use crate::error::InvalidInstance;
+use crate::error::UnreadableInstance;
 use crate::instance::ServiceInstance;
 use crate::payload::{Payload, RawJson};
 
@@ -27,26 +27,6 @@ pub struct FoundInstance<P = RawJson> {
 
 // Omits the payload.
 debug_line!(FoundInstance, |found| path: found.path, address: found.address, port: found.port, enabled: found.enabled);
-
-/// A node that cannot be read, or whose data is not an instance.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path} cannot be read: {cause}")]
-#[non_exhaustive]
-pub struct UnreadableInstance {
-    /// The node.
-    pub path: ZPath,
-    /// The node's stat; `None` if this client may not read the node.
-    pub stat: Option<Stat>,
-    /// Why it is unreadable.
-    #[source]
-    pub cause: InvalidInstance,
-}
-
-impl UnreadableInstance {
-    pub(crate) fn denied(path: &ZPath) -> Box<Self> {
-        Box::new(Self { path: path.clone(), stat: None, cause: InvalidInstance::NotPermitted })
-    }
-}
 
 /// The result of parsing a node.
 pub(crate) type Read<P> = Result<FoundInstance<P>, Box<UnreadableInstance>>;

@@ -38,8 +38,8 @@ pub use curator_recipes::{CacheState, PersistentNodeError, PersistentNodeState, 
 pub use crate::balance::{Change, ServiceDiscover};
 pub use crate::cache::{ServiceCache, ServiceEvent, ServiceEvents, WhenStale};
 pub use crate::discovery::ServiceDiscovery;
-pub use crate::error::{DiscoveryError, InvalidInstance};
-pub use crate::found::{FoundInstance, Instances, UnreadableInstance};
+pub use crate::error::{DiscoveryError, InvalidInstance, UnreadableInstance};
+pub use crate::found::{FoundInstance, Instances};
 pub use crate::instance::ServiceInstance;
 pub use crate::payload::{Payload, RawJson, ZookeeperInstance};
 pub use crate::provider::{ProviderStrategy, ServiceProvider};

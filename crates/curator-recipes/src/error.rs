@@ -1,11 +1,13 @@
 //! The errors of a lock.
 
+mod value;
+
 use std::time::Duration;
 
 use curator_client::{Outcome, SessionEnd, ZPath};
 
+pub use self::value::ValueError;
 use crate::owner::OwnerId;
-use crate::shared::ValueError;
 
 /// A result with this crate's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -138,7 +138,7 @@ pub use crate::codec::{BigEndian, CodecError, ValueCodec};
 pub use crate::config::{Config, ConfigBuilder, ConfigError, ConfigStatus, IfAbsent};
 #[doc(inline)]
 pub use crate::driver::ParticipantKind;
-pub use crate::error::{Error, LockLost, LossReason, Result};
+pub use crate::error::{Error, LockLost, LossReason, Result, ValueError};
 #[doc(inline)]
 pub use crate::fencing::FencingToken;
 pub use crate::group::{GroupEvent, GroupEvents, GroupMember, GroupMemberBuilder, GroupMemberError, Member, Members};
@@ -153,9 +153,7 @@ pub use crate::lock::{
 };
 pub use crate::owner::OwnerId;
 pub use crate::persistent::{PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState};
-pub use crate::shared::{
-    CountChanges, SharedCount, SharedValue, ValueChanges, ValueError, VersionedCount, VersionedValue,
-};
+pub use crate::shared::{CountChanges, SharedCount, SharedValue, ValueChanges, VersionedCount, VersionedValue};
 pub use crate::wait::Wait;
 
 /// Compiles the example of the README.

@@ -7,7 +7,7 @@ use crate::{
     go,
     kazoo::{self, PYTHON_VARIABLE},
     not_run::{INSTALL_CURATOR, INSTALL_GO, INSTALL_KAZOO, NotRun},
-    say,
+    print_line,
 };
 
 /// Another client.
@@ -44,7 +44,7 @@ impl Client {
     pub(crate) fn prepare_and_report(self) -> Result<Prepared, String> {
         let prepared = self.prepare()?;
         for (variable, place) in &prepared.variables {
-            say(&format!("{self:?}: {variable}={}", place.to_string_lossy()));
+            print_line(&format!("{self:?}: {variable}={}", place.to_string_lossy()));
         }
         Ok(prepared)
     }

@@ -13,7 +13,7 @@ use crate::{
     command, debian,
     distribution::find_on_path,
     maven::{Artifact, Jars, project},
-    say, target_dir, workspace,
+    print_line, target_dir, workspace,
 };
 
 /// The environment variable with the class path of Curator and of our programs, for the tests and the runs.
@@ -80,7 +80,7 @@ fn compiled(home: &Path, jars: &Path) -> Result<PathBuf, String> {
     if classes.is_dir() {
         return Ok(classes);
     }
-    say("compiling the programs that use Curator");
+    print_line("compiling the programs that use Curator");
     let (compiler, work) = (compiler()?, home.join(format!(".compiling-{}", id())));
     // Old compilers do not create it.
     fs::create_dir_all(&work).map_err(|e| format!("cannot make the directory {}: {e}", work.display()))?;
@@ -120,7 +120,7 @@ fn compiler() -> Result<PathBuf, String> {
     if let Some(javac) = find() {
         return Ok(javac);
     }
-    say("no Java compiler found");
+    print_line("no Java compiler found");
     debian::install_jdk()?;
     find().ok_or_else(|| "Debian's package has brought no `javac`".to_owned())
 }

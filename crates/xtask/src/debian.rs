@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{command, distribution::find_on_path, say};
+use crate::{command, distribution::find_on_path, print_line};
 
 /// Installs a Java runtime.
 pub(crate) fn install_java() -> Result<(), String> {
@@ -44,7 +44,7 @@ fn install(package: &str) -> Result<(), String> {
 /// Installs these packages.
 pub(crate) fn install_all(packages: &[&str]) -> Result<(), String> {
     update()?;
-    say(&format!("installing from Debian: {}", packages.join(", ")));
+    print_line(&format!("installing from Debian: {}", packages.join(", ")));
     apt_get(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 

@@ -20,12 +20,12 @@ pub(crate) fn write() -> Result<(), String> {
         let written = rewritten(&page, &crate::workspace()).map_err(|e| format!("{}: {e}", path.display()))?;
         if written != page {
             fs::write(&path, written).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
-            crate::say(&format!("{} has changed", path.display()));
+            crate::print_line(&format!("{} has changed", path.display()));
             changed += 1;
         }
     }
     if changed == 0 {
-        crate::say("the pages are up to date");
+        crate::print_line("the pages are up to date");
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::{
     process::{Command, Stdio, id},
 };
 
-use crate::{command, debian, distribution::find_on_path, say, target_dir, workspace};
+use crate::{command, debian, distribution::find_on_path, print_line, target_dir, workspace};
 
 /// The environment variable with the path of the interop tests' Go program.
 const AGENT_VARIABLE: &str = "CURATOR_TEST_GO_AGENT";
@@ -48,7 +48,7 @@ impl Program {
         if program.is_file() {
             return Ok(program);
         }
-        say(&format!("building the Go program in {}", self.module));
+        print_line(&format!("building the Go program in {}", self.module));
         let (go, work) = (go()?, home.join(format!(".building-{}-{}", self.name, id())));
         let result = command::run(&mut build(&go, &module, &work)).and_then(|()| {
             // Renamed when it is complete, so that other processes never see a part of it.
@@ -95,7 +95,7 @@ fn go() -> Result<PathBuf, String> {
     if let Some(go) = find_on_path("go") {
         return Ok(go);
     }
-    say("no Go found");
+    print_line("no Go found");
     debian::install_go()?;
     find_on_path("go").ok_or_else(|| "Debian's package has brought no `go`".to_owned())
 }

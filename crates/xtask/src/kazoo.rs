@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{command, debian, distribution::find_on_path, say, target_dir};
+use crate::{command, debian, distribution::find_on_path, print_line, target_dir};
 
 /// The environment variable with a Python that can import kazoo.
 pub(crate) const PYTHON_VARIABLE: &str = "CURATOR_TEST_KAZOO_PYTHON";
@@ -24,7 +24,7 @@ pub(crate) fn prepare() -> Result<PathBuf, String> {
     let environment = target_dir()?.join("kazoo").join(VERSION);
     let python = environment.join("bin/python");
     if !imports_kazoo(&python) {
-        say(&format!("fetching kazoo {VERSION} with pip"));
+        print_line(&format!("fetching kazoo {VERSION} with pip"));
         create(&environment)?;
         command::run(&mut install(&python))
             .map_err(|e| format!("could not fetch kazoo from the Python package index: {e}"))?;

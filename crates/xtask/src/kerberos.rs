@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::Path};
 
-use crate::{debian, distribution::find_on_path, say};
+use crate::{debian, distribution::find_on_path, print_line};
 
 /// A prerequisite of the feature or of its tests.
 struct Part {
@@ -27,7 +27,7 @@ const TO_TEST: [Part; 3] = [
 /// Finds the prerequisites of a build, or installs them.
 pub(crate) fn prepare_build() -> Result<(), String> {
     install(&missing(&TO_BUILD).collect::<Vec<_>>())?;
-    say("the feature sasl-gssapi can be built");
+    print_line("the feature sasl-gssapi can be built");
     Ok(())
 }
 

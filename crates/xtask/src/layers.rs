@@ -170,14 +170,14 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &[
                 "engine::failures",
                 "engine::follow",
-                "engine::known",
+                "engine::state_sender",
                 "engine::limit",
                 "engine::meter",
                 "fencing",
                 "wait",
             ],
             &["error"],
-            &["codec", "debug", "owner"],
+            &["changes", "codec", "debug", "owner"],
         ],
     ),
     (

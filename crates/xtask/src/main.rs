@@ -125,7 +125,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints a progress message.
-fn say(line: &str) {
+fn print_line(line: &str) {
     println!("xtask: {line}");
 }
 

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     command,
     distribution::{Distribution, Origin, find_on_path, prepared_dir},
-    say, target_dir,
+    print_line, target_dir,
 };
 
 /// Group, name and version.
@@ -86,7 +86,7 @@ impl Jars {
             return Err(format!("{name} is not installed, and there is no `mvn` (Maven) to fetch it with"));
         }
         let work = home.parent().unwrap_or(home).join(format!(".fetching-{}", id()));
-        say(&format!("fetching {name} by Maven"));
+        print_line(&format!("fetching {name} by Maven"));
         let result = fetch_into(&work, &self.pom).and_then(|jars| self.put_in_place(&jars, home));
         // Leftovers after a failure are harmless.
         drop(fs::remove_dir_all(&work));

@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use crate::{command, contents, say, target_dir, workspace};
+use crate::{command, contents, print_line, target_dir, workspace};
 
 /// The published packages, in an order of publication: each depends only on those before it.
 pub(crate) const PUBLISHED: [&str; 5] =
@@ -32,7 +32,7 @@ const BUILDS: [(&str, &[&str], bool); 3] = [
 
 /// Packs and checks every package, then builds and runs a new crate that has only their packed files.
 pub(crate) fn run() -> Result<(), String> {
-    say(&format!("packing {}", PUBLISHED.join(", ")));
+    print_line(&format!("packing {}", PUBLISHED.join(", ")));
     let target = target_dir()?;
     command::run(&mut packing(&target))?;
     let fresh = Fresh::new(&target)?;
@@ -42,7 +42,7 @@ pub(crate) fn run() -> Result<(), String> {
         let manifest = fresh.directory.join(format!("{package}-{VERSION}/Cargo.toml"));
         let manifest = fs::read_to_string(&manifest).map_err(|e| format!("cannot read {}: {e}", manifest.display()))?;
         let optional: Vec<_> = features(&manifest).filter(|feature| OPTIONAL.contains(feature)).collect();
-        say(&format!("checking {package}, without optional features and with {}", optional.join(", ")));
+        print_line(&format!("checking {package}, without optional features and with {}", optional.join(", ")));
         let check = ["--quiet", "--package", package, "--features"];
         command::run(fresh.cargo("check").args(check).arg(""))?;
         command::run(fresh.cargo("check").args(check).arg(optional.join(",")))?;
@@ -55,7 +55,10 @@ pub(crate) fn run() -> Result<(), String> {
         if unwanted != expected {
             return Err(format!("of {LEFT_OUT:?}, a {build} build has {unwanted:?}: expected {expected:?}"));
         }
-        say(&format!("a new crate with a {build} build of curator-recipes works, with {} packages", packages.len()));
+        print_line(&format!(
+            "a new crate with a {build} build of curator-recipes works, with {} packages",
+            packages.len()
+        ));
     }
     Ok(())
 }

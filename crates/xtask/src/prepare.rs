@@ -6,7 +6,7 @@ use crate::{
     clients::Client,
     debian,
     distribution::{Distribution, NotFound, PINNED_VERSION, find_java, find_on_path},
-    maven, say,
+    maven, print_line,
 };
 
 /// Installs everything that `cargo xtask test` needs besides Rust.
@@ -23,14 +23,14 @@ pub(crate) fn prepare() -> Result<Distribution, String> {
     java()?;
     match Distribution::find() {
         Ok(found) if !maven::is_better(&found) => {
-            say(&format!("{found}, Java at {}", found.java().display()));
+            print_line(&format!("{found}, Java at {}", found.java().display()));
             Ok(found)
         }
         Err(NotFound::Home(home)) => Err(NotFound::Home(home).to_string()),
         Ok(_) | Err(_) => {
-            bring()?;
+            install_any_zookeeper()?;
             let found = Distribution::find().map_err(|e| e.to_string())?;
-            say(&format!("{found}, Java at {}", found.java().display()));
+            print_line(&format!("{found}, Java at {}", found.java().display()));
             Ok(found)
         }
     }
@@ -44,21 +44,21 @@ pub(crate) fn release(version: &str) -> Result<PathBuf, String> {
 
 fn java() -> Result<(), String> {
     if find_java().is_none() {
-        say("no Java found");
+        print_line("no Java found");
         debian::install_java()?;
     }
     Ok(())
 }
 
 /// Installs ZooKeeper in the first way that works.
-fn bring() -> Result<(), String> {
+fn install_any_zookeeper() -> Result<(), String> {
     if find_on_path("mvn").is_some() {
         match maven::fetch(PINNED_VERSION) {
             Ok(_) => return Ok(()),
-            Err(e) => say(&format!("{e}; trying Debian's package instead")),
+            Err(e) => print_line(&format!("{e}; trying Debian's package instead")),
         }
     } else {
-        say("no Maven found; trying Debian's package instead");
+        print_line("no Maven found; trying Debian's package instead");
     }
     if Distribution::find().is_ok() {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use crate::{command, debian, distribution::find_on_path, say, target_dir, workspace};
+use crate::{command, debian, distribution::find_on_path, print_line, target_dir, workspace};
 
 /// Finds `promtool`, or extracts it from Debian's package `prometheus`, which is not installed, as it would start a
 /// service.
@@ -18,7 +18,7 @@ pub(crate) fn prepare() -> Result<PathBuf, String> {
             unpacked
         }
     };
-    say(&format!("promtool at {}", promtool.display()));
+    print_line(&format!("promtool at {}", promtool.display()));
     Ok(promtool)
 }
 

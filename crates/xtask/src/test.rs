@@ -12,9 +12,8 @@ use crate::{
     kind::{SERVER_VARIABLE, ServerKind},
     not_run::{INSTALL_DEBIAN, INSTALL_KERBEROS, INSTALL_REAL, INSTALL_RELEASE, NotRun},
     plan::{self, Suite},
-    prepare,
+    prepare, print_line,
     programs::{self, Program},
-    say,
     summary::{Run, Summary, is_ci},
     target_dir,
     targets::{self, JEPSEN, Needs},
@@ -80,7 +79,7 @@ fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
         let (places, clients) = others.join().map_err(|_| "a thread that prepares servers panicked")?;
         Ok::<_, String>((programs?, places, clients))
     })?;
-    say(&format!("built in {:.1} s", begin.elapsed().as_secs_f64()));
+    print_line(&format!("built in {:.1} s", begin.elapsed().as_secs_f64()));
     programs.sort_by_key(|program| targets::rank(&program.target));
     let mut jobs = Vec::new();
     if places.iter().any(|place| place.suite == Suite::All) {
@@ -210,7 +209,7 @@ fn rows(places: &[Place], outcomes: Vec<Outcome>) -> Vec<Run> {
 
 /// Runs the tests that the caller selects, on one server after the other, with all prerequisites.
 fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> Result<(), String> {
-    let mut clients = brought(&plan::clients(arguments), Client::prepare)?;
+    let mut clients = prepare_clients(&plan::clients(arguments), Client::prepare)?;
     if plan::names_jepsen(arguments) && clients.is_empty() {
         // Available peers take part.
         clients = clients::available().0;
@@ -221,7 +220,7 @@ fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> R
     let (line, mut not_run) = (plan::command_line(arguments), Vec::new());
     let (places, mut failed) = (places(choice, &mut not_run), Vec::new());
     for place in &places {
-        say(&format!("on {}: cargo {}", place.title, line.join(" ")));
+        print_line(&format!("on {}: cargo {}", place.title, line.join(" ")));
         let mut cargo = command::cargo();
         cargo.args(&line).envs(clients.iter().flat_map(|prepared| prepared.variables.clone()));
         place.set(&mut cargo);
@@ -240,7 +239,10 @@ fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> R
 }
 
 /// Prepares the clients that the tests need; fails if one is missing.
-fn brought(clients: &[Client], prepare: impl Fn(Client) -> Result<Prepared, String>) -> Result<Vec<Prepared>, String> {
+fn prepare_clients(
+    clients: &[Client],
+    prepare: impl Fn(Client) -> Result<Prepared, String>,
+) -> Result<Vec<Prepared>, String> {
     clients.iter().map(|client| prepare(*client)).collect()
 }
 
@@ -254,7 +256,7 @@ mod tests {
             Client::Curator => Ok(Prepared { client, variables: vec![("X", "/jars".into())] }),
             _ => Err("no Python".to_owned()),
         };
-        assert_eq!(brought(&[Client::Curator], prepare).unwrap()[0].client, Client::Curator);
-        assert_eq!(brought(&[Client::Curator, Client::Kazoo], prepare), Err("no Python".to_owned()));
+        assert_eq!(prepare_clients(&[Client::Curator], prepare).unwrap()[0].client, Client::Curator);
+        assert_eq!(prepare_clients(&[Client::Curator, Client::Kazoo], prepare), Err("no Python".to_owned()));
     }
 }

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, test_kill_pr
 use tokio::process::{Child, Command};
 
 use crate::failure::{Code, Failure};
-use crate::print::tell;
+use crate::print::print_message;
 
 /// The process of a command. It waits at a gate until the guardian watches it, and then executes the command.
 pub(crate) struct Running {
@@ -94,14 +94,14 @@ impl Running {
     }
 
     /// Waits until the command and all processes in its group have ended: any of them may still work under the lock.
-    pub(crate) async fn gone(&mut self) -> Result<ExitStatus, Failure> {
+    pub(crate) async fn wait_group(&mut self) -> Result<ExitStatus, Failure> {
         let status = match self.status {
             Some(status) => status,
             None => {
                 let ended = self.child.wait().await;
                 let status = ended.map_err(|error| Failure::here(format!("cannot wait for {}: {error}", self.name)))?;
                 if has_living(self.group) {
-                    tell(format_args!("{} has ended; waiting for processes that it has started", self.name));
+                    print_message(format_args!("{} has ended; waiting for processes that it has started", self.name));
                 }
                 *self.status.insert(status)
             }

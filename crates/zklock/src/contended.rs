@@ -12,7 +12,7 @@ use crate::queue::{Entry, Kind, LEASES, LOCKS, are_used_up, is_semaphore, queues
 
 /// A lock, with its contenders in their order.
 #[derive(Debug, Serialize)]
-pub(crate) struct Contended {
+pub(crate) struct LockContenders {
     pub(crate) path: String,
     pub(crate) kind: Kind,
     /// The directory has no more sequence numbers, so holders may not exclude each other.
@@ -32,12 +32,12 @@ pub(crate) struct Node {
     pub(crate) contender: Contender,
     /// From the node's stat; `None` if the node may not be read.
     #[serde(flatten)]
-    pub(crate) stat: Option<Seen>,
+    pub(crate) stat: Option<NodeStat>,
 }
 
 /// What the stat of a contender's node contains.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Seen {
+pub(crate) struct NodeStat {
     /// The session id in hexadecimal, as in the servers' logs.
     pub(crate) session: String,
     /// When the node was created, which is before any wait: in seconds since 1970, by the servers' clock.
@@ -51,7 +51,7 @@ pub(crate) struct Seen {
 /// How many nodes are read at a time.
 const AT_ONCE: usize = 32;
 
-impl Contended {
+impl LockContenders {
     pub(crate) fn holders(&self) -> impl Iterator<Item = &Node> {
         self.contenders.iter().filter(|node| node.holds)
     }
@@ -59,7 +59,7 @@ impl Contended {
 
 impl Node {
     fn new(path: String, entry: &Entry, data: &[u8], stat: Option<Stat>) -> Self {
-        let stat = stat.map(|stat| Seen {
+        let stat = stat.map(|stat| NodeStat {
             session: format!("{:#x}", stat.ephemeral_owner),
             created: u64::try_from(stat.ctime / 1000).unwrap_or(0),
             token: stat.czxid,
@@ -69,7 +69,7 @@ impl Node {
     }
 }
 
-impl Seen {
+impl NodeStat {
     /// The time since the node was created.
     pub(crate) fn age(&self) -> Duration {
         let created = SystemTime::UNIX_EPOCH + Duration::from_secs(self.created);
@@ -78,25 +78,29 @@ impl Seen {
 }
 
 /// The locks at `path`. Contenders that leave during the read are left out.
-pub(crate) async fn read(client: &CuratorClient, path: &str) -> Result<Vec<Contended>, Failure> {
+pub(crate) async fn read(client: &CuratorClient, path: &str) -> Result<Vec<LockContenders>, Failure> {
     among(client, path, &children(client, path).await?).await
 }
 
 /// The locks at `path`, given its children.
-pub(crate) async fn among(client: &CuratorClient, path: &str, children: &[String]) -> Result<Vec<Contended>, Failure> {
+pub(crate) async fn among(
+    client: &CuratorClient,
+    path: &str,
+    children: &[String],
+) -> Result<Vec<LockContenders>, Failure> {
     let mut locks = Vec::new();
     if is_semaphore(children) {
         locks.push(semaphore(client, path).await?);
     }
     for (kind, entries) in queues(children) {
         let contenders = nodes(client, path, &entries).await?;
-        locks.push(Contended { path: path.to_owned(), kind, used_up: are_used_up(&entries), contenders });
+        locks.push(LockContenders { path: path.to_owned(), kind, used_up: are_used_up(&entries), contenders });
     }
     locks.retain(|lock| !lock.contenders.is_empty());
     Ok(locks)
 }
 
-async fn semaphore(client: &CuratorClient, path: &str) -> Result<Contended, Failure> {
+async fn semaphore(client: &CuratorClient, path: &str) -> Result<LockContenders, Failure> {
     let (mut contenders, mut used_up) = (Vec::new(), false);
     for (directory, holds) in [(LEASES, true), (LOCKS, false)] {
         let directory = format!("{}/{directory}", path.trim_end_matches('/'));
@@ -107,7 +111,7 @@ async fn semaphore(client: &CuratorClient, path: &str) -> Result<Contended, Fail
             used_up |= are_used_up(&entries);
         }
     }
-    Ok(Contended { path: path.to_owned(), kind: Kind::Semaphore, used_up, contenders })
+    Ok(LockContenders { path: path.to_owned(), kind: Kind::Semaphore, used_up, contenders })
 }
 
 async fn children(client: &CuratorClient, path: &str) -> Result<Vec<String>, Failure> {

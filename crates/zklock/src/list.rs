@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use crate::arguments::{List, Tree};
 use crate::clock::text;
-use crate::contended::{Contended, Node, among, read};
+use crate::contended::{LockContenders, Node, among, read};
 use crate::contender::{Contender, printable};
 use crate::failure::{Code, Failure};
-use crate::print::{print, tell};
+use crate::print::{print, print_message};
 use crate::queue::Kind;
 
 /// How often `--watch` looks.
-const EVERY: Duration = Duration::from_millis(500);
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Prints the contenders of the locks at a path, with `--watch` after each change.
 pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Failure> {
@@ -38,10 +38,10 @@ async fn watch(client: &CuratorClient, list: &List) -> Result<Infallible, Failur
                 printed = text;
             }
             Ok(_) => {}
-            Err(failure) if failure.code == Code::NoConnection => tell(&failure),
+            Err(failure) if failure.code == Code::NoConnection => print_message(&failure),
             Err(failure) => return Err(failure),
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(WATCH_INTERVAL).await;
     }
 }
 
@@ -91,7 +91,7 @@ fn json(found: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-fn line(lock: &Contended) -> String {
+fn line(lock: &LockContenders) -> String {
     let holders: Vec<_> = lock.holders().map(|node| node.contender.to_string()).collect();
     let waiting = lock.contenders.len() - holders.len();
     let holders = if holders.is_empty() { "free".to_owned() } else { format!("held by {}", holders.join(", ")) };
@@ -100,7 +100,7 @@ fn line(lock: &Contended) -> String {
 }
 
 /// A table with a header and aligned columns.
-fn table(lock: &Contended) -> String {
+fn table(lock: &LockContenders) -> String {
     let head = ["STATE", "HOST", "PID", "LABEL", "AGE", "SESSION", "TOKEN"].map(str::to_owned);
     let rows: Vec<_> = lock.contenders.iter().map(|node| row(lock, node)).collect();
     let mut widths = head.each_ref().map(|cell| cell.chars().count());
@@ -118,7 +118,7 @@ fn table(lock: &Contended) -> String {
     text
 }
 
-fn row(lock: &Contended, node: &Node) -> [String; 7] {
+fn row(lock: &LockContenders, node: &Node) -> [String; 7] {
     let state = match (lock.kind, node.holds, node.reads) {
         (_, true, true) => "reads",
         (Kind::ReadWriteLock, true, false) => "writes",

@@ -12,10 +12,10 @@ use curator_recipes::{
 use crate::arguments::Run;
 use crate::contender::Contender;
 use crate::failure::{Code, Failure};
-use crate::print::tell;
+use crate::print::print_message;
 
 /// How often it is looked at why a leader cannot take part.
-const EVERY: Duration = Duration::from_secs(2);
+const ERROR_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A lock that is not acquired yet.
 pub(crate) enum Lock {
@@ -93,17 +93,17 @@ impl Held {
     pub(crate) async fn lead(client: &CuratorClient, path: &str, this: &Contender) -> Result<(Self, Session), Failure> {
         let id = String::from_utf8_lossy(&this.to_data()).into_owned();
         let latch = LeaderLatch::builder(client, path)?.id(id).start();
-        let mut told = None;
+        let mut last_printed = None;
         loop {
             let term = tokio::select! {
                 term = latch.leadership() => term?,
-                () = tokio::time::sleep(EVERY) => {
+                () = tokio::time::sleep(ERROR_CHECK_INTERVAL) => {
                     // An outage passes; a missing permission and used up numbers do not.
                     let error = latch.last_error().filter(|error| !error.is_retryable()).map(|error| error.to_string());
-                    if let Some(error) = error.as_ref().filter(|_| error != told) {
-                        tell(format_args!("cannot take part in {path}: {error}"));
+                    if let Some(error) = error.as_ref().filter(|_| error != last_printed) {
+                        print_message(format_args!("cannot take part in {path}: {error}"));
                     }
-                    told = error;
+                    last_printed = error;
                     continue;
                 }
             };

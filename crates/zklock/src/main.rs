@@ -14,10 +14,10 @@ mod print;
 mod queue;
 mod remove;
 mod run;
+mod run_guarded;
 mod settings;
 mod signals;
 mod stopping;
-mod under;
 mod waiting;
 
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ use curator_recipes::client::CuratorClient;
 use crate::arguments::{Action, Arguments};
 use crate::contender::Contender;
 use crate::failure::{Code, Failure};
-use crate::print::tell;
+use crate::print::print_message;
 use crate::settings::Connection;
 
 fn main() -> ExitCode {
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             if !(failure.code == Code::NotAcquired && arguments.action.is_quiet()) {
-                tell(&failure);
+                print_message(&failure);
             }
             ExitCode::from(failure.code as u8)
         }

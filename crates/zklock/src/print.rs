@@ -18,6 +18,6 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Prints a line for people on standard error, if it is open.
-pub(crate) fn tell(line: impl Display) {
+pub(crate) fn print_message(line: impl Display) {
     let _ = writeln!(io::stderr(), "zklock: {line}");
 }

@@ -7,13 +7,13 @@ use curator_recipes::revoke as ask;
 
 use crate::arguments::{Break, Revoke};
 use crate::clock::text;
-use crate::contended::{Contended, Node, Seen, read};
+use crate::contended::{LockContenders, Node, NodeStat, read};
 use crate::failure::{Code, Failure};
 use crate::print::print;
 
 /// The nodes of all holders of the locks at a path. An error if there is no holder.
 async fn holders(client: &CuratorClient, path: &str) -> Result<Vec<Node>, Failure> {
-    let holders: Vec<_> = read(client, path).await?.iter().flat_map(Contended::holders).cloned().collect();
+    let holders: Vec<_> = read(client, path).await?.iter().flat_map(LockContenders::holders).cloned().collect();
     let none = || Failure::new(Code::NotAcquired, format!("{path}: no client holds it"));
     if holders.is_empty() { Err(none()) } else { Ok(holders) }
 }
@@ -62,7 +62,7 @@ pub(crate) async fn break_lock(arguments: &Break, client: &CuratorClient) -> Res
 }
 
 /// Asks for confirmation on the terminal.
-fn is_confirmed(path: &str, node: &Node, stat: &Seen) -> Result<bool, Failure> {
+fn is_confirmed(path: &str, node: &Node, stat: &NodeStat) -> Result<bool, Failure> {
     let failed = |error: io::Error| Failure::here(format!("cannot ask: {error}"));
     if !io::stdin().is_terminal() {
         return Err(Failure::here(format!("{path}: not broken, as there is no terminal to ask on; pass --yes")));

@@ -14,10 +14,10 @@ use crate::command::code;
 use crate::contender::Contender;
 use crate::failure::{Code, Failure};
 use crate::lock::{Held, Lock};
-use crate::print::tell;
+use crate::print::print_message;
+use crate::run_guarded::{Outcome, run_guarded};
 use crate::settings::Connection;
 use crate::signals::Signals;
-use crate::under::{Outcome, under};
 use crate::waiting;
 
 /// The first and the longest pause of `--leader` after a term.
@@ -69,7 +69,7 @@ async fn attempt(
     };
     let Some(held) = held else { return Err(lock.not_acquired(&run.lock).await) };
     let begun = Instant::now();
-    let outcome = under(run, &held, grace, signals).await?;
+    let outcome = run_guarded(run, &held, grace, signals).await?;
     if let (Outcome::Ended(_), Some(least)) = (&outcome, run.at_least) {
         tokio::select! {
             () = tokio::time::sleep_until(begun + least) => {}
@@ -86,7 +86,7 @@ async fn attempt(
             Err(Failure::new(Code::Lost, format!("{}: {lost}", run.lock.join(", "))))
         }
         (Outcome::Ended(status), Err(error)) => {
-            tell(format_args!("the lock may be held until the session ends: {error}"));
+            print_message(format_args!("the lock may be held until the session ends: {error}"));
             Ok(Some(code(status)))
         }
     }
@@ -103,21 +103,21 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
         };
         let grace = grace(run, &session)?;
         let begun = Instant::now();
-        tell(format_args!("leading {path}, token {}", held.token()));
-        let outcome = under(run, &held, grace, &mut signals).await;
+        print_message(format_args!("leading {path}, token {}", held.token()));
+        let outcome = run_guarded(run, &held, grace, &mut signals).await;
         // A lost term needs no release.
         let _ = held.release().await;
         match outcome? {
             Outcome::Ended(status) if signals.has_deadly => return Ok(code(status)),
-            Outcome::Ended(status) => tell(format_args!("the command has ended: {status}")),
+            Outcome::Ended(status) => print_message(format_args!("the command has ended: {status}")),
             Outcome::Lost(how) if signals.has_deadly => return Err(Failure::new(Code::Lost, how)),
-            Outcome::Lost(how) => tell(format_args!("{how}")),
-            Outcome::NotBegun => tell("the term was over before the command began"),
+            Outcome::Lost(how) => print_message(format_args!("{how}")),
+            Outcome::NotBegun => print_message("the term was over before the command began"),
         }
         if begun.elapsed() >= GOOD_TERM {
             pause = PAUSES.0;
         }
-        tell(format_args!("joining the election again in {}", text(pause)));
+        print_message(format_args!("joining the election again in {}", text(pause)));
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             signal = signals.next_deadly() => return Ok(interrupted(signal)),

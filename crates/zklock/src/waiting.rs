@@ -13,7 +13,7 @@ use crate::lock::Lock;
 
 /// Long enough to acquire a free lock without a display.
 const FIRST: Duration = Duration::from_millis(500);
-const EVERY: Duration = Duration::from_secs(1);
+const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Updates one line of the terminal until dropped.
 pub(crate) async fn show(lock: &Lock, paths: &[String]) -> Infallible {
@@ -29,7 +29,7 @@ pub(crate) async fn show(lock: &Lock, paths: &[String]) -> Infallible {
                 summary(&participants, &this)
             ));
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(UPDATE_INTERVAL).await;
     }
 }
 

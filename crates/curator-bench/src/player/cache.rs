@@ -39,11 +39,11 @@ impl Player {
             return Err(BenchError::Worker("one process plays a cache".to_owned()));
         };
 
-        process.tell(&Request::Run(play.clone())).await?;
+        process.send_request(&Request::Run(play.clone())).await?;
         process.held().await?;
         let (before, start) = (process.usage()?, counts_of(proxy, 0));
         let resident = *self.resident.get_or_insert(before.resident);
-        process.tell(&Request::Go).await?;
+        process.send_request(&Request::Go).await?;
         let loading = process.loaded().await?;
         let used = process.usage()?;
         let mut cache =
@@ -54,7 +54,7 @@ impl Player {
         } else {
             follow(process, proxy, &play, trees, &mut cache).await?
         };
-        process.tell(&Request::Go).await?;
+        process.send_request(&Request::Go).await?;
         cache.heap = process.done().await?.heap;
         Ok(Round {
             operations: part.operations as u64,
@@ -85,7 +85,7 @@ async fn follow(
         // Requests that follow the load belong to it.
         last_change(|| sent(proxy), Instant::now(), REST).await;
     }
-    process.tell(&Request::Go).await?;
+    process.send_request(&Request::Go).await?;
     match (play.act, proxy) {
         (Act::CacheStorm, _) => storm(process, proxy, play, trees, cache).await,
         (_, Some(proxy)) => reconnect(process, proxy, play, trees, cache).await,

@@ -61,7 +61,7 @@ fn serve<L: Locks>(runtime: &Runtime, connect: &str, session_timeout: Duration) 
             Ok(Request::Go) => Err("nobody waits".into()),
             Err(error) => Err(error.into()),
         };
-        say(&answered.unwrap_or_else(|error| Answer::Error(error.to_string())))?;
+        write_answer(&answered.unwrap_or_else(|error| Answer::Error(error.to_string())))?;
     }
     runtime.block_on(async {
         for session in sessions {
@@ -95,22 +95,22 @@ fn run_once<L: Locks>(
         match played {
             Played::Done(done) => return Ok(Answer::Done(done)),
             Played::Held { wait } => {
-                say(&Answer::Held)?;
+                write_answer(&Answer::Held)?;
                 go(input)?;
                 played = runtime.block_on(wait)?;
             }
             Played::Queued { nanoseconds, drain } => {
-                say(&Answer::Queued { nanoseconds })?;
+                write_answer(&Answer::Queued { nanoseconds })?;
                 go(input)?;
                 played = Played::Done(runtime.block_on(drain)?);
             }
             Played::Loaded { nanoseconds, next } => {
-                say(&Answer::Loaded { nanoseconds })?;
+                write_answer(&Answer::Loaded { nanoseconds })?;
                 go(input)?;
                 played = runtime.block_on(next)?;
             }
             Played::Current { events, end } => {
-                say(&Answer::Current { events })?;
+                write_answer(&Answer::Current { events })?;
                 go(input)?;
                 played = Played::Done(runtime.block_on(end)?);
             }
@@ -125,7 +125,7 @@ fn go(input: &mut Lines<StdinLock<'_>>) -> Result<(), Failure> {
     }
 }
 
-fn say(answer: &Answer) -> io::Result<()> {
+fn write_answer(answer: &Answer) -> io::Result<()> {
     let mut output = io::stdout().lock();
     writeln!(output, "{answer}")?;
     output.flush()

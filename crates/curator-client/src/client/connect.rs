@@ -15,7 +15,7 @@ use crate::extensions::Extensions;
 use crate::janitor::Janitor;
 use crate::journal::Journal;
 use crate::local_address::LockData;
-use crate::outage::PACE;
+use crate::outage::LOG_INTERVAL;
 use crate::process::InProcess;
 use crate::sessions::Sessions;
 use crate::state::{ConnectionState, ConnectionStateManager};
@@ -98,7 +98,7 @@ impl CuratorClientBuilder {
 /// Starts the tasks of a client on `runtime`.
 pub(super) fn start(client: ValidOptions, runtime: &Handle) -> CuratorClient {
     let (options, timer) = (client.options, Timer::new(runtime.clone()));
-    let (closing, journal) = (Closing::new(), Arc::new(Journal::new(&options.name, PACE)));
+    let (closing, journal) = (Closing::new(), Arc::new(Journal::new(&options.name, LOG_INTERVAL)));
     let (session_options, for_sessions) = (Arc::clone(&options), Arc::clone(&journal));
     let sessions = Arc::new(Sessions::new(session_options, timer.clone(), closing.clone(), for_sessions));
     let states = Arc::new(ConnectionStateManager::new(ConnectionState::Connecting));

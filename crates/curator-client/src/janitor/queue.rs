@@ -98,7 +98,7 @@ pub(crate) struct JanitorQueue {
 }
 
 /// The maximum number of deletes in progress. The others wait in the queue.
-const AT_ONCE: usize = 64;
+const MAX_CONCURRENT: usize = 64;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -111,7 +111,7 @@ impl JanitorQueue {
         loop {
             tokio::select! {
                 Some(()) = under_way.next(), if !under_way.is_empty() => {}
-                Some(job) = self.jobs.recv(), if under_way.len() < AT_ONCE => {
+                Some(job) = self.jobs.recv(), if under_way.len() < MAX_CONCURRENT => {
                     let worker = Arc::clone(&worker);
                     under_way.push(Box::pin(async move { worker.finish(job).await }));
                 }

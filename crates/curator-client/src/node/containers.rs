@@ -54,7 +54,7 @@ pub(crate) fn transact_with_containers(
 }
 
 /// The number of requests in flight at once: the minimum that every client permits.
-const AT_ONCE: usize = 16;
+const BATCH_SIZE: usize = 16;
 
 /// The missing parents of these nodes, including parents of parents, from the top down.
 pub(crate) async fn missing_parents(session: &Session, nodes: impl IntoIterator<Item = &ZPath>) -> Result<Vec<ZPath>> {
@@ -62,7 +62,7 @@ pub(crate) async fn missing_parents(session: &Session, nodes: impl IntoIterator<
     let parents: BTreeSet<_> = nodes.into_iter().flat_map(ZPath::ancestors).collect();
     let parents: Vec<_> = parents.into_iter().collect();
     let mut missing = Vec::new();
-    for some in parents.chunks(AT_ONCE) {
+    for some in parents.chunks(BATCH_SIZE) {
         let looks: Vec<_> = some.iter().map(|path| session.exists(path)).collect();
         for (path, look) in some.iter().zip(looks) {
             if look.await?.is_none() {

@@ -5,7 +5,7 @@ use crate::path::ZPath;
 use crate::session::Session;
 
 /// The number of requests in flight at once: the minimum that every client permits.
-const AT_ONCE: usize = 16;
+const BATCH_SIZE: usize = 16;
 
 /// The maximum number of passes over the nodes below. Other clients may create new nodes meanwhile.
 const PASSES: u32 = 16;
@@ -33,14 +33,14 @@ async fn delete_below(session: &Session, top: &ZPath) -> Result<()> {
     let mut found = list(session, std::slice::from_ref(top)).await?;
     let mut listed = 0;
     while listed < found.len() {
-        let end = found.len().min(listed + AT_ONCE);
+        let end = found.len().min(listed + BATCH_SIZE);
         let more = list(session, &found[listed..end]).await?;
         listed = end;
         found.extend(more);
     }
     // Parents were found before their children, so in reverse order, each is empty when it is deleted.
     found.reverse();
-    for some in found.chunks(AT_ONCE) {
+    for some in found.chunks(BATCH_SIZE) {
         let requests: Vec<_> = some.iter().map(|path| session.delete(path, None)).collect();
         for request in requests {
             match request.await {

@@ -18,7 +18,7 @@ use crate::path::ZPath;
 use crate::zk::link::Link;
 
 /// The number of nodes that are checked in one request.
-const AT_ONCE: usize = 500;
+const BATCH_SIZE: usize = 500;
 
 /// A node that is checked after each reconnect of its session. Dropping this ends the checks. See
 /// [`Session::hold_node`](super::Session::hold_node).
@@ -95,7 +95,7 @@ impl HeldNodes {
 impl Session {
     /// Sends requests for all held nodes over a new connection. The returned future calls the callbacks of the missing
     /// nodes.
-    pub(super) fn look_at_held_nodes(&self, link: &Link) -> impl Future<Output = Result<()>> + Send + use<> {
+    pub(super) fn check_held_nodes(&self, link: &Link) -> impl Future<Output = Result<()>> + Send + use<> {
         let (held, multi_read) = (self.inner.held_nodes.all(), self.inner.held_nodes.multi_read());
         let batches: Vec<_> = self
             .batches(held)
@@ -130,7 +130,7 @@ impl Session {
         for node in held {
             let operation = list(&node.0).size();
             match batches.last_mut() {
-                Some(batch) if batch.len() < AT_ONCE && size + operation <= limit => batch.push(node),
+                Some(batch) if batch.len() < BATCH_SIZE && size + operation <= limit => batch.push(node),
                 _ => {
                     batches.push(vec![node]);
                     size = 0;

@@ -55,7 +55,7 @@ impl OpenFailure {
     }
 
     /// The server has accepted a client that authenticates as anonymous.
-    pub(crate) fn nobody(server: &impl Display) -> Self {
+    pub(crate) fn unauthenticated(server: &impl Display) -> Self {
         let cause = format!(
             "{server}: connected, but the server does not know who this client is (SASL is not set up there, or it lets in \
              those whose authentication has failed)"
@@ -111,7 +111,7 @@ impl Session {
             }
         };
         answer.map_err(|error| match error {
-            Error::InvalidAcl { .. } => OpenFailure::nobody(server),
+            Error::InvalidAcl { .. } => OpenFailure::unauthenticated(server),
             error => OpenFailure::new(server, error),
         })?;
         self.lease().probe_answered(sent);

@@ -206,7 +206,7 @@ impl Session {
                 link.task().keep(self.inner.lease.remaining().max(2 * self.probe_interval()));
                 link.task().together(|| {
                     let answer = self.answer_to(NAME, &root, link.probe(), self.inner.timeout, ());
-                    (answer, is_new.then(|| self.look_at_held_nodes(&link)))
+                    (answer, is_new.then(|| self.check_held_nodes(&link)))
                 })
             }
             None => (self.refused(NAME, &root), None),
@@ -250,7 +250,7 @@ impl Session {
             return Request::failed(Error::Disconnected { operation, path: path.clone() });
         }
         let options = &self.inner.options;
-        let (after, client) = (options.operation_timeout.unwrap_or_else(|| self.patience()), &*options.name);
+        let (after, client) = (options.operation_timeout.unwrap_or_else(|| self.answer_limit()), &*options.name);
         tracing::trace!(client, session = format_args!("{:#x}", self.id()), operation, path = %Truncated(path), size, "request");
         let answer = link.task().together(|| call(&link));
         self.answer_to(operation, path, answer, after, permit)

@@ -1,14 +1,14 @@
 //! Limits how many pipelines of one session are in flight at once.
 //!
 //! A pipeline is in flight from its [`Turn`] to the arrival of its last answer, even if its future is not polled then.
-//! A caller that finds [`AT_ONCE`] pipelines in flight waits; each turn that ends grants a turn to the next waiter,
+//! A caller that finds [`MAX_IN_FLIGHT`] pipelines in flight waits; each turn that ends grants a turn to the next waiter,
 //! first come, first served. A granted turn stays valid even if later callers have filled its place: otherwise, a task
-//! that asks again at the moment at which its answer arrives would keep all waiters out. So up to twice [`AT_ONCE`]
+//! that asks again at the moment at which its answer arrives would keep all waiters out. So up to twice [`MAX_IN_FLIGHT`]
 //! pipelines can be in flight.
 //!
 //! A waiter may be one of many futures in one task, and not be polled. So a grant expires when it is not used before
-//! [`AT_ONCE`] further turns have ended. Until then it does not count as in flight: a caller that asks while fewer than
-//! [`AT_ONCE`] pipelines are in flight takes a turn at once. If waiters that are not polled have all the grants, each
+//! [`MAX_IN_FLIGHT`] further turns have ended. Until then it does not count as in flight: a caller that asks while fewer than
+//! [`MAX_IN_FLIGHT`] pipelines are in flight takes a turn at once. If waiters that are not polled have all the grants, each
 //! turn that ends wakes another waiter without a grant, which then asks in the same way. When no pipeline is in flight,
 //! no turn will end, so all waiters are woken.
 
@@ -23,7 +23,7 @@ use super::arrival::HoldUntilWoken;
 
 /// The number of pipelines in flight at which callers start to wait: enough to keep a server busy, and few enough that
 /// a probe is answered soon.
-const AT_ONCE: usize = 128;
+const MAX_IN_FLIGHT: usize = 128;
 
 /// Permission to send one pipeline of requests, until it is dropped. See [`Session::turn`](super::Session::turn).
 #[must_use = "the turn is over when it is dropped"]
@@ -92,7 +92,7 @@ impl Waiter<'_> {
         let mut state = self.turns.lock();
         let is_granted = self.id.is_some_and(|id| state.granted.remove(&id).is_some());
         // A waker may drop its task, and so another waiter: no waker is dropped or woken while this is locked.
-        if !is_granted && state.in_flight >= AT_ONCE {
+        if !is_granted && state.in_flight >= MAX_IN_FLIGHT {
             let id = *self.id.get_or_insert_with(|| state.next_id());
             let replaced = state.waiting.insert(id, cx.waker().clone());
             drop(state);
@@ -131,7 +131,7 @@ impl Drop for Turn {
         state.in_flight -= 1;
         state.ended += 1;
         let ended = state.ended;
-        state.granted.retain(|_, granted_at| ended - *granted_at < AT_ONCE);
+        state.granted.retain(|_, granted_at| ended - *granted_at < MAX_IN_FLIGHT);
         let woken = state.next_waiter();
         let others = if state.in_flight == 0 { mem::take(&mut state.waiting) } else { BTreeMap::new() };
         drop(state);
@@ -147,11 +147,11 @@ impl State {
 
     /// The next waiter to wake, if a turn is free. Also grants it the turn, unless earlier grants cover all free turns.
     fn next_waiter(&mut self) -> Option<Waker> {
-        if self.in_flight >= AT_ONCE {
+        if self.in_flight >= MAX_IN_FLIGHT {
             return None;
         }
         let (id, waker) = self.waiting.pop_first()?;
-        if self.in_flight + self.granted.len() < AT_ONCE {
+        if self.in_flight + self.granted.len() < MAX_IN_FLIGHT {
             self.granted.insert(id, self.ended);
         }
         Some(waker)
@@ -208,7 +208,7 @@ mod tests {
     }
 
     fn all_in_flight(turns: &Arc<Turns>) -> Vec<Turn> {
-        (0..AT_ONCE).map(|_| Asker::new(turns).poll().unwrap()).collect()
+        (0..MAX_IN_FLIGHT).map(|_| Asker::new(turns).poll().unwrap()).collect()
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
     fn a_caller_passes_waiters_that_do_not_use_their_grants() {
         let turns = Arc::default();
         let mut in_flight = all_in_flight(&turns);
-        let mut parked: Vec<_> = (0..3 * AT_ONCE).map(|_| Asker::waiting(&turns)).collect();
+        let mut parked: Vec<_> = (0..3 * MAX_IN_FLIGHT).map(|_| Asker::waiting(&turns)).collect();
         // It has asked before any answer has arrived.
         let mut waiting = Asker::waiting(&turns);
         in_flight.pop();
@@ -255,7 +255,7 @@ mod tests {
         drop(waiting.poll().unwrap());
         // The waiters that were passed still have their turns.
         assert_eq!(parked.iter().filter(|parked| parked.wakes() > 0).count(), parked.len());
-        let passed: Vec<_> = parked[..AT_ONCE].iter_mut().map(|parked| parked.poll().unwrap()).collect();
+        let passed: Vec<_> = parked[..MAX_IN_FLIGHT].iter_mut().map(|parked| parked.poll().unwrap()).collect();
         assert_eq!(turns.lock().in_flight, passed.len());
         assert!(parked.last_mut().unwrap().poll().is_none());
     }
@@ -270,7 +270,7 @@ mod tests {
             drop(in_flight.pop());
             in_flight.push(Asker::new(&turns).poll().unwrap());
             in_flight.push(waiter.poll().expect("its grant was taken"));
-            // One pipeline more than [`AT_ONCE`] is in flight.
+            // One pipeline more than [`MAX_IN_FLIGHT`] is in flight.
             drop(in_flight.pop());
         }
         drop(in_flight);
@@ -280,10 +280,10 @@ mod tests {
     /// Turns end all the time, and the callers that ask again take each place at once.
     #[test]
     fn a_waiter_behind_unused_grants_has_its_turn_while_the_session_is_busy() {
-        for busy in [2, AT_ONCE] {
+        for busy in [2, MAX_IN_FLIGHT] {
             let turns = Arc::default();
             let mut in_flight = VecDeque::from(all_in_flight(&turns));
-            let parked: Vec<_> = (0..2 * AT_ONCE).map(|_| Asker::waiting(&turns)).collect();
+            let parked: Vec<_> = (0..2 * MAX_IN_FLIGHT).map(|_| Asker::waiting(&turns)).collect();
             let mut waiting = Asker::waiting(&turns);
             in_flight.truncate(busy);
             let (mut ended, mut woken) = (0, 0);
@@ -291,7 +291,7 @@ mod tests {
                 in_flight.pop_front();
                 in_flight.extend(Asker::new(&turns).poll());
                 ended += 1;
-                assert!(ended < 5 * AT_ONCE, "it waits for ever");
+                assert!(ended < 5 * MAX_IN_FLIGHT, "it waits for ever");
                 if waiting.wakes() > woken {
                     woken = waiting.wakes();
                     if let Some(turn) = waiting.poll() {

@@ -12,11 +12,11 @@ use self::log::{Line, all_lines_of, listen};
 use super::*;
 
 /// A supervisor of a client named `name` for `server`, with very long timeouts. In an outage it logs a line every
-/// `pace`.
-fn supervisor(name: &str, server: &str, pace: Duration) -> Supervisor {
-    let options = Arc::new(SessionOptions::patient(name, server));
+/// `log_interval`.
+fn supervisor(name: &str, server: &str, log_interval: Duration) -> Supervisor {
+    let options = Arc::new(SessionOptions::with_long_timeouts(name, server));
     let (timer, closing) = (Timer::new(Handle::current()), Closing::new());
-    let journal = Arc::new(Journal::new(&options.name, pace));
+    let journal = Arc::new(Journal::new(&options.name, log_interval));
     let sessions = Sessions::new(Arc::clone(&options), timer.clone(), closing.clone(), Arc::clone(&journal));
     Supervisor {
         options,

@@ -63,7 +63,7 @@ impl Certificates {
     /// Makes the configuration of one handshake.
     pub(crate) fn attempt(&self) -> Result<Attempt, InvalidTlsOptions> {
         let key = self.identity.as_ref().map(|identity| Arc::clone(&identity.key));
-        let presented = Arc::new(Presented { key, asked: Mutex::new(Asked::Not) });
+        let presented = Arc::new(Presented { key, asked: Mutex::new(CertificateRequest::Not) });
         let config = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
         let config = config.with_safe_default_protocol_versions();
         let config = config.map_err(|error| InvalidTlsOptions::Provider { reason: error.to_string() })?;
@@ -82,7 +82,7 @@ pub(crate) struct Attempt {
 
 /// Whether the server has asked for a client certificate, and what the client has sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum CertificateRequest {
     Not,
     /// The client has no certificate.
     WithoutIdentity,
@@ -93,7 +93,7 @@ pub(crate) enum Asked {
 }
 
 impl Attempt {
-    pub(crate) fn asked(&self) -> Asked {
+    pub(crate) fn asked(&self) -> CertificateRequest {
         *self.presented.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -101,15 +101,15 @@ impl Attempt {
 /// The client certificate, if there is one, and whether the server has asked for it, which `rustls` does not report.
 struct Presented {
     key: Option<Arc<CertifiedKey>>,
-    asked: Mutex<Asked>,
+    asked: Mutex<CertificateRequest>,
 }
 
 impl ResolvesClientCert for Presented {
     fn resolve(&self, _issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let asked = match &self.key {
-            None => Asked::WithoutIdentity,
-            Some(key) if key.key.choose_scheme(schemes).is_none() => Asked::WithoutSignature,
-            Some(_) => Asked::Presented,
+            None => CertificateRequest::WithoutIdentity,
+            Some(key) if key.key.choose_scheme(schemes).is_none() => CertificateRequest::WithoutSignature,
+            Some(_) => CertificateRequest::Presented,
         };
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
         self.key.clone()

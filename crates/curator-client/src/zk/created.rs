@@ -16,7 +16,7 @@ use crate::path::ZPath;
 
 /// Why the creation of a node could not be determined.
 #[derive(Debug)]
-enum Unseen {
+enum CreationUnknown {
     /// The node is gone, perhaps deleted by the transaction itself.
     Gone,
     /// The node was replaced by another one, created later.
@@ -39,16 +39,16 @@ pub(super) async fn with_stats(
     operations: &[TransactionOperation],
     mut results: Vec<TransactionResult>,
 ) -> Result<Vec<TransactionResult>> {
-    let unseen = unseen(operations, &results);
-    if unseen.is_empty() {
+    let missing_stats = missing_stats(operations, &results);
+    if missing_stats.is_empty() {
         return Ok(results);
     }
     let creation = match results.iter().find_map(creation_of) {
         Some(creation) => creation,
-        None => look(client, operations, &unseen).await?,
+        None => read_creation(client, operations, &missing_stats).await?,
     };
     let session_id = client.session_id().0;
-    for New { index, node, .. } in unseen {
+    for MissingStat { index, node, .. } in missing_stats {
         if let TransactionResult::Created(created) = &mut results[index] {
             created.stat = at_creation(node, creation, session_id);
         }
@@ -58,25 +58,25 @@ pub(super) async fn with_stats(
 
 /// A new node whose stat the server did not return.
 #[derive(Debug, Clone)]
-struct New<'a> {
+struct MissingStat<'a> {
     index: usize,
     node: &'a NodeSpec,
     /// Includes the sequence number.
     path: ZPath,
 }
 
-fn unseen<'a>(operations: &'a [TransactionOperation], results: &[TransactionResult]) -> Vec<New<'a>> {
-    let unseen = |(index, (operation, result)): (usize, (&'a TransactionOperation, &TransactionResult))| match (
+fn missing_stats<'a>(operations: &'a [TransactionOperation], results: &[TransactionResult]) -> Vec<MissingStat<'a>> {
+    let missing_stats = |(index, (operation, result)): (usize, (&'a TransactionOperation, &TransactionResult))| match (
         operation, result,
     ) {
         (TransactionOperation::Create(node), TransactionResult::Created(Created { path, stat }))
             if is_missing(stat) =>
         {
-            Some(New { index, node, path: path.clone() })
+            Some(MissingStat { index, node, path: path.clone() })
         }
         _ => None,
     };
-    operations.iter().zip(results).enumerate().filter_map(unseen).collect()
+    operations.iter().zip(results).enumerate().filter_map(missing_stats).collect()
 }
 
 /// Whether the client crate has invented the stat.
@@ -98,12 +98,16 @@ fn creation_of(result: &TransactionResult) -> Option<Creation> {
 /// the others in one pipeline: if two of them agree, this transaction created them.
 ///
 /// On such servers, reading a node's stat needs no permission.
-async fn look(client: &Client, operations: &[TransactionOperation], unseen: &[New<'_>]) -> Result<Creation> {
-    let stays = |new: &&New<'_>| {
+async fn read_creation(
+    client: &Client,
+    operations: &[TransactionOperation],
+    missing_stats: &[MissingStat<'_>],
+) -> Result<Creation> {
+    let stays = |new: &&MissingStat<'_>| {
         let deletes = |later: &TransactionOperation| matches!(later, TransactionOperation::Delete { path, .. } if *path == new.path);
         !operations[new.index..].iter().any(deletes)
     };
-    let staying: Vec<_> = unseen.iter().filter(stays).collect();
+    let staying: Vec<_> = missing_stats.iter().filter(stays).collect();
     let looked_at = match staying.iter().find(|new| new.node.mode.is_ephemeral()) {
         Some(new) => vec![*new],
         None => staying,
@@ -113,20 +117,22 @@ async fn look(client: &Client, operations: &[TransactionOperation], unseen: &[Ne
     let mut creation = None;
     for (new, found) in looked_at.into_iter().zip(join_all(looks).await) {
         let failed = |cause| stat_unknown(new.node, cause);
-        let found = found.map_err(|error| failed(Unseen::Failed(error)))?.ok_or_else(|| failed(Unseen::Gone))?;
+        let found = found
+            .map_err(|error| failed(CreationUnknown::Failed(error)))?
+            .ok_or_else(|| failed(CreationUnknown::Gone))?;
         let found = from_stat(found);
         let seen = Creation::of(&found);
         let is_ours = found.ephemeral_owner == owner(new.node, client.session_id().0);
         if !is_ours || *creation.get_or_insert(seen) != seen {
-            return Err(failed(Unseen::Replaced));
+            return Err(failed(CreationUnknown::Replaced));
         }
     }
     // No node was left to read.
-    creation.ok_or_else(|| stat_unknown(unseen[0].node, Unseen::Gone))
+    creation.ok_or_else(|| stat_unknown(missing_stats[0].node, CreationUnknown::Gone))
 }
 
 /// The transaction was applied, but when it created this node is unknown.
-fn stat_unknown(node: &NodeSpec, cause: Unseen) -> Error {
+fn stat_unknown(node: &NodeSpec, cause: CreationUnknown) -> Error {
     Error::StatUnknown { operation: TRANSACTION, path: node.path.clone(), cause: cause.to_string() }
 }
 
@@ -158,7 +164,7 @@ impl Creation {
     }
 }
 
-impl fmt::Display for Unseen {
+impl fmt::Display for CreationUnknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone => f.write_str("it is gone"),

@@ -35,14 +35,14 @@ pub(crate) fn translate(operation: &'static str, path: &ZPath, error: ZkError) -
         | ZkError::UnexpectedError(_)
         | ZkError::UnmarshalError { .. }
         | ZkError::Timeout
-        | ZkError::NoHosts => Error::ConnectionLost { operation, path, cause: in_plain_words(&error) },
+        | ZkError::NoHosts => Error::ConnectionLost { operation, path, cause: describe_failure(&error) },
         ZkError::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION) => Error::EphemeralOnLocalSession { operation, path },
         other => Error::Unexpected { operation, path, cause: other.to_string() },
     }
 }
 
 /// Describes the failure of a connection in plain words; the crate's own messages are for its developers.
-pub(crate) fn in_plain_words(error: &ZkError) -> String {
+pub(crate) fn describe_failure(error: &ZkError) -> String {
     match error {
         ZkError::ConnectionLoss => "the peer closed it".to_owned(),
         ZkError::Timeout => "it timed out".to_owned(),

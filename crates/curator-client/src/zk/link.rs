@@ -5,8 +5,8 @@ mod diagnosis;
 #[cfg(feature = "tls")]
 mod handshake;
 mod hosts;
-mod look;
 mod open;
+mod port_test;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(crate) struct Link {
     address: Option<SocketAddr>,
     unverified: Unverified,
     /// Whether the first probe has verified it.
-    is_proved: Arc<AtomicBool>,
+    is_verified: Arc<AtomicBool>,
 }
 
 /// What the first probe of a connection must also verify.

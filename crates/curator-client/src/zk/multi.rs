@@ -39,7 +39,7 @@ impl Link {
             }
             let results = match writer.commit().await {
                 Ok(results) if fit(&operations, &results) => results.into_iter().map(written).collect(),
-                Ok(results) => return Ok(Err(unfit(&operations, &results))),
+                Ok(results) => return Ok(Err(unexpected_results(&operations, &results))),
                 Err(MultiWriteError::RequestFailed { source }) => return Err(source),
                 Err(MultiWriteError::OperationFailed { index, source }) => match operations.get(index) {
                     Some(operation) => Err(failed(index, operation, source)),
@@ -95,7 +95,7 @@ fn fit(operations: &[TransactionOperation], results: &[MultiWriteResult]) -> boo
 }
 
 /// The answer does not fit the operations, so the outcome is unknown.
-fn unfit(operations: &[TransactionOperation], results: &[MultiWriteResult]) -> Error {
+fn unexpected_results(operations: &[TransactionOperation], results: &[MultiWriteResult]) -> Error {
     let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
     let cause = format!("{} results that do not fit the {} operations", results.len(), operations.len());
     Error::Unexpected { operation: TRANSACTION, path, cause }

@@ -115,7 +115,7 @@ impl OnPath {
     }
 
     /// Whether events of dropped watches may arrive while a request for a watch is in flight.
-    fn is_in_danger(&self) -> bool {
+    fn must_close(&self) -> bool {
         self.are_both_dropped() && (self.requested > 0 || self.dropped_request.is_some())
     }
 
@@ -192,11 +192,11 @@ impl Unfired {
                 on_path.dropped_children = dropped.or(on_path.dropped_children);
             }
         }
-        let is_in_danger = on_path.is_in_danger();
+        let must_close = on_path.must_close();
         if on_path.is_empty() {
             paths.remove(&self.path);
         }
-        is_in_danger
+        must_close
     }
 }
 

@@ -20,15 +20,15 @@ use crate::connect_string::HostPort;
 
 /// The interval of the checks. A poll takes microseconds, or milliseconds on a busy machine; a poll that takes this
 /// long is ended before it has taken twice as long.
-static PATROL: Patrol = Patrol::every(Duration::from_millis(500));
+static CHECK_THREAD: CheckThread = CheckThread::every(Duration::from_millis(500));
 
 /// Checks all watched connections, on a thread that ends when there are none.
-struct Patrol {
+struct CheckThread {
     interval: Duration,
-    rounds: Mutex<Rounds>,
+    state: Mutex<CheckState>,
 }
 
-struct Rounds {
+struct CheckState {
     watched: Vec<Weak<Watched>>,
     has_thread: bool,
 }
@@ -38,7 +38,7 @@ struct Rounds {
 pub(super) struct Watchdog(Arc<Watched>);
 
 /// The number of further checks until the sockets of all connections to the server are shut down.
-const PATIENCE: u64 = 4;
+const CHECKS_UNTIL_ALL: u64 = 4;
 
 struct Watched {
     /// The number of polls begun plus the number ended: odd during a poll.
@@ -52,12 +52,12 @@ impl Watchdog {
     /// For the connection to `server` over `socket`.
     pub(super) fn new(server: &HostPort, socket: &Arc<Socket>) -> Self {
         let (server, socket, tries) = (server.clone(), Arc::clone(socket), AtomicU64::new(0));
-        Self::with(&PATROL, move || {
+        Self::with(&CHECK_THREAD, move || {
             // The crate must first read what the socket has received. If that does not end, it was the wrong socket:
             // the sockets of two connections that are opened at the same moment may be confused.
             let shut = match tries.fetch_add(1, Ordering::Relaxed) {
                 0 => socket.shut_down(),
-                PATIENCE => socket.shut_down_all(),
+                CHECKS_UNTIL_ALL => socket.shut_down_all(),
                 _ => return,
             };
             match shut {
@@ -74,10 +74,10 @@ impl Watchdog {
         })
     }
 
-    fn with(patrol: &'static Patrol, hang_up: impl Fn() + Send + Sync + 'static) -> Self {
+    fn with(check_thread: &'static CheckThread, hang_up: impl Fn() + Send + Sync + 'static) -> Self {
         let watched =
             Arc::new(Watched { polls: AtomicU64::new(0), seen: AtomicU64::new(0), hang_up: Box::new(hang_up) });
-        patrol.add(&watched);
+        check_thread.add(&watched);
         Self(watched)
     }
 
@@ -94,40 +94,40 @@ impl Watchdog {
     }
 }
 
-impl Patrol {
+impl CheckThread {
     const fn every(interval: Duration) -> Self {
-        Self { interval, rounds: Mutex::new(Rounds { watched: Vec::new(), has_thread: false }) }
+        Self { interval, state: Mutex::new(CheckState { watched: Vec::new(), has_thread: false }) }
     }
 
     fn add(&'static self, watched: &Arc<Watched>) {
-        let mut rounds = self.lock();
-        rounds.watched.push(Arc::downgrade(watched));
-        if !rounds.has_thread {
+        let mut state = self.lock();
+        state.watched.push(Arc::downgrade(watched));
+        if !state.has_thread {
             // If no thread can be started, the next connection tries again.
-            let thread = thread::Builder::new().name("curator-watchdog".to_owned()).spawn(|| self.walk());
-            rounds.has_thread = thread.is_ok();
+            let thread = thread::Builder::new().name("curator-watchdog".to_owned()).spawn(|| self.run());
+            state.has_thread = thread.is_ok();
         }
     }
 
-    fn walk(&self) {
+    fn run(&self) {
         loop {
             // Checks that were missed while the process stood still are not repeated: two at once would see the same
             // poll twice.
             thread::sleep(self.interval);
-            let mut rounds = self.lock();
-            rounds.watched.retain(|watched| watched.strong_count() > 0);
-            if rounds.watched.is_empty() {
-                rounds.has_thread = false;
+            let mut state = self.lock();
+            state.watched.retain(|watched| watched.strong_count() > 0);
+            if state.watched.is_empty() {
+                state.has_thread = false;
                 return;
             }
-            let watched: Vec<_> = rounds.watched.iter().filter_map(Weak::upgrade).collect();
-            drop(rounds);
-            watched.iter().for_each(|watched| watched.look());
+            let watched: Vec<_> = state.watched.iter().filter_map(Weak::upgrade).collect();
+            drop(state);
+            watched.iter().for_each(|watched| watched.check_poll());
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Rounds> {
-        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CheckState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -148,7 +148,7 @@ impl Drop for Counted<'_> {
 }
 
 impl Watched {
-    fn look(&self) {
+    fn check_poll(&self) {
         let polls = self.polls.load(Ordering::Relaxed);
         let is_the_same = self.seen.swap(polls, Ordering::Relaxed) == polls;
         if is_the_same && polls % 2 == 1 {
@@ -170,20 +170,20 @@ mod tests {
     const LONG: Duration = Duration::from_secs(30);
 
     /// Never checks by itself, only when the test does.
-    static NEVER: Patrol = Patrol::every(Duration::from_secs(86_400));
+    static NEVER: CheckThread = CheckThread::every(Duration::from_secs(86_400));
 
-    fn watchdog(patrol: &'static Patrol) -> (Watchdog, mpsc::Receiver<()>) {
+    fn watchdog(check_thread: &'static CheckThread) -> (Watchdog, mpsc::Receiver<()>) {
         let (sender, hung_up) = mpsc::channel();
         // The test may have dropped its receiver.
         let hang_up = move || {
             let _heard = sender.send(());
         };
-        (Watchdog::with(patrol, hang_up), hung_up)
+        (Watchdog::with(check_thread, hang_up), hung_up)
     }
 
     #[test]
     fn a_poll_that_does_not_return_has_its_connection_shut_down_repeatedly() {
-        static OFTEN: Patrol = Patrol::every(Duration::from_millis(10));
+        static OFTEN: CheckThread = CheckThread::every(Duration::from_millis(10));
         let (watchdog, hung_up) = watchdog(&OFTEN);
         let stuck = poll_fn(move |_| {
             hung_up.recv_timeout(LONG).expect("it is not hung up on");
@@ -199,25 +199,25 @@ mod tests {
         let (watchdog, hung_up) = watchdog(&NEVER);
         let watched = Arc::clone(&watchdog.0);
         let heard = move || hung_up.try_iter().count();
-        let look = move || {
-            watched.look();
+        let check_poll = move || {
+            watched.check_poll();
             heard()
         };
         // No poll is in progress.
-        assert_eq!([look(), look(), look()], [0, 0, 0]);
-        let long = watchdog.watch(Box::pin(async { [look(), look()] }));
+        assert_eq!([check_poll(), check_poll(), check_poll()], [0, 0, 0]);
+        let long = watchdog.watch(Box::pin(async { [check_poll(), check_poll()] }));
         assert_eq!(long.now_or_never(), Some([0, 1]));
         // Another poll each time.
         for _ in 0..3 {
-            let seen = watchdog.watch(Box::pin(async { look() })).now_or_never();
+            let seen = watchdog.watch(Box::pin(async { check_poll() })).now_or_never();
             assert_eq!(seen, Some(0));
         }
-        assert_eq!(look(), 0);
+        assert_eq!(check_poll(), 0);
     }
 
     #[test]
     fn the_watchdog_thread_ends_with_its_last_connection() {
-        static OFTEN: Patrol = Patrol::every(Duration::from_millis(1));
+        static OFTEN: CheckThread = CheckThread::every(Duration::from_millis(1));
         // Twice: the thread starts again.
         for _ in 0..2 {
             let (watchdog, hung_up) = watchdog(&OFTEN);

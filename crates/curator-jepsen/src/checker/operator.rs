@@ -15,13 +15,13 @@ pub(crate) fn strike(run: &mut Run) {
     let (mut struck, mut deleted) = (HashMap::new(), HashMap::new());
     for hold in struck_sessions(run) {
         for deletion in &run.deletions[&hold.session] {
-            let meant = hold.claims.iter().map(|claim| entries.is_meant(hold, claim, deletion)).max();
-            let meant = meant.unwrap_or(Meant::No);
-            if meant != Meant::No {
+            let matched = hold.claims.iter().map(|claim| entries.match_deletion(hold, claim, deletion)).max();
+            let matched = matched.unwrap_or(Match::No);
+            if matched != Match::No {
                 let before = struck.entry(hold.key).or_insert(deletion.before);
                 *before = deletion.before.min(*before);
             }
-            if meant == Meant::Yes && deletion.is_confirmed {
+            if matched == Match::Yes && deletion.is_confirmed {
                 let after = deleted.entry(hold.key).or_insert(deletion.at);
                 *after = deletion.at.min(*after);
             }
@@ -37,7 +37,7 @@ fn struck_sessions(run: &Run) -> impl Iterator<Item = &Hold> {
 
 /// Whether a deleted node belongs to a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Meant {
+enum Match {
     No,
     Perhaps,
     Yes,
@@ -70,14 +70,14 @@ impl<'a> Entries<'a> {
         Self(entries)
     }
 
-    fn is_meant(&self, hold: &'a Hold, claim: &'a Claim, deletion: &Deletion) -> Meant {
+    fn match_deletion(&self, hold: &'a Hold, claim: &'a Claim, deletion: &Deletion) -> Match {
         let is_below = deletion.node.strip_prefix(&*claim.resource).is_some_and(|rest| rest.starts_with('/'));
         let Entry { asked, is_downgraded } = self.0[&key(hold, claim)];
         match claim.place.or(claim.token.filter(|_| !is_downgraded)) {
-            Some(number) if is_below && number == deletion.created => Meant::Yes,
+            Some(number) if is_below && number == deletion.created => Match::Yes,
             // A hold that was requested later has a later node.
-            None if is_below && asked <= deletion.at => Meant::Perhaps,
-            _ => Meant::No,
+            None if is_below && asked <= deletion.at => Match::Perhaps,
+            _ => Match::No,
         }
     }
 }

@@ -184,7 +184,7 @@ impl<'a> Strike<'a> {
         }
         let healed = self.healed.unwrap_or_else(now);
         self.scene.journal.say(&format!("{} is healed", self.nemesis));
-        self.tell(Phase::End, String::new())?;
+        self.record_phase(Phase::End, String::new())?;
         Ok(healed)
     }
 
@@ -194,13 +194,13 @@ impl<'a> Strike<'a> {
     }
 
     /// Must be called once, before the fault is injected.
-    fn begin(&self, whom: &str) -> Result<(), RunError> {
+    fn begin(&self, victim_names: &str) -> Result<(), RunError> {
         let Self { scene, nemesis, length, .. } = self;
-        scene.journal.say(&format!("{nemesis} begins, for {:.1} s: {whom}", length.as_secs_f64()));
-        self.tell(Phase::Begin, whom.to_owned())
+        scene.journal.say(&format!("{nemesis} begins, for {:.1} s: {victim_names}", length.as_secs_f64()));
+        self.record_phase(Phase::Begin, victim_names.to_owned())
     }
 
-    fn tell(&self, phase: Phase, detail: String) -> Result<(), RunError> {
+    fn record_phase(&self, phase: Phase, detail: String) -> Result<(), RunError> {
         self.scene.journal.write(What::Nemesis { name: self.nemesis.to_string(), phase, detail })
     }
 

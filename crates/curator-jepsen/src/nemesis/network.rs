@@ -37,9 +37,9 @@ impl Strike<'_> {
     async fn silence(&mut self, direction: Direction) -> Result<(), RunError> {
         let victims = self.victims();
         let from_all = self.random.bool();
-        let whom = names(&victims);
+        let victim_names = names(&victims);
         let how = if from_all { "all servers" } else { "the server that each is connected to" };
-        self.begin(&format!("{whom}, and {how}"))?;
+        self.begin(&format!("{victim_names}, and {how}"))?;
         let struck: Vec<_> = victims.iter().flat_map(|client| struck(client.network(), from_all)).collect();
         struck.iter().for_each(|proxy| proxy.black_hole(direction));
         self.pass().await?;

@@ -128,9 +128,9 @@ impl Client {
         }
     }
 
-    pub(super) fn tell_to_finish(&self) {
+    pub(super) fn close_input(&self) {
         if let Some(process) = &mut self.state().process {
-            process.tell_to_finish();
+            process.close_input();
         }
     }
 

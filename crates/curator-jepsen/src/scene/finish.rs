@@ -43,7 +43,7 @@ impl Scene {
         self.journal.say("our clients are told to rest");
         let restless = self.rest(&ours).await?;
         let at_rest = self.remains().await?;
-        self.say_what_is_left(&at_rest);
+        self.log_remains(&at_rest);
         self.journal.say("our clients are told to finish");
         let mut wrong = self.end(&ours).await;
         wrong.extend(restless);
@@ -51,7 +51,7 @@ impl Scene {
         wrong.dedup();
         let unclosed = self.unclosed(&ours);
         let at_end = self.remains().await?;
-        self.say_what_is_left(&at_end);
+        self.log_remains(&at_end);
         Ok(End { clients: wrong.len(), unclosed, at_rest, at_end })
     }
 
@@ -80,7 +80,7 @@ impl Scene {
 
     /// Returns the numbers of the clients that did not finish, or did not exit with status 0. They are killed.
     async fn end(&self, clients: &[&Client]) -> Vec<u32> {
-        clients.iter().for_each(|client| client.tell_to_finish());
+        clients.iter().for_each(|client| client.close_input());
         let end = Instant::now() + PATIENCE;
         while clients.iter().any(|client| client.is_alive()) && Instant::now() < end {
             sleep(POLL).await;
@@ -104,7 +104,7 @@ impl Scene {
         unclosed.len()
     }
 
-    fn say_what_is_left(&self, remains: &Remains) {
+    fn log_remains(&self, remains: &Remains) {
         for node in &remains.nodes {
             self.journal.say(&format!("{} of session {:#x} is left", node.path, node.session));
         }

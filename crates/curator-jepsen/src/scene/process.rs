@@ -97,7 +97,7 @@ impl Process {
     }
 
     /// Makes it finish its work and exit.
-    pub fn tell_to_finish(&mut self) {
+    pub fn close_input(&mut self) {
         self.input = None;
     }
 }

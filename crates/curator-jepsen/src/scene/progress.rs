@@ -62,7 +62,7 @@ impl Progress {
     pub(crate) fn read(&mut self) {
         let mut events = Vec::new();
         for (client, followed) in &mut self.followed {
-            for line in followed.lines().lines().filter(|line| may_tell(line)) {
+            for line in followed.lines().lines().filter(|line| may_be_relevant(line)) {
                 if let Ok(event) = serde_json::from_str::<Event>(line) {
                     events.push((*client, event));
                 }
@@ -176,7 +176,7 @@ impl Followed {
 }
 
 /// Filters the few relevant lines, so that the others need not be parsed.
-fn may_tell(line: &str) -> bool {
+fn may_be_relevant(line: &str) -> bool {
     [
         "\"acquired\"",
         "\"session\"",

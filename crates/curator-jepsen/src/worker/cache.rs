@@ -57,7 +57,7 @@ impl CacheTask {
         let mut ticks = interval(SLOW);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (cache, mut orders, mut state) = (self.cache.clone(), self.orders.clone(), self.state.clone());
-        self.say(CACHE, state_of(*state.borrow_and_update()));
+        self.record(CACHE, state_of(*state.borrow_and_update()));
         let mut catching_up = pin!(catch_up(&cache, PERIOD));
         loop {
             tokio::select! {
@@ -69,15 +69,15 @@ impl CacheTask {
                         CacheOrder::Work | CacheOrder::Quiet(_) => {}
                     }
                 }
-                Some(event) = self.fast.next() => self.say(CACHE, event_of(event)),
+                Some(event) = self.fast.next() => self.record(CACHE, event_of(event)),
                 _ = ticks.tick() => {
                     if let Some(event) = waiting(&mut self.slow).await {
-                        self.say(CACHE_SLOW, event_of(event));
+                        self.record(CACHE_SLOW, event_of(event));
                     }
                 }
-                Ok(()) = state.changed() => self.say(CACHE, state_of(*state.borrow_and_update())),
+                Ok(()) = state.changed() => self.record(CACHE, state_of(*state.borrow_and_update())),
                 (asked, snapshot) = &mut catching_up => {
-                    self.say(CACHE, caught_up(asked, snapshot, None));
+                    self.record(CACHE, caught_up(asked, snapshot, None));
                     catching_up.set(catch_up(&cache, PERIOD));
                 }
                 // The channel is closed, so no further order can arrive.
@@ -96,16 +96,16 @@ impl CacheTask {
             caught_up = catch_up(&cache, Duration::ZERO) => caught_up,
         };
         while let Some(event) = waiting(&mut self.fast).await {
-            self.say(CACHE, event_of(event));
+            self.record(CACHE, event_of(event));
         }
         while let Some(event) = waiting(&mut self.slow).await {
-            self.say(CACHE_SLOW, event_of(event));
+            self.record(CACHE_SLOW, event_of(event));
         }
-        self.say(CACHE_SLOW, caught_up(asked, snapshot.clone(), Some(look)));
-        self.say(CACHE, caught_up(asked, snapshot, Some(look)));
+        self.record(CACHE_SLOW, caught_up(asked, snapshot.clone(), Some(look)));
+        self.record(CACHE, caught_up(asked, snapshot, Some(look)));
     }
 
-    fn say(&self, part: &str, seen: CacheSeen) {
+    fn record(&self, part: &str, seen: CacheSeen) {
         self.history.write(What::Cache { part: part.to_owned(), seen });
     }
 }

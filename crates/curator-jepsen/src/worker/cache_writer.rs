@@ -70,7 +70,7 @@ impl CacheWriter {
             let goes_on = match order {
                 CacheOrder::Rest => false,
                 CacheOrder::Quiet(look) => {
-                    self.say(CacheSeen::Quiet { look });
+                    self.record(CacheSeen::Quiet { look });
                     changed(&mut orders).await
                 }
                 CacheOrder::Look(_) => changed(&mut orders).await,
@@ -229,18 +229,18 @@ impl CacheWriter {
         let write = self.writes;
         self.writes += 1;
         let deletes = deletes.iter().map(ToString::to_string).collect();
-        self.say(CacheSeen::Writing { write, deletes });
+        self.record(CacheSeen::Writing { write, deletes });
         let done = sent.await;
         let error = done.as_ref().err().map(ToString::to_string);
         let (result, Done { set, deleted }) = match done {
             Ok(done) => (Ok(()), done),
             Err(error) => (Err(error), Done::default()),
         };
-        self.say(CacheSeen::Wrote { write, set, deleted, error });
+        self.record(CacheSeen::Wrote { write, set, deleted, error });
         result
     }
 
-    fn say(&self, seen: CacheSeen) {
+    fn record(&self, seen: CacheSeen) {
         self.history.write(What::Cache { part: CACHE.to_owned(), seen });
     }
 }

@@ -58,7 +58,7 @@ impl CounterTask {
     }
 
     async fn step(&mut self, number: u64) {
-        self.say(CounterSeen::Counting { number });
+        self.record(CounterSeen::Counting { number });
         let (value, outcome) = match self.counter.increment().await {
             Ok(changed) => (Some(changed.post_value), Outcome::Acknowledged),
             Err(error) => match error.outcome() {
@@ -66,11 +66,11 @@ impl CounterTask {
                 _ => (None, Outcome::Refused),
             },
         };
-        self.say(CounterSeen::Counted { number, value, outcome });
+        self.record(CounterSeen::Counted { number, value, outcome });
         sleep(self.pause.mul_f64(Rng::new().f64())).await;
     }
 
-    fn say(&self, seen: CounterSeen) {
+    fn record(&self, seen: CounterSeen) {
         self.history.write(What::Counter { part: self.kind.key().to_owned(), seen });
     }
 }

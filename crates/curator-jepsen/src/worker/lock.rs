@@ -36,14 +36,14 @@ pub(super) enum Lock {
 pub(super) struct Grant {
     pub(super) held: Held,
     pub(super) claims: Vec<Claim>,
-    pub(super) may: May,
+    pub(super) may: Access,
     /// Whether its owner holds the write side too.
     pub(super) is_beside: bool,
 }
 
 /// What the holder may do under its claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum May {
+pub(super) enum Access {
     /// The claims exclude all others: read a set for each claim, and write it back.
     Write,
     /// The claims exclude writers: read.
@@ -92,7 +92,7 @@ impl Lock {
                 let Some(first) = others.pop() else { return Ok(None) };
                 // Its node is no longer in the queue.
                 let claims = vec![Claim { place: None, ..claim(&first, &path(part), leases, LEASES) }];
-                let may = if leases == LEASES { May::Write } else { May::Hold };
+                let may = if leases == LEASES { Access::Write } else { Access::Hold };
                 Ok(Some(Grant { held: Held::Leases { first, others }, claims, may, is_beside: false }))
             }
             Self::Multi(choices) => {
@@ -125,16 +125,16 @@ impl Lock {
 
     /// Acquires what the owner holds once more: the same mutex, paths or side, or the read side beside the write side.
     /// If the hold has been lost meanwhile, this is not a re-entry.
-    pub(super) async fn enter_again(
+    pub(super) async fn reenter(
         &self,
         part: Part,
         claims: &[Claim],
-        side: May,
+        side: Access,
         timeout: Duration,
     ) -> Result<Option<Grant>> {
         let acquired = match self {
             Self::Mutex(mutex) => mutex.acquire_timeout(timeout).await?.map(|guard| Grant::exclusive(guard, part)),
-            Self::ReadWrite(lock) if side == May::Write => {
+            Self::ReadWrite(lock) if side == Access::Write => {
                 lock.write().acquire_timeout(timeout).await?.map(|guard| Grant::writer(guard, part))
             }
             Self::ReadWrite(lock) => lock.read().acquire_timeout(timeout).await?.map(|guard| {
@@ -163,29 +163,29 @@ impl Grant {
     /// The grant of a mutex.
     pub(super) fn exclusive(guard: LockGuard, part: Part) -> Self {
         let claims = vec![claim(&guard, &path(part), 1, 1)];
-        Self { held: Held::Guard(guard), claims, may: May::Write, is_beside: false }
+        Self { held: Held::Guard(guard), claims, may: Access::Write, is_beside: false }
     }
 
     fn writer(guard: WriteGuard, part: Part) -> Self {
         let claims = vec![claim(&guard, &path(part), READERS, READERS)];
-        Self { held: Held::Writer(guard), claims, may: May::Write, is_beside: false }
+        Self { held: Held::Writer(guard), claims, may: Access::Write, is_beside: false }
     }
 
     fn of_paths(guard: LockGuard, part: Part, names: &[&str]) -> Self {
         let path = path(part);
         let claims = names.iter().map(|name| claim(&guard, &format!("{path}/{name}"), 1, 1)).collect();
-        Self { held: Held::Guard(guard), claims, may: May::Write, is_beside: false }
+        Self { held: Held::Guard(guard), claims, may: Access::Write, is_beside: false }
     }
 
     fn reader(guard: LockGuard, part: Part) -> Self {
         let claims = vec![claim(&guard, &path(part), 1, READERS)];
-        Self { held: Held::Guard(guard), claims, may: May::Read, is_beside: false }
+        Self { held: Held::Guard(guard), claims, may: Access::Read, is_beside: false }
     }
 
     fn term(term: Term, part: Part) -> Self {
         let (resource, token) = (path(part), Some(term.leadership.fencing_token().as_i64()));
         let claims = vec![Claim { resource, weight: 1, capacity: 1, token, place: token }];
-        Self { held: Held::Term(term), claims, may: May::Write, is_beside: false }
+        Self { held: Held::Term(term), claims, may: Access::Write, is_beside: false }
     }
 
     /// The grant of a writer that was downgraded, or that has acquired the read side too. The read node takes the place

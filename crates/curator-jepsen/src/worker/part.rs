@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::held::Held;
 use super::history_file::{HistoryFile, now};
-use super::lock::{Grant, Lock, May};
+use super::lock::{Access, Grant, Lock};
 use super::lock_set::LockSet;
 use super::part_history::PartHistory;
 use super::sampler::Sampler;
@@ -106,17 +106,17 @@ impl PartTask {
         let (enters_again, downgrades) = (random.u8(..4) == 0, random.u8(..4) == 0);
         let Grant { held, claims, may, .. } = grant;
         // A mutex and a multi-lock ignore the side.
-        let side = if may == May::Write && random.bool() { May::Read } else { may };
+        let side = if may == Access::Write && random.bool() { Access::Read } else { may };
         let work = async {
             let again = if enters_again && lock.is_reentrant() {
-                enter_again(lock, *part, (hold, &claims), side, history).await
+                reenter(lock, *part, (hold, &claims), side, history).await
             } else {
                 None
             };
             match may {
-                May::Write => set.update(history.file(), hold, &held, &claims, think).await,
-                May::Read => set.read_twice(history.file(), hold, &held, &claims, think).await,
-                May::Hold => set.wait(&held, think).await,
+                Access::Write => set.update(history.file(), hold, &held, &claims, think).await,
+                Access::Read => set.read_twice(history.file(), hold, &held, &claims, think).await,
+                Access::Hold => set.wait(&held, think).await,
             }
             if let Some((again, held)) = again {
                 Sampler::new(history.file(), again, &held).ask();
@@ -147,15 +147,15 @@ impl PartTask {
 }
 
 /// Acquires the lock once more, on this side.
-async fn enter_again(
+async fn reenter(
     lock: &Lock,
     part: Part,
     (outer, claims): (HoldId, &[Claim]),
-    side: May,
+    side: Access,
     history: &PartHistory,
 ) -> Option<(HoldId, Held)> {
     let asked = now();
-    let error = match lock.enter_again(part, claims, side, PATIENCE).await {
+    let error = match lock.reenter(part, claims, side, PATIENCE).await {
         Ok(Some(grant)) => {
             let hold = history.begin(&grant, asked, grant.is_beside.then_some(outer));
             Sampler::new(history.file(), hold, &grant.held).ask();

@@ -114,7 +114,7 @@ impl Worker {
 
     /// Asks it to finish, and waits until it has exited with status 0. Returns its history.
     pub(crate) async fn finish(mut self) -> Vec<Event> {
-        self.process.tell_to_finish();
+        self.process.close_input();
         until(async || self.process.ended().is_some()).await;
         assert!(self.process.ended().unwrap().success(), "{}", self.process.output());
         self.history()

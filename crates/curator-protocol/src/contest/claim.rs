@@ -53,11 +53,11 @@ pub(super) struct Claim {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
-    /// Not first in the queue yet. `Known` was read together with the last list.
-    Queued(Known),
-    Looking(Known),
-    CreatingLimit(Known),
-    Waiting(Known),
+    /// Not first in the queue yet. `LeaseReads` was read together with the last list.
+    Queued(LeaseReads),
+    Looking(LeaseReads),
+    CreatingLimit(LeaseReads),
+    Waiting(LeaseReads),
     Taking(Limit),
     ReadingPlace(Limit),
     /// The outcome of the take is unknown.
@@ -69,7 +69,7 @@ enum State {
 
 /// What has been read. It can get worse for us only with an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Known {
+struct LeaseReads {
     leases: Option<usize>,
     limit: Option<Limit>,
 }
@@ -84,7 +84,7 @@ impl Claim {
             quantity,
             limit,
             waits: true,
-            state: State::Queued(Known::default()),
+            state: State::Queued(LeaseReads::default()),
             place: OwnNode { name: String::new(), czxid: 0 },
             place_version: 0,
             may_exist: false,
@@ -109,7 +109,7 @@ impl Claim {
 
     /// Takes the answers that came with a list of the queue; none, if the list was sent alone.
     pub(super) fn read_early(&mut self, answers: Vec<(Request, Answer)>) -> Outcome {
-        let mut known = Known::default();
+        let mut known = LeaseReads::default();
         self.note(&mut known, answers)?;
         self.state = State::Queued(known);
         Ok(())
@@ -121,19 +121,19 @@ impl Claim {
         self.place = place;
         let known = self.with_fixed_limit(known);
         match known {
-            Known { leases: Some(leases), limit: Some(limit) } if self.suffices(leases, limit) => {
+            LeaseReads { leases: Some(leases), limit: Some(limit) } if self.suffices(leases, limit) => {
                 self.take(limit, Pace::Now);
             }
-            Known { leases: Some(_), limit: Some(_) } if !self.waits => return Err(End::Refused),
+            LeaseReads { leases: Some(_), limit: Some(_) } if !self.waits => return Err(End::Refused),
             // No watch is set yet.
-            _ => self.look(Known::default(), Pace::Now),
+            _ => self.look(LeaseReads::default(), Pace::Now),
         }
         Ok(())
     }
 
     /// Takes the answers to the requests sent.
     pub(super) fn answered(&mut self, mut answers: Vec<(Request, Answer)>) -> Outcome {
-        let state = mem::replace(&mut self.state, State::Looking(Known::default()));
+        let state = mem::replace(&mut self.state, State::Looking(LeaseReads::default()));
         if let State::Looking(known) = state {
             return self.looked(known, answers);
         }
@@ -144,7 +144,7 @@ impl Claim {
                 self.look(known, Pace::Now);
             }
             (State::CreatingLimit(known), Answer::Unknown) => self.look(known, Pace::Retry),
-            (State::Taking(limit), answer) => return self.tried(limit, answer),
+            (State::Taking(limit), answer) => return self.take_answered(limit, answer),
             (State::ReadingPlace(limit), Answer::Node { czxid, version, .. }) if czxid == self.place.czxid => {
                 self.place_version = version;
                 self.take(limit, Pace::Now);
@@ -181,7 +181,7 @@ impl Claim {
         match event {
             Event::LeasesChanged => known.leases = None,
             Event::LimitChanged => known.limit = None,
-            Event::Interrupted => known = Known::default(),
+            Event::Interrupted => known = LeaseReads::default(),
             Event::OwnDeleted(_) => return Err(End::Restart),
             // If another client has written to our place, the take fails and reports it.
             Event::OwnChanged(_) | Event::AheadDeleted { .. } | Event::AheadChanged { .. } => return Ok(()),
@@ -211,7 +211,7 @@ impl Claim {
     /// more than the limit waits for a change of the limit, and is not blocked by them.
     pub(super) fn is_blocked_by(&self, stuck: usize) -> bool {
         let leases = match (&self.state, self.limit) {
-            (State::Waiting(Known { limit: Some(limit), .. }), _) => limit.leases,
+            (State::Waiting(LeaseReads { limit: Some(limit), .. }), _) => limit.leases,
             (State::Queued(_), LeaseLimit::Fixed(leases)) => leases,
             _ => return false,
         };
@@ -229,9 +229,9 @@ impl Claim {
         leases.checked_add(self.quantity).is_some_and(|then| then <= limit.leases)
     }
 
-    fn with_fixed_limit(&self, known: Known) -> Known {
+    fn with_fixed_limit(&self, known: LeaseReads) -> LeaseReads {
         match self.limit {
-            LeaseLimit::Fixed(leases) => Known { limit: Some(Limit { leases, version: None }), ..known },
+            LeaseLimit::Fixed(leases) => LeaseReads { limit: Some(Limit { leases, version: None }), ..known },
             LeaseLimit::Shared => known,
         }
     }
@@ -241,7 +241,7 @@ impl Claim {
     }
 
     /// Requests everything that is not known yet.
-    fn look(&mut self, known: Known, pace: Pace) {
+    fn look(&mut self, known: LeaseReads, pace: Pace) {
         let known = self.with_fixed_limit(known);
         let (limit, list) = match self.waits {
             true => (Request::WatchLimit, Request::WatchList),
@@ -252,7 +252,7 @@ impl Claim {
         self.ask(State::Looking(known), limit.into_iter().chain(leases), pace);
     }
 
-    fn looked(&mut self, mut known: Known, answers: Vec<(Request, Answer)>) -> Outcome {
+    fn looked(&mut self, mut known: LeaseReads, answers: Vec<(Request, Answer)>) -> Outcome {
         let no_limit = self.note(&mut known, answers)?;
         match (known.leases, known.limit) {
             _ if no_limit => {
@@ -272,7 +272,7 @@ impl Claim {
     }
 
     /// Records the answers in `known`. Returns whether the node that contains the limit is missing.
-    fn note(&mut self, known: &mut Known, answers: Vec<(Request, Answer)>) -> Result<bool, End> {
+    fn note(&mut self, known: &mut LeaseReads, answers: Vec<(Request, Answer)>) -> Result<bool, End> {
         let mut no_limit = false;
         for answer in answers {
             match answer {
@@ -287,7 +287,7 @@ impl Claim {
                 (Request::Limit | Request::WatchLimit, Answer::Limit(limit)) => known.limit = Some(limit),
                 (Request::Limit | Request::WatchLimit, Answer::Missing) => no_limit = true,
                 (_, Answer::Unknown) => {}
-                (request, answer) => return Err(End::unfit(&request, &answer)),
+                (request, answer) => return Err(End::unexpected_answer(&request, &answer)),
             }
         }
         Ok(no_limit)
@@ -305,11 +305,11 @@ impl Claim {
         self.ask(State::Taking(limit), [(LEASES, take)], pace);
     }
 
-    fn tried(&mut self, limit: Limit, answer: Answer) -> Outcome {
+    fn take_answered(&mut self, limit: Limit, answer: Answer) -> Outcome {
         self.may_exist = matches!(answer, Answer::Taken(_) | Answer::Unknown);
         match answer {
             Answer::Taken(leases) if leases.len() == self.quantity => self.state = State::Taken(leases),
-            Answer::LimitChanged => self.look(Known::default(), Pace::Now),
+            Answer::LimitChanged => self.look(LeaseReads::default(), Pace::Now),
             Answer::PlaceWritten => self.read_place(limit, Pace::Now),
             Answer::Missing => return Err(End::Restart),
             Answer::NoParent => {
@@ -347,7 +347,7 @@ impl Claim {
                 self.recover(limit);
                 return Ok(());
             }
-            other => return Err(End::unfit(&Request::List, &other)),
+            other => return Err(End::unexpected_answer(&Request::List, &other)),
         };
         let prefix = StandardLockInternalsDriver::LEASES.node_prefix(&self.id);
         names.retain(|name| name.starts_with(&prefix));
@@ -357,7 +357,7 @@ impl Claim {
             // everything again.
             None => {
                 self.may_exist = false;
-                self.look(Known::default(), Pace::Now);
+                self.look(LeaseReads::default(), Pace::Now);
             }
             Some(first) if names.len() == self.quantity => {
                 let inspect = Request::Inspect { name: first.clone() };

@@ -105,8 +105,8 @@ impl Entry {
     /// Takes one event, while waiting or owning.
     pub(super) fn observed(&mut self, event: Event) -> Outcome {
         match mem::replace(&mut self.state, State::New) {
-            State::Waiting { plan } => self.saw(plan, event),
-            State::Owned { .. } => self.saw_as_owner(&event),
+            State::Waiting { plan } => self.event_while_waiting(plan, event),
+            State::Owned { .. } => self.event_while_owner(&event),
             _ => Err(End::protocol("an event while not waiting")),
         }
     }
@@ -163,7 +163,7 @@ impl Entry {
             Answer::NoParent => self.join_with_parents(),
             // The list may have been answered on another connection than the create, by a server that lags behind.
             Answer::Unknown => self.recover(),
-            other => Err(End::unfit(&Request::Create, &other)),
+            other => Err(End::unexpected_answer(&Request::Create, &other)),
         }
     }
 }
@@ -182,8 +182,8 @@ impl Entry {
             (Answer::Done | Answer::Unknown, Answer::Children(_) | Answer::NoParent | Answer::Unknown) => {
                 self.recover()
             }
-            (Answer::Done | Answer::Unknown, other) => Err(End::unfit(&Request::List, &other)),
-            (other, _) => Err(End::unfit(&Request::Sync, &other)),
+            (Answer::Done | Answer::Unknown, other) => Err(End::unexpected_answer(&Request::List, &other)),
+            (other, _) => Err(End::unexpected_answer(&Request::Sync, &other)),
         }
     }
 
@@ -205,7 +205,7 @@ impl Entry {
         answers: Vec<(Request, Answer)>,
     ) -> Outcome {
         let mut ours = Vec::new();
-        let mut something_unknown = false;
+        let mut has_unknown_answer = false;
         for answer in answers {
             match answer {
                 // A node of another session will be deleted when that session expires. Adopting it would make two
@@ -216,11 +216,11 @@ impl Entry {
                     }
                 }
                 (_, Answer::Missing) => {}
-                (_, Answer::Unknown) => something_unknown = true,
-                (request, other) => return Err(End::unfit(&request, &other)),
+                (_, Answer::Unknown) => has_unknown_answer = true,
+                (request, other) => return Err(End::unexpected_answer(&request, &other)),
             }
         }
-        if something_unknown {
+        if has_unknown_answer {
             return self.recover();
         }
         // In the order of the queue: the first has the best place.

@@ -244,7 +244,7 @@ impl End {
         Self::Failed(ContestError::Protocol { detail: detail.into() })
     }
 
-    pub(super) fn unfit(request: &Request, answer: &Answer) -> Self {
+    pub(super) fn unexpected_answer(request: &Request, answer: &Answer) -> Self {
         Self::protocol(format!("{answer:?} is not an answer to {request:?}"))
     }
 }

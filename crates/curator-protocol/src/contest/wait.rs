@@ -8,10 +8,10 @@ use crate::queue::Queue;
 
 /// What the answers of a pipeline say about the watched nodes. Our own node exists: without it, the contest has ended.
 #[derive(Default)]
-struct Seen {
+struct WatchReport {
     gone: Vec<String>,
     own_is_there: bool,
-    something_unknown: bool,
+    has_unknown_answer: bool,
 }
 
 /// Waiting in the queue.
@@ -22,7 +22,7 @@ impl Entry {
         let Some(place) = queue.position(&own.name) else { return self.restart() };
         self.place = place;
         match Plan::of(driver, queue, place)? {
-            None => self.own_it(Pace::Now),
+            None => self.take_ownership(Pace::Now),
             Some(plan) => self.follow(plan),
         }
     }
@@ -39,7 +39,7 @@ impl Entry {
 
     pub(super) fn watches_placed(&mut self, mut plan: Plan, answers: Vec<(Request, Answer)>) -> Outcome {
         let seen = self.note_watches(answers)?;
-        if seen.something_unknown {
+        if seen.has_unknown_answer {
             return self.look(Some(plan), Pace::Retry);
         }
         for name in seen.gone {
@@ -49,7 +49,7 @@ impl Entry {
                     self.place = self.place.saturating_sub(1);
                     plan
                 }
-                Next::Own if seen.own_is_there => return self.own_it(Pace::Now),
+                Next::Own if seen.own_is_there => return self.take_ownership(Pace::Now),
                 // Our node was watched before, and its deletion may be among the unread events.
                 Next::Wait(expected) => return self.look(Some(expected), Pace::Now),
                 Next::Own => return self.look(None, Pace::Now),
@@ -59,7 +59,7 @@ impl Entry {
         self.follow(plan)
     }
 
-    pub(super) fn saw(&mut self, plan: Plan, event: Event) -> Outcome {
+    pub(super) fn event_while_waiting(&mut self, plan: Plan, event: Event) -> Outcome {
         match event {
             Event::OwnDeleted(_) => self.restart(),
             Event::OwnChanged(_) => {
@@ -78,7 +78,7 @@ impl Entry {
                 }
                 match plan.without(&name) {
                     Next::Wait(plan) => self.follow(plan),
-                    Next::Own => self.own_it(Pace::Now),
+                    Next::Own => self.take_ownership(Pace::Now),
                     Next::Look(expected) => self.look(expected, Pace::Now),
                 }
             }
@@ -106,7 +106,7 @@ impl Entry {
     ) -> Outcome {
         let Some((_, listed)) = answers.pop() else { return Err(End::protocol("no answers")) };
         let seen = self.note_watches(answers)?;
-        if seen.something_unknown {
+        if seen.has_unknown_answer {
             return self.look(expected, Pace::Retry);
         }
         self.take_listing(driver, expected, listed)
@@ -123,7 +123,7 @@ impl Entry {
             Answer::Children(children) => self.decide(driver, Queue::of(children, driver)?),
             Answer::NoParent => self.restart(),
             Answer::Unknown => self.look(expected, Pace::Retry),
-            other => Err(End::unfit(&Request::List, &other)),
+            other => Err(End::unexpected_answer(&Request::List, &other)),
         }
     }
 }
@@ -132,7 +132,7 @@ impl Entry {
 impl Entry {
     /// The queue is owned. If our node is not watched yet, the watch is requested, but sent only while there is another
     /// queue to wait for. With `Pace::Retry`, ownership is not certain until the answer.
-    fn own_it(&mut self, pace: Pace) -> Outcome {
+    fn take_ownership(&mut self, pace: Pace) -> Outcome {
         self.place = 0;
         let own = self.missing_own_watch().into_iter().collect::<Vec<_>>();
         self.ask(State::Owned { is_certain: pace == Pace::Now }, own, pace)
@@ -141,10 +141,10 @@ impl Entry {
     /// Takes the answer about our own node.
     pub(super) fn own_watched(&mut self, answers: Vec<(Request, Answer)>) -> Outcome {
         let seen = self.note_watches(answers)?;
-        self.own_it(if seen.something_unknown { Pace::Retry } else { Pace::Now })
+        self.take_ownership(if seen.has_unknown_answer { Pace::Retry } else { Pace::Now })
     }
 
-    pub(super) fn saw_as_owner(&mut self, event: &Event) -> Outcome {
+    pub(super) fn event_while_owner(&mut self, event: &Event) -> Outcome {
         match event {
             Event::OwnDeleted(_) => return self.restart(),
             Event::OwnChanged(_) => self.watches.own = false,
@@ -152,7 +152,7 @@ impl Entry {
             // The nodes ahead do not matter any more.
             _ => {}
         }
-        self.own_it(Pace::Now)
+        self.take_ownership(Pace::Now)
     }
 }
 
@@ -170,11 +170,11 @@ impl Entry {
         Some(Request::WatchOwn { name: own.name.clone() })
     }
 
-    fn note_watches(&mut self, answers: Vec<(Request, Answer)>) -> Result<Seen, End> {
-        let mut seen = Seen::default();
+    fn note_watches(&mut self, answers: Vec<(Request, Answer)>) -> Result<WatchReport, End> {
+        let mut seen = WatchReport::default();
         for answer in answers {
             match answer {
-                (_, Answer::Unknown) => seen.something_unknown = true,
+                (_, Answer::Unknown) => seen.has_unknown_answer = true,
                 (Request::WatchAhead { name }, Answer::Node { .. }) => {
                     self.watches.ahead.insert(name);
                 }
@@ -187,7 +187,7 @@ impl Entry {
                 (Request::WatchOwn { .. }, Answer::Node { .. } | Answer::Missing) => {
                     self.restart()?;
                 }
-                (request, answer) => return Err(End::unfit(&request, &answer)),
+                (request, answer) => return Err(End::unexpected_answer(&request, &answer)),
             }
         }
         Ok(seen)

@@ -8,13 +8,13 @@ use curator_client::{
 
 use super::receipt::{Receipt, Settlement, is_conflict};
 use super::{AtomicValue, DistributedAtomicValue, Result};
-use crate::error::Error;
-use crate::shared::{ANY_VERSION, ValueError};
+use crate::error::{Error, ValueError};
+use crate::shared::ANY_VERSION;
 
 type Change<'a, T> = dyn Fn(&T) -> Result<T> + Send + Sync + 'a;
 
 /// The values of an attempt that was applied; `None` if another client has changed the node since the read.
-type Tried<T> = Option<AtomicValue<T>>;
+type AttemptResult<T> = Option<AtomicValue<T>>;
 
 /// An attempt with a receipt, whose reply may be lost.
 struct Sent<T> {
@@ -57,7 +57,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         change: &Change<'_, T>,
         mut receipt: Option<&mut Receipt>,
         attempts: &mut u32,
-    ) -> Result<Tried<T>> {
+    ) -> Result<AttemptResult<T>> {
         let mut contention = self.client().retrier_with(Arc::clone(&self.contention));
         let mut failures = self.client().retrier();
         // The last attempt with a receipt.
@@ -91,7 +91,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         mut receipt: Option<&mut Receipt>,
         is_behind: bool,
         sent: &mut Option<Sent<T>>,
-    ) -> Result<Tried<T>> {
+    ) -> Result<AttemptResult<T>> {
         let session = self.client().session().await?;
         if let Some(receipt) = receipt.as_deref_mut()
             && !receipt.is_settled()
@@ -150,7 +150,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         version: Option<i32>,
         data: &[u8],
         values: AtomicValue<T>,
-    ) -> Result<Tried<T>> {
+    ) -> Result<AttemptResult<T>> {
         let written = match version {
             Some(_) => session.set_data(self.path(), data, version).await.map(drop),
             None => self.client().create_with_containers(session, &self.value.new_node(data)).await.map(drop),
@@ -170,7 +170,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         data: &[u8],
         values: AtomicValue<T>,
         sent: &mut Option<Sent<T>>,
-    ) -> Result<Tried<T>> {
+    ) -> Result<AttemptResult<T>> {
         if receipt.is_exhausted() {
             return Err(ValueError::VersionExhausted { path: receipt.path.clone() });
         }
@@ -178,22 +178,22 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
             Some(_) => TransactionOperation::SetData { path: self.path().clone(), data: data.into(), version },
             None => TransactionOperation::Create(self.value.new_node(data)),
         };
-        let mut are_there = false;
+        let mut has_created_parents = false;
         loop {
-            let Some((attempt, of_receipt)) = receipt.attempt(self.client()) else { return Ok(None) };
+            let Some((attempt, receipt_write)) = receipt.attempt(self.client()) else { return Ok(None) };
             *sent = Some(Sent { attempt, values: values.clone() });
-            match session.transact(vec![operation.clone(), of_receipt]).await {
+            match session.transact(vec![operation.clone(), receipt_write]).await {
                 Ok(results) => {
-                    receipt.answered(results.get(OF_RECEIPT));
+                    receipt.answered(results.get(RECEIPT_INDEX));
                     return Ok(Some(values));
                 }
                 Err(ClientError::TransactionFailed { index, cause }) if is_conflict(&cause) => {
                     receipt.answered(None);
-                    if matches!(*cause, ClientError::NoNode { .. }) && !are_there {
+                    if matches!(*cause, ClientError::NoNode { .. }) && !has_created_parents {
                         self.ensure_parent(session, self.path()).await?;
                         self.ensure_parent(session, &receipt.path).await?;
-                        are_there = true;
-                    } else if index == OF_RECEIPT {
+                        has_created_parents = true;
+                    } else if index == RECEIPT_INDEX {
                         // The receipt has changed: another handle uses it.
                         return self.settle(receipt, session, sent).await;
                     } else {
@@ -211,7 +211,12 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     }
 
     /// Determines whether the attempt in doubt has applied this change.
-    async fn settle(&self, receipt: &mut Receipt, session: &Session, sent: &Option<Sent<T>>) -> Result<Tried<T>> {
+    async fn settle(
+        &self,
+        receipt: &mut Receipt,
+        session: &Session,
+        sent: &Option<Sent<T>>,
+    ) -> Result<AttemptResult<T>> {
         match receipt.settle(self.client(), session).await? {
             Settlement::Applied(attempt) => {
                 // Ignore an attempt of an earlier change whose future was dropped.
@@ -235,4 +240,4 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
 }
 
 /// The index of the receipt's operation in the transaction.
-const OF_RECEIPT: usize = 1;
+const RECEIPT_INDEX: usize = 1;

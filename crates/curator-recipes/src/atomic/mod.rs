@@ -17,8 +17,9 @@ pub use self::long::DistributedAtomicLong;
 use self::receipt::Receipt;
 use crate::codec::ValueCodec;
 use crate::debug::debug_line;
+use crate::error::ValueError;
 use crate::lock::InterProcessMutex;
-use crate::shared::{SharedValue, ValueError};
+use crate::shared::SharedValue;
 
 type Result<T> = std::result::Result<T, ValueError>;
 

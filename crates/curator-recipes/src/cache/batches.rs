@@ -17,15 +17,15 @@ pub(super) fn want(wanted: &mut Wanted, path: ZPath, listing: Listing) {
 }
 
 /// The most reads in one request. Larger batches are not faster: 500 and 2,000 took the same time.
-const READS: usize = 500;
+const MAX_READS: usize = 500;
 /// The most bytes of a reply, as estimated, and the lowest limit after failures.
-const ANSWER: usize = 4 << 20;
-const LEAST_ANSWER: usize = 64 << 10;
+const MAX_REPLY: usize = 4 << 20;
+const MIN_REPLY: usize = 64 << 10;
 /// Generous estimates of the bytes in a reply for a node besides its data, and for a name in a listing.
-const STAT: usize = 90;
-const NAME: usize = 64;
+const STAT_SIZE: usize = 90;
+const NAME_SIZE: usize = 64;
 /// The estimated bytes of data of a node before the first read.
-const UNKNOWN: usize = 64 << 10;
+const INITIAL_MEAN: usize = 64 << 10;
 
 /// Divides the wanted reads into requests.
 pub(super) struct Batches {
@@ -40,7 +40,7 @@ pub(super) type Batch = Vec<(ZPath, Listing)>;
 
 impl Batches {
     pub(super) fn new() -> Self {
-        Self { mean: UNKNOWN, answer: ANSWER }
+        Self { mean: INITIAL_MEAN, answer: MAX_REPLY }
     }
 
     /// Removes the first nodes from `wanted`: as many as fit into a request of `max_request` bytes and its reply, and
@@ -54,8 +54,8 @@ impl Batches {
             let times = 1 + usize::from(list);
             reads += times;
             request += times * ReadOperation::Data(path.clone()).size();
-            answer += data + STAT + if list { children * NAME } else { 0 };
-            if !batch.is_empty() && (reads > READS || request > max_request || answer > self.answer) {
+            answer += data + STAT_SIZE + if list { children * NAME_SIZE } else { 0 };
+            if !batch.is_empty() && (reads > MAX_READS || request > max_request || answer > self.answer) {
                 break;
             }
             let (place, listing) = first.remove_entry();
@@ -66,7 +66,7 @@ impl Batches {
 
     /// Adjusts the estimates after a reply with `bytes` bytes of data in `nodes` nodes.
     pub(super) fn learn(&mut self, nodes: usize, bytes: usize) {
-        self.answer = (self.answer + LEAST_ANSWER).min(ANSWER);
+        self.answer = (self.answer + MIN_REPLY).min(MAX_REPLY);
         if let Some(mean) = bytes.checked_div(nodes) {
             // Increases at once, because an oversized reply breaks the connection, and decreases gradually.
             self.mean = mean.max((self.mean + 3 * mean) / 4);
@@ -75,7 +75,7 @@ impl Batches {
 
     /// Halves the reply limit after a failed request, whose reply may have been too large for the connection.
     pub(super) fn fail(&mut self) {
-        self.answer = (self.answer / 2).max(LEAST_ANSWER);
+        self.answer = (self.answer / 2).max(MIN_REPLY);
     }
 }
 

@@ -126,13 +126,13 @@ impl LiveTree {
     async fn advance(&mut self) -> Result<Option<CacheError>> {
         let session = self.watch().await?;
         let round = async {
-            if self.phase == Phase::Following && self.is_asked() {
-                let asked = self.commands.borrow_and_update().catch_up;
+            if self.phase == Phase::Following && self.is_catch_up_pending() {
+                let call_number = self.commands.borrow_and_update().catch_up;
                 self.answer(session.catch_up()).await?;
                 // If too many changes have started a rescan, the call is handled after it.
                 if self.phase == Phase::Following {
                     self.settle();
-                    self.catching_up = Some(asked);
+                    self.catching_up = Some(call_number);
                 }
             }
             self.round(&session).await
@@ -163,11 +163,11 @@ impl LiveTree {
         }
         self.publish_current();
         if self.phase == Phase::Following
-            && let Some(asked) = self.catching_up.take()
+            && let Some(call_number) = self.catching_up.take()
             // Without a confirmed connection, the cache is not current.
             && self.watching.is_connected()
         {
-            self.caught_up.send_replace(asked);
+            self.caught_up.send_replace(call_number);
         }
         Ok(None)
     }
@@ -188,11 +188,11 @@ impl LiveTree {
     /// Whether there is something to read.
     fn is_due(&self) -> bool {
         let is_idle = self.phase == Phase::Following && self.changed.is_empty();
-        self.watch.is_none() || !is_idle || (self.is_asked() && self.watching.is_connected())
+        self.watch.is_none() || !is_idle || (self.is_catch_up_pending() && self.watching.is_connected())
     }
 
     /// Whether a call of `caught_up` is waiting.
-    fn is_asked(&self) -> bool {
+    fn is_catch_up_pending(&self) -> bool {
         self.commands.borrow().catch_up > *self.caught_up.borrow()
     }
 

@@ -29,14 +29,14 @@ pub(super) struct Decoder<T> {
     client: String,
     decode: Decode<T>,
     pub(super) if_absent: IfAbsent<Arc<T>>,
-    shown: Shown,
+    value_source: ValueSource,
     /// The data and the error of the last read, if the decoder rejected it.
     refused: Option<(Vec<u8>, ConfigError)>,
 }
 
 /// The source of the present value.
 #[derive(PartialEq, Eq)]
-enum Shown {
+enum ValueSource {
     Nothing,
     Default,
     Data(Vec<u8>),
@@ -49,31 +49,31 @@ impl<T> Decoder<T> {
             IfAbsent::Default(value) => IfAbsent::Default(Arc::new(value)),
             IfAbsent::Fail => IfAbsent::Fail,
         };
-        Self { path, client: client.to_owned(), decode, if_absent, shown: Shown::Nothing, refused: None }
+        Self { path, client: client.to_owned(), decode, if_absent, value_source: ValueSource::Nothing, refused: None }
     }
 
     /// Returns the new value, if it changes, and the status.
     ///
     /// Identical data is not decoded again.
-    pub(super) fn judge(&mut self, data: Option<Vec<u8>>) -> (Option<Arc<T>>, ConfigStatus) {
+    pub(super) fn evaluate(&mut self, data: Option<Vec<u8>>) -> (Option<Arc<T>>, ConfigStatus) {
         let refused = self.refused.take();
         let Some(data) = data else {
             return match &self.if_absent {
-                IfAbsent::Default(value) if self.shown != Shown::Default => {
-                    self.shown = Shown::Default;
+                IfAbsent::Default(value) if self.value_source != ValueSource::Default => {
+                    self.value_source = ValueSource::Default;
                     (Some(Arc::clone(value)), ConfigStatus::Absent)
                 }
                 _ => (None, ConfigStatus::Absent),
             };
         };
-        if matches!(&self.shown, Shown::Data(shown) if *shown == data) {
+        if matches!(&self.value_source, ValueSource::Data(value_source) if *value_source == data) {
             return (None, ConfigStatus::Current);
         }
         let error = match refused {
             Some((refused, error)) if refused == data => error,
             _ => match (self.decode)(&data) {
                 Ok(value) => {
-                    self.shown = Shown::Data(data);
+                    self.value_source = ValueSource::Data(data);
                     return (Some(Arc::new(value)), ConfigStatus::Current);
                 }
                 Err(cause) => self.refuse(cause),
@@ -109,7 +109,7 @@ mod tests {
 
     /// The new value, if any, and the status as a word.
     fn judged(decoder: &mut Decoder<u8>, data: Option<&str>) -> (Option<u8>, &'static str) {
-        let (value, status) = decoder.judge(data.map(|data| data.as_bytes().to_vec()));
+        let (value, status) = decoder.evaluate(data.map(|data| data.as_bytes().to_vec()));
         let word = match status {
             ConfigStatus::Current => "current",
             ConfigStatus::Absent => "absent",

@@ -13,14 +13,14 @@ use tokio::sync::watch;
 use super::decoder::{Decoder, IfAbsent};
 use super::{ConfigError, ConfigStatus};
 use crate::engine::follow::{Followed, Follower, fired};
-use crate::engine::known::{Known, KnownState as _};
 use crate::engine::log::Truncated;
+use crate::engine::state_sender::{ReportedState as _, StateSender};
 
 /// A config's node, followed in the client's current session.
 pub(super) struct Following<T> {
     pub(super) client: CuratorClient,
     pub(super) path: ZPath,
-    pub(super) status: Known<ConfigStatus>,
+    pub(super) status: StateSender<ConfigStatus>,
     decoder: Decoder<T>,
     /// Whether the config is open: there is a value, and problems with the node are logged.
     pub(super) is_open: bool,
@@ -48,7 +48,7 @@ impl<T: Send + Sync> Followed for Following<T> {
                 Ok((data, stat, watch)) => {
                     self.check_order(stat.mzxid)?;
                     self.watch = Some((session, watch));
-                    return Ok(self.decoder.judge(Some(data)));
+                    return Ok(self.decoder.evaluate(Some(data)));
                 }
                 Err(ClientError::NoNode { .. }) => {}
                 Err(error) => return Err(error),
@@ -56,7 +56,7 @@ impl<T: Send + Sync> Followed for Following<T> {
             let (stat, watch) = session.watch_exists(&self.path).await?;
             if stat.is_none() {
                 self.watch = Some((session, watch));
-                return Ok(self.decoder.judge(None));
+                return Ok(self.decoder.evaluate(None));
             }
             _until_created = Some(watch);
         }
@@ -73,7 +73,7 @@ impl<T: Send + Sync> Followed for Following<T> {
 
 impl<T> Following<T> {
     pub(super) fn new(client: &CuratorClient, path: ZPath, decoder: Decoder<T>) -> Self {
-        let status = Known::new(client);
+        let status = StateSender::new(client);
         Self { client: client.clone(), path, status, decoder, is_open: false, watch: None, latest: 0 }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::ConfigError;
-use crate::engine::known::KnownState;
+use crate::engine::state_sender::ReportedState;
 
 /// The status of a [`Config`](crate::Config): whether its value is that of the node, and if not, why.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ impl ConfigStatus {
     }
 }
 
-impl KnownState for ConfigStatus {
+impl ReportedState for ConfigStatus {
     fn unknown() -> Self {
         Self::Stale { since: Instant::now() }
     }

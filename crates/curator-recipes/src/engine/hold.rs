@@ -145,7 +145,7 @@ impl Hold {
         let guards = state.guards;
         drop(state);
         if enter && user == HoldUser::Guard {
-            self.log.entered_again(guards);
+            self.log.reentered(guards);
         }
         enter
     }
@@ -265,7 +265,7 @@ impl Hold {
 
     /// Whether a client is known to have requested the lock back.
     pub(crate) fn is_revoked(&self) -> bool {
-        self.revocation.is_asked()
+        self.revocation.is_revoke_requested()
     }
 
     /// Records that a client requested the lock back before it was held, at a node that the hold does not include.
@@ -283,7 +283,7 @@ impl Hold {
         tokio::select! {
             biased;
             lost = self.lost() => Err(lost),
-            () = self.revocation.asked() => Ok(()),
+            () = self.revocation.revoke_requested() => Ok(()),
         }
     }
 }

@@ -38,7 +38,7 @@ struct Key {
 pub(crate) struct Line {
     /// The holder of this permit enters next. It releases the permit once its create has been sent, so nodes are
     /// created in the order of the line.
-    door: Arc<Semaphore>,
+    admission: Arc<Semaphore>,
     places: Arc<Semaphore>,
     lines: Arc<Lines>,
     key: Key,
@@ -47,9 +47,9 @@ pub(crate) struct Line {
 /// Permits its contender to be in the queue, until it is dropped.
 #[derive(Debug)]
 #[must_use = "the next one enters when it is dropped"]
-pub(crate) struct InQueue {
+pub(crate) struct QueuePermit {
     _place: Option<OwnedSemaphorePermit>,
-    door: Option<OwnedSemaphorePermit>,
+    admission: Option<OwnedSemaphorePermit>,
 }
 
 impl Line {
@@ -61,31 +61,31 @@ impl Line {
         if let Some(line) = entry.upgrade() {
             return line;
         }
-        let [door, places] = [1, IN_QUEUE].map(|permits| Arc::new(Semaphore::new(permits)));
-        let line = Arc::new(Self { door, places, lines: Arc::clone(&lines), key });
+        let [admission, places] = [1, IN_QUEUE].map(|permits| Arc::new(Semaphore::new(permits)));
+        let line = Arc::new(Self { admission, places, lines: Arc::clone(&lines), key });
         *entry = Arc::downgrade(&line);
         line
     }
 
     /// Waits for the caller's turn.
-    pub(crate) async fn enter(&self) -> InQueue {
+    pub(crate) async fn enter(&self) -> QueuePermit {
         // These semaphores are never closed.
-        let door = Arc::clone(&self.door).acquire_owned().await.ok();
+        let admission = Arc::clone(&self.admission).acquire_owned().await.ok();
         let place = Arc::clone(&self.places).acquire_owned().await.ok();
-        InQueue { _place: place, door }
+        QueuePermit { _place: place, admission }
     }
 }
 
-impl InQueue {
+impl QueuePermit {
     /// For contenders that do not wait. They bypass the line and take no place: if others are in the line, others are
     /// in the queue too, which refuses this contender.
     pub(crate) fn without_line() -> Self {
-        Self { _place: None, door: None }
+        Self { _place: None, admission: None }
     }
 
     /// Records that the create has been sent: the next contender may enter.
     pub(crate) fn sent(&mut self) {
-        self.door = None;
+        self.admission = None;
     }
 }
 

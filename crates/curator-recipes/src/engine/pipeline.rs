@@ -82,7 +82,7 @@ impl Contender<'_> {
         let (session, path) = (self.session, &self.directories[directory].path);
         Ok(match request {
             // Creates are sent together.
-            Request::Create | Request::CreateWithParents => return Err(self.unfit(request)),
+            Request::Create | Request::CreateWithParents => return Err(self.unexpected_answer(request)),
             Request::Sync => one(session.sync(path).map_ok(|()| Reply::Done)),
             Request::List => one(session.get_children(path).map_ok(|children| Reply::Children(children, None))),
             Request::WatchList => {
@@ -186,7 +186,7 @@ impl Contender<'_> {
         Ok(match (request, reply) {
             (Request::Sync | Request::CreateLimit, Ok(Reply::Done)) => Answer::Done,
             (Request::Create | Request::CreateWithParents, Ok(Reply::Created(mut created))) => {
-                let created = created.pop().ok_or_else(|| self.unfit(request))?;
+                let created = created.pop().ok_or_else(|| self.unexpected_answer(request))?;
                 let node = own_node(&created);
                 // Recorded here, in case the rest of the pipeline fails.
                 self.nodes.set(origin.directory, State::Answered(vec![created.path]));
@@ -250,7 +250,7 @@ impl Contender<'_> {
             (Request::CreateLimit, Err(error)) => self.unknown(error)?,
             (_, Err(ClientError::NoNode { .. })) => Answer::Missing,
             (_, Err(error)) => self.unknown(error)?,
-            (request, Ok(_)) => return Err(self.unfit(request)),
+            (request, Ok(_)) => return Err(self.unexpected_answer(request)),
         })
     }
 
@@ -273,10 +273,10 @@ impl Contender<'_> {
     }
 
     fn limit(&self) -> Result<&dyn LimitNode> {
-        self.limit.ok_or_else(|| self.unfit(&Request::Limit))
+        self.limit.ok_or_else(|| self.unexpected_answer(&Request::Limit))
     }
 
-    fn unfit(&self, request: &Request) -> Error {
+    fn unexpected_answer(&self, request: &Request) -> Error {
         let dir = self.directories[0].path.clone();
         Error::Protocol { dir, cause: format!("unexpected answer to {request:?}") }
     }

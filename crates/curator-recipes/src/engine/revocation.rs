@@ -16,30 +16,30 @@ pub(crate) fn is_revoke_request(data: &[u8]) -> bool {
 /// Whether a client has requested the lock back.
 #[derive(Debug)]
 pub(crate) struct Revocation {
-    asked: watch::Sender<bool>,
+    revoke_requested: watch::Sender<bool>,
     log: HoldLog,
 }
 
 impl Revocation {
     pub(crate) fn new(log: HoldLog) -> Self {
-        Self { asked: watch::Sender::new(false), log }
+        Self { revoke_requested: watch::Sender::new(false), log }
     }
 
-    pub(crate) fn is_asked(&self) -> bool {
-        *self.asked.borrow()
+    pub(crate) fn is_revoke_requested(&self) -> bool {
+        *self.revoke_requested.borrow()
     }
 
     /// Records a request to give the lock back.
     pub(crate) fn note(&self) {
-        if !self.asked.send_replace(true) {
-            self.log.asked_back();
+        if !self.revoke_requested.send_replace(true) {
+            self.log.requested_back();
         }
     }
 
     /// Waits for such a request.
-    pub(crate) async fn asked(&self) {
+    pub(crate) async fn revoke_requested(&self) {
         // The sender lives in `self`, so the channel cannot be closed.
-        let _ = self.asked.subscribe().wait_for(|asked| *asked).await;
+        let _ = self.revoke_requested.subscribe().wait_for(|revoke_requested| *revoke_requested).await;
     }
 
     /// Logs that a node cannot be watched for now.

@@ -161,7 +161,7 @@ pub(crate) fn watch_nodes(
 ) -> Deleted {
     let watching = nodes.iter().map(|node| {
         let (session, revocation) = (session.clone(), Arc::downgrade(revocation));
-        let node = WatchedInSession { node: node.clone(), session, revocation, told: false };
+        let node = WatchedInSession { node: node.clone(), session, revocation, is_logged: false };
         Box::pin(until_deleted(Follower::new(client, node))) as Pin<Box<_>>
     });
     let watching = select_all(watching.collect::<Vec<_>>());
@@ -186,7 +186,7 @@ struct WatchedInSession {
     session: Session,
     revocation: Weak<Revocation>,
     /// Whether `cannot_watch` was logged since the last successful read.
-    told: bool,
+    is_logged: bool,
 }
 
 impl Followed for WatchedInSession {
@@ -208,7 +208,7 @@ impl Followed for WatchedInSession {
         }
         match self.session.watch_data(&self.node.path).await {
             Ok((data, _, watch)) => {
-                self.told = false;
+                self.is_logged = false;
                 if is_revoke_request(&data)
                     && let Some(revocation) = self.revocation.upgrade()
                 {
@@ -227,13 +227,13 @@ impl Followed for WatchedInSession {
 
     fn failed(&mut self, error: &Error) {
         // A broken connection or the end of the session is logged elsewhere.
-        let is_told = self.told || matches!(error, Error::Disconnected { .. } | Error::ConnectionLost { .. });
-        if !is_told
+        let skips_log = self.is_logged || matches!(error, Error::Disconnected { .. } | Error::ConnectionLost { .. });
+        if !skips_log
             && self.session.end().is_none()
             && let Some(revocation) = self.revocation.upgrade()
         {
             revocation.cannot_watch(&self.node.path, error);
-            self.told = true;
+            self.is_logged = true;
         }
     }
 }

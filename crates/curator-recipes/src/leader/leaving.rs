@@ -56,8 +56,8 @@ fn in_queue(
 ) -> Option<(ZPath, ClientError)> {
     let path = ZPath::on_server(path).ok()?;
     let numbered = path.name().replace(UNKNOWN_NUMBER, "0000000000");
-    let is_its = path.parent().is_some_and(|parent| parent == *dir) && driver.sequence(&numbered).is_some();
-    is_its.then_some((path, error?))
+    let belongs_to_queue = path.parent().is_some_and(|parent| parent == *dir) && driver.sequence(&numbered).is_some();
+    belongs_to_queue.then_some((path, error?))
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ pub(crate) enum Numbers {
 }
 
 /// The most nodes that are read at once.
-const AT_ONCE: usize = 64;
+const BATCH_SIZE: usize = 64;
 
 /// Reads the queues of several directories: one pipeline for the lists, and one for each part of the listed nodes.
 ///
@@ -88,7 +88,7 @@ pub(crate) async fn read_queues(
 ) -> Result<Vec<Participant>> {
     let listed = client.retry(|session| list(session, queues)).await??;
     let mut participants = Vec::with_capacity(listed.len());
-    for part in listed.chunks(AT_ONCE.min(client.max_requests_in_flight() / 2)) {
+    for part in listed.chunks(BATCH_SIZE.min(client.max_requests_in_flight() / 2)) {
         participants.extend(client.retry(|session| read(session, part)).await?);
     }
     Ok(participants)

@@ -77,7 +77,7 @@ impl Reentrant {
         wait: Wait,
         permitted: impl Fn() -> Result<()> + Send + Sync,
     ) -> Result<Option<LockGuard>> {
-        match self.enter_again(owner) {
+        match self.reenter(owner) {
             Some(guard) => Ok(Some(guard)),
             None => {
                 let acquiring = self.internals.acquiring(owner, wait, move |mut log| async move {
@@ -99,7 +99,7 @@ impl Reentrant {
         permitted()?;
         let gate = self.holds.gate(owner);
         let Some(_passed) = gate.pass_logged(wait, log).await else { return Ok(None) };
-        if let Some(guard) = self.enter_again(owner) {
+        if let Some(guard) = self.reenter(owner) {
             return Ok(Some(guard));
         }
         permitted()?;
@@ -108,7 +108,7 @@ impl Reentrant {
     }
 
     /// Returns another guard if `owner` already holds the lock.
-    pub(crate) fn enter_again(&self, owner: &OwnerId) -> Option<LockGuard> {
+    pub(crate) fn reenter(&self, owner: &OwnerId) -> Option<LockGuard> {
         let hold = self.holds.enter(owner, HoldUser::Guard)?;
         Some(LockGuard::new(Share::new(&self.holds, hold)).of_reentry(true))
     }

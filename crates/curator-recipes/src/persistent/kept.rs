@@ -55,7 +55,7 @@ pub(super) struct Seen {
 }
 
 /// The reply to a read.
-type Looked = Result<(Vec<u8>, Stat, Watch)>;
+type ReadReply = Result<(Vec<u8>, Stat, Watch)>;
 
 impl Followed for Kept {
     type State = ();
@@ -85,7 +85,7 @@ impl Followed for Kept {
                 View::Seen(Seen { owner: Owner::Ours | Owner::Adoptable, .. }) => self.write(&session).await,
                 View::Unseen if self.path.is_some() => {
                     let looked = session.watch_data(&self.path()).await;
-                    self.take_look(&session, looked)
+                    self.apply_read(&session, looked)
                 }
                 View::Seen(Seen { owner: Owner::OursOfAnEndedSession, .. }) | View::Unseen | View::Absent => {
                     self.create(&session).await
@@ -169,7 +169,7 @@ impl Kept {
     }
 
     /// Processes the reply to a read. The next step acts on it.
-    fn take_look(&mut self, session: &Session, looked: Looked) -> Result<()> {
+    fn apply_read(&mut self, session: &Session, looked: ReadReply) -> Result<()> {
         let (data, stat, watch) = match looked {
             Err(Error::NoNode { .. }) => {
                 self.claims.was_not_applied(session.id());
@@ -204,7 +204,7 @@ impl Kept {
     }
 
     /// Processes the result of a request, and the reply to the read that was sent after it.
-    fn take_result(&mut self, session: &Session, result: Result<()>, looked: Looked) -> Result<()> {
+    fn take_result(&mut self, session: &Session, result: Result<()>, looked: ReadReply) -> Result<()> {
         match result {
             Ok(()) | Err(Error::NodeExists { .. } | Error::NoNode { .. } | Error::BadVersion { .. }) => {}
             Err(error @ Error::RequestTooLarge { .. }) if self.contents.can_fall_back() => {
@@ -215,10 +215,10 @@ impl Kept {
             Err(error) if error.is_retryable() || !self.is_foreign(session, &looked) => return Err(error),
             Err(_) => {}
         }
-        self.take_look(session, looked)
+        self.apply_read(session, looked)
     }
 
-    fn is_foreign(&self, session: &Session, looked: &Looked) -> bool {
+    fn is_foreign(&self, session: &Session, looked: &ReadReply) -> bool {
         let owner = looked.as_ref().map(|(_, stat, _)| self.claims.owner(Node::of(stat), session.id()));
         matches!(owner, Ok(Owner::Foreign(_)))
     }

@@ -6,7 +6,7 @@ use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, ZP
 use tokio::sync::watch;
 
 use super::error::{PersistentNodeError, owner_text};
-use crate::engine::known::{Known, KnownState};
+use crate::engine::state_sender::{ReportedState, StateSender};
 
 /// The state of a [`PersistentNode`](crate::PersistentNode).
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ impl PersistentNodeState {
     }
 }
 
-impl KnownState for PersistentNodeState {
+impl ReportedState for PersistentNodeState {
     fn unknown() -> Self {
         Self::Unknown
     }
@@ -85,13 +85,13 @@ pub(super) struct Report {
 pub(super) struct Reporter {
     client: CuratorClient,
     path: ZPath,
-    pub(super) states: Known<PersistentNodeState>,
+    pub(super) states: StateSender<PersistentNodeState>,
     pub(super) reports: watch::Sender<Report>,
 }
 
 impl Reporter {
     pub(super) fn new(client: &CuratorClient, path: &ZPath) -> Self {
-        let (states, reports) = (Known::new(client), watch::Sender::default());
+        let (states, reports) = (StateSender::new(client), watch::Sender::default());
         Self { client: client.clone(), path: path.clone(), states, reports }
     }
 

@@ -11,9 +11,9 @@ use curator_client::{
 use derive_where::derive_where;
 
 pub use self::changes::ValueChanges;
-use super::error::ValueError;
 use crate::codec::{CodecError, ValueCodec};
 use crate::debug::debug_line;
+use crate::error::ValueError;
 
 /// The version that servers treat as any version. A node reaches it after 2^32 - 1 writes.
 pub(crate) const ANY_VERSION: i32 = -1;

@@ -104,8 +104,8 @@ pub(crate) fn read_only() -> Vec<Acl> {
 /// Succeeds if a client with these identities has at least one of these permissions.
 pub(crate) fn check(acl: &[Acl], wanted: i32, identities: &[Id]) -> Result<(), Code> {
     let grants = |entry: &Acl| {
-        let everybody = entry.id.scheme == WORLD && entry.id.id == ANYONE;
-        entry.permissions & wanted != 0 && (everybody || identities.iter().any(|id| id.matches(&entry.id)))
+        let is_world = entry.id.scheme == WORLD && entry.id.id == ANYONE;
+        entry.permissions & wanted != 0 && (is_world || identities.iter().any(|id| id.matches(&entry.id)))
     };
     if acl.is_empty() || acl.iter().any(grants) { Ok(()) } else { Err(Code::NoAuth) }
 }

@@ -25,12 +25,12 @@ use super::{
 };
 
 /// How long a client may keep sending after its connection was closed.
-const FAREWELL: Duration = Duration::from_secs(1);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves one client until either side ends the connection.
 pub(crate) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
     let refused = serve_until_end(&mut client, &shared).await;
-    let is_read = see_off(client).await;
+    let is_read = close_lingering(client).await;
     if let (Some(session_id), true) = (refused, is_read) {
         shared.update(|state, now| state.processor.sessions.expire_soon(session_id, now.monotonic));
     }
@@ -39,9 +39,10 @@ pub(crate) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
 /// Ends a connection with an end of stream, then reads the rest. Closing a socket with unread data would reset the
 /// connection, and the client could lose what it has not read yet. Returns whether the client has closed it too, having
 /// read everything: a client that leaves data unread resets the connection.
-async fn see_off(mut client: TcpStream) -> bool {
+async fn close_lingering(mut client: TcpStream) -> bool {
     // Fails if the connection is already broken or cut.
-    client.shutdown().await.is_ok() && matches!(timeout(FAREWELL, copy(&mut client, &mut sink())).await, Ok(Ok(_)))
+    client.shutdown().await.is_ok()
+        && matches!(timeout(LINGER_TIMEOUT, copy(&mut client, &mut sink())).await, Ok(Ok(_)))
 }
 
 /// Returns the session whose end was reported to the client, if its nodes still exist.

@@ -128,9 +128,9 @@ impl Watches {
             EventKind::NodeCreated | EventKind::NodeDataChanged => self.data.trigger(path, kind),
             EventKind::NodeChildrenChanged => self.children.trigger(path, kind),
             EventKind::NodeDeleted => {
-                let mut told = self.data.trigger(path, kind);
-                told.append(&mut self.children.trigger(path, kind));
-                told
+                let mut notified = self.data.trigger(path, kind);
+                notified.append(&mut self.children.trigger(path, kind));
+                notified
             }
         }
     }
@@ -202,9 +202,9 @@ impl Table {
     fn trigger(&mut self, path: &str, kind: EventKind) -> BTreeSet<ConnectionId> {
         let reports = |mode: &Mode| *mode != Mode::PersistentRecursive || kind != EventKind::NodeChildrenChanged;
         let watchers = self.by_path.get(path).into_iter().flatten();
-        let mut told: BTreeSet<_> =
+        let mut notified: BTreeSet<_> =
             watchers.filter(|(_, modes)| modes.iter().any(reports)).map(|(connection, _)| *connection).collect();
-        for connection in told.clone() {
+        for connection in notified.clone() {
             self.remove(path, connection, Some(Mode::Standard));
         }
         for ancestor in path::ancestors(path) {
@@ -212,9 +212,9 @@ impl Table {
             let is_recursive = |modes: &BTreeSet<Mode>| {
                 modes.contains(&Mode::PersistentRecursive) && reports(&Mode::PersistentRecursive)
             };
-            told.extend(above.filter(|(_, modes)| is_recursive(modes)).map(|(connection, _)| *connection));
+            notified.extend(above.filter(|(_, modes)| is_recursive(modes)).map(|(connection, _)| *connection));
         }
-        told
+        notified
     }
 
     fn drop_entry(&mut self, path: &str, connection: ConnectionId) {

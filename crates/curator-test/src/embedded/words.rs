@@ -9,14 +9,14 @@ use crate::OpCode;
 const VERSION: &str = concat!("3.9.5-embedded, built into curator-test ", env!("CARGO_PKG_VERSION"));
 
 /// The words of the real server. Other first bytes are the length of a frame.
-const KNOWN: [&[u8; 4]; 18] = [
+const FOUR_LETTER_WORDS: [&[u8; 4]; 18] = [
     b"conf", b"cons", b"crst", b"dirs", b"dump", b"envi", b"gtmk", b"hash", b"isro", b"mntr", b"ruok", b"srst",
     b"srvr", b"stat", b"stmk", b"wchc", b"wchp", b"wchs",
 ];
 
 /// Whether the first four bytes of a connection are a word.
 pub(crate) fn is_word(first: [u8; 4]) -> bool {
-    KNOWN.iter().any(|word| **word == first)
+    FOUR_LETTER_WORDS.iter().any(|word| **word == first)
 }
 
 /// The reply to a word.

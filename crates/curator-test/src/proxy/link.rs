@@ -21,10 +21,10 @@ use super::{
 /// A frame on its way through the proxy. It is sent when it is due, after earlier frames.
 struct Item {
     due: Instant,
-    what: What,
+    what: Action,
 }
 
-enum What {
+enum Action {
     Frame(Frame, Note),
     /// Nothing behind this passes before the release with this number.
     Park(u64),
@@ -33,7 +33,7 @@ enum What {
 }
 
 /// One direction of a link.
-struct Way {
+struct LinkHalf {
     shared: Arc<Shared>,
     id: LinkId,
     direction: Direction,
@@ -92,7 +92,7 @@ async fn relay(
     }
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
-    let way = |direction| Way { shared: Arc::clone(shared), id, direction };
+    let way = |direction| LinkHalf { shared: Arc::clone(shared), id, direction };
     let (requests, requests_out) = unbounded_channel();
     let (replies, replies_out) = unbounded_channel();
     // Readers never end first: the last item that they send is a `Close`, which the writers reach in order.
@@ -112,12 +112,12 @@ async fn relay(
     }
 }
 
-impl Way {
+impl LinkHalf {
     async fn read_requests(self, first: [u8; 4], mut client: ReadHalf<'_>, out: UnboundedSender<Item>) {
         let mut next = Frame::read_after(first, &mut client).await.map(Some);
         let mut greeted = false;
         while let Ok(Some(frame)) = next {
-            self.judge(frame, &out, |state, payload| {
+            self.apply_verdict(frame, &out, |state, payload| {
                 state.counts.send(payload.len());
                 match greeted {
                     false => state.handshake(self.id),
@@ -140,7 +140,7 @@ impl Way {
             if !greeted && let Some(factor) = self.shared.lock().faults.stretch {
                 frame = frame.stretched(factor);
             }
-            self.judge(frame, &out, |state, payload| {
+            self.apply_verdict(frame, &out, |state, payload| {
                 state.counts.receive(payload.len());
                 match greeted {
                     false => state.handshake_answer(self.id, ConnectResponse::parse(payload)),
@@ -157,14 +157,21 @@ impl Way {
         let mut next = Frame::read_record(begun, &mut stream).await;
         while let Ok(Some(record)) = next {
             let is_data = record.is_data();
-            self.judge(record, &out, |state, payload| state.record(self.id, self.direction, payload.len(), is_data));
+            self.apply_verdict(record, &out, |state, payload| {
+                state.record(self.id, self.direction, payload.len(), is_data)
+            });
             next = Frame::read_record(&[], &mut stream).await;
         }
         self.finish(&out).await;
     }
 
     /// Lets the state decide about a frame, and queues it.
-    fn judge(&self, frame: Frame, out: &UnboundedSender<Item>, verdict: impl FnOnce(&mut State, &[u8]) -> Verdict) {
+    fn apply_verdict(
+        &self,
+        frame: Frame,
+        out: &UnboundedSender<Item>,
+        verdict: impl FnOnce(&mut State, &[u8]) -> Verdict,
+    ) {
         let now = Instant::now();
         let (verdict, delay) = self.shared.update(|state| (verdict(state, frame.payload()), state.delay()));
         let send_at = |due, what| {
@@ -173,25 +180,25 @@ impl Way {
         };
         let send = |what| send_at(now + delay, what);
         match verdict {
-            Verdict::Deliver(note) => send(What::Frame(frame, note)),
+            Verdict::Deliver(note) => send(Action::Frame(frame, note)),
             Verdict::Park(release, note) => {
-                send(What::Park(release));
-                send(What::Frame(frame, note));
+                send(Action::Park(release));
+                send(Action::Frame(frame, note));
             }
             Verdict::Delay(more, release, note) => {
-                release.map(What::Park).into_iter().for_each(send);
-                send_at(now + delay + more, What::Frame(frame, note));
+                release.map(Action::Park).into_iter().for_each(send);
+                send_at(now + delay + more, Action::Frame(frame, note));
             }
             Verdict::Alter(release, alteration, note) => {
-                release.map(What::Park).into_iter().for_each(send);
-                send(What::Frame(frame.altered(alteration), note));
+                release.map(Action::Park).into_iter().for_each(send);
+                send(Action::Frame(frame.altered(alteration), note));
             }
             Verdict::Last(release, note) => {
-                release.map(What::Park).into_iter().for_each(send);
-                send(What::Frame(frame, note));
-                send(What::Close);
+                release.map(Action::Park).into_iter().for_each(send);
+                send(Action::Frame(frame, note));
+                send(Action::Close);
             }
-            Verdict::Cut => send(What::Close),
+            Verdict::Cut => send(Action::Close),
             Verdict::Lose => {}
         }
     }
@@ -199,7 +206,7 @@ impl Way {
     /// Passes on the end of a stream, after everything before it.
     async fn finish(&self, out: &UnboundedSender<Item>) {
         let delay = self.shared.lock().delay();
-        drop(out.send(Item { due: Instant::now() + delay, what: What::Close }));
+        drop(out.send(Item { due: Instant::now() + delay, what: Action::Close }));
         pending::<()>().await;
     }
 
@@ -210,15 +217,15 @@ impl Way {
                 sleep_until(due).await;
             }
             match what {
-                What::Park(release) => self.shared.until(|state| state.faults.is_released(release)).await,
+                Action::Park(release) => self.shared.until(|state| state.faults.is_released(release)).await,
                 // Checked again: frames already queued when a black hole opens are lost too.
                 _ if self.shared.lock().loses(self.id, self.direction) => {
-                    if matches!(what, What::Close) {
+                    if matches!(what, Action::Close) {
                         // The other side must not notice the end before the black hole is healed.
                         pending::<()>().await;
                     }
                 }
-                What::Frame(frame, note) => {
+                Action::Frame(frame, note) => {
                     let is_reply = matches!(note, Note::Reply(_));
                     // Recorded before the write: the next request may arrive before this task runs again.
                     if is_reply {
@@ -231,7 +238,7 @@ impl Way {
                         self.shared.update(|state| state.delivered(self.id, &note));
                     }
                 }
-                What::Close => break,
+                Action::Close => break,
             }
         }
         Ok(())

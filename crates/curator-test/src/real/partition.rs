@@ -78,7 +78,7 @@ struct State {
 /// The address in a first message, and its replacement.
 #[derive(Debug, Clone)]
 struct CallBack {
-    told: String,
+    advertised: String,
     instead: String,
 }
 
@@ -90,7 +90,7 @@ impl Network {
         let ports = pairs.map(|pair| InternalPorts::reserve().map(|ports| (pair, ports)));
         let ports = ports.collect::<Result<BTreeMap<_, _>, _>>()?;
         let call_back = |(from, to): (usize, usize)| CallBack {
-            told: members[from].election.address().to_string(),
+            advertised: members[from].election.address().to_string(),
             instead: ports[&(to, from)].election.address().to_string(),
         };
         let call_backs: Vec<_> = ports.keys().copied().map(call_back).collect();
@@ -220,9 +220,9 @@ impl CallBack {
         }
         let (id, length) = (member.read_i64().await?, member.read_i32().await?);
         let length = usize::try_from(length.min(LONGEST_ADDRESS)).unwrap_or(0);
-        let mut told = vec![0; length];
-        member.read_exact(&mut told).await?;
-        let address = String::from_utf8_lossy(&told).replace(&self.told, &self.instead);
+        let mut advertised = vec![0; length];
+        member.read_exact(&mut advertised).await?;
+        let address = String::from_utf8_lossy(&advertised).replace(&self.advertised, &self.instead);
         // Both addresses have a port of five digits; and the server's limit is far longer than this message.
         let length = i32::try_from(address.len()).unwrap_or(i32::MAX);
         Ok([&version.to_be_bytes()[..], &id.to_be_bytes(), &length.to_be_bytes(), address.as_bytes()].concat())
@@ -274,11 +274,11 @@ mod tests {
         let (mut accepted, _) = soon(other.accept()).await.unwrap();
         let mut read = vec![0; first_message(&own).len() + 4];
         accepted.read_exact(&mut read).await.unwrap();
-        let told = String::from_utf8(read[20..read.len() - 4].to_vec()).unwrap();
-        assert_ne!(told, own);
-        assert_eq!(read, [first_message(&told), b"more".to_vec()].concat());
+        let advertised = String::from_utf8(read[20..read.len() - 4].to_vec()).unwrap();
+        assert_ne!(advertised, own);
+        assert_eq!(read, [first_message(&advertised), b"more".to_vec()].concat());
         // It leads to the proxy in the other direction, so it is cut with the others.
-        let _back = TcpStream::connect(&told).await.unwrap();
+        let _back = TcpStream::connect(&advertised).await.unwrap();
         soon(one.accept()).await.unwrap();
     }
 

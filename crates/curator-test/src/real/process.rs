@@ -107,7 +107,7 @@ impl Process {
     pub(crate) fn pause(&mut self) -> Result<(), Error> {
         self.signal(Signal::STOP)?;
         let end = Instant::now() + PAUSE_TIMEOUT;
-        while !self.stands_still() {
+        while !self.is_paused() {
             if Instant::now() > end {
                 return Err(Error::timeout("the JVM to stand still", PAUSE_TIMEOUT));
             }
@@ -117,7 +117,7 @@ impl Process {
     }
 
     /// Whether the system reports all threads as stopped or ended.
-    fn stands_still(&self) -> bool {
+    fn is_paused(&self) -> bool {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.id())).into_iter().flatten().flatten();
         let stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
         // The line is `123 (name) T …`, and the name may contain any character.

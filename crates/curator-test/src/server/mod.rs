@@ -28,7 +28,7 @@ pub use builder::TestingServerBuilder;
 pub use kind::{SERVER_VARIABLE, ServerKind, UnknownKind};
 pub use tls::{ClientAuth, ServerTls};
 pub use version::ServerVersion;
-use words::{Asked, Words};
+use words::{WordTarget, Words};
 
 /// A real server is ready within a second, but takes much longer while all cores compile.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -302,7 +302,7 @@ impl TestingServer {
         let end = Instant::now() + START_TIMEOUT;
         while Instant::now() < end {
             self.check_alive()?;
-            if let Some(srvr) = self.words.srvr(self.asked()).await
+            if let Some(srvr) = self.words.srvr(self.word_target()).await
                 && self.listens_for_tls().await
             {
                 if let Some(version) = srvr.version.as_deref().and_then(ServerVersion::parse) {
@@ -339,10 +339,10 @@ impl TestingServer {
 
     /// How to query the server. Queries of an embedded server need no network, so they work without tokio's I/O and
     /// while tokio's time is paused.
-    fn asked(&self) -> Asked<'_> {
+    fn word_target(&self) -> WordTarget<'_> {
         match &self.server {
-            Server::Embedded(server) => Asked::Embedded(server),
-            Server::Real(server) => Asked::Address(server.address()),
+            Server::Embedded(server) => WordTarget::Embedded(server),
+            Server::Real(server) => WordTarget::Address(server.address()),
         }
     }
 

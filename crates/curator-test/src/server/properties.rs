@@ -33,7 +33,7 @@ const MAX_TICKS: u32 = 20;
 
 /// The settings that the embedded server supports.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Known {
+struct EmbeddedSettings {
     tick: Duration,
     min_session: Option<Duration>,
     max_session: Option<Duration>,
@@ -53,7 +53,7 @@ pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Err
     if let Some(tls) = &settings.tls {
         return Err(refused("ssl.clientAuth", tls.client_auth.name(), "it does not speak TLS"));
     }
-    let known = Known::read(settings)?;
+    let known = EmbeddedSettings::read(settings)?;
     let (min, max) = known.session_timeouts()?;
     let mut builder = EmbeddedServer::builder()
         .tick_time(known.tick)
@@ -72,7 +72,7 @@ pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Err
     Ok(builder)
 }
 
-impl Known {
+impl EmbeddedSettings {
     /// As in ZooKeeper, an unknown line of `zoo.cfg` is a system property named `zookeeper.<key>`, which overrides one
     /// from the JVM's command line.
     fn read(settings: &Settings) -> Result<Self, Error> {
@@ -159,11 +159,11 @@ fn refused(key: &str, value: &str, problem: impl Into<String>) -> Error {
 mod tests {
     use super::*;
 
-    fn read(config: &[(&str, &str)], system: &[(&str, &str)]) -> Result<Known, Error> {
+    fn read(config: &[(&str, &str)], system: &[(&str, &str)]) -> Result<EmbeddedSettings, Error> {
         let mut settings = Settings::default();
         settings.config.extend(config.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         settings.system.extend(system.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
-        Known::read(&settings)
+        EmbeddedSettings::read(&settings)
     }
 
     /// The text of the error, which names this setting.
@@ -192,7 +192,7 @@ mod tests {
             ("zookeeper.watchManagerName", "org.apache.zookeeper.server.watch.WatchManagerOptimized"),
         ];
         let known = read(&config, &system).unwrap();
-        let expected = Known {
+        let expected = EmbeddedSettings {
             tick: Duration::from_millis(250),
             min_session: Some(Duration::from_millis(300)),
             max_session: None,

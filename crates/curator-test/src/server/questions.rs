@@ -17,7 +17,7 @@ impl TestingServer {
     /// for a paused embedded server, at once.
     pub async fn four_letter_word(&self, word: &str) -> Result<String, Error> {
         self.check_alive()?;
-        self.words.ask(self.asked(), word).await
+        self.words.ask(self.word_target(), word).await
     }
 
     /// The release that the server reports; for an embedded one, the release whose protocol it implements. `None`
@@ -29,7 +29,7 @@ impl TestingServer {
 
     /// The server's role in its ensemble; `None` while it is not ready or does not reply within a second.
     pub async fn mode(&self) -> Option<Mode> {
-        self.words.srvr(self.asked()).await.map(|srvr| srvr.mode)
+        self.words.srvr(self.word_target()).await.map(|srvr| srvr.mode)
     }
 
     /// How many packets clients have sent to the server since it was started.
@@ -43,7 +43,7 @@ impl TestingServer {
     /// As for [`four_letter_word`](Self::four_letter_word).
     pub async fn packets_received(&self) -> Result<u64, Error> {
         self.check_alive()?;
-        self.words.packets_received(self.asked()).await
+        self.words.packets_received(self.word_target()).await
     }
 
     /// How many watches on nodes the server has, without those on children: see

@@ -29,13 +29,13 @@ pub(crate) struct Srvr {
 
 /// The receiver of the words.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Asked<'a> {
+pub(crate) enum WordTarget<'a> {
     Address(SocketAddr),
     /// Replies at once or not at all, and counts no packet.
     Embedded(&'a EmbeddedServer),
 }
 
-impl Asked<'_> {
+impl WordTarget<'_> {
     async fn ask(self, word: &str, limit: Duration) -> Result<String, Error> {
         if word.len() != 4 {
             return Err(Error::Protocol(format!("`{word}` is not a four-letter word")));
@@ -64,27 +64,27 @@ impl Words {
         }
     }
 
-    pub(crate) async fn ask(&self, asked: Asked<'_>, word: &str) -> Result<String, Error> {
+    pub(crate) async fn ask(&self, word_target: WordTarget<'_>, word: &str) -> Result<String, Error> {
         let mut answered = self.answered.lock().await;
-        let answer = asked.ask(word, TIMEOUT).await?;
-        *answered += asked.packets();
+        let answer = word_target.ask(word, TIMEOUT).await?;
+        *answered += word_target.packets();
         Ok(answer)
     }
 
     /// `None` while the server is not ready, or does not answer within a second.
-    pub(crate) async fn srvr(&self, asked: Asked<'_>) -> Option<Srvr> {
+    pub(crate) async fn srvr(&self, word_target: WordTarget<'_>) -> Option<Srvr> {
         let mut answered = self.answered.lock().await;
-        let srvr = asked.ask("srvr", GLANCE).await.ok()?;
+        let srvr = word_target.ask("srvr", GLANCE).await.ok()?;
         let mode = four_letter::mode(&srvr)?;
-        *answered += asked.packets();
+        *answered += word_target.packets();
         Some(Srvr { mode, version: four_letter::version(&srvr).map(str::to_owned) })
     }
 
     /// The packets that the server has counted, without these words.
-    pub(crate) async fn packets_received(&self, asked: Asked<'_>) -> Result<u64, Error> {
+    pub(crate) async fn packets_received(&self, word_target: WordTarget<'_>) -> Result<u64, Error> {
         let mut answered = self.answered.lock().await;
-        let mntr = asked.ask("mntr", TIMEOUT).await?;
-        *answered += asked.packets();
+        let mntr = word_target.ask("mntr", TIMEOUT).await?;
+        *answered += word_target.packets();
         let all = four_letter::metric(&mntr, "zk_packets_received").ok_or(Error::Protocol(mntr))?;
         Ok(all.saturating_sub(*answered))
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Looked, Seen, Server};
+use super::{Measurements, Server, ServerMeasurement};
 use crate::clock::text;
 
 /// The first version with recursive watches, which caches need.
@@ -13,19 +13,22 @@ const SKEW: i64 = 2_000;
 /// Clock sources that are read without a system call and lose no time.
 const CLOCK_SOURCES: [&str; 5] = ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen"];
 
-pub(crate) fn findings(seen: &Seen) -> Vec<String> {
+pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
     let mut findings = Vec::new();
-    let looked: Vec<Named<'_>> =
-        seen.servers.iter().filter_map(|server| Some((server.name.as_str(), server.looked.as_ref().ok()?))).collect();
-    for Server { name, looked } in &seen.servers {
-        match looked {
+    let measurement: Vec<Named<'_>> = seen
+        .servers
+        .iter()
+        .filter_map(|server| Some((server.name.as_str(), server.measurement.as_ref().ok()?)))
+        .collect();
+    for Server { name, measurement } in &seen.servers {
+        match measurement {
             Err(error) => findings.push(format!(
                 "{name} cannot be used ({error}); locks work while a majority of the servers does: start it, or look at the network"
             )),
-            Ok(looked) => of_server(name, looked, &mut findings),
+            Ok(measurement) => of_server(name, measurement, &mut findings),
         }
     }
-    if let Some(((one, first), (other, second))) = different(&looked, |looked| looked.granted) {
+    if let Some(((one, first), (other, second))) = different(&measurement, |measurement| measurement.granted) {
         findings.push(format!(
             "{one} grants {} and {other} grants {} as session timeout; a session that moves from the longer to the shorter is given up: \
              set the same minSessionTimeout and maxSessionTimeout on all servers",
@@ -33,9 +36,10 @@ pub(crate) fn findings(seen: &Seen) -> Vec<String> {
             text(second.granted)
         ));
     }
-    let known: Vec<Named<'_>> = looked.iter().copied().filter(|(_, looked)| looked.version.is_some()).collect();
-    if let Some(((one, first), (other, second))) = different(&known, |looked| looked.version.clone()) {
-        let version = |looked: &Looked| looked.version.clone().unwrap_or_default();
+    let known: Vec<Named<'_>> =
+        measurement.iter().copied().filter(|(_, measurement)| measurement.version.is_some()).collect();
+    if let Some(((one, first), (other, second))) = different(&known, |measurement| measurement.version.clone()) {
+        let version = |measurement: &ServerMeasurement| measurement.version.clone().unwrap_or_default();
         findings.push(format!(
             "{one} runs ZooKeeper {} and {other} runs {}: finish the upgrade",
             version(first),
@@ -71,21 +75,21 @@ pub(crate) fn findings(seen: &Seen) -> Vec<String> {
     findings
 }
 
-fn of_server(name: &str, looked: &Looked, findings: &mut Vec<String>) {
-    let Looked { asked, granted, round_trip, version } = looked;
-    if granted < asked {
+fn of_server(name: &str, measurement: &ServerMeasurement, findings: &mut Vec<String>) {
+    let ServerMeasurement { requested, granted, round_trip, version } = measurement;
+    if granted < requested {
         findings.push(format!(
             "{name} grants a session timeout of {}, not {}: raise maxSessionTimeout, or ask for less with --session-timeout",
             text(*granted),
-            text(*asked)
+            text(*requested)
         ));
     }
-    if granted > asked {
+    if granted > requested {
         findings.push(format!(
             "{name} grants a session timeout of {}, more than {}: a lock of a process that is gone is free only after that; lower \
              minSessionTimeout if that is too long",
             text(*granted),
-            text(*asked)
+            text(*requested)
         ));
     }
     if *round_trip > *granted / 50 {
@@ -108,14 +112,17 @@ fn of_server(name: &str, looked: &Looked, findings: &mut Vec<String>) {
 }
 
 /// The first two servers with different values.
-fn different<'a, T: PartialEq>(servers: &[Named<'a>], value: impl Fn(&Looked) -> T) -> Option<(Named<'a>, Named<'a>)> {
+fn different<'a, T: PartialEq>(
+    servers: &[Named<'a>],
+    value: impl Fn(&ServerMeasurement) -> T,
+) -> Option<(Named<'a>, Named<'a>)> {
     let first = *servers.first()?;
-    let other = servers.iter().copied().find(|(_, looked)| value(looked) != value(first.1))?;
+    let other = servers.iter().copied().find(|(_, measurement)| value(measurement) != value(first.1))?;
     Some((first, other))
 }
 
 /// A server that has answered, with its name.
-type Named<'a> = (&'a str, &'a Looked);
+type Named<'a> = (&'a str, &'a ServerMeasurement);
 
 /// The first two numbers of a version.
 fn number(version: &str) -> Option<(u32, u32)> {
@@ -123,7 +130,7 @@ fn number(version: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-impl fmt::Display for Looked {
+impl fmt::Display for ServerMeasurement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = self.version.as_deref().unwrap_or("of an unknown version");
         write!(f, "ZooKeeper {version}, session timeout {}, round trip ", text(self.granted))?;
@@ -139,28 +146,28 @@ impl fmt::Display for Looked {
 mod tests {
     use super::*;
 
-    fn healthy() -> Looked {
+    fn healthy() -> ServerMeasurement {
         let time = Duration::from_secs(40);
         let round_trip = Duration::from_millis(2);
-        Looked { asked: time, granted: time, round_trip, version: Some("3.9.5".to_owned()) }
+        ServerMeasurement { requested: time, granted: time, round_trip, version: Some("3.9.5".to_owned()) }
     }
 
-    fn seen(servers: Vec<Looked>) -> Seen {
+    fn seen(servers: Vec<ServerMeasurement>) -> Measurements {
         let name = |index: usize| format!("zk{index}:2181");
-        let server = |(index, looked)| Server { name: name(index), looked: Ok(looked) };
+        let server = |(index, measurement)| Server { name: name(index), measurement: Ok(measurement) };
         let servers = servers.into_iter().enumerate().map(server).collect();
-        Seen { servers, node: Ok(10), clock_source: Some("tsc".to_owned()) }
+        Measurements { servers, node: Ok(10), clock_source: Some("tsc".to_owned()) }
     }
 
-    fn one(found: &Seen) -> String {
+    fn one(found: &Measurements) -> String {
         let [finding] = findings(found).try_into().unwrap();
         finding
     }
 
-    fn of(change: impl FnOnce(&mut Looked)) -> String {
-        let mut looked = healthy();
-        change(&mut looked);
-        one(&seen(vec![looked]))
+    fn of(change: impl FnOnce(&mut ServerMeasurement)) -> String {
+        let mut measurement = healthy();
+        change(&mut measurement);
+        one(&seen(vec![measurement]))
     }
 
     #[test]
@@ -173,18 +180,19 @@ mod tests {
     fn each_problem_of_a_server_yields_one_finding() {
         let seconds = Duration::from_secs;
         assert!(
-            of(|looked| looked.granted = seconds(20)).starts_with("zk0:2181 grants a session timeout of 20s, not 40s")
+            of(|measurement| measurement.granted = seconds(20))
+                .starts_with("zk0:2181 grants a session timeout of 20s, not 40s")
         );
-        assert!(of(|looked| looked.asked = seconds(1)).contains("more than 1s"));
-        assert!(of(|looked| looked.round_trip = seconds(1)).starts_with("a round trip to zk0:2181 takes 1s"));
-        assert!(of(|looked| looked.version = None).contains("4lw.commands.whitelist"));
-        assert!(of(|looked| looked.version = Some("3.5.9".to_owned())).contains("before 3.6"));
+        assert!(of(|measurement| measurement.requested = seconds(1)).contains("more than 1s"));
+        assert!(of(|measurement| measurement.round_trip = seconds(1)).starts_with("a round trip to zk0:2181 takes 1s"));
+        assert!(of(|measurement| measurement.version = None).contains("4lw.commands.whitelist"));
+        assert!(of(|measurement| measurement.version = Some("3.5.9".to_owned())).contains("before 3.6"));
     }
 
     #[test]
     fn differing_too_few_or_unreachable_servers_yield_findings() {
         let mut other = healthy();
-        (other.granted, other.asked) = (Duration::from_secs(20), Duration::from_secs(20));
+        (other.granted, other.requested) = (Duration::from_secs(20), Duration::from_secs(20));
         assert!(
             one(&seen(vec![healthy(), healthy(), other])).starts_with("zk0:2181 grants 40s and zk2:2181 grants 20s")
         );
@@ -193,7 +201,7 @@ mod tests {
         assert!(one(&seen(vec![healthy(), healthy(), other])).contains("runs 3.8.0: finish the upgrade"));
         assert!(one(&seen(vec![healthy(), healthy()])).contains("2 servers survive no more failures than 1 do"));
         let mut broken = seen(vec![healthy(), healthy(), healthy()]);
-        broken.servers[1].looked = Err("connection refused".to_owned());
+        broken.servers[1].measurement = Err("connection refused".to_owned());
         assert!(one(&broken).starts_with("zk1:2181 cannot be used (connection refused)"));
     }
 

@@ -1,12 +1,12 @@
 //! `zklock doctor`: checks the servers, the network, the permissions and this machine, and prints what is wrong.
 
 mod findings;
-mod look;
+mod measure;
 
 use curator_recipes::client::ConnectString;
 
 use self::findings::findings;
-use self::look::{look_at_a_node, look_at_server, look_at_this_machine};
+use self::measure::{measure_node, measure_server, read_clock_source};
 use crate::arguments::Doctor;
 use crate::contender::Contender;
 use crate::failure::Failure;
@@ -14,7 +14,7 @@ use crate::print::print;
 use crate::settings::Connection;
 
 /// What was measured.
-pub(crate) struct Seen {
+pub(crate) struct Measurements {
     servers: Vec<Server>,
     /// How far the leader's clock is ahead of this machine's, in milliseconds, by the stat of a node created below the
     /// root of the locks; or why the node could not be created or deleted.
@@ -26,12 +26,12 @@ pub(crate) struct Seen {
 /// A server of the connect string.
 pub(crate) struct Server {
     name: String,
-    looked: Result<Looked, String>,
+    measurement: Result<ServerMeasurement, String>,
 }
 
 /// The answers of a server.
-pub(crate) struct Looked {
-    asked: std::time::Duration,
+pub(crate) struct ServerMeasurement {
+    requested: std::time::Duration,
     granted: std::time::Duration,
     round_trip: std::time::Duration,
     /// `None` if the server does not report it.
@@ -46,16 +46,16 @@ pub(crate) async fn doctor(doctor: &Doctor, connection: &Connection) -> Result<u
     let mut servers = Vec::new();
     for host in connect.hosts() {
         let name = host.to_string();
-        let looked = look_at_server(connection.settings()?.of_server(&name), &this).await;
-        match &looked {
-            Ok(looked) => print(&format!("{name}: {looked}\n"))?,
+        let measurement = measure_server(connection.settings()?.of_server(&name), &this).await;
+        match &measurement {
+            Ok(measurement) => print(&format!("{name}: {measurement}\n"))?,
             Err(_) => print(&format!("{name}: cannot be used\n"))?,
         }
-        servers.push(Server { name, looked });
+        servers.push(Server { name, measurement });
     }
-    let is_one_there = servers.iter().any(|server| server.looked.is_ok());
-    let node = if is_one_there { look_at_a_node(connection, &doctor.root, &this).await? } else { Ok(0) };
-    let findings = findings(&Seen { servers, node, clock_source: look_at_this_machine() });
+    let is_any_usable = servers.iter().any(|server| server.measurement.is_ok());
+    let node = if is_any_usable { measure_node(connection, &doctor.root, &this).await? } else { Ok(0) };
+    let findings = findings(&Measurements { servers, node, clock_source: read_clock_source() });
     for finding in &findings {
         print(&format!("- {finding}\n"))?;
     }

@@ -60,8 +60,8 @@ impl Refused {
     }
 
     pub(super) fn of(&self, session: &Session) -> Vec<PendingDelete> {
-        let of_it = self.of_sessions.values().filter(|(owner, _)| owner.is_same(session));
-        of_it.map(|(_, delete)| delete.clone()).collect()
+        let of_session = self.of_sessions.values().filter(|(owner, _)| owner.is_same(session));
+        of_session.map(|(_, delete)| delete.clone()).collect()
     }
 
     pub(super) fn forget(&mut self, session: &Session, path: &str) {

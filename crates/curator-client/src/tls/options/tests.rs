@@ -1,7 +1,7 @@
 use curator_test::{TestingCa, TestingCertificate};
 use rustls::SignatureScheme;
 
-use super::super::certificates::Asked;
+use super::super::certificates::CertificateRequest;
 use super::super::invalid::TlsText;
 use super::*;
 
@@ -99,14 +99,14 @@ fn an_identity_without_a_signature_scheme_of_the_server_is_not_presented() {
     let with_identity = plain.clone().with_identity(&client.certificate_pem, &client.key_pem).unwrap();
     let asked = |options: &TlsOptions, schemes: &[SignatureScheme]| {
         let attempt = options.current().attempt().unwrap();
-        assert_eq!(attempt.asked(), Asked::Not);
+        assert_eq!(attempt.asked(), CertificateRequest::Not);
         attempt.config.client_auth_cert_resolver.resolve(&[], schemes);
         attempt.asked()
     };
     let known = [SignatureScheme::ECDSA_NISTP256_SHA256];
-    assert_eq!(asked(&plain, &known), Asked::WithoutIdentity);
-    assert_eq!(asked(&with_identity, &known), Asked::Presented);
-    assert_eq!(asked(&with_identity, &[SignatureScheme::RSA_PKCS1_SHA256]), Asked::WithoutSignature);
+    assert_eq!(asked(&plain, &known), CertificateRequest::WithoutIdentity);
+    assert_eq!(asked(&with_identity, &known), CertificateRequest::Presented);
+    assert_eq!(asked(&with_identity, &[SignatureScheme::RSA_PKCS1_SHA256]), CertificateRequest::WithoutSignature);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use async_net::TcpStream;
 
 #[cfg(feature = "tls")]
 use super::handshake::{Handshake, shake_hands};
-use super::look::{speaks_plainly, speaks_tls};
+use super::port_test::{speaks_plainly, speaks_tls};
 use crate::clock::ClockInstant;
 use crate::connect_string::{ConnectString, HostPort};
 use crate::options::SessionOptions;
@@ -22,7 +22,7 @@ use crate::tls::{TlsFailure, TlsProblem};
 
 /// Why a server is examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum ExaminationCause {
     /// It has not answered for long. Only its port is checked, since the server may be busy.
     Slow,
     /// It has ended the handshake with a client that was connected to it before.
@@ -51,7 +51,7 @@ enum Problem {
     Tls(TlsProblem),
     /// It was not tried, because a prerequisite is missing.
     #[cfg(feature = "sasl-gssapi")]
-    Unready(String),
+    PrerequisiteMissing(String),
 }
 
 impl fmt::Display for Problem {
@@ -66,7 +66,7 @@ impl fmt::Display for Problem {
             Self::Slow(what) => write!(f, "{what} yet"),
             Self::Overdue(what, share) => write!(f, "{what} within {share:?}"),
             #[cfg(feature = "sasl-gssapi")]
-            Self::Unready(problem) => f.write_str(problem),
+            Self::PrerequisiteMissing(problem) => f.write_str(problem),
             Self::Ended => f.write_str(
                 "connected, but the server ended the handshake (it may be starting, without a quorum, or at its limit \
                  of connections)",
@@ -100,20 +100,20 @@ pub(crate) type Report<'a> = dyn Fn(&str) + Send + Sync + 'a;
 #[derive(Debug, Default)]
 struct Found {
     problem: Option<Problem>,
-    looked_at: Option<ClockInstant>,
+    last_examined: Option<ClockInstant>,
     /// When the server was last tested for the other kind of port (TLS or plain), if the test was negative.
     asked: Option<ClockInstant>,
     /// The number of addresses of its name, if the client crate chooses among them.
-    left_to_tls: Option<usize>,
+    resolved_by_crate: Option<usize>,
 }
 
 /// The maximum number of servers named; an ensemble has fewer.
 const MOST_NAMED: usize = 9;
 /// The minimum time between two examinations of a server. In an outage every client makes a pass every second.
-const INTERVAL: Duration = Duration::from_secs(10);
+const EXAMINATION_INTERVAL: Duration = Duration::from_secs(10);
 /// The minimum time between two tests of a server for the other kind of port while a client opens its session: the
 /// server may log each of them.
-const QUESTION_INTERVAL: Duration = Duration::from_secs(60);
+const PORT_TEST_INTERVAL: Duration = Duration::from_secs(60);
 const NO_ANSWER: &str = "connected, but no answer to the handshake";
 #[cfg(feature = "tls")]
 const NO_TLS_ANSWER: &str = "connected, but no answer to the TLS handshake";
@@ -159,7 +159,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// Examines a server at `addresses` that does not accept the client, unless it was examined recently.
-    pub(super) async fn look_at(&self, index: usize, addresses: &[SocketAddr], look: Look) {
+    pub(super) async fn examine(&self, index: usize, addresses: &[SocketAddr], look: ExaminationCause) {
         if !self.is_due(index) {
             return;
         }
@@ -168,7 +168,7 @@ impl<'a> Diagnosis<'a> {
             Ok(connected) => connected,
             Err(error) => return self.note(index, Problem::Unconnected(error)),
         };
-        if look == Look::Slow {
+        if look == ExaminationCause::Slow {
             return self.note(index, Problem::Slow(self.no_answer()));
         }
         let speaks_plainly = async || match TcpStream::connect(addresses).await {
@@ -201,10 +201,16 @@ impl<'a> Diagnosis<'a> {
 
     /// A server has ended the handshake. Tests whether `problem` is the reason, unless it was tested recently or the
     /// client was connected to the server before.
-    async fn note_ended(&self, index: usize, look: Look, problem: TlsProblem, is_so: impl Future<Output = bool>) {
+    async fn note_ended(
+        &self,
+        index: usize,
+        look: ExaminationCause,
+        problem: TlsProblem,
+        is_so: impl Future<Output = bool>,
+    ) {
         // Noted until the test is answered.
         self.note(index, self.ended());
-        let is_due = look == Look::Unknown && is_due(&mut self.lock()[index].asked, QUESTION_INTERVAL);
+        let is_due = look == ExaminationCause::Unknown && is_due(&mut self.lock()[index].asked, PORT_TEST_INTERVAL);
         if is_due && is_so.await {
             self.lock()[index].asked = None;
             self.note(index, Problem::Tls(problem));
@@ -223,13 +229,13 @@ impl<'a> Diagnosis<'a> {
 
     /// A server was not tried, because a prerequisite is missing.
     #[cfg(feature = "sasl-gssapi")]
-    pub(super) fn unready(&self, index: usize, problem: String) {
-        self.note(index, Problem::Unready(problem));
+    pub(super) fn prerequisite_missing(&self, index: usize, problem: String) {
+        self.note(index, Problem::PrerequisiteMissing(problem));
     }
 
     /// The client crate resolves the name of a server, which has this many addresses.
-    pub(super) fn left_to_tls(&self, index: usize, addresses: usize) {
-        self.lock()[index].left_to_tls = Some(addresses).filter(|addresses| *addresses > 1);
+    pub(super) fn resolved_by_crate(&self, index: usize, addresses: usize) {
+        self.lock()[index].resolved_by_crate = Some(addresses).filter(|addresses| *addresses > 1);
     }
 
     fn no_answer(&self) -> &'static str {
@@ -249,7 +255,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     fn is_due(&self, index: usize) -> bool {
-        is_due(&mut self.lock()[index].looked_at, INTERVAL)
+        is_due(&mut self.lock()[index].last_examined, EXAMINATION_INTERVAL)
     }
 
     /// A server is being tried.
@@ -306,7 +312,7 @@ impl fmt::Display for Diagnosis<'_> {
                 Some(problem) => write!(f, "{problem}")?,
                 None => f.write_str("not tried yet")?,
             }
-            if let Some(addresses) = found.left_to_tls {
+            if let Some(addresses) = found.resolved_by_crate {
                 write!(
                     f,
                     " (the name has {addresses} addresses, and with TLS only the first that accepts a connection is tried)"
@@ -367,8 +373,8 @@ mod tests {
     fn a_host_of_which_tls_tries_one_address_is_listed_with_its_address_count() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
         let problems = Diagnosis::of_plain(&servers, &|_| {});
-        problems.left_to_tls(0, 2);
-        problems.left_to_tls(1, 1);
+        problems.resolved_by_crate(0, 2);
+        problems.resolved_by_crate(1, 1);
         problems.note(0, Problem::Overdue(NO_ANSWER, Duration::from_secs(5)));
         assert_eq!(
             problems.to_string(),
@@ -412,7 +418,9 @@ mod tests {
     async fn the_test_for_the_other_kind_of_port_is_repeated_soon_only_after_a_match() {
         let servers = ConnectString::parse("zk1").unwrap();
         let problems = Diagnosis::of_plain(&servers, &|_| {});
-        let asked = |is_so: bool| problems.note_ended(0, Look::Unknown, TlsProblem::TlsRequired, async move { is_so });
+        let asked = |is_so: bool| {
+            problems.note_ended(0, ExaminationCause::Unknown, TlsProblem::TlsRequired, async move { is_so })
+        };
         for _ in 0..2 {
             asked(true).await;
             assert!(problems.tls_failures().is_some());
@@ -424,7 +432,7 @@ mod tests {
         assert_eq!(problems.tls_failures(), None);
         // Neither is a server that the client was connected to before.
         let problems = Diagnosis::of_plain(&servers, &|_| {});
-        problems.note_ended(0, Look::Ended, TlsProblem::TlsRequired, async { panic!("asked") }).await;
+        problems.note_ended(0, ExaminationCause::Ended, TlsProblem::TlsRequired, async { panic!("asked") }).await;
         assert!(problems.to_string().contains("the server ended the handshake"), "{problems}");
     }
 

@@ -12,9 +12,9 @@ use futures_util::{AsyncReadExt as _, AsyncWriteExt as _};
 use rustls::pki_types::{ServerName, UnixTime};
 use rustls::{AlertDescription, CertificateError, Error as RustlsError, InvalidMessage};
 
-use super::look::WORD;
+use super::port_test::WORD;
 use crate::connect_string::HostPort;
-use crate::tls::{Asked, Attempt, TlsOptions, TlsProblem};
+use crate::tls::{Attempt, CertificateRequest, TlsOptions, TlsProblem};
 
 /// The result of a handshake.
 #[derive(Debug)]
@@ -61,9 +61,13 @@ fn failed(error: &io::Error, attempt: &Attempt) -> Handshake {
         RustlsError::AlertReceived(alert) => {
             let (is_about_certificates, alert) = (is_about_certificates(*alert), format!("{alert:?}"));
             match attempt.asked() {
-                Asked::Presented if is_about_certificates => TlsProblem::ClientCertificateRefused { alert },
-                Asked::WithoutIdentity if is_about_certificates => TlsProblem::ClientCertificateRequired { alert },
-                Asked::WithoutSignature if is_about_certificates => TlsProblem::Other {
+                CertificateRequest::Presented if is_about_certificates => {
+                    TlsProblem::ClientCertificateRefused { alert }
+                }
+                CertificateRequest::WithoutIdentity if is_about_certificates => {
+                    TlsProblem::ClientCertificateRequired { alert }
+                }
+                CertificateRequest::WithoutSignature if is_about_certificates => TlsProblem::Other {
                     reason: format!(
                         "it asks for a client certificate, and supports no signature that this client's key can make \
                          (alert {alert})"

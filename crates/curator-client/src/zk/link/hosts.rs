@@ -17,14 +17,14 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use zookeeper_client::{Connector, Error as ZkError};
 
 use super::attempt::Attempt;
-use super::diagnosis::{Diagnosis, Look};
+use super::diagnosis::{Diagnosis, ExaminationCause};
 use super::{Granted, Link, Unverified};
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::options::SessionOptions;
 use crate::timer::{Deadline, Timer};
 use crate::tls::TlsFailure;
-use crate::zk::error::in_plain_words;
+use crate::zk::error::describe_failure;
 
 /// Why no connection was opened.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl ConnectFailure {
 impl fmt::Display for ConnectFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Answered { server, error } => write!(f, "{server}: {}", in_plain_words(error)),
+            Self::Answered { server, error } => write!(f, "{server}: {}", describe_failure(error)),
             Self::NoServer(problems) | Self::Tls(problems, _) => f.write_str(problems),
         }
     }
@@ -115,7 +115,7 @@ impl Pass<'_> {
                 Err(Failed::Answered(error)) => {
                     return Err(ConnectFailure::Answered { server: servers[index].clone(), error });
                 }
-                Err(Failed::Early(addresses)) => looks.push(self.look_at(index, addresses)),
+                Err(Failed::Early(addresses)) => looks.push(self.examine(index, addresses)),
                 Err(Failed::Noted) => {}
             }
         }
@@ -189,8 +189,8 @@ impl Pass<'_> {
     /// With TLS, the crate must connect to the name, because it checks the certificate for what it connects to. So it
     /// resolves the name again.
     fn targets(&self, index: usize, addresses: Vec<SocketAddr>) -> Vec<Target> {
-        if self.options.speaks_tls() {
-            self.diagnosis.left_to_tls(index, addresses.len());
+        if self.options.uses_tls() {
+            self.diagnosis.resolved_by_crate(index, addresses.len());
             return vec![Target { name: format!("tcp+tls://{}", self.diagnosis.servers[index]), addresses }];
         }
         addresses.into_iter().map(|address| Target { name: address.to_string(), addresses: vec![address] }).collect()
@@ -209,7 +209,7 @@ impl Pass<'_> {
         let connect = if self.options.wants_identity() { connect.boxed() } else { Attempt::start(connect).boxed() };
         let slow = async {
             self.timer.sleep(limit / 2).await;
-            self.diagnosis.look_at(index, &addresses, Look::Slow).await;
+            self.diagnosis.examine(index, &addresses, ExaminationCause::Slow).await;
             pending().await
         };
         let error = tokio::select! {
@@ -237,9 +237,9 @@ impl Pass<'_> {
 
     /// Examines a server that has ended the handshake. If the session was connected to it before, TLS is known to
     /// match.
-    async fn look_at(&self, index: usize, addresses: Vec<SocketAddr>) {
-        let look = if self.is_behind { Look::Ended } else { Look::Unknown };
-        self.diagnosis.look_at(index, &addresses, look).await;
+    async fn examine(&self, index: usize, addresses: Vec<SocketAddr>) {
+        let look = if self.is_behind { ExaminationCause::Ended } else { ExaminationCause::Unknown };
+        self.diagnosis.examine(index, &addresses, look).await;
     }
 }
 
@@ -253,7 +253,7 @@ impl Pass<'_> {
             () = self.timer.sleep_until(over) => Some(format!("no Kerberos ticket within {:?}", self.share)),
         };
         let Some(problem) = problem else { return Ok(()) };
-        self.diagnosis.unready(index, problem);
+        self.diagnosis.prerequisite_missing(index, problem);
         Err(Failed::Noted)
     }
 
@@ -303,7 +303,7 @@ mod tests {
         let slow = FaultProxy::start(server.address()).unwrap();
         slow.set_delay(Duration::from_millis(20));
         let addresses = [silent.local_addr().unwrap(), slow.address()];
-        let (options, timer) = (SessionOptions::patient("client", "zk"), Timer::new(Handle::current()));
+        let (options, timer) = (SessionOptions::with_long_timeouts("client", "zk"), Timer::new(Handle::current()));
         let diagnosis = Diagnosis::new(&options, &|_| {});
         let pass = pass(&diagnosis, &options, &timer, SHARE);
         let mut connects = 0..64;
@@ -317,7 +317,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_unresolved_host_fails_within_the_time_share_of_its_server() {
-        let (options, timer) = (SessionOptions::patient("client", "zk"), Timer::new(Handle::current()));
+        let (options, timer) = (SessionOptions::with_long_timeouts("client", "zk"), Timer::new(Handle::current()));
         let diagnosis = Diagnosis::new(&options, &|_| {});
         let share = Duration::from_millis(200);
         let pass = pass(&diagnosis, &options, &timer, share);
@@ -336,7 +336,7 @@ mod tests {
     async fn each_address_is_a_target_unless_tls_needs_the_name() {
         let addresses = vec!["127.0.0.1:7".parse().unwrap(), "[::1]:7".parse().unwrap()];
         #[cfg_attr(not(feature = "tls"), expect(unused_mut, reason = "only TLS changes it"))]
-        let mut options = SessionOptions::patient("client", "zk:7");
+        let mut options = SessionOptions::with_long_timeouts("client", "zk:7");
         let timer = Timer::new(Handle::current());
         let names = |options: &SessionOptions| -> Vec<String> {
             let diagnosis = Diagnosis::new(options, &|_| {});

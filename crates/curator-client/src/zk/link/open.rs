@@ -73,14 +73,14 @@ impl Link {
         let work =
             work.ok_or_else(|| ZkError::UnexpectedError("the client crate spawned its task elsewhere".to_owned()))?;
         let task = SessionTask::start(Box::pin(watchdog.watch(work)), client.state_watcher(), client.session_timeout());
-        let is_proved = Arc::new(AtomicBool::new(!unverified.freshness && !unverified.identity));
+        let is_verified = Arc::new(AtomicBool::new(!unverified.freshness && !unverified.identity));
         Ok(Self {
             client,
             task,
             server: Arc::new(server),
             address: target.addresses.first().copied(),
             unverified,
-            is_proved,
+            is_verified,
         })
     }
 
@@ -100,7 +100,7 @@ impl Link {
     /// (3.6 closes the connection on `whoAmI`). If the session is not authenticated, the answer is the error
     /// `InvalidAcl`.
     pub(crate) fn probe(&self) -> Answer<()> {
-        if self.is_proved.load(Ordering::Acquire) {
+        if self.is_verified.load(Ordering::Acquire) {
             let unfired = Arc::clone(self.task.unfired());
             let (drops, synced) = (unfired.drops(), self.sync(&ZPath::root()));
             return start(async move {
@@ -109,29 +109,30 @@ impl Link {
                 Ok(())
             });
         }
-        let (client, verifies_identity, is_proved) =
-            (self.client.clone(), self.unverified.identity, Arc::clone(&self.is_proved));
+        let (client, verifies_identity, is_verified) =
+            (self.client.clone(), self.unverified.identity, Arc::clone(&self.is_verified));
         start(async move {
             let mut writer = client.new_multi_writer();
             if verifies_identity {
                 let for_us = ZkCreateMode::Persistent.with_acls(Acls::creator_all());
                 writer.add_create("/curator-client-asks-who-it-is", &[], &for_us)?;
             }
-            writer.add_check_version(ZPath::root().as_str(), if verifies_identity { NEVER } else { ANY })?;
+            writer
+                .add_check_version(ZPath::root().as_str(), if verifies_identity { NO_VERSION } else { ANY_VERSION })?;
             // `join` polls them in this order, and polling sends them: pipelined.
             let (written, synced) = futures_util::future::join(writer.commit(), client.sync("/")).await;
             match written {
                 Err(MultiWriteError::OperationFailed { index: 0, source: ZkError::InvalidAcl }) => {
                     Err(ZkError::InvalidAcl)
                 }
-                Err(MultiWriteError::RequestFailed { source }) if !is_word_of_the_leader(&source) => Err(source),
+                Err(MultiWriteError::RequestFailed { source }) if !is_leader_reply(&source) => Err(source),
                 // The leader reports an ended session as the failure of an operation.
                 Err(MultiWriteError::OperationFailed {
                     source: source @ (ZkError::SessionExpired | ZkError::SessionMoved),
                     ..
                 }) => Err(source),
                 _ => {
-                    is_proved.store(true, Ordering::Release);
+                    is_verified.store(true, Ordering::Release);
                     synced
                 }
             }
@@ -140,9 +141,9 @@ impl Link {
 }
 
 /// The version with which a check accepts any version.
-const ANY: i32 = -1;
+const ANY_VERSION: i32 = -1;
 /// The version that no node has.
-const NEVER: i32 = -2;
+const NO_VERSION: i32 = -2;
 
 /// The key by which a session is resumed: its id and password, and the timeout to request. Holding it does not keep the
 /// session open.
@@ -245,7 +246,7 @@ fn to_zk_tls(certificates: &Certificates) -> Result<zookeeper_client::TlsOptions
 }
 
 /// Whether the leader has answered. An overloaded server sends `Throttled` without asking the leader.
-fn is_word_of_the_leader(error: &ZkError) -> bool {
+fn is_leader_reply(error: &ZkError) -> bool {
     is_server_reply(error) && !matches!(error, ZkError::Throttled)
 }
 
@@ -255,8 +256,8 @@ mod tests {
 
     #[test]
     fn throttled_and_connection_loss_do_not_count_as_replies_of_the_leader() {
-        assert!(is_word_of_the_leader(&ZkError::NoAuth));
-        assert!(!is_word_of_the_leader(&ZkError::Throttled));
-        assert!(!is_word_of_the_leader(&ZkError::ConnectionLoss));
+        assert!(is_leader_reply(&ZkError::NoAuth));
+        assert!(!is_leader_reply(&ZkError::Throttled));
+        assert!(!is_leader_reply(&ZkError::ConnectionLoss));
     }
 }

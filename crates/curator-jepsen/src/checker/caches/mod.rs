@@ -173,8 +173,8 @@ impl Stream {
     fn answer(&mut self, snapshot: &Snapshot, key: &StreamKey) -> Vec<Found> {
         let stale = self.currency.check(snapshot).map(|detail| (Kind::Stale, 1, detail.to_owned()));
         let differences = differs::differences(&self.replay.nodes, &snapshot.nodes);
-        let stream =
-            (!differences.is_empty()).then(|| (Kind::StreamDiffers, differences.len(), told("stream", &differences)));
+        let stream = (!differences.is_empty())
+            .then(|| (Kind::StreamDiffers, differences.len(), describe("stream", &differences)));
         let found = stale.into_iter().chain(stream);
         found.map(|(kind, nodes, detail)| Found { kind, at: snapshot.at, key: key.clone(), nodes, detail }).collect()
     }
@@ -197,7 +197,7 @@ impl Tree {
                 return Some(Found { kind: Kind::Stale, at: *at, key: key.clone(), nodes: 1, detail });
             };
             let differences = differs::differences(answer, nodes);
-            let detail = told("content", &differences);
+            let detail = describe("content", &differences);
             let found = || Found { kind: Kind::Differs, at: *at, key: key.clone(), nodes: differences.len(), detail };
             (!differences.is_empty()).then(found)
         };
@@ -206,7 +206,7 @@ impl Tree {
 }
 
 /// The number of differences, and the first three.
-fn told(what: &str, differences: &[String]) -> String {
+fn describe(what: &str, differences: &[String]) -> String {
     let first = differences.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
     format!("{what} differs in {} nodes: {first}", differences.len())
 }

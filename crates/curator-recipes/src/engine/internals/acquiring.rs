@@ -10,7 +10,7 @@ use super::LockInternals;
 use crate::engine::contender::{Contender, LeasesWanted};
 use crate::engine::failures::Failures;
 use crate::engine::hold::Hold;
-use crate::engine::line::InQueue;
+use crate::engine::line::QueuePermit;
 use crate::engine::log::AcquireLog;
 use crate::engine::refused::refused_before;
 use crate::error::{Error, Result};
@@ -49,12 +49,12 @@ impl<'a, 'l> Acquiring<'a, 'l> {
 
     /// See [`LockInternals::acquire`].
     pub(super) async fn run(&mut self) -> Result<Option<Vec<Hold>>> {
-        let in_queue = self.line_up().await?;
+        let permit = self.line_up().await?;
         // Boxed, so that the futures of the many waiters in the line stay small.
-        self.contend(in_queue).boxed().await
+        self.contend(permit).boxed().await
     }
 
-    async fn contend(&mut self, mut in_queue: InQueue) -> Result<Option<Vec<Hold>>> {
+    async fn contend(&mut self, mut permit: QueuePermit) -> Result<Option<Vec<Hold>>> {
         let (lock, wait) = (self.lock, self.wait);
         let mut places_lost = lock.failures();
         loop {
@@ -70,7 +70,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                     }
                 },
             };
-            match self.run_contest(&session, &mut in_queue).await? {
+            match self.run_contest(&session, &mut permit).await? {
                 ContestEnd::Won(holds) => return Ok(Some(holds)),
                 ContestEnd::Refused => return Ok(None),
                 ContestEnd::SessionOver(end) if wait == Wait::No || !end.is_followed_by_another() => {
@@ -90,19 +90,19 @@ impl<'a, 'l> Acquiring<'a, 'l> {
 
     /// Waits for a place among the contenders of this client in the queue. A contender that may not wait enters at
     /// once.
-    async fn line_up(&mut self) -> Result<InQueue> {
+    async fn line_up(&mut self) -> Result<QueuePermit> {
         let (Some(line), Wait::Until(_)) = (&self.lock.line, self.wait) else {
-            return Ok(InQueue::without_line());
+            return Ok(QueuePermit::without_line());
         };
         let mut entering = pin!(line.enter());
-        if let Some(in_queue) = entering.as_mut().now_or_never() {
-            return Ok(in_queue);
+        if let Some(permit) = entering.as_mut().now_or_never() {
+            return Ok(permit);
         }
         self.log.waits_in_line();
         loop {
             tokio::select! {
                 biased;
-                in_queue = &mut entering => return Ok(in_queue),
+                permit = &mut entering => return Ok(permit),
                 // A contender that waits here fails in the same cases as one in the queue.
                 error = self.without_session() => self.failures.pause(error).boxed().await?,
             }
@@ -122,7 +122,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         }
     }
 
-    async fn run_contest(&mut self, session: &Session, in_queue: &mut InQueue) -> Result<ContestEnd> {
+    async fn run_contest(&mut self, session: &Session, permit: &mut QueuePermit) -> Result<ContestEnd> {
         let (lock, id) = (self.lock, Uuid::new_v4());
         lock.note_queued(false);
         let mut contender = Contender::new(&lock.client, session, &id, &lock.dirs, &*lock.driver, lock.data())?;
@@ -155,7 +155,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                     self.failures.attempt();
                     connection = session.connections();
                     let pipeline = contender.send(&requests)?;
-                    in_queue.sent();
+                    permit.sent();
                     let answers = contender.answers(&requests, pipeline);
                     let answers = match turn {
                         Some(turn) => turn.until_answered(answers).await?,

@@ -30,7 +30,7 @@ pub(crate) struct AcquireLog<'a> {
     /// When the last event ended its wait, if that is measured.
     woken: Option<Instant>,
     /// The queue, the place in it, and the node ahead that were logged last.
-    told: Option<(usize, usize, String)>,
+    last_logged: Option<(usize, usize, String)>,
     /// Whether it was logged that the acquire is first in a semaphore's queue.
     is_first: bool,
     is_over: bool,
@@ -48,8 +48,8 @@ impl<'a> AcquireLog<'a> {
         );
         let is_logged = !span.is_disabled();
         let asked = if is_logged { Some(Instant::now()) } else { subject.meter.now() };
-        tracing::debug!(parent: &span, wait = %Patience(wait), "asked");
-        let (told, woken) = (None, None);
+        tracing::debug!(parent: &span, wait = %WaitText(wait), "asked");
+        let (last_logged, woken) = (None, None);
         Self {
             subject,
             owner,
@@ -59,7 +59,7 @@ impl<'a> AcquireLog<'a> {
             is_logged,
             has_waited: false,
             woken,
-            told,
+            last_logged,
             is_first: false,
             is_over: false,
         }
@@ -86,13 +86,13 @@ impl<'a> AcquireLog<'a> {
 
     /// The contest is over, and the next one begins in the next session.
     pub(crate) fn session_over(&mut self, end: SessionEnd) {
-        (self.told, self.is_first, self.woken) = (None, false, None);
+        (self.last_logged, self.is_first, self.woken) = (None, false, None);
         tracing::debug!(%end, "lost the place in the queue with the session");
     }
 
     /// The contest is over; there may be another one.
     pub(crate) fn place_deleted(&mut self) {
-        (self.told, self.is_first, self.woken) = (None, false, None);
+        (self.last_logged, self.is_first, self.woken) = (None, false, None);
         tracing::debug!("someone has deleted the place in the queue");
     }
 
@@ -114,11 +114,11 @@ impl<'a> AcquireLog<'a> {
             }
             return;
         };
-        let told = (standing.queue, standing.place, standing.behind.to_owned());
-        if self.told.as_ref() == Some(&told) {
+        let last_logged = (standing.queue, standing.place, standing.behind.to_owned());
+        if self.last_logged.as_ref() == Some(&last_logged) {
             return;
         }
-        self.told = Some(told);
+        self.last_logged = Some(last_logged);
         let (Ok(node), Ok(behind)) = (dir.join(standing.own), dir.join(standing.behind)) else { return };
         let (id, place) = (session.id(), standing.place);
         let session = format_args!("{id:#x}");
@@ -187,9 +187,9 @@ fn end_of(client: &CuratorClient) -> Option<&'static str> {
 }
 
 /// How long an acquire waits.
-struct Patience(Wait);
+struct WaitText(Wait);
 
-impl Display for Patience {
+impl Display for WaitText {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
             Wait::No => f.write_str("none"),

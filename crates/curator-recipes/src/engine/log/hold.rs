@@ -67,8 +67,8 @@ impl HoldLog {
     }
 
     /// The owner re-entered, and has `guards` now.
-    pub(crate) fn entered_again(&self, guards: usize) {
-        self.meter.entered_again();
+    pub(crate) fn reentered(&self, guards: usize) {
+        self.meter.reentered();
         tracing::debug!(parent: &self.span, guards, "entered again");
     }
 
@@ -77,7 +77,7 @@ impl HoldLog {
         tracing::debug!(parent: &self.span, watched = %Truncated(node), error = %Truncated(error), "cannot watch its own node");
     }
 
-    pub(crate) fn asked_back(&self) {
+    pub(crate) fn requested_back(&self) {
         tracing::debug!(parent: &self.span, "asked to give the lock back");
     }
 

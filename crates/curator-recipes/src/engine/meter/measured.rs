@@ -107,7 +107,7 @@ impl Meter {
         counter!("curator_lock_lost_total", self.with("reason", reason)).increment(1);
     }
 
-    pub(crate) fn entered_again(&self) {
+    pub(crate) fn reentered(&self) {
         counter!("curator_lock_reentries_total", self.labels()).increment(1);
     }
 }

@@ -27,7 +27,7 @@ impl Meter {
 
     pub(crate) fn hold_ended(&self, _how: HoldEnded, _held: Option<Duration>) {}
 
-    pub(crate) fn entered_again(&self) {}
+    pub(crate) fn reentered(&self) {}
 }
 
 #[derive(Debug, Clone)]

@@ -67,7 +67,7 @@ impl ReadLock {
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
         let read = &self.sides.read;
         let owner = &*read.owner(owner)?;
-        match read.enter_again(owner) {
+        match read.reenter(owner) {
             Some(guard) => Ok(Some(guard)),
             None => self.acquire_boxed(owner, wait).await,
         }
@@ -84,7 +84,7 @@ impl ReadLock {
         let Sides { read, write } = &self.sides;
         let gate = write.holds().gate(owner);
         let Some(_passed) = gate.pass_logged(wait, log).await else { return Ok(None) };
-        if let Some(guard) = read.enter_again(owner) {
+        if let Some(guard) = read.reenter(owner) {
             return Ok(Some(guard));
         }
         // Keeps the write lock until the read lock is held too.

@@ -153,7 +153,7 @@ impl WriteGuard {
                 Some(passed) = gate.pass(Wait::FOREVER) => passed,
             },
         };
-        if let Some(reading) = read.enter_again(&owner) {
+        if let Some(reading) = read.reenter(&owner) {
             guard.release().await?;
             return Ok(reading);
         }

@@ -4,7 +4,7 @@ use curator_client::{CuratorClient, RecipeSupport as _};
 use tokio::sync::watch;
 
 /// A state that is known only while there is a connection.
-pub(crate) trait KnownState: Clone {
+pub(crate) trait ReportedState: Clone {
     /// The state reported before the first read, and without a recently confirmed connection.
     fn unknown() -> Self;
 
@@ -14,14 +14,14 @@ pub(crate) trait KnownState: Clone {
 
 /// The sender of a state. Clones are handles to the same sender.
 #[derive(Debug, Clone)]
-pub(crate) struct Known<S> {
+pub(crate) struct StateSender<S> {
     client: CuratorClient,
     /// The state read last.
     pub(crate) read: watch::Sender<S>,
     pub(crate) reported: watch::Sender<S>,
 }
 
-impl<S: KnownState> Known<S> {
+impl<S: ReportedState> StateSender<S> {
     pub(crate) fn new(client: &CuratorClient) -> Self {
         let (read, reported) = (watch::Sender::new(S::unknown()), watch::Sender::new(S::unknown()));
         Self { client: client.clone(), read, reported }

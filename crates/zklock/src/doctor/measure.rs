@@ -6,7 +6,7 @@ use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::Looked;
+use super::ServerMeasurement;
 use crate::contender::Contender;
 use crate::failure::Failure;
 use crate::settings::{Connection, Settings};
@@ -15,10 +15,10 @@ use crate::settings::{Connection, Settings};
 const ROUND_TRIPS: usize = 11;
 
 /// Connects to one server, and reads what matters to locks.
-pub(crate) async fn look_at_server(settings: Settings, this: &Contender) -> Result<Looked, String> {
+pub(crate) async fn measure_server(settings: Settings, this: &Contender) -> Result<ServerMeasurement, String> {
     let builder = settings.builder(this).map_err(|error| error.to_string())?;
     let client = builder.connect().await.map_err(|error| error.to_string())?;
-    let looked = async {
+    let measurement = async {
         let granted = client.session().await?.timeout();
         let mut times = Vec::new();
         for _ in 0..ROUND_TRIPS {
@@ -29,16 +29,16 @@ pub(crate) async fn look_at_server(settings: Settings, this: &Contender) -> Resu
         times.sort_unstable();
         Ok((granted, times[ROUND_TRIPS / 2]))
     };
-    let looked: Result<_, ClientError> = looked.await;
+    let measurement: Result<_, ClientError> = measurement.await;
     let _ = client.close().await;
-    let (granted, round_trip) = looked.map_err(|error| error.to_string())?;
+    let (granted, round_trip) = measurement.map_err(|error| error.to_string())?;
     let version = if settings.is_plain() { version(&settings.connect).await } else { None };
-    Ok(Looked { asked: settings.session_timeout, granted, round_trip, version })
+    Ok(ServerMeasurement { requested: settings.session_timeout, granted, round_trip, version })
 }
 
 /// The server's version, by the command `srvr`; `None` if the server refuses it.
 async fn version(server: &str) -> Option<String> {
-    let asked = async {
+    let requested = async {
         let mut stream = TcpStream::connect(server).await.ok()?;
         stream.write_all(b"srvr").await.ok()?;
         let mut answer = String::new();
@@ -46,20 +46,20 @@ async fn version(server: &str) -> Option<String> {
         let version = answer.lines().next()?.strip_prefix("Zookeeper version: ")?;
         Some(version.split(['-', ' ', ',']).next()?.to_owned())
     };
-    tokio::time::timeout(Duration::from_secs(3), asked).await.ok()?
+    tokio::time::timeout(Duration::from_secs(3), requested).await.ok()?
 }
 
 /// Creates and deletes a node below the root of the locks, as a lock does. Returns how far the leader's clock is ahead,
 /// in milliseconds.
-pub(crate) async fn look_at_a_node(
+pub(crate) async fn measure_node(
     connection: &Connection,
     root: &str,
     this: &Contender,
 ) -> Result<Result<i64, String>, Failure> {
     let client = connection.connect(this).await?;
-    let looked = created(&client, root).await;
+    let measurement = created(&client, root).await;
     let _ = client.close().await;
-    Ok(looked)
+    Ok(measurement)
 }
 
 async fn created(client: &CuratorClient, root: &str) -> Result<i64, String> {
@@ -95,7 +95,7 @@ async fn created(client: &CuratorClient, root: &str) -> Result<i64, String> {
 }
 
 /// The kernel's clock source.
-pub(crate) fn look_at_this_machine() -> Option<String> {
+pub(crate) fn read_clock_source() -> Option<String> {
     let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     std::fs::read_to_string(file).ok().map(|source| source.trim().to_owned())
 }

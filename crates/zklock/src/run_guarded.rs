@@ -13,7 +13,7 @@ use crate::command::Running;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
 use crate::lock::Held;
-use crate::print::tell;
+use crate::print::print_message;
 use crate::run::Grace;
 use crate::signals::Signals;
 use crate::stopping::OnLost;
@@ -30,7 +30,12 @@ pub(crate) enum Outcome {
 }
 
 /// Runs the command while the lock is held.
-pub(crate) async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Signals) -> Result<Outcome, Failure> {
+pub(crate) async fn run_guarded(
+    run: &Run,
+    held: &Held,
+    grace: Grace,
+    signals: &mut Signals,
+) -> Result<Outcome, Failure> {
     let paths = run.lock.join(", ");
     let stops = run.on_lost != OnLost::Ignore;
     // Right after an outage the lease is short, and the guardian would stop the command at once.
@@ -51,7 +56,7 @@ pub(crate) async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Si
         Ok(guardian) => guardian,
         Err(error) => {
             command.signal(Signal::KILL);
-            let _ = command.gone().await;
+            let _ = command.wait_group().await;
             return Err(error);
         }
     };
@@ -62,7 +67,7 @@ pub(crate) async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Si
         command.begin();
     }
     let mut lost: Option<String> = None;
-    let (mut is_guarded, mut is_asked, mut is_in_doubt) = (true, false, false);
+    let (mut is_guarded, mut is_revoke_requested, mut is_in_doubt) = (true, false, false);
     // The guardian kills the command earlier, unless the guardian itself is stopped.
     let latest = || held.valid_until().remaining().min(grace.period + grace.margin);
     let mut killing = std::pin::pin!(tokio::time::sleep(Duration::MAX));
@@ -72,22 +77,22 @@ pub(crate) async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Si
         let mut revoking = std::pin::pin!(held.revoked());
         loop {
             tokio::select! {
-                status = command.gone() => break status?,
+                status = command.wait_group() => break status?,
                 why = &mut losing, if lost.is_none() => {
-                    tell(format_args!("{paths} is lost: {}", why.reason));
+                    print_message(format_args!("{paths} is lost: {}", why.reason));
                     lost = Some(if stops { "the command was stopped" } else { "the command has run on without the lock" }.to_owned());
                     killing.as_mut().reset(Instant::now() + latest());
                     guardian.stop(PATIENCE).await;
                 }
-                () = &mut revoking, if lost.is_none() && !is_asked => {
-                    is_asked = true;
+                () = &mut revoking, if lost.is_none() && !is_revoke_requested => {
+                    is_revoke_requested = true;
                     if stops {
-                        tell(format_args!("another client asks for {paths}: stopping the command"));
+                        print_message(format_args!("another client asks for {paths}: stopping the command"));
                         lost = Some(format!("the command was stopped, as another client has asked for {paths}"));
                         killing.as_mut().reset(Instant::now() + latest());
                         guardian.stop(PATIENCE).await;
                     } else {
-                        tell(format_args!("another client asks for {paths}: it is kept, because of --on-lost ignore"));
+                        print_message(format_args!("another client asks for {paths}: it is kept, because of --on-lost ignore"));
                     }
                 }
                 () = &mut killing, if lost.is_some() && stops => {
@@ -106,9 +111,9 @@ pub(crate) async fn under(run: &Run, held: &Held, grace: Grace, signals: &mut Si
                     let until_stop = left.saturating_sub(grace.period + grace.margin);
                     let was_in_doubt = std::mem::replace(&mut is_in_doubt, stops && left < 16 * grace.tick);
                     if is_in_doubt && !was_in_doubt {
-                        tell(format_args!("the servers do not answer: the command is stopped in {} unless they do", text(until_stop)));
+                        print_message(format_args!("the servers do not answer: the command is stopped in {} unless they do", text(until_stop)));
                     } else if was_in_doubt && !is_in_doubt {
-                        tell("the servers answer again");
+                        print_message("the servers answer again");
                     }
                     guardian.extend(clock::moment(held.valid_until()), PATIENCE).await;
                 }
