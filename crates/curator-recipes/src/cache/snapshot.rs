@@ -1,6 +1,5 @@
 //! The nodes of a cache at one moment.
 
-use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,6 +9,7 @@ use rpds::RedBlackTreeMapSync;
 
 use super::place::Place;
 use super::scope::Scope;
+use crate::debug::debug_line;
 
 /// The nodes of a cache; clones share them. The crate `imbl` is not used, because `deny.toml` does not allow its
 /// licence, MPL-2.0.
@@ -77,16 +77,7 @@ impl CachedNode {
     }
 }
 
-impl fmt::Debug for CachedNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { path, data, stat } = &*self.inner;
-        f.debug_struct("CachedNode")
-            .field("path", path)
-            .field("bytes", &data.len())
-            .field("version", &stat.version)
-            .finish_non_exhaustive()
-    }
-}
+debug_line!(CachedNode, |node| path: node.inner.path, bytes: node.inner.data.len(), version: node.inner.stat.version);
 
 /// The result of looking up a path in a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -217,15 +208,7 @@ impl Snapshot {
     }
 }
 
-impl fmt::Debug for Snapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Snapshot")
-            .field("root", &self.scope.root)
-            .field("state", &self.state)
-            .field("nodes", &self.len())
-            .finish_non_exhaustive()
-    }
-}
+debug_line!(Snapshot, |snapshot| root: snapshot.scope.root, state: snapshot.state, nodes: snapshot.len());
 
 /// The children of a node, ordered by name.
 pub(super) fn children<'a>(nodes: &'a Nodes, parent: &ZPath) -> impl Iterator<Item = (&'a Place, &'a Entry)> + use<'a> {

@@ -8,6 +8,7 @@ use futures_util::StreamExt as _;
 
 use crate::cache::{CacheEvent, CacheState, CachedNode, CuratorCache, Snapshot};
 use crate::changes::Changes;
+use crate::debug::debug_line;
 
 /// A member of a group. Clones share it.
 #[derive(Clone, PartialEq, Eq)]
@@ -36,11 +37,7 @@ impl Member {
     }
 }
 
-impl fmt::Debug for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Member").field("id", &self.id()).field("bytes", &self.data().len()).finish_non_exhaustive()
-    }
-}
+debug_line!(Member, |member| id: member.id(), bytes: member.data().len());
 
 /// The members of a group at one moment, ordered by id. Taking or cloning them increments a few reference counts.
 #[derive(Clone)]
