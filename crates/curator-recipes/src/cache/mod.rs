@@ -22,7 +22,6 @@ pub use self::error::CacheError;
 use self::events::Numbered;
 pub use self::events::{CacheEvent, CacheEvents};
 use self::live::Command;
-use self::scope::Scope;
 pub use self::snapshot::{CacheState, CachedNode, Lookup, Snapshot};
 use crate::debug::debug_line;
 use crate::engine::task::RecipeTask;
@@ -90,8 +89,6 @@ type Result<T> = std::result::Result<T, CacheError>;
 /// receiver and stream is dropped.
 #[derive(Clone)]
 pub struct CuratorCache {
-    client: CuratorClient,
-    scope: Arc<Scope>,
     commands: Arc<watch::Sender<Command>>,
     caught_up: watch::Receiver<u64>,
     snapshots: watch::Receiver<Snapshot>,
@@ -126,12 +123,8 @@ impl CuratorCache {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn ready(&self) -> Result<Snapshot> {
-        let mut snapshots = self.snapshots.clone();
-        let ready = async {
-            let ready = snapshots.wait_for(|snapshot| snapshot.state == CacheState::Current).await;
-            ready.map(|snapshot| snapshot.clone())
-        };
-        self.task.reported(ready).await
+        let is_current = |snapshot: &Snapshot| snapshot.state == CacheState::Current;
+        self.task.until(&self.snapshots, |snapshot| is_current(snapshot).then(|| snapshot.clone())).await
     }
 
     /// Looks up a path in the present nodes. Calls the filter, if there is one. Sends nothing.
@@ -140,7 +133,7 @@ impl CuratorCache {
     ///
     /// When the path is invalid.
     pub fn get(&self, path: impl NodePath) -> Result<Lookup> {
-        let path = self.client.resolve(path)?;
+        let path = self.task.client.resolve(path)?;
         // Outside the lock, because it calls the filter.
         Ok(self.snapshot().get(&path))
     }
@@ -151,7 +144,7 @@ impl CuratorCache {
     ///
     /// When the path is invalid.
     pub fn children(&self, path: impl NodePath) -> Result<Vec<CachedNode>> {
-        let path = self.client.resolve(path)?;
+        let path = self.task.client.resolve(path)?;
         Ok(self.snapshot().children(&path).cloned().collect())
     }
 
@@ -200,8 +193,7 @@ impl CuratorCache {
             command.catch_up += 1;
             number = command.catch_up;
         });
-        let mut caught_up = self.caught_up.clone();
-        self.task.reported(async { caught_up.wait_for(|done| *done >= number).await.map(drop) }).await?;
+        self.task.until(&self.caught_up, |done| (*done >= number).then_some(())).await?;
         Ok(self.snapshot())
     }
 
@@ -224,17 +216,13 @@ impl CuratorCache {
     /// Closing continues when the future is dropped.
     pub async fn close(&self) -> Result<()> {
         self.commands.send_modify(|command| command.is_closed = true);
-        let end = tokio::select! {
-            biased;
-            end = self.task.ended() => end,
-            error = self.client.closing() => error.into(),
-        };
+        let end = self.task.ended().await;
         if end.is_closed() { Ok(()) } else { Err(end) }
     }
 
     /// The path of the root on the server, including chroot and namespace.
     #[must_use]
     pub fn path(&self) -> &ZPath {
-        &self.scope.root
+        &self.task.path
     }
 }

@@ -30,11 +30,9 @@ impl CuratorCache {
         let (weak_events, meter) = (events.downgrade(), options.meter.clone());
         meter.stale_begins();
         let publisher = Publisher { snapshots, states, events, errors, meter };
-        let work = run(options, Arc::clone(&scope), Arc::new(publisher), commanded, caught_up);
+        let work = run(options, scope, Arc::new(publisher), commanded, caught_up);
         let task = RecipeTask::start(&client, path, work);
         Self {
-            client,
-            scope,
             commands: Arc::new(commands),
             caught_up: catches_up,
             snapshots: snapshot,

@@ -8,7 +8,7 @@ mod status;
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, ZPath};
+use curator_client::ZPath;
 use tokio::sync::watch;
 
 pub use self::builder::ConfigBuilder;
@@ -76,8 +76,6 @@ use crate::engine::task::RecipeTask;
 /// Curator's `NodeCache`, or a `CuratorCache` of one node. To write the node, use
 /// [`CuratorClient::set_data`](curator_client::CuratorClient::set_data).
 pub struct Config<T> {
-    client: CuratorClient,
-    path: ZPath,
     values: watch::Receiver<Arc<T>>,
     status: watch::Receiver<ConfigStatus>,
     task: RecipeTask<ConfigError>,
@@ -87,9 +85,8 @@ debug_line!(Config<T>, |config| path: config.path(), status: *config.status.borr
 
 impl<T> Clone for Config<T> {
     fn clone(&self) -> Self {
-        let Self { client, path, values, status, task } = self;
-        let (values, status) = (values.clone(), status.clone());
-        Self { client: client.clone(), path: path.clone(), values, status, task: task.clone() }
+        let Self { values, status, task } = self;
+        Self { values: values.clone(), status: status.clone(), task: task.clone() }
     }
 }
 
@@ -125,17 +122,12 @@ impl<T> Config<T> {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn ended(&self) -> ConfigError {
-        tokio::select! {
-            biased;
-            // A forked child has no task.
-            error = self.client.closing() => error.into(),
-            error = self.task.ended() => error,
-        }
+        self.task.ended().await
     }
 
     /// The node's full path on the server, including chroot and namespace.
     #[must_use]
     pub fn path(&self) -> &ZPath {
-        &self.path
+        &self.task.path
     }
 }

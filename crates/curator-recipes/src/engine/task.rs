@@ -6,7 +6,6 @@ use std::panic::AssertUnwindSafe;
 use curator_client::{CuratorClient, ZPath};
 use futures_util::future::FutureExt as _;
 use tokio::sync::watch;
-use tokio::sync::watch::error::RecvError;
 
 use crate::error::Error;
 
@@ -67,7 +66,9 @@ pub(crate) use error_of_reads;
 /// closes.
 #[derive(Debug, Clone)]
 pub(crate) struct RecipeTask<E = Error> {
-    client: CuratorClient,
+    pub(crate) client: CuratorClient,
+    /// The path of the recipe.
+    pub(crate) path: ZPath,
     /// The error that the task has ended with. The channel closes without a value if the runtime has ended.
     end: watch::Receiver<Option<E>>,
 }
@@ -76,38 +77,48 @@ impl<E: TaskError> RecipeTask<E> {
     /// Starts `work` for the recipe at `path`. Once it ends, the recipe's calls return its error.
     pub(crate) fn start(client: &CuratorClient, path: ZPath, work: impl Future<Output = E> + Send + 'static) -> Self {
         let (ended, end) = watch::channel(None);
+        let at = path.clone();
         client.runtime().spawn(async move {
             let done = AssertUnwindSafe(work).catch_unwind().await;
-            let error = done.unwrap_or_else(|panic| E::panicked(path, panic_message(panic)));
+            let error = done.unwrap_or_else(|panic| E::panicked(at, panic_message(panic)));
             ended.send_replace(Some(error));
         });
-        Self { client: client.clone(), end }
+        Self { client: client.clone(), path, end }
     }
 
-    /// Waits for a report of the task over a channel that closes with it. If the task has ended, returns its error.
-    pub(crate) async fn reported<T>(&self, reported: impl Future<Output = Result<T, RecvError>>) -> Result<T, E> {
-        let reported = tokio::select! {
+    /// Waits until `find` returns something for the value of a channel that closes with the task. If the task has ended
+    /// before, returns its error.
+    pub(crate) async fn until<V, T>(
+        &self,
+        values: &watch::Receiver<V>,
+        mut find: impl FnMut(&V) -> Option<T>,
+    ) -> Result<T, E> {
+        let (mut values, mut found) = (values.clone(), None);
+        let mut is_found = |value: &V| {
+            found = find(value);
+            found.is_some()
+        };
+        tokio::select! {
             biased;
-            reported = reported => reported,
+            _ = values.wait_for(&mut is_found) => {}
             // A forked child has no task.
             error = self.client.closing() => return Err(error.into()),
-        };
-        match reported {
-            Ok(reported) => Ok(reported),
-            Err(_) => Err(self.ended().await),
+        }
+        match found {
+            Some(found) => Ok(found),
+            None => Err(self.ended().await),
         }
     }
 
     /// Waits until the task has ended, and returns why.
     pub(crate) async fn ended(&self) -> E {
         let mut end = self.end.clone();
-        if let Ok(end) = end.wait_for(Option::is_some).await
-            && let Some(error) = &*end
-        {
-            return error.clone();
+        tokio::select! {
+            biased;
+            Some(error) = async { end.wait_for(Option::is_some).await.ok()?.clone() } => error,
+            // The runtime has dropped the task, or this is a forked child.
+            error = self.client.closing() => error.into(),
         }
-        // The runtime has dropped the task.
-        self.client.closing().await.into()
     }
 }
 

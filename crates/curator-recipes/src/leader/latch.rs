@@ -148,21 +148,7 @@ impl LeaderLatch {
     ///
     /// Nothing is lost when the future is dropped: the participant keeps its place.
     pub async fn leadership(&self) -> Result<Leadership> {
-        let mut reports = self.reports.clone();
-        loop {
-            let term = reports.borrow_and_update().term.clone();
-            if let Some(term) = term.filter(Leadership::is_valid) {
-                return Ok(term);
-            }
-            tokio::select! {
-                biased;
-                changed = reports.changed() => if changed.is_err() {
-                    return Err(self.task.ended().await);
-                },
-                // A forked child has no task.
-                error = self.mutex.client().closing() => return Err(error.into()),
-            }
-        }
+        self.task.until(&self.reports, |report| report.term.clone().filter(Leadership::is_valid)).await
     }
 
     /// Whether this participant certainly leads now. Reads the clock, and sends nothing.
@@ -310,18 +296,6 @@ impl LeaderLatch {
             command.number += 1;
             number = command.number;
         });
-        let mut reports = self.reports.clone();
-        let done =
-            async { reports.wait_for(|report| report.done.0 >= number).await.map(|report| report.done.1.clone()) };
-        let done = tokio::select! {
-            biased;
-            done = done => done,
-            // A forked child has no task.
-            error = self.mutex.client().closing() => return Err(error.into()),
-        };
-        match done {
-            Ok(result) => result,
-            Err(_) => Err(self.task.ended().await),
-        }
+        self.task.until(&self.reports, |report| (report.done.0 >= number).then(|| report.done.1.clone())).await?
     }
 }

@@ -79,14 +79,12 @@ pub enum ObservedLeader {
 /// After etcd's `Observe`. Curator has no equivalent: `getLeader` reads once.
 #[derive(Clone)]
 pub struct LeaderObserver {
-    client: CuratorClient,
-    path: ZPath,
     values: watch::Receiver<ObservedLeader>,
     errors: watch::Receiver<Option<Error>>,
     task: RecipeTask,
 }
 
-debug_line!(LeaderObserver, |observer| path: observer.path(), connection: observer.client.connection_state());
+debug_line!(LeaderObserver, |observer| path: observer.path(), connection: observer.task.client.connection_state());
 
 impl LeaderObserver {
     /// Observes the leader among the [`LeaderLatch`](super::LeaderLatch)es at `path`, including those of Java. Returns
@@ -122,8 +120,8 @@ impl LeaderObserver {
         let driver = StandardLockInternalsDriver::with_lock_name(lock_name);
         let head = QueueHead::new(client, path.clone(), driver);
         let reporter = Reporter { client: client.clone(), path: path.clone(), values, errors };
-        let task = RecipeTask::start(client, path.clone(), observe(head, reporter));
-        Ok(Self { client: client.clone(), path, values: observed, errors: last_error, task })
+        let task = RecipeTask::start(client, path, observe(head, reporter));
+        Ok(Self { values: observed, errors: last_error, task })
     }
 
     /// Returns the leader; `None` if there is no participant. Waits while the leader is
@@ -137,20 +135,16 @@ impl LeaderObserver {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn leader(&self) -> Result<Option<Participant>> {
-        let mut values = self.values.clone();
-        let known = async {
-            let known = values.wait_for(|value| *value != ObservedLeader::Unknown).await;
-            known.map(|known| known.clone())
+        let known = |value: &ObservedLeader| match value {
+            ObservedLeader::Unknown => None,
+            ObservedLeader::NoLeader => Some(None),
+            ObservedLeader::Leader(leader) => Some(Some(leader.clone())),
         };
-        let known = tokio::select! {
+        tokio::select! {
             biased;
             // Checked first: a forked child has only the state of its parent.
-            error = self.client.closing() => return Err(error.into()),
-            known = self.task.reported(known) => known?,
-        };
-        match known {
-            ObservedLeader::Leader(leader) => Ok(Some(leader)),
-            _ => Ok(None),
+            error = self.task.client.closing() => Err(error.into()),
+            leader = self.task.until(&self.values, known) => leader,
         }
     }
 
@@ -191,7 +185,7 @@ impl LeaderObserver {
     /// The path on the server, including chroot and namespace.
     #[must_use]
     pub fn path(&self) -> &ZPath {
-        &self.path
+        &self.task.path
     }
 }
 

@@ -28,8 +28,8 @@ impl PersistentNodeBuilder {
         let reporter = Reporter::new(&client, &path);
         let (states, reports) = (reporter.states.reported.subscribe(), reporter.reports.subscribe());
         let kept = Kept::new(self, reporter, commanded.clone());
-        let task = RecipeTask::start(&client, path.clone(), keep(kept, commanded));
-        PersistentNode { client, path, mode, commands: Arc::new(commands), states, reports, task }
+        let task = RecipeTask::start(&client, path, keep(kept, commanded));
+        PersistentNode { mode, commands: Arc::new(commands), states, reports, task }
     }
 }
 

@@ -75,8 +75,6 @@ type Result<T> = std::result::Result<T, PersistentNodeError>;
 /// Clones are handles to one node. It is deleted in the background when the last handle is dropped.
 #[derive(Clone)]
 pub struct PersistentNode {
-    client: CuratorClient,
-    path: ZPath,
     mode: CreateMode,
     commands: Arc<watch::Sender<Command>>,
     states: watch::Receiver<PersistentNodeState>,
@@ -84,7 +82,7 @@ pub struct PersistentNode {
     task: RecipeTask<PersistentNodeError>,
 }
 
-debug_line!(PersistentNode, |node| path: node.path(), mode: node.mode, state: *node.states.borrow(), connection: node.client.connection_state());
+debug_line!(PersistentNode, |node| path: node.path(), mode: node.mode, state: *node.states.borrow(), connection: node.task.client.connection_state());
 
 impl PersistentNode {
     /// Configures the node at `path`. Nothing is sent before [`start`](PersistentNodeBuilder::start).
@@ -100,7 +98,7 @@ impl PersistentNode {
     /// number.
     #[must_use]
     pub fn path(&self) -> &ZPath {
-        &self.path
+        &self.task.path
     }
 
     /// The path of the node on the server, while it is believed to exist; during an outage, the last known path.
@@ -140,15 +138,15 @@ impl PersistentNode {
     ///
     /// Nothing is lost when the future is dropped: the node is still created.
     pub async fn created(&self) -> Result<ZPath> {
-        let state = tokio::select! {
+        let present = |state: &PersistentNodeState| match state {
+            PersistentNodeState::Present { path } => Some(path.clone()),
+            _ => None,
+        };
+        tokio::select! {
             biased;
             // Checked first: a forked child has only the state of its parent.
-            error = self.client.closing() => return Err(error.into()),
-            state = self.wait(&self.states, PersistentNodeState::is_present) => state?,
-        };
-        match state {
-            PersistentNodeState::Present { path } => Ok(path),
-            _ => Err(self.task.ended().await),
+            error = self.task.client.closing() => Err(error.into()),
+            created = self.task.until(&self.states, present) => created,
         }
     }
 
@@ -170,7 +168,7 @@ impl PersistentNode {
         tokio::select! {
             biased;
             created = self.created() => created,
-            () = self.client.sleep_until(deadline) => Err(self.not_created(timeout)),
+            () = self.task.client.sleep_until(deadline) => Err(self.not_created(timeout)),
         }
     }
 
@@ -179,11 +177,11 @@ impl PersistentNode {
         match self.states.borrow().clone() {
             PersistentNodeState::Foreign { path, owner } => PersistentNodeError::ForeignOwner { path, owner, after },
             PersistentNodeState::Refused { error: cause } => {
-                PersistentNodeError::Refused { path: self.path.clone(), after, cause }
+                PersistentNodeError::Refused { path: self.task.path.clone(), after, cause }
             }
             _ => {
-                let cause = self.client.check_connected().err();
-                PersistentNodeError::NotCreated { path: self.path.clone(), after, cause }
+                let cause = self.task.client.check_connected().err();
+                PersistentNodeError::NotCreated { path: self.task.path.clone(), after, cause }
             }
         }
     }
@@ -210,13 +208,12 @@ impl PersistentNode {
             number = command.number;
         });
         async move {
-            let is_refused = |report: &Report| report.refused.clone().filter(|(refused, _)| *refused >= number);
-            let is_done = |report: &Report| report.applied >= number || is_refused(report).is_some();
-            let report = self.wait(&self.reports, is_done).await?;
-            match is_refused(&report) {
-                Some((_, error)) if report.applied < number => Err(error.into()),
-                _ => Ok(()),
-            }
+            let done = |report: &Report| match &report.refused {
+                _ if report.applied >= number => Some(Ok(())),
+                Some((refused, error)) if *refused >= number => Some(Err(error.clone().into())),
+                _ => None,
+            };
+            self.task.until(&self.reports, done).await?
         }
     }
 
@@ -236,35 +233,19 @@ impl PersistentNode {
     /// Once polled, the command is executed even if the future is dropped.
     pub async fn close(&self) -> Result<()> {
         self.commands.send_modify(|command| command.is_closing = true);
-        let after = self.client.close_timeout();
+        let after = self.task.client.close_timeout();
         let deadline = Deadline::after(after);
         let closed = tokio::select! {
             biased;
-            report = self.wait(&self.reports, |report| report.left.is_some()) => report.and_then(|report| report.left.unwrap_or(Ok(()))),
-            () = self.client.sleep_until(deadline) => {
-                return Err(PersistentNodeError::DeletePending { path: self.actual_path().unwrap_or_else(|| self.path.clone()), after });
+            left = self.task.until(&self.reports, |report| report.left.clone()) => left.flatten(),
+            () = self.task.client.sleep_until(deadline) => {
+                return Err(PersistentNodeError::DeletePending { path: self.actual_path().unwrap_or_else(|| self.task.path.clone()), after });
             }
         };
         match closed {
             Err(PersistentNodeError::Closed { .. }) => Ok(()),
             Err(PersistentNodeError::Client(ClientError::Closed)) if self.mode.is_ephemeral() => Ok(()),
             closed => closed,
-        }
-    }
-
-    /// Waits for a report of the task that `is_it` accepts.
-    async fn wait<V: Clone>(&self, values: &watch::Receiver<V>, is_it: impl Fn(&V) -> bool) -> Result<V> {
-        let mut values = values.clone();
-        let value = async { values.wait_for(|value| is_it(value)).await.ok().map(|value| value.clone()) };
-        let value = tokio::select! {
-            biased;
-            value = value => value,
-            // A forked child has no task.
-            error = self.client.closing() => return Err(error.into()),
-        };
-        match value {
-            Some(value) => Ok(value),
-            None => Err(self.task.ended().await),
         }
     }
 }
