@@ -143,39 +143,27 @@ pub(super) async fn follow<T: Send + Sync>(
     values: watch::Sender<Arc<T>>,
 ) -> ConfigError {
     let Following { client, status, .. } = &following.node;
-    let (client, status) = (client.clone(), status.reported.clone());
+    let (client, status) = (client.clone(), status.clone());
     tokio::select! {
         biased;
         error = client.closing() => error.into(),
         // Only a handle can make new receivers, so a closed `values` stays closed. No handle is left that could read
         // this error.
-        () = async { values.closed().await; status.closed().await } => ClientError::Closed.into(),
+        () = async { values.closed().await; status.reported.closed().await } => ClientError::Closed.into(),
         never = run(&mut following, &values) => match never {},
+        never = status.follow_connection() => match never {},
     }
 }
 
 async fn run<T: Send + Sync>(following: &mut Follower<Following<T>>, values: &watch::Sender<Arc<T>>) -> Infallible {
-    let (status, mut connection) = (following.node.status.clone(), following.node.client.connection_states());
-    // Skip the present state. Only later changes make the data that was read uncertain.
-    connection.next().await;
-    status.refresh();
     loop {
-        let (value, read) = {
-            let mut reading = pin!(following.next_lasting());
-            loop {
-                tokio::select! {
-                    biased;
-                    read = &mut reading => break read,
-                    Some(_) = connection.next() => { status.refresh(); }
-                }
-            }
-        };
+        let (value, read) = following.next_lasting().await;
         if let Some(value) = value {
             values.send_replace(value);
         }
         // A reply that was processed late may be of a session that is over.
         if poll!(pin!(following.node.changed())).is_pending() {
-            status.set(read);
+            following.node.status.set(read);
         }
     }
 }

@@ -47,10 +47,9 @@ impl ReportedState for ConfigStatus {
         Self::Stale { since: Instant::now() }
     }
 
-    /// Errors are compared by their texts.
+    /// Keeps the first `since` of `Stale`.
     fn repeats(&self, reported: &Self) -> bool {
         match (self, reported) {
-            // Keeps the first `since`.
             (Self::Stale { .. }, Self::Stale { .. }) => true,
             _ => format!("{self:?}") == format!("{reported:?}"),
         }

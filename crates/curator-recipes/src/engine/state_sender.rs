@@ -1,15 +1,21 @@
 //! Reports the state that a task has read, while there is a connection.
 
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::future::pending;
+
 use curator_client::{CuratorClient, RecipeSupport as _};
 use tokio::sync::watch;
 
 /// A state that is known only while there is a connection.
-pub(crate) trait ReportedState: Clone {
+pub(crate) trait ReportedState: Clone + Debug {
     /// The state reported before the first read, and without a recently confirmed connection.
     fn unknown() -> Self;
 
-    /// Whether this adds nothing to `reported`.
-    fn repeats(&self, reported: &Self) -> bool;
+    /// Whether this adds nothing to `reported`. Compares texts, because errors cannot be compared.
+    fn repeats(&self, reported: &Self) -> bool {
+        format!("{self:?}") == format!("{reported:?}")
+    }
 }
 
 /// The sender of a state. Clones are handles to the same sender.
@@ -44,6 +50,17 @@ impl<S: ReportedState> StateSender<S> {
         let is_connected = self.client.check_connected().is_ok();
         let state = if is_connected { self.read.borrow().clone() } else { S::unknown() };
         self.report(state)
+    }
+
+    /// Checks the connection at each of its changes. Poll it after the future that reads the state: events of a watch
+    /// come before changes of the connection.
+    pub(crate) async fn follow_connection(&self) -> Infallible {
+        let mut connection = self.client.connection_states();
+        while connection.next().await.is_some() {
+            self.refresh();
+        }
+        // The client is closing, which ends the task.
+        pending().await
     }
 
     /// Reports this state, with or without a connection.

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::mem;
-use std::pin::pin;
 use std::sync::Arc;
 
 use curator_client::{Error as ClientError, RecipeSupport as _, Result as ClientResult};
@@ -38,21 +37,13 @@ impl PersistentNodeBuilder {
 pub(super) async fn keep(kept: Kept, mut commands: watch::Receiver<Command>) -> PersistentNodeError {
     let (client, path, reporter) = (kept.client.clone(), kept.options.path.clone(), kept.reporter.clone());
     let mut follower = Follower::new(&client, kept);
-    let mut connection = client.connection_states();
-    let end = {
-        let mut following = pin!(follow(&mut follower));
+    let end = tokio::select! {
+        biased;
         // An error means that the last handle was dropped.
-        let mut closing = pin!(async { drop(commands.wait_for(|command| command.is_closing).await) });
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut closing => break None,
-                error = client.closing() => break Some(error),
-                // Handle events of the watch before changes of the connection.
-                never = &mut following => match never {},
-                Some(_) = connection.next() => { reporter.states.refresh(); }
-            }
-        }
+        _ = commands.wait_for(|command| command.is_closing) => None,
+        error = client.closing() => Some(error),
+        never = follow(&mut follower) => match never {},
+        never = reporter.states.follow_connection() => match never {},
     };
     match end {
         None => {

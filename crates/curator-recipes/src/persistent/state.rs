@@ -50,11 +50,6 @@ impl ReportedState for PersistentNodeState {
     fn unknown() -> Self {
         Self::Unknown
     }
-
-    /// Errors are compared by their texts.
-    fn repeats(&self, reported: &Self) -> bool {
-        format!("{self:?}") == format!("{reported:?}")
-    }
 }
 
 /// The latest command of the user.
