@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use curator_client::{ReadOperation, ZPath};
 
-use super::place::Place;
 use super::tree::{Listing, Tree};
 
-/// Nodes to read, in the order of their places: a parent comes before its children.
-pub(super) type Wanted = BTreeMap<Place, Listing>;
+/// Nodes to read: a parent comes before its children.
+pub(super) type Wanted = BTreeMap<ZPath, Listing>;
 
 /// Adds a node, with the stronger of the new and the present listing.
 pub(super) fn want(wanted: &mut Wanted, path: ZPath, listing: Listing) {
-    let wanted = wanted.entry(Place::new(path)).or_insert(listing);
+    let wanted = wanted.entry(path).or_insert(listing);
     *wanted = listing.max(*wanted);
 }
 
@@ -49,7 +48,7 @@ impl Batches {
         let mut batch = Batch::new();
         let (mut reads, mut request, mut answer) = (0, ReadOperation::Data(ZPath::root()).size(), 0);
         while let Some(first) = wanted.first_entry() {
-            let (path, list) = (first.key().path(), *first.get() == Listing::Now);
+            let (path, list) = (first.key(), *first.get() == Listing::Now);
             let (data, children) = tree.known_length(path).unwrap_or((self.mean, 0));
             let times = 1 + usize::from(list);
             reads += times;
@@ -58,8 +57,7 @@ impl Batches {
             if !batch.is_empty() && (reads > MAX_READS || request > max_request || answer > self.answer) {
                 break;
             }
-            let (place, listing) = first.remove_entry();
-            batch.push((place.into_path(), listing));
+            batch.push(first.remove_entry());
         }
         batch
     }

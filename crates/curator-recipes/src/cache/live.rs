@@ -214,8 +214,8 @@ impl LiveTree {
     fn rescan(&mut self) {
         self.phase = Phase::Scanning;
         self.catching_up = None;
-        for place in self.tree.nodes.keys() {
-            want(&mut self.scan, place.path().clone(), Listing::IfChanged);
+        for path in self.tree.nodes.keys() {
+            want(&mut self.scan, path.clone(), Listing::IfChanged);
         }
         let is_first = self.tree.nodes.is_empty() && self.tree.scope.max_depth > 0;
         let listing = if is_first { Listing::Now } else { Listing::IfChanged };
@@ -251,8 +251,8 @@ impl LiveTree {
                 for (path, listing) in unread {
                     want(&mut wanted, path, listing);
                 }
-                for (place, listing) in wanted {
-                    want(self.wanted(), place.into_path(), listing);
+                for (path, listing) in wanted {
+                    want(self.wanted(), path, listing);
                 }
                 return Err(stopped);
             }

@@ -5,7 +5,6 @@ mod builder;
 mod error;
 mod events;
 mod live;
-mod place;
 mod publisher;
 mod scope;
 mod snapshot;

@@ -7,13 +7,12 @@ use std::time::Instant;
 use curator_client::{Stat, ZPath};
 use rpds::RedBlackTreeMapSync;
 
-use super::place::Place;
 use super::scope::Scope;
 use crate::debug::debug_line;
 
-/// The nodes of a cache; clones share them. The crate `imbl` is not used, because `deny.toml` does not allow its
+/// The nodes of a cache, in the order of their paths: parents before their children. Clones share them. The crate `imbl` is not used, because `deny.toml` does not allow its
 /// licence, MPL-2.0.
-pub(super) type Nodes = RedBlackTreeMapSync<Place, Entry>;
+pub(super) type Nodes = RedBlackTreeMapSync<ZPath, Entry>;
 
 /// A node in a cache.
 #[derive(Debug, Clone)]
@@ -149,19 +148,20 @@ impl Snapshot {
     /// Looks up a path. To look up a string, use [`CuratorCache::get`](crate::CuratorCache::get).
     #[must_use]
     pub fn get(&self, path: &ZPath) -> Lookup {
-        match self.nodes.get(&Place::new(path.clone())) {
+        match self.nodes.get(path) {
             Some(Entry::Present(node)) => return Lookup::Present(node.clone()),
             Some(Entry::Denied) => return Lookup::Denied,
             None => {}
         }
-        let is_denied = |node: ZPath| matches!(self.nodes.get(&Place::new(node)), Some(Entry::Denied));
+        let is_denied = |node: ZPath| matches!(self.nodes.get(&node), Some(Entry::Denied));
         if path.ancestors().any(is_denied) || is_denied(ZPath::root()) {
             return Lookup::Denied;
         }
         if self.is_loaded && self.scope.contains(path) { Lookup::Absent } else { Lookup::Unknown }
     }
 
-    /// The children of a node, ordered by name. The time depends on the number of children, not of other nodes.
+    /// The children of a node, ordered by name. The time depends on the number of children, hardly on that of other
+    /// nodes.
     pub fn children(&self, parent: &ZPath) -> impl Iterator<Item = &CachedNode> {
         children(&self.nodes, parent).filter_map(|(_, entry)| entry.node())
     }
@@ -173,7 +173,7 @@ impl Snapshot {
 
     /// The first node after `last`, in the order of [`iter`](Self::iter).
     pub(super) fn next_after(&self, last: Option<&CachedNode>) -> Option<&CachedNode> {
-        let start = last.map_or(Bound::Unbounded, |node| Bound::Excluded(Place::new(node.path().clone())));
+        let start = last.map_or(Bound::Unbounded, |node| Bound::Excluded(node.path().clone()));
         self.nodes.range((start, Bound::Unbounded)).find_map(|(_, entry)| entry.node())
     }
 
@@ -192,7 +192,7 @@ impl Snapshot {
     /// The children of a node that this client may not read, ordered by name.
     pub fn denied(&self, parent: &ZPath) -> impl Iterator<Item = &ZPath> {
         let denied = children(&self.nodes, parent).filter(|(_, entry)| matches!(entry, Entry::Denied));
-        denied.map(|(place, _)| place.path())
+        denied.map(|(path, _)| path)
     }
 
     /// Whether the cache was up to date when the snapshot was taken.
@@ -211,10 +211,80 @@ impl Snapshot {
 debug_line!(Snapshot, |snapshot| root: snapshot.scope.root, state: snapshot.state, nodes: snapshot.len());
 
 /// The children of a node, ordered by name.
-pub(super) fn children<'a>(nodes: &'a Nodes, parent: &ZPath) -> impl Iterator<Item = (&'a Place, &'a Entry)> + use<'a> {
-    let parent = parent.clone();
-    // The smallest possible name: control characters are not allowed.
-    let first = parent.child(" ").map_or_else(|_| Bound::Unbounded, |child| Bound::Included(Place::new(child)));
-    let children = nodes.range((first, Bound::Unbounded));
-    children.take_while(move |(place, _)| place.is_child_of(&parent))
+pub(super) fn children<'a>(nodes: &'a Nodes, parent: &ZPath) -> impl Iterator<Item = (&'a ZPath, &'a Entry)> + use<'a> {
+    let directory = directory(parent);
+    let mut below = nodes.range((first_below(parent), Bound::Unbounded));
+    std::iter::from_fn(move || {
+        loop {
+            let (path, entry) = below.next()?;
+            let Some((child, _)) = path.as_str().strip_prefix(&directory)?.split_once('/') else {
+                return Some((path, entry));
+            };
+            // Skips what is below this child: '0' is the character after '/'.
+            let next = ZPath::on_server(&format!("{directory}{child}0")).ok()?;
+            below = nodes.range((Bound::Included(next), Bound::Unbounded));
+        }
+    })
+}
+
+/// The nodes below a node, parents before their children.
+pub(super) fn descendants<'a>(nodes: &'a Nodes, of: &ZPath) -> impl Iterator<Item = &'a ZPath> + use<'a> {
+    let directory = directory(of);
+    let below = nodes.range((first_below(of), Bound::Unbounded)).map(|(path, _)| path);
+    below.take_while(move |path| path.as_str().starts_with(&directory))
+}
+
+/// How the paths of all descendants begin.
+fn directory(path: &ZPath) -> String {
+    format!("{}/", if path.is_root() { "" } else { path.as_str() })
+}
+
+/// The first possible path below a node: control characters are not allowed.
+fn first_below(path: &ZPath) -> Bound<ZPath> {
+    path.child(" ").map_or(Bound::Unbounded, Bound::Included)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The order by parent, then by name, in which siblings are adjacent.
+    fn siblings_together(path: &ZPath) -> (Option<ZPath>, String) {
+        (path.parent(), path.name().to_owned())
+    }
+
+    fn is_below(path: &ZPath, above: &ZPath) -> bool {
+        path != above && path.strip_prefix(above).is_some()
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_of_paths_yields_the_children_by_name_and_all_descendants(
+            additions in vec((any::<prop::sample::Index>(), "[ !\\-.0ab~é]{1,2}"), 0..25),
+        ) {
+            let mut paths = vec![ZPath::root()];
+            for (parent, name) in additions {
+                // The names "." and ".." are not valid.
+                paths.extend(parent.get(&paths).child(&name));
+            }
+            let nodes: Nodes = paths.iter().map(|path| (path.clone(), Entry::Denied)).collect();
+            paths.sort_by_key(siblings_together);
+            paths.dedup();
+            for parent in &paths {
+                let expected: Vec<_> = paths.iter().filter(|path| path.parent().as_ref() == Some(parent)).collect();
+                let found: Vec<_> = children(&nodes, parent).map(|(path, _)| path).collect();
+                prop_assert_eq!(found, expected, "children of {}", parent);
+                let mut expected: Vec<_> = paths.iter().filter(|path| is_below(path, parent)).collect();
+                expected.sort();
+                let found: Vec<_> = descendants(&nodes, parent).collect();
+                prop_assert_eq!(&found, &expected, "descendants of {}", parent);
+                for (at, path) in found.iter().enumerate() {
+                    prop_assert!(!found[at..].iter().any(|later| is_below(path, later)), "{} before its parent", path);
+                }
+            }
+        }
+    }
 }

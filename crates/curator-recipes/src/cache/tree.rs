@@ -6,9 +6,8 @@ use std::sync::Arc;
 use curator_client::{Stat, ZPath};
 
 use super::events::CacheEvent;
-use super::place::Place;
 use super::scope::Scope;
-use super::snapshot::{CachedNode, Entry, Nodes, children};
+use super::snapshot::{CachedNode, Entry, Nodes, descendants};
 
 /// The nodes of a cache, and the state of its listings.
 pub(super) struct Tree {
@@ -59,13 +58,13 @@ impl Tree {
 
     /// The length of a node's data and its number of children, as last read; `None` if the node is not cached.
     pub(super) fn known_length(&self, path: &ZPath) -> Option<(usize, usize)> {
-        let stat = self.nodes.get(&Place::new(path.clone()))?.node()?.stat();
+        let stat = self.nodes.get(path)?.node()?.stat();
         Some((usize::try_from(stat.data_length).unwrap_or(0), usize::try_from(stat.num_children).unwrap_or(0)))
     }
 
     /// Applies the reply to a read of the node at `path`, which belongs to the scope and to this batch.
     pub(super) fn found(&mut self, path: &ZPath, found: Found, listing: Listing, batch: &[(ZPath, Listing)]) -> Next {
-        let known = self.nodes.get(&Place::new(path.clone())).cloned();
+        let known = self.nodes.get(path).cloned();
         let (data, stat) = match found {
             Found::NoNode => {
                 self.remove(path);
@@ -74,7 +73,7 @@ impl Tree {
             Found::Denied => {
                 if !matches!(known, Some(Entry::Denied)) {
                     self.remove(path);
-                    self.nodes.insert_mut(Place::new(path.clone()), Entry::Denied);
+                    self.nodes.insert_mut(path.clone(), Entry::Denied);
                 }
                 return Next::Nothing;
             }
@@ -83,7 +82,7 @@ impl Tree {
         let known = known.as_ref().and_then(Entry::node);
         let old = known.filter(|known| known.stat().czxid == stat.czxid);
         if *path != self.scope.root {
-            let parent = path.parent().map(Place::new);
+            let parent = path.parent();
             match parent.as_ref().and_then(|parent| self.nodes.get(parent)) {
                 None => return Next::ParentFirst,
                 // The descendants of an unreadable node do not belong to the cache.
@@ -134,19 +133,17 @@ impl Tree {
     }
 
     fn insert(&mut self, node: CachedNode) {
-        self.nodes.insert_mut(Place::new(node.path().clone()), Entry::Present(node));
+        self.nodes.insert_mut(node.path().clone(), Entry::Present(node));
     }
 
     /// Applies a listing of the children of `path`, made in the same request as a read of the node. Returns the
     /// children that the cache does not have.
     pub(super) fn listed(&mut self, path: &ZPath, names: &[String]) -> Vec<ZPath> {
-        let Some(Entry::Present(node)) = self.nodes.get(&Place::new(path.clone())) else { return Vec::new() };
+        let Some(Entry::Present(node)) = self.nodes.get(path) else { return Vec::new() };
         self.listed.insert(path.clone(), node.stat().pzxid);
         // A server sends no invalid name.
         let children = names.iter().filter_map(|name| path.child(name).ok());
-        children
-            .filter(|child| !self.nodes.contains_key(&Place::new(child.clone())) && self.scope.contains(child))
-            .collect()
+        children.filter(|child| !self.nodes.contains_key(child) && self.scope.contains(child)).collect()
     }
 
     /// Makes the next scan list all directories again.
@@ -156,20 +153,14 @@ impl Tree {
 
     /// Removes a node and its descendants, children first.
     fn remove(&mut self, path: &ZPath) {
-        let mut below = vec![Place::new(path.clone())];
-        let mut next = 0;
-        while let Some(place) = below.get(next) {
-            let found: Vec<_> = children(&self.nodes, place.path()).map(|(child, _)| child.clone()).collect();
-            below.extend(found);
-            next += 1;
-        }
-        for place in below.into_iter().rev() {
-            if let Some(Entry::Present(node)) = self.nodes.get(&place) {
+        let below: Vec<_> = descendants(&self.nodes, path).cloned().collect();
+        for path in below.iter().rev().chain([path]) {
+            if let Some(Entry::Present(node)) = self.nodes.get(path) {
                 self.bytes -= node.data().len();
                 self.events.push(CacheEvent::Deleted(node.clone()));
             }
-            self.listed.remove(place.path());
-            self.nodes.remove_mut(&place);
+            self.listed.remove(path);
+            self.nodes.remove_mut(path);
         }
     }
 }

@@ -110,8 +110,8 @@ impl Client {
     }
 
     fn rescan(&mut self) {
-        for place in self.tree.nodes.keys() {
-            want(&mut self.scan, place.path().clone(), Listing::IfChanged);
+        for path in self.tree.nodes.keys() {
+            want(&mut self.scan, path.clone(), Listing::IfChanged);
         }
         want(&mut self.scan, path("/r"), Listing::IfChanged);
     }
@@ -122,10 +122,7 @@ impl Client {
         let mut wanted = std::mem::take(if is_scan { &mut self.scan } else { &mut self.changed });
         let answers: Vec<_> = (0..count.min(wanted.len()))
             .filter_map(|_| wanted.pop_first())
-            .map(|(place, listing)| {
-                let path = place.into_path();
-                (server.read(&path), server.list(&path), path, listing)
-            })
+            .map(|(path, listing)| (server.read(&path), server.list(&path), path, listing))
             .collect();
         for (text, is_structural) in server.events.drain(..) {
             let path = path(&text);
@@ -155,8 +152,8 @@ impl Client {
                 }
             }
         }
-        for (place, listing) in wanted {
-            want(if is_scan { &mut self.scan } else { &mut self.changed }, place.into_path(), listing);
+        for (path, listing) in wanted {
+            want(if is_scan { &mut self.scan } else { &mut self.changed }, path, listing);
         }
         self.replay();
     }
