@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, Error as ClientError, ZPath};
+use curator_client::{CuratorClient, Error as ClientError, NodePath, ZPath};
 
 use super::CuratorCache;
 use super::error::CacheError;
@@ -32,20 +32,29 @@ debug_line!(CuratorCacheBuilder, |builder| path: builder.scope.root);
 /// The limit of `event_capacity`, whose ring buffer is allocated at once.
 const MAX_EVENTS: usize = 1 << 20;
 
-impl CuratorCacheBuilder {
-    pub(super) fn new(client: &CuratorClient, root: ZPath) -> Self {
-        Self {
+impl CuratorCache {
+    /// Makes a cache of the node at `path` and everything below it. Nothing is sent before
+    /// [`start`](CuratorCacheBuilder::start).
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<CuratorCacheBuilder, CacheError> {
+        let scope = Scope { root: client.resolve(path)?, max_depth: usize::MAX, filter: None };
+        Ok(CuratorCacheBuilder {
             client: client.clone(),
-            scope: Scope { root, max_depth: usize::MAX, filter: None },
+            scope,
             with_data: true,
             max_nodes: 1_000_000,
             max_bytes: 1 << 30,
             event_capacity: 1_024,
             resync_every: None,
             meter: CacheMeter::unnamed(),
-        }
+        })
     }
+}
 
+impl CuratorCacheBuilder {
     /// Sets how many levels below the root the cache includes: 0 for the node alone, 1 for the node and its children,
     /// and so on. No limit by default.
     ///

@@ -13,7 +13,7 @@ mod tree;
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, NodePath, ZPath};
+use curator_client::{NodePath, ZPath};
 use tokio::sync::{broadcast, watch};
 
 pub use self::builder::CuratorCacheBuilder;
@@ -101,16 +101,6 @@ pub struct CuratorCache {
 debug_line!(CuratorCache, |cache| path: cache.path(), state: *cache.states.borrow());
 
 impl CuratorCache {
-    /// Makes a cache of the node at `path` and everything below it. Nothing is sent before
-    /// [`start`](CuratorCacheBuilder::start).
-    ///
-    /// # Errors
-    ///
-    /// When the path is invalid.
-    pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<CuratorCacheBuilder> {
-        Ok(CuratorCacheBuilder::new(client, client.resolve(path)?))
-    }
-
     /// Waits until the cache is [current](CacheState::Current), and returns its nodes. Returns at once if it is.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use curator_client::{Acl, CreateMode, CuratorClient, Error as ClientError, NodePath, ZPath};
 
-use super::PersistentNodeError;
+use super::{PersistentNode, PersistentNodeError};
 use crate::debug::debug_line;
 
 /// Configures and starts a [`PersistentNode`](super::PersistentNode).
@@ -22,14 +22,19 @@ pub struct PersistentNodeBuilder {
 
 debug_line!(PersistentNodeBuilder, |builder| path: builder.path, mode: builder.mode);
 
-impl PersistentNodeBuilder {
-    pub(super) fn new(client: &CuratorClient, path: impl NodePath) -> Result<Self, PersistentNodeError> {
+impl PersistentNode {
+    /// Configures the node at `path`. Nothing is sent before [`start`](PersistentNodeBuilder::start).
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid, or the root.
+    pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<PersistentNodeBuilder, PersistentNodeError> {
         let path = client.resolve(path)?;
         if path.is_root() {
             let reason = "the root always exists".to_owned();
             return Err(ClientError::InvalidRequest { operation: "create", path, reason }.into());
         }
-        Ok(Self {
+        Ok(PersistentNodeBuilder {
             client: client.clone(),
             path,
             mode: CreateMode::Ephemeral,
@@ -39,7 +44,9 @@ impl PersistentNodeBuilder {
             adopts: false,
         })
     }
+}
 
+impl PersistentNodeBuilder {
     /// Sets the kind of node. Defaults to [`CreateMode::Ephemeral`].
     ///
     /// The number of a sequential node is assigned once: when the node is created again, it has the same name.

@@ -11,7 +11,7 @@ mod state;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::{CreateMode, CuratorClient, Deadline, Error as ClientError, NodePath, RecipeSupport as _, ZPath};
+use curator_client::{CreateMode, Deadline, Error as ClientError, RecipeSupport as _, ZPath};
 use tokio::sync::watch;
 
 pub use self::builder::PersistentNodeBuilder;
@@ -85,15 +85,6 @@ pub struct PersistentNode {
 debug_line!(PersistentNode, |node| path: node.path(), mode: node.mode, state: *node.states.borrow(), connection: node.task.client.connection_state());
 
 impl PersistentNode {
-    /// Configures the node at `path`. Nothing is sent before [`start`](PersistentNodeBuilder::start).
-    ///
-    /// # Errors
-    ///
-    /// When the path is invalid, or the root.
-    pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<PersistentNodeBuilder> {
-        PersistentNodeBuilder::new(client, path)
-    }
-
     /// The configured path on the server, including chroot and namespace, without protection prefix and sequence
     /// number.
     #[must_use]
