@@ -14,22 +14,8 @@ use crate::debug::debug_line;
 /// licence, MPL-2.0.
 pub(super) type Nodes = RedBlackTreeMapSync<ZPath, Entry>;
 
-/// A node in a cache.
-#[derive(Debug, Clone)]
-pub(super) enum Entry {
-    Present(CachedNode),
-    /// This client may not read it.
-    Denied,
-}
-
-impl Entry {
-    pub(super) fn node(&self) -> Option<&CachedNode> {
-        match self {
-            Self::Present(node) => Some(node),
-            Self::Denied => None,
-        }
-    }
-}
+/// A node in a cache; `None` if this client may not read it.
+pub(super) type Entry = Option<CachedNode>;
 
 /// A node as a cache has read it. Clones share it.
 ///
@@ -149,11 +135,11 @@ impl Snapshot {
     #[must_use]
     pub fn get(&self, path: &ZPath) -> Lookup {
         match self.nodes.get(path) {
-            Some(Entry::Present(node)) => return Lookup::Present(node.clone()),
-            Some(Entry::Denied) => return Lookup::Denied,
+            Some(Some(node)) => return Lookup::Present(node.clone()),
+            Some(None) => return Lookup::Denied,
             None => {}
         }
-        let is_denied = |node: ZPath| matches!(self.nodes.get(&node), Some(Entry::Denied));
+        let is_denied = |node: ZPath| self.nodes.get(&node).is_some_and(Entry::is_none);
         if path.ancestors().any(is_denied) || is_denied(ZPath::root()) {
             return Lookup::Denied;
         }
@@ -163,18 +149,18 @@ impl Snapshot {
     /// The children of a node, ordered by name. The time depends on the number of children, hardly on that of other
     /// nodes.
     pub fn children(&self, parent: &ZPath) -> impl Iterator<Item = &CachedNode> {
-        children(&self.nodes, parent).filter_map(|(_, entry)| entry.node())
+        children(&self.nodes, parent).filter_map(|(_, entry)| entry.as_ref())
     }
 
     /// All nodes, parents before their children.
     pub fn iter(&self) -> impl Iterator<Item = &CachedNode> {
-        self.nodes.values().filter_map(Entry::node)
+        self.nodes.values().filter_map(Entry::as_ref)
     }
 
     /// The first node after `last`, in the order of [`iter`](Self::iter).
     pub(super) fn next_after(&self, last: Option<&CachedNode>) -> Option<&CachedNode> {
         let start = last.map_or(Bound::Unbounded, |node| Bound::Excluded(node.path().clone()));
-        self.nodes.range((start, Bound::Unbounded)).find_map(|(_, entry)| entry.node())
+        self.nodes.range((start, Bound::Unbounded)).find_map(|(_, entry)| entry.as_ref())
     }
 
     /// The number of nodes, including those that may not be read.
@@ -191,7 +177,7 @@ impl Snapshot {
 
     /// The children of a node that this client may not read, ordered by name.
     pub fn denied(&self, parent: &ZPath) -> impl Iterator<Item = &ZPath> {
-        let denied = children(&self.nodes, parent).filter(|(_, entry)| matches!(entry, Entry::Denied));
+        let denied = children(&self.nodes, parent).filter(|(_, entry)| entry.is_none());
         denied.map(|(path, _)| path)
     }
 
@@ -270,7 +256,7 @@ mod tests {
                 // The names "." and ".." are not valid.
                 paths.extend(parent.get(&paths).child(&name));
             }
-            let nodes: Nodes = paths.iter().map(|path| (path.clone(), Entry::Denied)).collect();
+            let nodes: Nodes = paths.iter().map(|path| (path.clone(), None)).collect();
             paths.sort_by_key(siblings_together);
             paths.dedup();
             for parent in &paths {

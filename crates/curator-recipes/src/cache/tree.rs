@@ -7,7 +7,7 @@ use curator_client::{Stat, ZPath};
 
 use super::events::CacheEvent;
 use super::scope::Scope;
-use super::snapshot::{CachedNode, Entry, Nodes, descendants};
+use super::snapshot::{CachedNode, Nodes, descendants};
 
 /// The nodes of a cache, and the state of its listings.
 pub(super) struct Tree {
@@ -58,7 +58,7 @@ impl Tree {
 
     /// The length of a node's data and its number of children, as last read; `None` if the node is not cached.
     pub(super) fn known_length(&self, path: &ZPath) -> Option<(usize, usize)> {
-        let stat = self.nodes.get(path)?.node()?.stat();
+        let stat = self.nodes.get(path)?.as_ref()?.stat();
         Some((usize::try_from(stat.data_length).unwrap_or(0), usize::try_from(stat.num_children).unwrap_or(0)))
     }
 
@@ -71,33 +71,34 @@ impl Tree {
                 return Next::Nothing;
             }
             Found::Denied => {
-                if !matches!(known, Some(Entry::Denied)) {
+                // Not if it is denied already.
+                if known != Some(None) {
                     self.remove(path);
-                    self.nodes.insert_mut(path.clone(), Entry::Denied);
+                    self.nodes.insert_mut(path.clone(), None);
                 }
                 return Next::Nothing;
             }
             Found::Node(data, stat) => (data, stat),
         };
-        let known = known.as_ref().and_then(Entry::node);
-        let old = known.filter(|known| known.stat().czxid == stat.czxid);
+        let known = known.flatten();
+        let old = known.as_ref().filter(|known| known.stat().czxid == stat.czxid);
         if *path != self.scope.root {
             let parent = path.parent();
             match parent.as_ref().and_then(|parent| self.nodes.get(parent)) {
                 None => return Next::ParentFirst,
                 // The descendants of an unreadable node do not belong to the cache.
-                Some(Entry::Denied) => return Next::Nothing,
+                Some(None) => return Next::Nothing,
                 // A parent's `pzxid` is at least the `czxid` of each child. If it is less, the cached parent is
                 // outdated, and may have been replaced by a new node that has this child. A parent read in the same
                 // request is never outdated, even if its `pzxid` is less: some old servers lose it (ZOOKEEPER-3125).
-                Some(Entry::Present(parent))
+                Some(Some(parent))
                     if old.is_none()
                         && parent.stat().pzxid < stat.czxid
                         && !batch.iter().any(|(read, _)| read == parent.path()) =>
                 {
                     return Next::ParentFirst;
                 }
-                Some(Entry::Present(_)) => {}
+                Some(Some(_)) => {}
             }
         }
         if old.is_none() && known.is_some() {
@@ -133,13 +134,13 @@ impl Tree {
     }
 
     fn insert(&mut self, node: CachedNode) {
-        self.nodes.insert_mut(node.path().clone(), Entry::Present(node));
+        self.nodes.insert_mut(node.path().clone(), Some(node));
     }
 
     /// Applies a listing of the children of `path`, made in the same request as a read of the node. Returns the
     /// children that the cache does not have.
     pub(super) fn listed(&mut self, path: &ZPath, names: &[String]) -> Vec<ZPath> {
-        let Some(Entry::Present(node)) = self.nodes.get(path) else { return Vec::new() };
+        let Some(Some(node)) = self.nodes.get(path) else { return Vec::new() };
         self.listed.insert(path.clone(), node.stat().pzxid);
         // A server sends no invalid name.
         let children = names.iter().filter_map(|name| path.child(name).ok());
@@ -155,7 +156,7 @@ impl Tree {
     fn remove(&mut self, path: &ZPath) {
         let below: Vec<_> = descendants(&self.nodes, path).cloned().collect();
         for path in below.iter().rev().chain([path]) {
-            if let Some(Entry::Present(node)) = self.nodes.get(path) {
+            if let Some(Some(node)) = self.nodes.get(path) {
                 self.bytes -= node.data().len();
                 self.events.push(CacheEvent::Deleted(node.clone()));
             }

@@ -262,7 +262,7 @@ proptest! {
         let expected: Vec<_> = server.nodes.iter().map(|(path, node)| {
             (path.clone(), node.created, node.changed, node.children_changed, node.changed.to_string().into_bytes())
         }).collect();
-        let mut found: Vec<_> = client.tree.nodes.values().filter_map(Entry::node).map(|node| {
+        let mut found: Vec<_> = client.tree.nodes.values().filter_map(Option::as_ref).map(|node| {
             let stat = node.stat();
             (node.path().to_string(), stat.czxid, stat.mzxid, stat.pzxid, node.data().to_vec())
         }).collect();
