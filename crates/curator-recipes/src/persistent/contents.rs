@@ -1,30 +1,32 @@
-//! Tracks the wanted data of a persistent node, and whether it is written.
+//! Tracks the wanted data of a persistent node, and reports whether it is written.
 
 use std::mem;
 use std::sync::Arc;
 
+use curator_client::Error;
 use tokio::sync::watch;
 
-use super::state::Command;
+use super::state::{Command, Report};
 
 /// The data of a persistent node.
 #[derive(Debug)]
 pub(super) struct Contents {
     commands: watch::Receiver<Command>,
+    reports: watch::Sender<Report>,
     /// The number of the latest data.
     number: u64,
     /// Whether the latest data is not written yet.
-    is_pending: bool,
-    /// The wanted data: the latest, or the previous data if the server refuses the latest.
-    wanted: Arc<[u8]>,
+    pub(super) is_pending: bool,
+    /// The data to write to the node: the latest, or the previous data if the server refuses the latest.
+    pub(super) wanted: Arc<[u8]>,
     /// The data that the node had last.
     accepted: Arc<[u8]>,
 }
 
 impl Contents {
-    pub(super) fn new(commands: watch::Receiver<Command>) -> Self {
+    pub(super) fn new(commands: watch::Receiver<Command>, reports: watch::Sender<Report>) -> Self {
         let Command { number, data, .. } = commands.borrow().clone();
-        Self { commands, number, is_pending: true, wanted: Arc::clone(&data), accepted: data }
+        Self { commands, reports, number, is_pending: true, wanted: Arc::clone(&data), accepted: data }
     }
 
     /// Waits for new data.
@@ -47,20 +49,12 @@ impl Contents {
         is_new
     }
 
-    /// The data to write to the node.
-    pub(super) fn wanted(&self) -> &Arc<[u8]> {
-        &self.wanted
-    }
-
-    /// Whether the latest data is not written yet.
-    pub(super) fn is_pending(&self) -> bool {
-        self.is_pending
-    }
-
-    /// Records that the node has the wanted data. Returns its number, if it was pending.
-    pub(super) fn applied(&mut self) -> Option<u64> {
+    /// Records that the node has the wanted data.
+    pub(super) fn applied(&mut self) {
         self.accepted = Arc::clone(&self.wanted);
-        mem::take(&mut self.is_pending).then_some(self.number)
+        if mem::take(&mut self.is_pending) {
+            self.reports.send_modify(|report| report.applied = self.number);
+        }
     }
 
     /// Whether there is older data that the server has accepted.
@@ -68,12 +62,11 @@ impl Contents {
         !Arc::ptr_eq(&self.wanted, &self.accepted)
     }
 
-    /// Records that the server refuses the latest data, and falls back to the accepted data. Returns the number of the
-    /// refused data.
-    pub(super) fn refused(&mut self) -> u64 {
+    /// Records that the server refuses the latest data, and falls back to the accepted data.
+    pub(super) fn refused(&mut self, error: Error) {
         self.is_pending = false;
         self.wanted = Arc::clone(&self.accepted);
-        self.number
+        self.reports.send_modify(|report| report.refused = Some((self.number, error)));
     }
 }
 
@@ -81,10 +74,11 @@ impl Contents {
 mod tests {
     use super::*;
 
-    fn contents() -> (watch::Sender<Command>, Contents) {
+    fn contents() -> (watch::Sender<Command>, Contents, watch::Receiver<Report>) {
         let data = Arc::from(*b"first");
         let (commands, commanded) = watch::channel(Command { data, number: 1, is_closing: false });
-        (commands, Contents::new(commanded))
+        let (reports, report) = watch::channel(Report::default());
+        (commands, Contents::new(commanded, reports), report)
     }
 
     fn set(commands: &watch::Sender<Command>, data: &[u8]) {
@@ -96,27 +90,30 @@ mod tests {
 
     #[test]
     fn data_is_pending_until_it_was_applied() {
-        let (commands, mut contents) = contents();
-        assert!(contents.is_pending());
-        assert_eq!(contents.applied(), Some(1));
-        assert!(!contents.is_pending() && !contents.update());
-        assert_eq!(contents.applied(), None, "it was known");
+        let (commands, mut contents, mut report) = contents();
+        assert!(contents.is_pending);
+        contents.applied();
+        assert_eq!(report.borrow_and_update().applied, 1);
+        assert!(!contents.is_pending && !contents.update());
+        contents.applied();
+        assert!(!report.has_changed().unwrap(), "it was known");
         set(&commands, b"second");
         set(&commands, b"third");
-        assert!(contents.update() && contents.is_pending());
-        assert_eq!(**contents.wanted(), *b"third");
+        assert!(contents.update() && contents.is_pending);
+        assert_eq!(*contents.wanted, *b"third");
         // Data that was set in the meantime is not applied yet.
         set(&commands, b"fourth");
-        assert_eq!(contents.applied(), Some(3));
-        assert!(contents.update() && contents.is_pending());
+        contents.applied();
+        assert_eq!(report.borrow().applied, 3);
+        assert!(contents.update() && contents.is_pending);
         // A command without data.
         commands.send_modify(|command| command.is_closing = true);
-        assert!(!contents.update() && contents.is_pending());
+        assert!(!contents.update() && contents.is_pending);
     }
 
     #[test]
     fn after_refused_data_the_last_applied_data_is_wanted() {
-        let (commands, mut contents) = contents();
+        let (commands, mut contents, mut report) = contents();
         assert!(!contents.can_fall_back());
         contents.applied();
         for data in [b"refused", b"another"] {
@@ -124,14 +121,16 @@ mod tests {
             contents.update();
             assert!(contents.can_fall_back());
         }
-        assert_eq!(contents.refused(), 3);
-        assert!(!contents.is_pending() && !contents.can_fall_back());
-        assert_eq!(**contents.wanted(), *b"first");
+        contents.refused(Error::Closed);
+        assert!(matches!(report.borrow_and_update().refused, Some((3, Error::Closed))));
+        assert!(!contents.is_pending && !contents.can_fall_back());
+        assert_eq!(*contents.wanted, *b"first");
         // The node is created again.
-        assert_eq!(contents.applied(), None);
-        assert!(!contents.is_pending());
+        contents.applied();
+        assert!(!report.has_changed().unwrap());
+        assert!(!contents.is_pending);
         set(&commands, b"new");
         contents.update();
-        assert_eq!((contents.is_pending(), &**contents.wanted()), (true, &b"new"[..]));
+        assert_eq!((contents.is_pending, &*contents.wanted), (true, &b"new"[..]));
     }
 }

@@ -81,7 +81,7 @@ impl Followed for Kept {
         for _ in 0..ROUNDS {
             let step = match &self.view {
                 View::Seen(Seen { owner: Owner::Foreign(_), .. }) => return Ok(()),
-                View::Seen(Seen { owner: Owner::Ours, .. }) if !self.contents.is_pending() => return Ok(()),
+                View::Seen(Seen { owner: Owner::Ours, .. }) if !self.contents.is_pending => return Ok(()),
                 View::Seen(Seen { owner: Owner::Ours | Owner::Adoptable, .. }) => self.write(&session).await,
                 View::Unseen if self.path.is_some() => {
                     let looked = session.watch_data(&self.path()).await;
@@ -125,11 +125,11 @@ impl Kept {
         let base = marked.unwrap_or(path);
         Self {
             options,
-            reporter: Arc::new(reporter),
             path: (!mode.is_sequential()).then(|| base.clone()),
             base,
             claims: Claims::new(recognition, client.extension::<InClient>()),
-            contents: Contents::new(commands),
+            contents: Contents::new(commands, reporter.reports.clone()),
+            reporter: Arc::new(reporter),
             creating: None,
             view: View::Absent,
             client,
@@ -178,7 +178,7 @@ impl Kept {
             }
             looked => looked?,
         };
-        let (path, node, has_data) = (self.path(), Node::of(&stat), *data == **self.contents.wanted());
+        let (path, node, has_data) = (self.path(), Node::of(&stat), *data == *self.contents.wanted);
         let mut owner = match self.claims.owner(node, session.id()) {
             // The data is right, so treat the node as just created.
             Owner::Adoptable if has_data => Owner::Ours,
@@ -187,7 +187,7 @@ impl Kept {
         match owner {
             Owner::Ours if self.claims.confirm(node) => {
                 if has_data {
-                    self.applied();
+                    self.contents.applied();
                 }
                 self.reporter.set(PersistentNodeState::Present { path });
             }
@@ -230,14 +230,14 @@ impl Kept {
         if owner == Owner::Adoptable {
             self.claims.adopt(Node::of(stat));
         }
-        let data = self.contents.wanted();
+        let data = &self.contents.wanted;
         let requests = || (session.set_data(&path, data, Some(version)), session.watch_data(&path));
         let (written, looked) = session.pipelined(requests);
         let (written, looked) = (written.await, looked.await);
         let written = match written {
             Ok(stat) => {
                 if self.claims.confirm(Node::of(&stat)) {
-                    self.applied();
+                    self.contents.applied();
                 }
                 Ok(())
             }
@@ -256,15 +256,9 @@ impl Kept {
         self.take_result(session, written, looked)
     }
 
-    /// Records that the node has the wanted data.
-    fn applied(&mut self) {
-        if let Some(number) = self.contents.applied() {
-            self.reporter.applied(number);
-        }
-    }
-
     fn refuse_data(&mut self, error: Error) {
-        let number = self.contents.refused();
-        self.reporter.refused(number, error);
+        let (client, path) = (self.client.name(), &self.options.path);
+        tracing::warn!(client, %path, %error, "persistent node: the server refuses its new data");
+        self.contents.refused(error);
     }
 }

@@ -122,16 +122,6 @@ impl Reporter {
         }
     }
 
-    pub(super) fn applied(&self, number: u64) {
-        self.reports.send_modify(|report| report.applied = number);
-    }
-
-    pub(super) fn refused(&self, number: u64, error: ClientError) {
-        let client = self.client.name();
-        tracing::warn!(client, path = %self.path, %error, "persistent node: the server refuses its new data");
-        self.reports.send_modify(|report| report.refused = Some((number, error)));
-    }
-
     /// Records that the node is no longer kept, and the result of its deletion.
     pub(super) fn left(&self, left: Result<(), PersistentNodeError>) {
         self.states.report(PersistentNodeState::Closed);

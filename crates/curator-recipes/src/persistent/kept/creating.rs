@@ -23,7 +23,7 @@ impl Kept {
         let (path, mode) = (self.path(), self.options.mode);
         let mode = if self.path.is_some() { without_sequence(mode) } else { mode };
         let acl = self.options.acl.clone().unwrap_or_else(|| self.client.acl_for(&path));
-        NodeSpec { path, data: Arc::clone(self.contents.wanted()), mode, acl }
+        NodeSpec { path, data: Arc::clone(&self.contents.wanted), mode, acl }
     }
 
     /// Creates the node, and reads it, in the same round trip if its name is known. If the servers still have the node
@@ -77,7 +77,7 @@ impl Kept {
                 if self.claims.confirm(Node::of(stat)) {
                     let client = self.client.name();
                     tracing::info!(client, %path, czxid = stat.czxid, "persistent node: created");
-                    self.applied();
+                    self.contents.applied();
                 }
             }
             Err(error) if error.outcome() == Outcome::Unknown => self.claims.doubt(session),
