@@ -1,6 +1,5 @@
 //! Opens a config: reads its node for the first time, and starts its task.
 
-use std::error::Error as StdError;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use tokio::sync::watch;
 use super::decoder::{Decode, Decoder, IfAbsent};
 use super::following::{Following, first, follow};
 use super::{Config, ConfigError};
+use crate::codec::CodecError;
 use crate::debug::debug_line;
 use crate::engine::follow::Follower;
 use crate::engine::task::{RecipeTask, TaskError as _, panic_message};
@@ -43,7 +43,7 @@ impl<T: Send + Sync + 'static> Config<T> {
         decode: impl Fn(&[u8]) -> Result<T, E> + Send + Sync + 'static,
     ) -> Result<ConfigBuilder<T>, ConfigError>
     where
-        E: Into<Box<dyn StdError + Send + Sync>>,
+        E: Into<CodecError>,
     {
         let decode: Decode<T> = Box::new(move |data| decode(data).map_err(Into::into));
         Ok(ConfigBuilder { client: client.clone(), path: client.resolve(path)?, decode, if_absent: IfAbsent::KeepLast })

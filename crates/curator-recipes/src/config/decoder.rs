@@ -1,11 +1,11 @@
 //! Derives the value and the status from the state of the node.
 
-use std::error::Error as StdError;
 use std::sync::Arc;
 
 use curator_client::ZPath;
 
 use super::{ConfigError, ConfigStatus};
+use crate::codec::CodecError;
 use crate::engine::log::Truncated;
 
 /// What a [`Config`](crate::Config) does while its node does not exist.
@@ -21,7 +21,7 @@ pub enum IfAbsent<T> {
     Fail,
 }
 
-pub(super) type Decode<T> = Box<dyn Fn(&[u8]) -> Result<T, Box<dyn StdError + Send + Sync>> + Send + Sync>;
+pub(super) type Decode<T> = Box<dyn Fn(&[u8]) -> Result<T, CodecError> + Send + Sync>;
 
 /// The user's decoding function, and the results so far. Does no I/O.
 pub(super) struct Decoder<T> {
@@ -83,7 +83,7 @@ impl<T> Decoder<T> {
         (None, ConfigStatus::Invalid { error })
     }
 
-    fn refuse(&self, cause: Box<dyn StdError + Send + Sync>) -> ConfigError {
+    fn refuse(&self, cause: CodecError) -> ConfigError {
         let Self { client, path, .. } = self;
         tracing::warn!(client, path = %Truncated(path), error = %Truncated(&cause), "config: the data are invalid, and the last value stays");
         ConfigError::Invalid { path: path.clone(), cause: cause.into() }
