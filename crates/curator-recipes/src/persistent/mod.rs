@@ -215,7 +215,7 @@ impl PersistentNode {
     /// # Errors
     ///
     /// [`DeletePending`](PersistentNodeError::DeletePending) at the timeout;
-    /// [`DeleteRefused`](PersistentNodeError::DeleteRefused), only from the first call.
+    /// [`DeleteRefused`](PersistentNodeError::DeleteRefused), also from later calls, which do not try again.
     /// [`Client`](PersistentNodeError::Client) if the client's runtime has ended, the process was forked, or the client
     /// is closed and the node is not ephemeral: then the node may stay. [`Panicked`](PersistentNodeError::Panicked).
     ///

@@ -444,11 +444,22 @@ async fn children_and_a_missing_permission_prevent_the_deletion() {
     assert!(error.to_string().contains(&dir), "{error}");
     let create = others.create().creating_parent_containers();
     let dir = path("kept-undeletable");
-    create.with_acl(anyone(Permission::READ | Permission::CREATE)).for_path(&dir, "").await.unwrap();
+    create
+        .with_acl(anyone(Permission::READ | Permission::CREATE | Permission::ADMIN))
+        .for_path(&dir, "")
+        .await
+        .unwrap();
     let node = started(&client, &format!("{dir}/node"));
     created(&node).await;
     let error = soon(node.close()).await.unwrap_err();
-    assert!(matches!(&error, PersistentNodeError::DeleteRefused { cause: ClientError::NoAuth { .. }, .. }), "{error}");
+    let is_no_auth =
+        |error: &_| matches!(error, PersistentNodeError::DeleteRefused { cause: ClientError::NoAuth { .. }, .. });
+    assert!(is_no_auth(&error), "{error}");
+    // The node is still there, so a later call must not look like a success. It does not try again.
+    client.set_acl(&dir, anyone(Permission::ALL), None).await.unwrap();
+    let again = soon(node.clone().close()).await.unwrap_err();
+    assert!(is_no_auth(&again), "{again}");
+    assert!(exists(&client, &format!("{dir}/node")).await);
 }
 
 #[tokio::test]
