@@ -99,12 +99,16 @@ impl Followed for Kept {
                 return Err(error);
             }
         }
+        if matches!(&self.view, View::Seen(Seen { owner: Owner::Adoptable, .. })) {
+            // Other clients change the node before each write that would take it over.
+            self.belongs_to(0);
+        }
         self.view = View::Unseen;
         Err(Error::BadVersion { operation: "set data of", path: self.path() })
     }
 
     fn failed(&mut self, error: &Error) {
-        // Not reported: other clients keep changing the node, and its last read state stays valid.
+        // Not reported: other clients keep changing the node, and its last state stays valid.
         if !matches!(error, Error::BadVersion { .. }) {
             self.reporter.failed(error);
         }
@@ -163,6 +167,12 @@ impl Kept {
         }
     }
 
+    /// Records that another owner's node is neither used nor taken over.
+    fn belongs_to(&mut self, owner: i64) {
+        self.claims.was_not_adopted();
+        self.reporter.set(PersistentNodeState::Foreign { path: self.path(), owner });
+    }
+
     fn missing(&mut self) {
         self.reporter.set(PersistentNodeState::Absent);
         self.view = View::Absent;
@@ -195,8 +205,7 @@ impl Kept {
             Owner::Foreign(_) | Owner::Ours => {
                 owner = Owner::Foreign(node.session);
                 self.claims.was_not_applied(session.id());
-                self.claims.was_not_adopted();
-                self.reporter.set(PersistentNodeState::Foreign { path, owner: node.session });
+                self.belongs_to(node.session);
             }
         }
         self.view = View::Seen(Seen { session: session.clone(), stat, owner, watch });

@@ -22,6 +22,8 @@ pub enum PersistentNodeState {
         path: ZPath,
     },
     /// Another owner has a node at the path. It is neither used nor deleted; when it is deleted, the node is created.
+    /// With [`adopt_existing`](super::PersistentNodeBuilder::adopt_existing), also a node that other clients change too
+    /// often to take it over; this is tried again, after pauses of up to a second.
     Foreign {
         /// The node.
         path: ZPath,
