@@ -79,7 +79,7 @@ impl RecursiveWatch {
 
     fn give_up(&mut self) {
         if let Some(watcher) = self.watcher.take() {
-            self.removals.add(watcher, self.task.clone());
+            self.removals.add(Box::new(watcher), self.task.clone());
         }
     }
 }
@@ -121,12 +121,15 @@ pub(crate) struct Removals {
 
 #[derive(Default)]
 struct Unwanted {
-    watchers: Vec<(PersistentWatcher, SessionTask)>,
+    watchers: Vec<(Watcher, SessionTask)>,
     /// Requests for watches whose callers do not wait for the answers, and their connections.
     requested: Vec<(Answer, SessionTask)>,
     /// The session is over: nothing is kept here any more.
     is_over: bool,
 }
+
+/// A watcher of the crate, which removes its watch when it is dropped.
+type Watcher = Box<dyn Send>;
 
 type Answer = BoxFuture<'static, Result<RecursiveWatch, ZkError>>;
 
@@ -167,7 +170,7 @@ impl Removals {
         self.remove();
     }
 
-    fn add(&self, watcher: PersistentWatcher, task: SessionTask) {
+    fn add(&self, watcher: Watcher, task: SessionTask) {
         match self.keep(watcher, task, |unwanted| &mut unwanted.watchers) {
             None => self.remove(),
             Some((watcher, task)) => task.drop_afterwards(watcher),
@@ -307,5 +310,44 @@ fn refused(error: ZkError) -> ZkError {
     match error {
         ZkError::MarshallingError => ZkError::Unimplemented,
         error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use tokio::sync::oneshot::{self, error::TryRecvError};
+
+    use super::super::task::tests::being_polled;
+    use super::*;
+
+    /// A connection that is being polled would still send the removal: a request that may be unsafe now.
+    #[test]
+    fn a_watcher_dropped_at_the_end_outlives_the_current_poll_of_its_connection() {
+        type Ending = fn(&Removals, Watcher, SessionTask);
+        let endings: [(&str, Ending); 3] = [
+            ("after the end of the session", |removals, watcher, task| {
+                removals.session_ended();
+                removals.add(watcher, task);
+            }),
+            ("before the end of the session, while another watch was being set", |removals, watcher, task| {
+                let _permit = removals.set_permit().now_or_never().unwrap();
+                removals.add(watcher, task);
+                removals.session_ended();
+            }),
+            ("after the end of the connection", |removals, watcher, task| {
+                task.abort(LinkEnd::Lost);
+                removals.add(watcher, task);
+            }),
+        ];
+        for (when, end) in endings {
+            let (seen, sees) = mpsc::channel();
+            let (watcher, mut dropped) = oneshot::channel::<()>();
+            let (task, go_on) = being_polled(move || seen.send(dropped.try_recv()).unwrap());
+            end(&Removals::default(), Box::new(watcher), task);
+            go_on();
+            assert_eq!(sees.recv().unwrap(), Err(TryRecvError::Empty), "the watcher is gone; dropped {when}");
+        }
     }
 }

@@ -281,7 +281,7 @@ impl spawns::Spawn for Catcher {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use tokio::sync::{mpsc, oneshot};
 
     use super::*;
@@ -361,7 +361,7 @@ mod tests {
 
     /// A connection that another thread is polling, like one whose server sends faster than the crate reads. Calling
     /// the returned function makes the poll continue: it does `work`, and never completes.
-    fn being_polled(mut work: impl FnMut() + Send + 'static) -> (SessionTask, impl FnOnce()) {
+    pub(in crate::zk) fn being_polled(mut work: impl FnMut() + Send + 'static) -> (SessionTask, impl FnOnce()) {
         let (inside, entered) = std::sync::mpsc::channel();
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
         let work = Box::pin(async move {

@@ -187,3 +187,39 @@ fn translate(event: &WatchedEvent) -> WatchEvent {
         EventType::Session => WatchEvent::SessionEnded,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use tokio::sync::oneshot::{self, error::TryRecvError};
+
+    use super::super::task::tests::being_polled;
+    use super::super::unfired::Kind;
+    use super::*;
+    use crate::path::ZPath;
+
+    /// The crate takes the drop of a watcher for a request to remove the watch.
+    #[test]
+    fn a_watch_outlives_the_current_poll_of_its_connection_after_the_end() {
+        for is_read in [false, true] {
+            let (seen, sees) = mpsc::channel();
+            let (watcher, mut dropped) = oneshot::channel::<()>();
+            let (task, go_on) = being_polled(move || seen.send(dropped.try_recv()).unwrap());
+            let event = async {
+                let _watcher = watcher;
+                std::future::pending().await
+            };
+            let (unfired, _) = task.unfired().add(&ZPath::root(), Kind::Data);
+            let mut watch =
+                Watch { unfired, event: Some(event.boxed()), task: task.clone(), fired: None, counted: None };
+            task.abort(LinkEnd::Lost);
+            if is_read {
+                assert_eq!((&mut watch).now_or_never(), Some(WatchEvent::Interrupted));
+            }
+            drop(watch);
+            go_on();
+            assert_eq!(sees.recv().unwrap(), Err(TryRecvError::Empty), "the watcher is gone; read: {is_read}");
+        }
+    }
+}
