@@ -523,21 +523,26 @@ async fn a_resync_of_a_consumer_is_followed_by_ready() {
     assert_eq!(next(&mut events, &root).await, "ready");
 }
 
-/// While changes keep coming.
+/// Each read takes longer than many changes, so there is always something to read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn continuous_changes_do_not_delay_a_resync() {
-    let (client, owner) = (connected().await, owner().await);
+    let ((proxy, client), owner) = (behind_proxy().await, owner().await);
     let root = planted(&owner, "cache-busy").await;
     let node = format!("{root}/a/x");
     owner.set_acl(&node, &[Acl::new(Permission::ALL, AuthId::authed())], None).await.unwrap();
     let cache = cache(&client, &root).resync_every(Duration::from_millis(50)).start().unwrap();
     soon(cache.ready()).await.unwrap();
+    proxy.set_delay(Duration::from_millis(100));
     let (busy, writer) = (format!("{root}/b"), connected().await);
-    let writes = tokio::spawn(async move {
-        loop {
-            let _ = tokio::join!(writer.set_data(&busy, "1", None), writer.set_data(&busy, "2", None));
+    let writes = tokio::spawn({
+        let busy = busy.clone();
+        async move {
+            loop {
+                let _ = tokio::join!(writer.set_data(&busy, "1", None), writer.set_data(&busy, "2", None));
+            }
         }
     });
+    until(async || cache.get(&busy).unwrap().node().is_some_and(|node| node.data() != b"/b")).await;
     owner.set_acl(&node, &[Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
     until(async || cache.get(&node).unwrap().node().is_some()).await;
     writes.abort();

@@ -311,6 +311,30 @@ async fn caught_up_returns_although_a_read_takes_longer_than_the_resync_interval
     until(async || requests_of(&proxy, OpCode::MultiRead) > 5).await;
 }
 
+/// Each catch-up finds a new directory, and so reads in several rounds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_resync_does_not_restart_a_catch_up_forever() {
+    let ((proxy, client), its) = (behind_proxy().await, connected().await);
+    let root = planted(&its, "cache-resync-catch-up").await;
+    let cache = cache(&client, &root).resync_every(Duration::from_millis(1)).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    proxy.set_delay(Duration::from_millis(20));
+    proxy.reset_counts();
+    let starts = async |count| until(async || requests_of(&proxy, OpCode::Multi) >= count).await;
+    let growing = async {
+        for number in 1.. {
+            starts(number).await;
+            // Its events overtake the catch-up, which the proxy delays.
+            create(&its, &format!("{root}/new-{number}/a/b"), b"").await;
+        }
+    };
+    tokio::select! {
+        () = growing => {}
+        caught_up = cache.caught_up() => drop(caught_up.unwrap()),
+        () = starts(5) => panic!("it starts over for each resync"),
+    }
+}
+
 /// A cache reads what has changed; the parts of one batch are a consistent snapshot.
 #[tokio::test]
 async fn caught_up_returns_every_change_of_a_transaction() {
