@@ -291,8 +291,9 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// The credentials of this session do not permit the operation.
-    #[error("{operation} {path}: permission denied by the node's ACL")]
+    /// The credentials of this session do not permit the operation. To create or delete a node, the ACL of its parent
+    /// counts; for other operations, its own.
+    #[error("{operation} {path}: permission denied by the {}'s ACL", with_acl(operation))]
     NoAuth {
         /// The operation.
         operation: &'static str,
@@ -408,6 +409,14 @@ pub enum Error {
 
 fn within(after: Duration) -> String {
     if after.is_zero() { String::new() } else { format!(" within {after:?}") }
+}
+
+/// Whose ACL permits the operation on a node.
+fn with_acl(operation: &str) -> &'static str {
+    match operation {
+        "create" | "delete" => "parent",
+        _ => "node",
+    }
 }
 
 /// What a server needs for an operation that not all servers support.

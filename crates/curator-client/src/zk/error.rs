@@ -95,4 +95,11 @@ mod tests {
         let expected = "create /: the connection was lost before the answer arrived (it was given up)";
         assert_eq!(error.to_string(), expected);
     }
+    #[test]
+    fn a_missing_permission_names_the_acl_that_the_server_has_checked() {
+        let text = |operation| translate(operation, &ZPath::on_server("/a/b").unwrap(), ZkError::NoAuth).to_string();
+        assert_eq!(text("create"), "create /a/b: permission denied by the parent's ACL");
+        assert_eq!(text("delete"), "delete /a/b: permission denied by the parent's ACL");
+        assert_eq!(text("set data of"), "set data of /a/b: permission denied by the node's ACL");
+    }
 }
