@@ -17,6 +17,9 @@ use crate::{
 
 /// A running server replies in milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// The limit of one attempt. ZooKeeper drops a request without a reply, and keeps its connection, if the session is
+/// closing: that happens when the client has interrupted the previous attempt, whose request is still being processed.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Has to outlive this call; the server limits it to its range.
@@ -50,7 +53,8 @@ pub async fn close_session(address: SocketAddr, session: &SessionCredentials) ->
     let mut asked = false;
     let close = async {
         loop {
-            match attempt(address, session, &mut asked).await {
+            let Ok(closed) = timeout(ATTEMPT_TIMEOUT, attempt(address, session, &mut asked)).await else { continue };
+            match closed {
                 // The client has reconnected. Its take-over has closed our connection, as ours had closed its
                 // connection.
                 Err(Error::Io { source, .. }) if is_disconnect(&source) => sleep(PAUSE).await,
@@ -115,4 +119,38 @@ async fn receive(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
     let mut payload = vec![0; length.unsigned_abs() as usize];
     stream.read_exact(&mut payload).await.map_err(Error::io("read ZooKeeper's answer"))?;
     Ok(payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::embedded::ConnectResponse as Granted;
+
+    /// A server whose session is closing: it grants the take-over, and drops the request.
+    #[tokio::test]
+    async fn an_attempt_whose_request_is_dropped_is_repeated() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let credentials = SessionCredentials { session_id: 7, password: vec![0; 16] };
+        let server = tokio::spawn(async move {
+            let granted = Granted { timeout: 30_000, session_id: 7, password: [0; 16], read_only_known: true };
+            let mut silent = accept(&listener, &granted).await;
+            // The request to close the session.
+            receive(&mut silent).await.unwrap();
+            accept(&listener, &Granted::refusal(true)).await;
+            // The first connection stays open until here.
+            drop(silent);
+        });
+        close_session(address, &credentials).await.unwrap();
+        server.await.unwrap();
+    }
+
+    async fn accept(listener: &TcpListener, response: &Granted) -> TcpStream {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        receive(&mut stream).await.unwrap();
+        write(&mut stream, &response.frame()).await.unwrap();
+        stream
+    }
 }

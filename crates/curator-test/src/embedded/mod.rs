@@ -37,6 +37,8 @@ use std::{
 
 pub use builder::EmbeddedServerBuilder;
 pub(crate) use codec::ConnectRequest;
+#[cfg(test)]
+pub(crate) use codec::ConnectResponse;
 pub use request_info::RequestInfo;
 
 use self::{
