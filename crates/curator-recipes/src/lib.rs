@@ -166,54 +166,85 @@ mod tests {
     use super::*;
 
     fn is_send_and_sync<T: Send + Sync>() {}
+    fn type_is_send<T: Send>() {}
     fn is_send<T: Send>(_: &T) {}
 
     /// The test is that this compiles.
     #[test]
-    fn public_types_are_send_and_sync() {
-        is_send_and_sync::<InterProcessMutex>();
-        is_send_and_sync::<InterProcessReadWriteLock>();
-        is_send_and_sync::<InterProcessSemaphoreMutex>();
-        is_send_and_sync::<InterProcessSemaphoreV2>();
-        is_send_and_sync::<InterProcessMultiLock>();
-        is_send_and_sync::<std::sync::Arc<dyn InterProcessLock>>();
+    fn public_types_are_send_and_sync_and_streams_are_send() {
+        is_send_and_sync::<AtomicValue<u8>>();
+        is_send_and_sync::<BigEndian>();
         is_send_and_sync::<DistributedAtomicLong>();
+        is_send_and_sync::<DistributedAtomicValue<u8>>();
         is_send_and_sync::<IdGenerator>();
-        is_send_and_sync::<ValueError>();
+        is_send_and_sync::<CacheError>();
+        is_send_and_sync::<CacheEvent>();
+        is_send_and_sync::<CacheState>();
+        is_send_and_sync::<CachedNode>();
         is_send_and_sync::<CuratorCache>();
         is_send_and_sync::<CuratorCacheBuilder>();
+        is_send_and_sync::<Lookup>();
         is_send_and_sync::<Snapshot>();
-        is_send_and_sync::<CacheEvent>();
-        is_send_and_sync::<CacheError>();
-        is_send_and_sync::<LeaderLatch>();
-        is_send_and_sync::<LeaderLatchBuilder>();
-        is_send_and_sync::<Leadership>();
-        is_send_and_sync::<LeaderObserver>();
-        is_send_and_sync::<ObservedLeader>();
-        is_send_and_sync::<LeaderSelector>();
-        is_send_and_sync::<LeaderSelectorBuilder>();
+        is_send_and_sync::<CodecError>();
         is_send_and_sync::<Config<u8>>();
         is_send_and_sync::<ConfigBuilder<u8>>();
         is_send_and_sync::<ConfigError>();
         is_send_and_sync::<ConfigStatus>();
+        is_send_and_sync::<IfAbsent<u8>>();
+        is_send_and_sync::<Error>();
+        is_send_and_sync::<LockLost>();
+        is_send_and_sync::<LossReason>();
+        is_send_and_sync::<fencing::FencedResource<u8>>();
+        is_send_and_sync::<fencing::FencingChecker>();
+        is_send_and_sync::<FencingToken>();
+        is_send_and_sync::<fencing::InvalidFencingToken>();
+        is_send_and_sync::<fencing::StaleToken>();
         is_send_and_sync::<GroupEvent>();
         is_send_and_sync::<GroupMember>();
         is_send_and_sync::<GroupMemberBuilder>();
         is_send_and_sync::<GroupMemberError>();
+        is_send_and_sync::<Member>();
         is_send_and_sync::<Members>();
+        is_send_and_sync::<LeaderLatch>();
+        is_send_and_sync::<LeaderLatchBuilder>();
+        is_send_and_sync::<LeaderObserver>();
+        is_send_and_sync::<LeaderSelector>();
+        is_send_and_sync::<LeaderSelectorBuilder>();
+        is_send_and_sync::<LeaderSelectorError<u8>>();
+        is_send_and_sync::<LeaderState>();
+        is_send_and_sync::<Leadership>();
+        is_send_and_sync::<ObservedLeader>();
+        is_send_and_sync::<GuardedTransaction<'_>>();
+        is_send_and_sync::<std::sync::Arc<dyn InterProcessLock>>();
+        is_send_and_sync::<InterProcessMultiLock>();
+        is_send_and_sync::<InterProcessMutex>();
+        is_send_and_sync::<InterProcessReadWriteLock>();
+        is_send_and_sync::<InterProcessSemaphoreMutex>();
+        is_send_and_sync::<InterProcessSemaphoreV2>();
+        is_send_and_sync::<LockGuard>();
+        is_send_and_sync::<LossHandle>();
+        is_send_and_sync::<Participant>();
+        is_send_and_sync::<ParticipantKind>();
+        is_send_and_sync::<ReadLock>();
+        is_send_and_sync::<SemaphoreLease>();
+        is_send_and_sync::<WriteGuard>();
+        is_send_and_sync::<WriteLock>();
+        is_send_and_sync::<OwnerId>();
         is_send_and_sync::<PersistentNode>();
         is_send_and_sync::<PersistentNodeBuilder>();
         is_send_and_sync::<PersistentNodeError>();
         is_send_and_sync::<PersistentNodeState>();
         is_send_and_sync::<SharedCount>();
-        is_send_and_sync::<LockGuard>();
-        is_send_and_sync::<LossHandle>();
-        is_send_and_sync::<WriteGuard>();
-        is_send_and_sync::<SemaphoreLease>();
-        is_send_and_sync::<OwnerId>();
-        is_send_and_sync::<Participant>();
-        is_send_and_sync::<Error>();
-        is_send_and_sync::<fencing::FencedResource<Vec<u8>>>();
+        is_send_and_sync::<SharedValue<u8>>();
+        is_send_and_sync::<ValueError>();
+        is_send_and_sync::<VersionedCount>();
+        is_send_and_sync::<VersionedValue<u8>>();
+        is_send_and_sync::<Wait>();
+        // A stream has one consumer.
+        type_is_send::<CacheEvents>();
+        type_is_send::<GroupEvents>();
+        type_is_send::<CountChanges>();
+        type_is_send::<ValueChanges<u8>>();
     }
 
     /// The test is that this compiles. The futures missing here are spawned by other tests.

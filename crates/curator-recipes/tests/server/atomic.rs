@@ -1,8 +1,8 @@
 //! Values and numbers that many clients change, without a fault.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Outcome, RetryNTimes};
@@ -271,22 +271,32 @@ async fn invalid_paths_and_a_receipt_at_the_path_of_the_value_are_rejected() {
 }
 
 #[tokio::test]
-async fn encoded_data_is_decoded_once_before_the_write() {
-    struct Counting(Arc<AtomicU32>);
-    impl curator_recipes::ValueCodec<i64> for Counting {
+async fn each_attempt_of_a_change_decodes_the_data_before_and_after_it() {
+    struct Recording(Arc<Mutex<Vec<i64>>>);
+    impl curator_recipes::ValueCodec<i64> for Recording {
         fn encode(&self, value: &i64) -> Vec<u8> {
             BigEndian.encode(value)
         }
         fn decode(&self, data: &[u8]) -> Result<i64, curator_recipes::CodecError> {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            BigEndian.decode(data)
+            let value = BigEndian.decode(data)?;
+            self.0.lock().unwrap().push(value);
+            Ok(value)
         }
     }
-    let (client, decoded) = (client().await, Arc::new(AtomicU32::new(0)));
-    let codec = Counting(Arc::clone(&decoded));
-    let number = DistributedAtomicValue::with_codec(&client, path("atomic/codec"), codec, 7).unwrap();
+    let ((proxy, client), others, path) = (behind_proxy().await, client().await, path("atomic/codec"));
+    let decoded = Arc::new(Mutex::new(Vec::new()));
+    let number = DistributedAtomicValue::with_codec(&client, &path, Recording(Arc::clone(&decoded)), 7).unwrap();
     assert_eq!(number.increment().await.unwrap().post_value, 8);
-    assert_eq!(decoded.load(Ordering::Relaxed), 1, "before it is written");
+    // The node did not exist.
+    assert_eq!(std::mem::take(&mut *decoded.lock().unwrap()), [8]);
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::GetData);
+    let incrementing = tokio::spawn(async move { number.increment().await });
+    proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
+    long(&others, &path).force_set(20).await.unwrap();
+    proxy.release_held();
+    assert_eq!(soon(incrementing).await.unwrap().unwrap().post_value, 21);
+    assert_eq!(*decoded.lock().unwrap(), [8, 9, 20, 21]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

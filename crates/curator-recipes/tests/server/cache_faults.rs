@@ -335,9 +335,9 @@ async fn a_resync_does_not_restart_a_catch_up_forever() {
     }
 }
 
-/// A cache reads what has changed; the parts of one batch are a consistent snapshot.
+/// Before it has caught up, a cache may contain a part of the changes.
 #[tokio::test]
-async fn caught_up_returns_every_change_of_a_transaction() {
+async fn a_cache_that_has_caught_up_contains_every_change_of_a_transaction() {
     let (client, its) = (connected().await, connected().await);
     let root = planted(&its, "cache-transaction").await;
     let cache = cache(&client, &root).start().unwrap();

@@ -7,8 +7,8 @@ use curator_recipes::client::{
     ConnectionState, CreateMode, CuratorClient, Error as ClientError, Outcome, SessionEnd, WatchEvent,
 };
 use curator_recipes::{
-    Config, ConfigError, Error, GroupMember, IdGenerator, InterProcessSemaphoreV2, LeaderLatch, LeaderObserver,
-    LossReason, PersistentNode, PersistentNodeError, ValueError,
+    CacheError, Config, ConfigError, Error, GroupMember, GroupMemberError, IdGenerator, InterProcessSemaphoreV2,
+    LeaderLatch, LeaderObserver, LossReason, PersistentNode, PersistentNodeError, ValueError,
 };
 use curator_test::OpCode;
 use tokio::runtime::{Builder, Runtime};
@@ -219,8 +219,21 @@ fn persistent_node_and_group_member_calls_fail_in_a_forked_child() {
             for ended in ended {
                 assert!(matches!(ended, Err(PersistentNodeError::Client(ClientError::Forked))), "{ended:?}");
             }
-            for ended in [client.block_on(member.created()), client.block_on(member.close())] {
-                assert!(ended.is_err_and(|error| !error.is_closed() && !error.is_retryable()));
+            let ended = [
+                client.block_on(member.created()),
+                client.block_on(member.set_data("child")),
+                client.block_on(member.caught_up()).map(drop),
+                client.block_on(member.close()),
+            ];
+            for ended in ended {
+                assert!(
+                    matches!(
+                        ended,
+                        Err(GroupMemberError::Node(PersistentNodeError::Client(ClientError::Forked))
+                            | GroupMemberError::Members(CacheError::Client(ClientError::Forked)))
+                    ),
+                    "{ended:?}"
+                );
             }
         });
         home.block_on(async {

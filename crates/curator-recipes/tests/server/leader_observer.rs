@@ -7,7 +7,7 @@ use curator_recipes::{
     Error, InterProcessMutex, LeaderLatch, LeaderObserver, LeaderSelector, ObservedLeader, Participant, revoke,
 };
 use curator_test::{Direction, OpCode, TestingServer};
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 
 use crate::cost::{counted, spent, stated};
 use crate::support::{
@@ -283,11 +283,14 @@ async fn a_dropped_observer_leaves_no_watch() {
 
 #[tokio::test]
 async fn an_observer_starts_before_its_client_is_connected_and_ends_with_its_client() {
-    let server = TestingServer::shared().await;
-    let path = path("observed-closed");
-    let client = builder(&server.connect_string(), LONG_SESSION).start().unwrap();
+    let (proxy, path) = (proxy().await, path("observed-closed"));
+    proxy.refuse(true).unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION).start().unwrap();
     let observer = observer(&client, &path);
     let mut changes = observer.changes();
+    assert_eq!(observer.leader().now_or_never().map(|leader| leader.is_ok()), None);
+    assert_eq!(*observer.state().borrow(), ObservedLeader::Unknown);
+    proxy.refuse(false).unwrap();
     assert_eq!(soon(observer.leader()).await.unwrap(), None);
     client.close().await.unwrap();
     let last = soon(async {

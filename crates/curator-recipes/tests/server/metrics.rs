@@ -8,7 +8,8 @@ use curator_recipes::{CuratorCache, InterProcessMutex};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::support::{
-    LONG_SESSION, behind_proxy, builder, children, client as connected, end_session, path, proxy, soon, until,
+    LONG_SESSION, behind_proxy, builder, children, client as connected, end_session, no_way_in, path, proxy, soon,
+    until,
 };
 
 /// Runs a test on this thread and records its metrics.
@@ -58,7 +59,7 @@ fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
 #[test]
 fn each_outcome_of_an_acquire_is_counted() {
     measured(async |measured| {
-        let (client, path) = (connected().await, path("measured"));
+        let (client, path, refused) = (connected().await, path("measured"), path("measured-refused"));
         let (first, second) = (mutex(&client, &path), mutex(&client, &path));
         let guard = first.acquire().await.unwrap();
         drop(first.acquire().await.unwrap());
@@ -76,8 +77,13 @@ fn each_outcome_of_an_acquire_is_counted() {
             acquired = second.acquire() => panic!("{acquired:?}"),
             () = until(async || children(&client, &path).await.len() == 2) => {}
         }
+        no_way_in(&client, &refused).await;
+        mutex(&client, &refused).acquire().await.unwrap_err();
+        let closed = connected().await;
+        closed.close().await.unwrap();
+        mutex(&closed, &path).acquire().await.unwrap_err();
         let mut found = measured.of_locks("orders");
-        for outcome in ["busy", "timed-out", "cancelled"] {
+        for outcome in ["busy", "timed-out", "cancelled", "failed", "closed"] {
             assert_eq!(found.remove(&format!("acquires_total {{outcome=\"{outcome}\"}}")), Some(1.0), "{outcome}");
         }
         found.remove("queue_length_count");

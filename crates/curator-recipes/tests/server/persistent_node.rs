@@ -12,8 +12,8 @@ use futures_util::FutureExt as _;
 
 use crate::cost::{counted, spent, stated};
 use crate::support::{
-    LONG_SESSION, Row, behind_proxy, builder, children, client as connected, path, round_trips, soon, unplug, until,
-    until_watched,
+    LONG_SESSION, Row, behind_proxy, builder, children, client as connected, path, proxy, round_trips, soon, unplug,
+    until, until_watched,
 };
 
 pub(crate) const TTL: Duration = Duration::from_secs(1_000);
@@ -464,10 +464,14 @@ async fn children_and_a_missing_permission_prevent_the_deletion() {
 
 #[tokio::test]
 async fn a_persistent_node_starts_before_its_client_is_connected_and_ends_with_its_client() {
-    let (server, path) = (TestingServer::shared().await, path("kept-client"));
-    let client = builder(&server.connect_string(), LONG_SESSION).start().unwrap();
+    let (proxy, path) = (proxy().await, path("kept-client"));
+    proxy.refuse(true).unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION).start().unwrap();
     let node = started(&client, &path);
     let lasting = configured(&client, &format!("{path}-lasting")).mode(CreateMode::Persistent).start();
+    assert!(node.created().now_or_never().is_none() && lasting.created().now_or_never().is_none());
+    assert!(client.try_session().is_err());
+    proxy.refuse(false).unwrap();
     created(&node).await;
     created(&lasting).await;
     client.close().await.unwrap();

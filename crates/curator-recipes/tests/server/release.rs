@@ -1,11 +1,13 @@
 //! Releases that fail or take too long.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use curator_recipes::{Error, InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, client};
 use curator_test::{Direction, OpCode};
 
-use crate::support::{DEFAULT_TIMEOUT, arc, behind_proxy, client, gives_up, mutex, no_way_out, path, queue_of, soon};
+use crate::support::{
+    DEFAULT_TIMEOUT, SLACK, arc, behind_proxy, client, gives_up, mutex, no_way_out, path, queue_of, soon,
+};
 
 /// Curator's issues 1193 and 1006: local state is cleared, and the node remains.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,4 +109,26 @@ async fn release_timeout_of_several_clients_reports_the_slow_one_and_all_are_rel
     queue_of(&quick, &format!("{path}/quick"), 0).await;
     proxy.release_held();
     queue_of(&quick, &format!("{path}/slow"), 0).await;
+}
+
+/// With a time for each lock, the release would take as long as both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_of_several_clients_share_the_timeout_of_a_release() {
+    let ((proxy, one), (other_proxy, other)) = (behind_proxy().await, behind_proxy().await);
+    let path = path("release-shared-timeout");
+    let members =
+        [(&one, "one"), (&other, "other")].map(|(client, name)| arc(mutex(client, &format!("{path}/{name}"))));
+    let guard = InterProcessMultiLock::of(members).unwrap().acquire().await.unwrap();
+    for proxy in [&proxy, &other_proxy] {
+        proxy.hold_replies(OpCode::Delete);
+    }
+    let started = Instant::now();
+    let released = soon(guard.release_timeout(SLACK)).await;
+    let took = started.elapsed();
+    let Err(Error::ReleasesFailed { failures }) = released else { panic!("{released:?}") };
+    assert!(failures.iter().all(|failure| matches!(failure, Error::ReleasePending { .. })), "{failures:?}");
+    assert!(failures.len() == 2 && (SLACK..2 * SLACK).contains(&took), "{took:?}: {failures:?}");
+    for proxy in [&proxy, &other_proxy] {
+        proxy.release_held();
+    }
 }

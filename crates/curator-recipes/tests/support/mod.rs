@@ -221,6 +221,12 @@ pub(crate) async fn no_way_out(client: &CuratorClient, path: &str) {
     client.create().creating_parent_containers().with_acl(no_delete).for_path(path, "").await.unwrap();
 }
 
+/// Creates a directory in which no client may create.
+pub(crate) async fn no_way_in(client: &CuratorClient, path: &str) {
+    let read_only = [Acl::new(Permission::READ, AuthId::anyone())];
+    client.create().creating_parent_containers().with_acl(read_only).for_path(path, "").await.unwrap();
+}
+
 /// A server with these directories, whose sequence counters have this value. They are not containers, so they stay.
 pub(crate) async fn server_at(counter: i32, dirs: &[&str]) -> (TestingServer, CuratorClient) {
     let server = TestingServer::start().await.unwrap();

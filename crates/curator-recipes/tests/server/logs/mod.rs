@@ -10,7 +10,7 @@ use curator_recipes::{InterProcessMultiLock, InterProcessSemaphoreMutex, InterPr
 use futures_util::FutureExt as _;
 use tracing::Level;
 
-use crate::support::{Line, Logs, behind_proxy_with, client, mutex, path, read_write, soon, unplug, until};
+use crate::support::{Line, Logs, arc, behind_proxy_with, client, mutex, path, read_write, soon, unplug, until};
 
 fn hex(guard: &LockGuard) -> String {
     format!("{:#x}", guard.session_id())
@@ -32,6 +32,7 @@ async fn every_lock_logs_its_kind() {
     let paths: Vec<_> = (0..6).map(|index| format!("{path}/multi/{index}")).collect();
     let lock = read_write(&holder, &path);
     logs.hear(async {
+        mutex(&holder, &path).acquire().await.unwrap().release().await.unwrap();
         lock.read().acquire().await.unwrap().release().await.unwrap();
         let writing = lock.write().acquire().await.unwrap();
         writing.downgrade().await.unwrap().release().await.unwrap();
@@ -43,6 +44,9 @@ async fn every_lock_logs_its_kind() {
         semaphore.acquire().await.unwrap().release().await.unwrap();
         let exclusive = InterProcessSemaphoreMutex::new(&holder, &path).unwrap();
         exclusive.acquire().await.unwrap().release().await.unwrap();
+        // The members of a multi-lock of locks log their holds.
+        let of_locks = InterProcessMultiLock::of([arc(mutex(&holder, &path)), arc(exclusive)]).unwrap();
+        of_locks.acquire().await.unwrap().release().await.unwrap();
         let multi = InterProcessMultiLock::new(&holder, &paths).unwrap();
         multi.acquire().await.unwrap().release().await.unwrap();
     })
@@ -51,8 +55,11 @@ async fn every_lock_logs_its_kind() {
         logs.lines("hold").iter().map(|line| format!("{}: {}", line.get("kind"), line.message)).collect();
     let cycle = |kind| vec![format!("{kind}: owned"), format!("{kind}: released")];
     let both = ["write: owned", "read: owned", "write: released", "read: released"].map(str::to_owned).to_vec();
-    let sides = [cycle("read"), cycle("write"), cycle("read"), both].concat();
-    assert_eq!(kinds, [sides, cycle("semaphore"), cycle("semaphore mutex"), cycle("multi-lock")].concat());
+    let members = ["mutex: owned", "semaphore mutex: owned", "semaphore mutex: released", "mutex: released"];
+    let members = members.map(str::to_owned).to_vec();
+    let sides = [cycle("mutex"), cycle("read"), cycle("write"), cycle("read"), both].concat();
+    let others = [cycle("semaphore"), cycle("semaphore mutex"), members, cycle("multi-lock")].concat();
+    assert_eq!(kinds, [sides, others].concat());
     let mut locks: Vec<_> = logs.lines("hold").iter().map(|line| line.get("lock").to_owned()).collect();
     // No path is below another, and the list is truncated.
     assert_eq!(locks.pop().unwrap(), format!("{} and 2 more", paths[..4].join(", ")));

@@ -8,7 +8,7 @@ mod of;
 mod paths;
 mod rounds;
 
-use curator_recipes::client::{Acl, AuthId, CuratorClient, Permission};
+use curator_recipes::client::CuratorClient;
 use curator_recipes::{InterProcessMultiLock, LockGuard};
 
 use crate::support::{arc, children, mutex, path, until};
@@ -16,12 +16,6 @@ use crate::support::{arc, children, mutex, path, until};
 /// Paths that no other test uses.
 fn paths<const N: usize>(name: &str) -> [String; N] {
     std::array::from_fn(|_| path(name))
-}
-
-/// Creates a directory in which no client may create.
-async fn no_way_in(client: &CuratorClient, path: &str) {
-    let read_only = [Acl::new(Permission::READ, AuthId::anyone())];
-    client.create().creating_parent_containers().with_acl(read_only).for_path(path, "").await.unwrap();
 }
 
 fn multi(client: &CuratorClient, paths: &[String]) -> InterProcessMultiLock {

@@ -9,8 +9,8 @@ use curator_recipes::{
     Error, InterProcessLock, InterProcessMultiLock, InterProcessMutex, LockGuard, OwnerId, Participant, Result, Wait,
 };
 
-use super::{holds_all, multi, no_way_in, one_by_one, paths, queues_of};
-use crate::support::{DEFAULT_TIMEOUT, SLACK, arc, client, free, mutex, no_way_out, soon};
+use super::{holds_all, multi, one_by_one, paths, queues_of};
+use crate::support::{DEFAULT_TIMEOUT, SLACK, arc, client, free, mutex, no_way_in, no_way_out, soon};
 
 /// A user-defined lock that takes its time.
 #[derive(Debug)]
