@@ -98,14 +98,17 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::store::Store;
-
-    fn client(store: &Store) -> StoreClient {
-        StoreClient::new(store.address().to_string(), Duration::from_secs(30))
-    }
 
     fn write(element: &str) -> Request {
         Request::Write { set: "s".to_owned(), elements: vec![element.to_owned()], token: None }
+    }
+
+    /// Accepts a connection, and reads a request from it.
+    async fn asked(listener: &TcpListener) -> BufReader<TcpStream> {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = BufReader::new(stream);
+        connection.read_line(&mut String::new()).await.unwrap();
+        connection
     }
 
     #[tokio::test]
@@ -123,17 +126,27 @@ mod tests {
 
     #[tokio::test]
     async fn the_reply_to_a_dropped_request_is_not_returned_for_the_next() {
-        let store = Store::start().await.unwrap();
-        let mut client = client(&store);
-        // A first answer, so that there is a connection to lose.
-        client.ask(&write("x")).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = StoreClient::new(listener.local_addr().unwrap().to_string(), Duration::from_secs(30));
+        let reply = |answer: &Answer| serde_json::to_string(answer).unwrap() + "\n";
         let request = write("y");
-        let mut asking = Box::pin(client.ask(&request));
-        // One poll sends the request.
-        let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(asking.as_mut().poll(cx).is_ready())).await;
-        drop(asking);
+        // Dropped once the store has read it, and answered after that.
+        let mut first = tokio::select! {
+            answer = client.ask(&request) => panic!("{answer:?}"),
+            first = asked(&listener) => first,
+        };
+        first.write_all(reply(&Answer::Written).as_bytes()).await.unwrap();
         let read = Request::Read { set: "s".to_owned(), token: None };
-        let answer = client.ask(&read).await.unwrap();
-        assert!(polled || matches!(answer, Answer::Elements { .. }), "{answer:?}");
+        let elements = Answer::Elements { elements: vec!["x".to_owned()] };
+        let replying = async {
+            let mut second = asked(&listener).await;
+            second.write_all(reply(&elements).as_bytes()).await.unwrap();
+            std::future::pending().await
+        };
+        let answer = tokio::select! {
+            answer = client.ask(&read) => answer.unwrap(),
+            never = replying => never,
+        };
+        assert_eq!(answer, elements);
     }
 }

@@ -1,5 +1,7 @@
 //! A single worker, with faults.
 
+use std::collections::BTreeSet;
+
 use clap::ValueEnum;
 use curator_jepsen::checker::check;
 use curator_jepsen::history::{
@@ -7,7 +9,8 @@ use curator_jepsen::history::{
 };
 use curator_jepsen::work::{LockKind, Part, REST, Variant, Work};
 use curator_recipes::client::CuratorClient;
-use curator_test::{FaultProxy, OpCode, TestingServer, close_session, until};
+use curator_test::{FaultProxy, OpCode, TestingServer, close_session, soon, until};
+use tokio::net::TcpListener;
 
 use crate::support::{LOCKS, Run, acknowledged, lock_nodes, look, lose_session, sessions};
 
@@ -23,7 +26,7 @@ async fn a_worker_that_loses_its_session_records_the_next_and_goes_on_in_it() {
         What::Acquired { session, .. } => Some(session),
         _ => None,
     });
-    assert!(of_holds.collect::<Vec<_>>().iter().all(|session| sessions.contains(session)));
+    assert_eq!(of_holds.collect::<BTreeSet<_>>(), sessions.into_iter().collect());
 }
 
 #[tokio::test]
@@ -146,10 +149,14 @@ async fn the_history_of_a_killed_worker_contains_its_acknowledged_writes() {
 
 #[tokio::test]
 async fn a_worker_that_reaches_no_server_finishes_without_a_session() {
-    // No store listens there.
+    // It accepts connections, and never replies.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let run = Run::start().await;
-    let worker = run.worker(0, "127.0.0.1:1".to_owned(), &[PLAIN]);
-    assert_eq!(sessions(&worker.finish().await), [0; 0]);
+    let worker = run.worker(0, silent.local_addr().unwrap().to_string(), &[PLAIN]);
+    let _connection = soon(silent.accept()).await.unwrap();
+    let history = worker.finish().await;
+    assert_eq!(sessions(&history), [0; 0]);
+    assert_eq!(history.last().unwrap().what, What::Closed { error: None });
 }
 
 #[tokio::test]

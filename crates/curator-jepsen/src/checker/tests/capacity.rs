@@ -122,13 +122,17 @@ fn more_leases_held_than_the_limit_are_found() {
 }
 
 #[test]
-fn reentrant_holds_of_one_owner_count_once() {
+fn reentrant_holds_of_one_owner_count_once_and_by_the_greatest() {
     let story = Story::of("semaphore-plain").client(0).acquires(10, [leases(1, 1)]).valid(50);
     let again = story.enters_again(20, [leases(1, 1)]).valid(50);
     let full = again.client(1).acquires(30, [leases(2, 2)]).valid(50);
     full.is_clean();
     let other_owner = full.client(0).owner("another").acquires(40, [leases(1, 3)]).valid(50);
     assert_eq!(other_owner.kinds(), [Kind::Exclusivity]);
+    let story = Story::of("semaphore-plain").client(0).acquires(10, [leases(2, 1)]).valid(50);
+    let less = story.enters_again(20, [leases(1, 1)]).valid(50).client(1);
+    less.clone().acquires(30, [leases(1, 2)]).valid(50).is_clean();
+    assert_eq!(less.acquires(30, [leases(2, 2)]).valid(50).kinds(), [Kind::Exclusivity]);
 }
 
 #[test]
