@@ -105,7 +105,7 @@ fn a_zero_timeout_gives_no_lease_and_the_longest_one_does_not_overflow() {
 
 /// The pace that `SessionLease::probe_interval` documents.
 #[test]
-fn at_the_probe_interval_a_healthy_session_keeps_nearly_half_of_its_timeout() {
+fn at_the_probe_interval_a_session_keeps_nearly_half_of_its_timeout_or_a_quarter_with_slow_answers() {
     for (round_trip, least) in [(T / 48 - 1, T / 16 * 7), (T / 16 * 3 - 1, T / 48 * 13)] {
         let mut lease = lease(0);
         for probe in 1..100 {

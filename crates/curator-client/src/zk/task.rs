@@ -434,9 +434,22 @@ pub(super) mod tests {
 
     #[test]
     fn work_that_panics_ends_only_its_connection() {
-        let task = SessionTask::new(Box::pin(async { panic!("on purpose") }), || SessionState::SyncConnected);
+        let (sender, mut inbox) = mpsc::unbounded_channel::<()>();
+        let work = async move {
+            inbox.recv().await;
+            panic!("on purpose")
+        };
+        let task = SessionTask::new(Box::pin(work), || SessionState::SyncConnected);
         task.running.run();
-        assert_eq!(task.end(), Some(LinkEnd::Lost));
+        assert_eq!(task.end(), None);
+        // Wakes the first one in its poll, and thus polls it inline.
+        let work = async move {
+            sender.send(()).unwrap();
+            std::future::pending().await
+        };
+        let other = SessionTask::new(Box::pin(work), || SessionState::SyncConnected);
+        other.running.run();
+        assert_eq!((task.end(), other.end()), (Some(LinkEnd::Lost), None));
         task.running.run();
     }
 

@@ -1,6 +1,6 @@
 //! Creating nodes: kinds, parents, names.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use curator_client::{CreateMode, Error, Outcome};
 use curator_test::{FaultProxy, OpCode, TestingServer};
@@ -103,9 +103,12 @@ async fn a_create_below_a_missing_parent_fails_and_does_not_create_the_namespace
 async fn a_node_with_a_ttl_is_removed_after_its_ttl() {
     let server = TestingServer::builder().container_check_interval(Duration::from_millis(100)).start().await.unwrap();
     let client = builder(server.connect_string()).connect().await.unwrap();
-    let mode = CreateMode::PersistentWithTtl(Duration::from_millis(200));
-    client.create().with_mode(mode).for_path("/ttl", "").await.unwrap();
+    let ttl = Duration::from_millis(300);
+    let started = Instant::now();
+    client.create().with_mode(CreateMode::PersistentWithTtl(ttl)).for_path("/ttl", "").await.unwrap();
     until(async || client.check_exists("/ttl").await.unwrap().is_none()).await;
+    // The server's clock counts whole milliseconds.
+    assert!(started.elapsed() + Duration::from_millis(1) >= ttl, "{:?}", started.elapsed());
 }
 
 #[tokio::test]

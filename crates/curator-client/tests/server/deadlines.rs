@@ -8,6 +8,8 @@ use curator_test::{Direction, FaultProxy, OpCode};
 use crate::support::{SLACK, begin_outage, behind_proxy_with, once, soon, until};
 
 const OPERATION: Duration = Duration::from_millis(300);
+/// Longer than any test.
+const FOREVER: Duration = Duration::from_secs(600);
 const CONNECTION: Duration = Duration::from_secs(1);
 
 /// A client that makes one attempt.
@@ -116,7 +118,20 @@ async fn an_operation_without_a_session_ends_at_the_connection_timeout() {
 
 #[tokio::test]
 async fn an_operation_under_way_ends_with_its_session() {
-    let (timeout, operation) = (Duration::from_secs(1), Duration::from_secs(600));
+    let (proxy, client) = behind_proxy_with(|client| client.operation_timeout(FOREVER)).await;
+    let session = client.session().await.unwrap();
+    proxy.swallow_next_reply(OpCode::GetData);
+    let reading = session.get_data(&ZPath::root());
+    proxy.wait_for_faults().await.unwrap();
+    let (_closed, read) = soon(async { tokio::join!(client.close(), reading) }).await;
+    let error = read.unwrap_err();
+    let is_closed = matches!(error, Error::SessionEnded { end: SessionEnd::Closed, outcome: Outcome::Unknown, .. });
+    assert!(is_closed, "{error:?}");
+}
+
+#[tokio::test]
+async fn an_operation_on_a_silent_connection_ends_with_the_connection_or_the_session() {
+    let (timeout, operation) = (Duration::from_secs(1), FOREVER);
     let (proxy, client) =
         behind_proxy_with(|client| client.session_timeout(timeout).operation_timeout(operation)).await;
     let session = client.session().await.unwrap();

@@ -90,8 +90,12 @@ async fn a_tree_delete_gives_up_if_new_children_keep_appearing() {
             reply.extend([0; 4]);
         });
     }
+    proxy.reset_counts();
     let error = soon(with_children(&client).for_path(&top)).await.unwrap_err();
     assert!(matches!(&error, Error::NotEmpty { path, .. } if *path == top), "{error}");
+    let passes = proxy.requests()[&OpCode::GetChildren];
+    assert!((10..100).contains(&passes), "{passes}");
+    assert_eq!(direct().await.get_children(&top).await.unwrap().len(), 3);
 }
 
 #[tokio::test]
