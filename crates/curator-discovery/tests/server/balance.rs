@@ -25,7 +25,7 @@ fn services(cache: &curator_discovery::ServiceCache) -> ServiceDiscover<String> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drained_or_unusable_instance_is_removed_from_the_balancer() {
+async fn a_drained_deregistered_or_unusable_instance_is_removed_from_the_balancer() {
     let (client, base) = (connected().await, path("balance"));
     let a = registered(&client, &base, "a").await;
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
@@ -45,6 +45,10 @@ async fn a_drained_or_unusable_instance_is_removed_from_the_balancer() {
     assert_eq!(next(&mut changes).await, "b at 10.0.0.7:8080");
     client.set_data(b.path(), "garbage", None).await.unwrap();
     assert_eq!(next(&mut changes).await, "b removed");
+    let c = registered(&client, &base, "c").await;
+    assert_eq!(next(&mut changes).await, "c at 10.0.0.7:8080");
+    soon(c.deregister()).await.unwrap();
+    assert_eq!(next(&mut changes).await, "c removed");
     soon(cache.close()).await.unwrap();
     assert!(soon(changes.next()).await.is_none());
 }

@@ -128,8 +128,11 @@ async fn a_cache_is_empty_after_its_directory_is_deleted_and_fills_again() {
     let cache = discovery(&others, &base).start_cache("orders").unwrap();
     are(&cache, &["a"]).await;
     soon(a.deregister()).await.unwrap();
+    let directory = format!("{base}/orders");
     // Unless the server was first: it is a container.
-    let _ = others.delete().deleting_children_if_needed().for_path(format!("{base}/orders")).await;
+    let _ = others.delete().for_path(&directory).await;
+    assert_eq!(others.check_exists(&directory).await.unwrap(), None);
+    assert!(soon(cache.caught_up()).await.unwrap().is_empty());
     are(&cache, &[]).await;
     let _b = registered(&client, &base, "b").await;
     are(&cache, &["b"]).await;

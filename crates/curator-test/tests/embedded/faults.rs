@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use curator_test::{Direction, EmbeddedServer, FaultProxy, OpCode, RequestInfo, soon, until};
+use curator_test::{DEFAULT_TIMEOUT, Direction, EmbeddedServer, FaultProxy, OpCode, RequestInfo, soon, until};
 use zookeeper_client::{Client, Error, EventType, SessionState};
 
 use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
@@ -135,14 +135,17 @@ async fn the_nodes_of_an_expired_session_go_after_its_timeout_if_its_client_cann
 async fn replies_are_delayed_concurrently() {
     let server = EmbeddedServer::start().unwrap();
     let client = client(server.address()).await;
-    let delay = Duration::from_millis(100);
+    let delay = Duration::from_millis(200);
+    // One after another, they would take far longer than any test waits.
+    const REPLIES: u32 = 1_000;
+    assert!(delay * REPLIES > 2 * DEFAULT_TIMEOUT);
     server.set_delay(delay);
     let begin = Instant::now();
-    let (one, two) = (client.check_stat("/"), client.check_stat("/"));
-    one.await.unwrap();
-    two.await.unwrap();
-    // A lower bound, which holds on slow machines too.
-    assert!(begin.elapsed() >= delay);
+    let replies: Vec<_> = (0..REPLIES).map(|_| client.check_stat("/")).collect();
+    for reply in replies {
+        soon(reply).await.unwrap();
+    }
+    assert!((delay..DEFAULT_TIMEOUT).contains(&begin.elapsed()), "{:?}", begin.elapsed());
 }
 
 #[test]
