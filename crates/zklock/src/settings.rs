@@ -203,12 +203,20 @@ mod tests {
     #[test]
     fn a_complete_file_is_parsed() {
         let file = parse(
-            "connect = \"a:1\"\nnamespace = \"n\"\nsession-timeout = \"30s\"\n[digest]\nuser = \"u\"\npassword = \"p\"\n\
-             [tls]\nca = \"ca.pem\"\n",
+            "connect = \"a:1\"\nnamespace = \"n\"\nsession-timeout = \"30s\"\nconnect-timeout = \"5s\"\n\
+             [digest]\nuser = \"u\"\npassword = \"p\"\n[sasl]\nuser = \"v\"\npassword = \"q\"\n\
+             [tls]\nca = \"ca.pem\"\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n",
         );
-        let file = file.unwrap();
-        assert_eq!((file.connect.as_deref(), file.namespace.as_deref()), (Some("a:1"), Some("n")));
-        assert_eq!(file.digest.map(|login| login.password).as_deref(), Some("p"));
-        assert!(file.tls.is_some_and(|tls| tls.certificate.is_none()));
+        // Names each key: one that is added must be added here.
+        let File { connect, namespace, session_timeout, connect_timeout, digest, sasl, tls } = file.unwrap();
+        let texts = [connect, namespace, session_timeout, connect_timeout];
+        assert_eq!(texts.each_ref().map(Option::as_deref), ["a:1", "n", "30s", "5s"].map(Some));
+        let logins = [digest, sasl].map(|login| login.map(|Login { user, password }| [user, password].concat()));
+        assert_eq!(logins.each_ref().map(Option::as_deref), [Some("up"), Some("vq")]);
+        let Tls { ca, certificate, key } = tls.unwrap();
+        let paths = ["ca.pem", "c.pem", "k.pem"].map(|path| Some(PathBuf::from(path)));
+        assert_eq!([Some(ca), certificate, key], paths);
+        // Only the CA is required.
+        assert!(parse("[tls]\nca = \"ca.pem\"\n").is_ok() && parse("[tls]\nkey = \"k.pem\"\n").is_err());
     }
 }

@@ -126,12 +126,14 @@ async fn a_tree_shows_all_kinds_of_locks() {
     contend(&others, &format!("{root}/c/latch"), &format!("{JAVA}-latch-"), "").await;
     contend(&others, &format!("{root}/d/semaphore/leases"), &format!("{JAVA}-lease-"), "one").await;
     contend(&others, &format!("{root}/d/semaphore/locks"), &format!("{JAVA}-lock-"), "two").await;
+    contend(&others, &format!("{root}/e/kazoo"), &format!("{HEX}__lock__"), "one").await;
     let shown = printed(&format!("tree {root}"), None).await;
     let lines = [
         "/a/mutex  mutex  held by one, 1 waiting",
         "/b/shared  read-write lock  held by one, two, 1 waiting",
         "/c/latch  leader latch  held by -, 0 waiting",
         "/d/semaphore  semaphore  held by one, 1 waiting",
+        "/e/kazoo  kazoo lock  held by one, 0 waiting",
     ];
     let lines: String = lines.iter().map(|line| format!("{root}{line}\n")).collect();
     assert_eq!((shown.code, shown.out), (Some(0), lines));
@@ -169,11 +171,15 @@ async fn a_contender_whose_node_may_not_be_read_is_listed_without_its_data() {
     let (root, others) = (path("unreadable"), client().await);
     let create = others.create().with_mode(CreateMode::EphemeralSequential).creating_parent_containers();
     let unreadable = Acl::new(Permission::DELETE, AuthId::anyone());
-    create.with_acl([unreadable]).for_path(format!("{root}/lock/{JAVA}-lock-"), "secret").await.unwrap();
+    let hidden_node = create.with_acl([unreadable]).for_path(format!("{root}/lock/{JAVA}-lock-"), "secret");
+    let hidden_node = hidden_node.await.unwrap();
     contend(&others, &format!("{root}/lock"), &format!("{JAVA}-lock-"), "two").await;
     let found = listed(&format!("{root}/lock")).await;
     let (first, second) = (&found[0]["contenders"][0], &found[0]["contenders"][1]);
-    assert_eq!((&first["host"], &first["token"]), (&Value::from(""), &Value::Null));
+    assert_eq!(
+        (&first["path"], &first["host"], &first["token"]),
+        (&Value::from(hidden_node.as_str()), &Value::from(""), &Value::Null)
+    );
     assert_eq!((&second["host"], second["token"].is_i64()), (&Value::from("two"), true));
     let hidden = Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone());
     others.create().with_acl([hidden]).for_path(format!("{root}/hidden"), "").await.unwrap();

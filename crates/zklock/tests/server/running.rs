@@ -3,6 +3,7 @@
 use curator_recipes::client::CuratorClient;
 use curator_test::{TestingServer, soon, until};
 use rustix::process::Signal;
+use tokio::io::AsyncWriteExt as _;
 
 use crate::support::{Notes, client, finished, host, path, printed, runs, signal, state, words, zklock};
 
@@ -55,13 +56,16 @@ async fn failures_of_zklock_have_codes_and_one_sentence_each() {
 }
 
 #[tokio::test]
-async fn a_command_inherits_its_output_streams_and_has_the_lock_in_its_environment() {
-    let (one, two) = (path("environment-1"), path("environment-2"));
-    let script = "echo $ZKLOCK_PATH $ZKLOCK_TOKEN $ZKLOCK_VALID_UNTIL; echo error >&2";
+async fn a_command_inherits_its_streams_and_has_the_lock_in_its_environment() {
+    let (one, two, server) = (path("environment-1"), path("environment-2"), TestingServer::shared().await);
+    let script = "read line; echo $ZKLOCK_PATH $ZKLOCK_TOKEN $ZKLOCK_VALID_UNTIL; echo error: $line >&2";
     let mut tokens = Vec::new();
     for _ in 0..2 {
-        let printed = printed(&format!("run --lock {one} --lock {two}"), Some(script)).await;
-        assert_eq!((printed.code, printed.error.as_str()), (Some(0), "error\n"));
+        let mut child = zklock(&server.connect_string(), &format!("run --lock {one} --lock {two}"), Some(script));
+        let mut child = child.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"input\n").await.unwrap();
+        let printed = finished(child).await;
+        assert_eq!((printed.code, printed.error.as_str()), (Some(0), "error: input\n"));
         let [paths, token, until] = words(&printed.out).try_into().unwrap();
         assert_eq!(paths, format!("{one}:{two}"));
         tokens.push(token.parse::<i64>().unwrap());
