@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_client_is_refused_before_any_is_installed() {
+    fn an_unknown_client_is_refused_with_the_names_of_the_known_ones() {
         let refused = run(&["kazoo".to_owned(), "etcd".to_owned()]).unwrap_err();
         assert!(refused.contains("`etcd` is not a client") && refused.contains("curator, go, kazoo"), "{refused}");
         assert_eq!(named("go"), Ok(Client::Go));

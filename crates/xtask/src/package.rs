@@ -207,6 +207,9 @@ mod tests {
         let found: BTreeSet<_> = manifests.iter().flat_map(|manifest| features(manifest)).collect();
         let expected = OPTIONAL.into_iter().chain(["backoff", "default", "sasl-gssapi"]).collect();
         assert_eq!(found, expected, "in the manifests on the left, built on the right");
+        // `default`, which enables `backoff`, is enabled in some of these and disabled in others.
+        let defaults: BTreeSet<_> = BUILDS.iter().map(|(_, _, has_default)| *has_default).collect();
+        assert_eq!(defaults, [false, true].into());
     }
 
     #[test]

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_three_digits_or_more() {
+    fn numbers_are_rounded_to_three_digits_with_at_most_three_decimals_and_grouped() {
         let written = [0.0, 0.0496, 0.9999, 1.5, 12.34, 99.96, 1234.5, 1_234_567.0].map(number);
         assert_eq!(written, ["0", "0.050", "1.00", "1.50", "12.3", "100", "1,234", "1,234,567"]);
     }
