@@ -445,7 +445,7 @@ pub(super) mod tests {
         // Wakes the first one in its poll, and thus polls it inline.
         let work = async move {
             sender.send(()).unwrap();
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         let other = SessionTask::new(Box::pin(work), || SessionState::SyncConnected);
         other.running.run();
