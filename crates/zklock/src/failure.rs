@@ -52,7 +52,9 @@ impl From<ClientError> for Failure {
             ClientError::ConnectFailed { .. } | ClientError::NotConnected { .. } => {
                 "; check that the servers run, and try `zklock doctor`"
             }
-            ClientError::NoAuth { .. } => "; this client needs another identity, or the node another ACL",
+            ClientError::NoAuth { .. } => {
+                "; this client needs another identity, or an ACL that permits it: to create or delete a node, that of its parent"
+            }
             ClientError::InvalidPath(_) | ClientError::InvalidConnectString(_) | ClientError::InvalidOption { .. } => {
                 return Self::here(error.to_string());
             }
