@@ -57,19 +57,16 @@ impl LockContenders {
     }
 }
 
-impl Node {
-    fn new(path: String, entry: &Entry, data: &[u8], stat: Option<Stat>) -> Self {
-        let stat = stat.map(|stat| NodeStat {
+impl NodeStat {
+    fn new(stat: &Stat) -> Self {
+        Self {
             session: format!("{:#x}", stat.ephemeral_owner),
             created: u64::try_from(stat.ctime / 1000).unwrap_or(0),
             token: stat.czxid,
             version: stat.version,
-        });
-        Self { path, holds: entry.holds, reads: entry.reads, contender: Contender::from_data(data), stat }
+        }
     }
-}
 
-impl NodeStat {
     /// The time since the node was created.
     pub(crate) fn age(&self) -> Duration {
         let created = SystemTime::UNIX_EPOCH + Duration::from_secs(self.created);
@@ -124,12 +121,13 @@ async fn children(client: &CuratorClient, path: &str) -> Result<Vec<String>, Fai
 async fn nodes(client: &CuratorClient, directory: &str, entries: &[Entry]) -> Result<Vec<Node>, Failure> {
     let read = |entry: Entry| async move {
         let path = format!("{}/{}", directory.trim_end_matches('/'), entry.name);
-        match client.get_data(&path).await {
-            Err(ClientError::NoNode { .. }) => Ok(None),
-            Err(ClientError::NoAuth { .. }) => Ok(Some(Node::new(path, &entry, b"", None))),
-            Err(error) => Err(Failure::from(error)),
-            Ok((data, stat)) => Ok(Some(Node::new(path, &entry, &data, Some(stat)))),
-        }
+        let (data, stat) = match client.get_data(&path).await {
+            Err(ClientError::NoNode { .. }) => return Ok(None),
+            Err(ClientError::NoAuth { .. }) => (Vec::new(), None),
+            read => read.map(|(data, stat)| (data, Some(NodeStat::new(&stat))))?,
+        };
+        let contender = Contender::from_data(&data);
+        Ok(Some(Node { path, holds: entry.holds, reads: entry.reads, contender, stat }))
     };
     let nodes = stream::iter(entries.to_vec()).map(read).buffered(AT_ONCE);
     nodes.try_filter_map(|node| async { Ok(node) }).try_collect().await

@@ -31,11 +31,8 @@ impl Contender {
         if data == REVOKED {
             return Self { label: Some("asked to give it back".to_owned()), ..Self::default() };
         }
-        serde_json::from_slice(data).unwrap_or_else(|_| Self {
-            host: printable(&String::from_utf8_lossy(data)),
-            pid: None,
-            label: None,
-        })
+        let host = || printable(&String::from_utf8_lossy(data));
+        serde_json::from_slice(data).unwrap_or_else(|_| Self { host: host(), ..Self::default() })
     }
 }
 

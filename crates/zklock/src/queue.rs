@@ -63,17 +63,13 @@ pub(crate) fn queues(children: &[String]) -> Vec<(Kind, Vec<Entry>)> {
     entries.sort_by_key(|(_, entry)| entry.sequence);
     let mut queues: Vec<(Kind, Vec<Entry>)> = Vec::new();
     for (kind, mut entry) in entries {
-        let index = queues.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
-            queues.push((kind, Vec::new()));
-            queues.len() - 1
-        });
-        let before = &queues[index].1;
-        entry.holds = match kind {
-            Kind::Semaphore => true,
-            _ if entry.reads => before.iter().all(|before| before.reads),
-            _ => before.is_empty(),
-        };
-        queues[index].1.push(entry);
+        match queues.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, before)) => {
+                entry.holds = kind == Kind::Semaphore || entry.reads && before.iter().all(|before| before.reads);
+                before.push(entry);
+            }
+            None => queues.push((kind, vec![entry])),
+        }
     }
     queues
 }
@@ -89,7 +85,8 @@ fn entry(name: &str) -> Option<(Kind, Entry)> {
         // An exhausted counter gives negative numbers.
         let is_number = number.trim_start_matches('-').len() >= 10;
         let sequence = number.parse().ok().filter(|_| is_number)?;
-        Some((*kind, Entry { name: name.to_owned(), sequence, reads: *reads, holds: false }))
+        // The first of a queue holds the lock.
+        Some((*kind, Entry { name: name.to_owned(), sequence, reads: *reads, holds: true }))
     })
 }
 
