@@ -1,6 +1,5 @@
 //! `zklock ls` and `zklock tree`: print the holders and the waiters of locks.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Error as ClientError};
@@ -17,28 +16,23 @@ use crate::queue::Kind;
 /// How often `--watch` looks.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Prints the contenders of the locks at a path, with `--watch` after each change.
+/// Prints the contenders of the locks at a path. With `--watch`, looks again and again, through outages of any length,
+/// and prints what has changed.
 pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Failure> {
-    if list.watch {
-        watch(client, list).await?;
-    }
-    let (code, text) = listed(client, list).await?;
-    print(&text)?;
-    Ok(code)
-}
-
-/// Looks again and again, through outages of any length, and prints what has changed.
-async fn watch(client: &CuratorClient, list: &List) -> Result<Infallible, Failure> {
     let mut printed = String::new();
     loop {
         match listed(client, list).await {
-            Ok((_, text)) if text != printed => {
-                print(if list.json || printed.is_empty() { "" } else { "\n" })?;
-                print(&text)?;
-                printed = text;
+            Ok((code, text)) => {
+                if text != printed {
+                    print(if list.json || printed.is_empty() { "" } else { "\n" })?;
+                    print(&text)?;
+                    printed = text;
+                }
+                if !list.watch {
+                    return Ok(code);
+                }
             }
-            Ok(_) => {}
-            Err(failure) if failure.code == Code::NoConnection => print_message(&failure),
+            Err(failure) if list.watch && failure.code == Code::NoConnection => print_message(&failure),
             Err(failure) => return Err(failure),
         }
         tokio::time::sleep(WATCH_INTERVAL).await;
