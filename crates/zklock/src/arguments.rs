@@ -29,24 +29,26 @@ pub(crate) enum Action {
     /// Show all locks below a node
     Tree(Tree),
     /// Ask the holders of a lock to give it back
-    Revoke(Revoke),
+    #[command(after_help = include_str!("help/revoke.txt"))]
+    Revoke {
+        /// The path of the lock
+        path: String,
+    },
     /// Take a lock away from its holder, without stopping that: deletes its node
     Break(Break),
     /// Look at the servers, the network, the permissions and this machine, and say what is wrong
-    Doctor(Doctor),
+    #[command(after_help = "Exit code: 0 if nothing is wrong, 1 otherwise.")]
+    Doctor {
+        /// Where locks are: a node below it is created and deleted
+        #[arg(long, value_name = "PATH", default_value = "/")]
+        root: String,
+    },
     /// Started by `run`
     #[command(hide = true)]
     Guard(Orders),
     /// Started by `run`
     #[command(hide = true)]
     Start(Start),
-}
-
-impl Action {
-    /// Whether a lock that is not acquired in time is not reported.
-    pub(crate) fn is_quiet(&self) -> bool {
-        matches!(self, Self::Run(run) if run.quiet)
-    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -119,13 +121,6 @@ pub(crate) struct Tree {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = include_str!("help/revoke.txt"))]
-pub(crate) struct Revoke {
-    /// The path of the lock
-    pub(crate) path: String,
-}
-
-#[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("help/break.txt"))]
 pub(crate) struct Break {
     /// The path of the lock
@@ -136,12 +131,4 @@ pub(crate) struct Break {
     /// Do not ask
     #[arg(long)]
     pub(crate) yes: bool,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code: 0 if nothing is wrong, 1 otherwise.")]
-pub(crate) struct Doctor {
-    /// Where locks are: a node below it is created and deleted
-    #[arg(long, value_name = "PATH", default_value = "/")]
-    pub(crate) root: String,
 }

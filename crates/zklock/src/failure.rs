@@ -55,9 +55,11 @@ impl From<ClientError> for Failure {
             ClientError::NoAuth { .. } => {
                 "; this client needs another identity, or an ACL that permits it: to create or delete a node, that of its parent"
             }
-            ClientError::InvalidPath(_) | ClientError::InvalidConnectString(_) | ClientError::InvalidOption { .. } => {
-                return Self::here(error.to_string());
-            }
+            ClientError::InvalidPath(_)
+            | ClientError::InvalidConnectString(_)
+            | ClientError::InvalidRetryPolicy(_)
+            | ClientError::InvalidTlsOptions(_)
+            | ClientError::InvalidOption { .. } => return Self::here(error.to_string()),
             _ => "",
         };
         Self::new(Code::NoConnection, format!("{error}{remedy}"))

@@ -23,13 +23,10 @@ mod waiting;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use curator_recipes::client::CuratorClient;
 
 use crate::arguments::{Action, Arguments};
-use crate::contender::Contender;
 use crate::failure::{Code, Failure};
 use crate::print::print_message;
-use crate::settings::Connection;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -40,10 +37,13 @@ fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(Code::Failed as u8) } else { ExitCode::SUCCESS };
         }
     };
-    match act(&arguments) {
+    let is_quiet = matches!(&arguments.action, Action::Run(run) if run.quiet);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::here(format!("cannot start: {error}")));
+    match runtime.and_then(|runtime| runtime.block_on(act(arguments))) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            if !(failure.code == Code::NotAcquired && arguments.action.is_quiet()) {
+            if !(failure.code == Code::NotAcquired && is_quiet) {
                 print_message(&failure);
             }
             ExitCode::from(failure.code as u8)
@@ -51,38 +51,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn act(Arguments { action, connection }: &Arguments) -> Result<u8, Failure> {
+async fn act(Arguments { action, connection }: Arguments) -> Result<u8, Failure> {
     match action {
         Action::Start(start) => Err(start.start()),
         Action::Guard(orders) => {
             // Handled, so that a signal to all processes of a service does not end the guardian in the grace period.
-            let runtime = runtime()?;
-            let _entered = runtime.enter();
             let _received = signals::Signals::new()?;
             orders.guard()
         }
-        Action::Run(run) => runtime()?.block_on(run::run(run, connection)),
-        Action::Doctor(arguments) => runtime()?.block_on(doctor::doctor(arguments, connection)),
-        Action::Ls(arguments) => with_client(connection, async |client| list::list(arguments, client).await),
-        Action::Tree(arguments) => with_client(connection, async |client| list::tree(arguments, client).await),
-        Action::Revoke(arguments) => with_client(connection, async |client| remove::revoke(arguments, client).await),
-        Action::Break(arguments) => with_client(connection, async |client| remove::break_lock(arguments, client).await),
+        Action::Run(run) => run::run(&run, &connection).await,
+        Action::Doctor { root } => doctor::doctor(&root, &connection).await,
+        Action::Ls(list) => connection.with_client(async |client| list::list(&list, client).await).await?,
+        Action::Tree(tree) => connection.with_client(async |client| list::tree(&tree, client).await).await?,
+        Action::Revoke { path } => connection.with_client(async |client| remove::revoke(&path, client).await).await?,
+        Action::Break(lock) => connection.with_client(async |client| remove::break_lock(&lock, client).await).await?,
     }
-}
-
-fn with_client(
-    connection: &Connection,
-    act: impl AsyncFnOnce(&CuratorClient) -> Result<u8, Failure>,
-) -> Result<u8, Failure> {
-    runtime()?.block_on(async {
-        let client = connection.connect(&Contender::this(None)).await?;
-        let done = act(&client).await;
-        let _ = client.close().await;
-        done
-    })
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    built.map_err(|error| Failure::here(format!("cannot start: {error}")))
 }

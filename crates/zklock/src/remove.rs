@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use curator_recipes::client::{CuratorClient, Error as ClientError};
 use curator_recipes::revoke as ask;
 
-use crate::arguments::{Break, Revoke};
+use crate::arguments::Break;
 use crate::clock::text;
 use crate::contended::{LockContenders, Node, NodeStat, read};
 use crate::failure::{Code, Failure};
@@ -19,8 +19,8 @@ async fn holders(client: &CuratorClient, path: &str) -> Result<Vec<Node>, Failur
 }
 
 /// Asks all holders for the lock. Whether they give it back is up to them.
-pub(crate) async fn revoke(revoke: &Revoke, client: &CuratorClient) -> Result<u8, Failure> {
-    for node in holders(client, &revoke.path).await? {
+pub(crate) async fn revoke(path: &str, client: &CuratorClient) -> Result<u8, Failure> {
+    for node in holders(client, path).await? {
         match ask(client, &client.resolve(&node.path)?).await {
             Err(curator_recipes::Error::Client(ClientError::NoNode { .. })) => {}
             asked => {

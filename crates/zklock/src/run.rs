@@ -24,15 +24,20 @@ use crate::waiting;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// A term of at least this length resets the pauses.
 const GOOD_TERM: Duration = Duration::from_secs(60);
+/// Enough for a connection to servers that are up, also with a shorter `--wait`.
+const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the command, and returns its exit code.
 pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let this = Contender::this(run.label.clone());
     let deadline = run.wait.map_or(Deadline::NEVER, Deadline::after);
-    let settings = connection.settings()?.within(run.wait);
+    let mut settings = connection.settings()?;
+    if let Some(wait) = run.wait {
+        settings.connect_timeout = settings.connect_timeout.min(wait.max(LEAST_CONNECT_TIMEOUT));
+    }
     let client = tokio::select! {
-        client = settings.connect(&this) => client?,
+        client = settings.builder(&this)?.connect() => client?,
         signal = signals.next_deadly() => return Ok(interrupted(signal)),
     };
     let done =

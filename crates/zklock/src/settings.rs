@@ -3,15 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use curator_recipes::client::{CuratorClient, CuratorClientBuilder, RetryUntilElapsed, SaslOptions, TlsOptions};
-use serde::Deserialize;
+use curator_recipes::client::{
+    CuratorClient, CuratorClientBuilder, Error as ClientError, RetryUntilElapsed, SaslOptions, TlsOptions,
+};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::contender::Contender;
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 
-/// The connection options of each subcommand.
-#[derive(Debug, Clone, clap::Args)]
+/// The connection options of each subcommand, and what the TOML file may contain.
+#[derive(Debug, Default, clap::Args, Deserialize)]
 #[command(next_help_heading = "Connection")]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Connection {
     /// The servers: host:port,host:port/chroot
     #[arg(long, global = true, value_name = "SERVERS", env = "ZOOKEEPER_CONNECT")]
@@ -19,28 +23,25 @@ pub(crate) struct Connection {
     /// A TOML file with connect, namespace, session-timeout and connect-timeout, and the tables digest or sasl (user, password) and tls
     /// (ca, certificate, key)
     #[arg(long, global = true, value_name = "FILE", env = "ZKLOCK_CONFIG")]
+    #[serde(skip)]
     config: Option<PathBuf>,
     /// A prefix of all paths
     #[arg(long, global = true, value_name = "PATH")]
     namespace: Option<String>,
     /// The session timeout to ask for; the servers may grant another one [default: 40s]
     #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(default, deserialize_with = "time")]
     session_timeout: Option<Duration>,
     /// How long to try to connect, at the beginning and after an outage; --leader never gives up [default: 15s]
     #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(default, deserialize_with = "time")]
     connect_timeout: Option<Duration>,
-}
-
-/// The TOML file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct File {
-    connect: Option<String>,
-    namespace: Option<String>,
-    session_timeout: Option<String>,
-    connect_timeout: Option<String>,
+    // Secrets are only in the file.
+    #[arg(skip)]
     digest: Option<Login>,
+    #[arg(skip)]
     sasl: Option<Login>,
+    #[arg(skip)]
     tls: Option<Tls>,
 }
 
@@ -66,14 +67,18 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 pub(crate) struct Settings {
     pub(crate) connect: String,
     pub(crate) session_timeout: Duration,
-    connection_timeout: Duration,
-    file: File,
+    pub(crate) connect_timeout: Duration,
+    /// The rest: what only the file has, and the merged namespace.
+    file: Connection,
 }
 
 impl Connection {
-    /// Connects. `this` is written into the nodes of this process.
-    pub(crate) async fn connect(&self, this: &Contender) -> Result<CuratorClient, Failure> {
-        self.settings()?.connect(this).await
+    /// Connects, acts, and closes the client.
+    pub(crate) async fn with_client<T>(&self, act: impl AsyncFnOnce(&CuratorClient) -> T) -> Result<T, Failure> {
+        let client = self.settings()?.builder(&Contender::this(None))?.connect().await?;
+        let done = act(&client).await;
+        let _ = client.close().await;
+        Ok(done)
     }
 
     /// Reads the file, and merges the options with it.
@@ -85,31 +90,27 @@ impl Connection {
             )
         })?;
         file.namespace = self.namespace.clone().or(file.namespace);
-        let (session, connection) = (file.session_timeout.as_deref(), file.connect_timeout.as_deref());
         Ok(Settings {
             connect,
-            session_timeout: time(self.session_timeout, session, "session-timeout", SESSION_TIMEOUT)?,
-            connection_timeout: time(self.connect_timeout, connection, "connect-timeout", CONNECT_TIMEOUT)?,
+            session_timeout: self.session_timeout.or(file.session_timeout).unwrap_or(SESSION_TIMEOUT),
+            connect_timeout: self.connect_timeout.or(file.connect_timeout).unwrap_or(CONNECT_TIMEOUT),
             file,
         })
     }
 }
 
 impl Settings {
-    pub(crate) async fn connect(&self, this: &Contender) -> Result<CuratorClient, Failure> {
-        Ok(self.builder(this)?.connect().await?)
-    }
-
+    /// `this` is written into the nodes of this process.
     pub(crate) fn builder(&self, this: &Contender) -> Result<CuratorClientBuilder, Failure> {
         // An attempt that starts at the end of the first half can use the second half.
-        let half = self.connection_timeout / 2;
+        let half = self.connect_timeout / 2;
         let retries = RetryUntilElapsed::new(half, half.min(Duration::from_millis(200)));
         let mut builder = CuratorClient::builder(&self.connect)
             .name("zklock")
             .default_lock_data(this.to_data())
             .session_timeout(self.session_timeout)
             .connection_timeout(half)
-            .retry_policy(retries.map_err(curator_recipes::client::Error::from)?);
+            .retry_policy(retries.map_err(ClientError::from)?);
         if let Some(namespace) = &self.file.namespace {
             builder = builder.namespace(namespace);
         }
@@ -125,20 +126,6 @@ impl Settings {
         Ok(builder)
     }
 
-    /// The same settings, with a connection timeout of at most `wait`, and at least one second.
-    pub(crate) fn within(self, wait: Option<Duration>) -> Self {
-        /// Enough for a connection to servers that are up.
-        const LEAST: Duration = Duration::from_secs(1);
-        let connection_timeout =
-            wait.map_or(self.connection_timeout, |wait| self.connection_timeout.min(wait.max(LEAST)));
-        Self { connection_timeout, ..self }
-    }
-
-    /// The same settings for one of the servers.
-    pub(crate) fn of_server(self, server: &str) -> Self {
-        Self { connect: server.to_owned(), ..self }
-    }
-
     pub(crate) fn is_plain(&self) -> bool {
         self.file.tls.is_none()
     }
@@ -146,11 +133,12 @@ impl Settings {
 
 impl Tls {
     fn options(&self) -> Result<TlsOptions, Failure> {
-        let invalid = |error: curator_recipes::client::InvalidTlsOptions| Failure::here(error.to_string());
-        let options = TlsOptions::from_pem(text(&self.ca)?).map_err(invalid)?;
+        let options = TlsOptions::from_pem(text(&self.ca)?).map_err(ClientError::from)?;
         match (&self.certificate, &self.key) {
             (None, None) => Ok(options),
-            (Some(certificate), Some(key)) => options.with_identity(text(certificate)?, text(key)?).map_err(invalid),
+            (Some(certificate), Some(key)) => {
+                Ok(options.with_identity(text(certificate)?, text(key)?).map_err(ClientError::from)?)
+            }
             _ => Err(Failure::here(
                 "[tls] has only one of `certificate` and `key`: a client that presents itself needs both",
             )),
@@ -158,25 +146,23 @@ impl Tls {
     }
 }
 
-fn time(option: Option<Duration>, file: Option<&str>, name: &str, default: Duration) -> Result<Duration, Failure> {
-    match (option, file) {
-        (Some(time), _) => Ok(time),
-        (None, Some(text)) => humantime::parse_duration(text)
-            .map_err(|error| Failure::here(format!("{name} = {text:?}: {error}; write for example \"30s\""))),
-        (None, None) => Ok(default),
-    }
+/// A time in the file.
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let time = humantime::parse_duration(&text);
+    time.map(Some).map_err(|error| D::Error::custom(format!("{text:?}: {error}; write for example \"30s\"")))
 }
 
 fn text(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| Failure::here(format!("cannot read {}: {error}", path.display())))
 }
 
-fn read(path: &Path) -> Result<File, Failure> {
-    parse(&text(path)?).map_err(|error| Failure::new(Code::Failed, format!("{}: {error}", path.display())))
+fn read(path: &Path) -> Result<Connection, Failure> {
+    parse(&text(path)?).map_err(|error| Failure::here(format!("{}: {error}", path.display())))
 }
 
 /// Parses the file. The error does not show the line, which may contain a secret.
-fn parse(text: &str) -> Result<File, String> {
+fn parse(text: &str) -> Result<Connection, String> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
         // The message contains the wrong value, which may be a secret.
@@ -198,6 +184,8 @@ mod tests {
         assert!(error.starts_with("line ") && error.contains("pasword") && !error.contains("secret"), "{error}");
         let error = parse("digest = \"u:secret\"").unwrap_err();
         assert!(error.starts_with("line 1: expected ") && !error.contains("secret"), "{error}");
+        let error = parse("connect = \"a:1\"\nsession-timeout = \"30\"").unwrap_err();
+        assert!(error.starts_with("line 2: \"30\": ") && error.ends_with("write for example \"30s\""), "{error}");
     }
 
     #[test]
@@ -208,9 +196,9 @@ mod tests {
              [tls]\nca = \"ca.pem\"\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n",
         );
         // Names each key: one that is added must be added here.
-        let File { connect, namespace, session_timeout, connect_timeout, digest, sasl, tls } = file.unwrap();
-        let texts = [connect, namespace, session_timeout, connect_timeout];
-        assert_eq!(texts.each_ref().map(Option::as_deref), ["a:1", "n", "30s", "5s"].map(Some));
+        let Connection { connect, config: _, namespace, session_timeout, connect_timeout, digest, sasl, tls } = file.unwrap();
+        assert_eq!([connect, namespace].each_ref().map(Option::as_deref), [Some("a:1"), Some("n")]);
+        assert_eq!([session_timeout, connect_timeout], [30, 5].map(|seconds| Some(Duration::from_secs(seconds))));
         let logins = [digest, sasl].map(|login| login.map(|Login { user, password }| [user, password].concat()));
         assert_eq!(logins.each_ref().map(Option::as_deref), [Some("up"), Some("vq")]);
         let Tls { ca, certificate, key } = tls.unwrap();

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Measurements, Server, ServerMeasurement};
+use super::{Measurements, ServerMeasurement};
 use crate::clock::text;
 
 /// The first version with recursive watches, which caches need.
@@ -15,12 +15,7 @@ const CLOCK_SOURCES: [&str; 5] = ["tsc", "kvm-clock", "arch_sys_counter", "hyper
 
 pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
     let mut findings = Vec::new();
-    let measurement: Vec<Named<'_>> = seen
-        .servers
-        .iter()
-        .filter_map(|server| Some((server.name.as_str(), server.measurement.as_ref().ok()?)))
-        .collect();
-    for Server { name, measurement } in &seen.servers {
+    for (name, measurement) in &seen.servers {
         match measurement {
             Err(error) => findings.push(format!(
                 "{name} cannot be used ({error}); locks work while a majority of the servers does: start it, or look at the network"
@@ -28,31 +23,21 @@ pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
             Ok(measurement) => of_server(name, measurement, &mut findings),
         }
     }
-    if let Some(((one, first), (other, second))) = different(&measurement, |measurement| measurement.granted) {
+    if let Some([(one, first), (other, second)]) = different(seen, |measurement| Some(text(measurement.granted))) {
         findings.push(format!(
-            "{one} grants {} and {other} grants {} as session timeout; a session that moves from the longer to the shorter is given up: \
-             set the same minSessionTimeout and maxSessionTimeout on all servers",
-            text(first.granted),
-            text(second.granted)
+            "{one} grants {first} and {other} grants {second} as session timeout; a session that moves from the longer to the shorter \
+             is given up: set the same minSessionTimeout and maxSessionTimeout on all servers"
         ));
     }
-    let known: Vec<Named<'_>> =
-        measurement.iter().copied().filter(|(_, measurement)| measurement.version.is_some()).collect();
-    if let Some(((one, first), (other, second))) = different(&known, |measurement| measurement.version.clone()) {
-        let version = |measurement: &ServerMeasurement| measurement.version.clone().unwrap_or_default();
-        findings.push(format!(
-            "{one} runs ZooKeeper {} and {other} runs {}: finish the upgrade",
-            version(first),
-            version(second)
-        ));
+    if let Some([(one, first), (other, second)]) = different(seen, |measurement| measurement.version.clone()) {
+        findings.push(format!("{one} runs ZooKeeper {first} and {other} runs {second}: finish the upgrade"));
     }
-    match seen.servers.len() {
-        1 => {}
-        count if count % 2 == 0 => findings.push(format!(
+    let count = seen.servers.len();
+    if count.is_multiple_of(2) {
+        findings.push(format!(
             "{count} servers survive no more failures than {} do: use an odd number, if the connect string names all of them",
             count - 1
-        )),
-        _ => {}
+        ));
     }
     match &seen.node {
         Err(error) => findings.push(format!("locks cannot be taken there: {error}")),
@@ -111,18 +96,14 @@ fn of_server(name: &str, measurement: &ServerMeasurement, findings: &mut Vec<Str
     }
 }
 
-/// The first two servers with different values.
-fn different<'a, T: PartialEq>(
-    servers: &[Named<'a>],
-    value: impl Fn(&ServerMeasurement) -> T,
-) -> Option<(Named<'a>, Named<'a>)> {
-    let first = *servers.first()?;
-    let other = servers.iter().copied().find(|(_, measurement)| value(measurement) != value(first.1))?;
-    Some((first, other))
+/// The first two servers with different values, and these. A server without a value is passed over.
+fn different(seen: &Measurements, value: impl Fn(&ServerMeasurement) -> Option<String>) -> Option<[(&str, String); 2]> {
+    let answers = seen.servers.iter().filter_map(|(name, measurement)| Some((name, measurement.as_ref().ok()?)));
+    let mut values = answers.filter_map(|(name, measurement)| Some((name.as_str(), value(measurement)?)));
+    let first = values.next()?;
+    let other = values.find(|(_, value)| *value != first.1)?;
+    Some([first, other])
 }
-
-/// A server that has answered, with its name.
-type Named<'a> = (&'a str, &'a ServerMeasurement);
 
 /// The first two numbers of a version.
 fn number(version: &str) -> Option<(u32, u32)> {
@@ -154,7 +135,7 @@ mod tests {
 
     fn seen(servers: Vec<ServerMeasurement>) -> Measurements {
         let name = |index: usize| format!("zk{index}:2181");
-        let server = |(index, measurement)| Server { name: name(index), measurement: Ok(measurement) };
+        let server = |(index, measurement)| (name(index), Ok(measurement));
         let servers = servers.into_iter().enumerate().map(server).collect();
         Measurements { servers, node: Ok(10), clock_source: Some("tsc".to_owned()) }
     }
@@ -201,7 +182,7 @@ mod tests {
         assert!(one(&seen(vec![healthy(), healthy(), other])).contains("runs 3.8.0: finish the upgrade"));
         assert!(one(&seen(vec![healthy(), healthy()])).contains("2 servers survive no more failures than 1 do"));
         let mut broken = seen(vec![healthy(), healthy(), healthy()]);
-        broken.servers[1].measurement = Err("connection refused".to_owned());
+        broken.servers[1].1 = Err("connection refused".to_owned());
         assert!(one(&broken).starts_with("zk1:2181 cannot be used (connection refused)"));
     }
 

@@ -8,15 +8,14 @@ use tokio::net::TcpStream;
 
 use super::ServerMeasurement;
 use crate::contender::Contender;
-use crate::failure::Failure;
-use crate::settings::{Connection, Settings};
+use crate::settings::Settings;
 
 /// How many round trips are timed. Their median is reported.
 const ROUND_TRIPS: usize = 11;
 
 /// Connects to one server, and reads what matters to locks.
-pub(crate) async fn measure_server(settings: Settings, this: &Contender) -> Result<ServerMeasurement, String> {
-    let builder = settings.builder(this).map_err(|error| error.to_string())?;
+pub(crate) async fn measure_server(settings: &Settings) -> Result<ServerMeasurement, String> {
+    let builder = settings.builder(&Contender::this(None)).map_err(|error| error.to_string())?;
     let client = builder.connect().await.map_err(|error| error.to_string())?;
     let measurement = async {
         let granted = client.session().await?.timeout();
@@ -51,18 +50,7 @@ async fn version(server: &str) -> Option<String> {
 
 /// Creates and deletes a node below the root of the locks, as a lock does. Returns how far the leader's clock is ahead,
 /// in milliseconds.
-pub(crate) async fn measure_node(
-    connection: &Connection,
-    root: &str,
-    this: &Contender,
-) -> Result<Result<i64, String>, Failure> {
-    let client = connection.connect(this).await?;
-    let measurement = created(&client, root).await;
-    let _ = client.close().await;
-    Ok(measurement)
-}
-
-async fn created(client: &CuratorClient, root: &str) -> Result<i64, String> {
+pub(crate) async fn measure_node(client: &CuratorClient, root: &str) -> Result<i64, String> {
     let mut root = root.trim_end_matches('/');
     // Locks create missing parents.
     while !root.is_empty() && matches!(client.check_exists(root).await, Ok(None)) {
@@ -70,26 +58,24 @@ async fn created(client: &CuratorClient, root: &str) -> Result<i64, String> {
     }
     let path = format!("{root}/zklock-doctor-");
     let text = |error: ClientError| error.to_string();
+    let denied = |remedy: &'static str| {
+        move |error: ClientError| match error {
+            ClientError::NoAuth { .. } => format!("{error}; {remedy}"),
+            error => error.to_string(),
+        }
+    };
     let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let created = client.create().with_mode(CreateMode::EphemeralSequential).for_path(&path, "").await;
     let node = created.map_err(|error| match error {
-        ClientError::NoAuth { .. } => format!("{error}; give this client CREATE, or name another --root"),
         ClientError::NoNode { .. } => format!("{error}; the chroot of the connect string is missing: create it"),
-        error => text(error),
+        error => denied("give this client CREATE, or name another --root")(error),
     })?;
     let node = client.unresolve(&node).map_err(text)?;
     let found = client.check_exists(&node).await.map_err(text)?;
     let listed = client.get_children(if root.is_empty() { "/" } else { root }).await;
-    client.delete().for_path(&node).await.map_err(|error| match error {
-        ClientError::NoAuth { .. } => {
-            format!("{error}; without DELETE, a lock is held until its session ends: give this client DELETE")
-        }
-        error => text(error),
-    })?;
-    listed.map_err(|error| match error {
-        ClientError::NoAuth { .. } => format!("{error}; a client cannot see who is before it: give this client READ"),
-        error => text(error),
-    })?;
+    let deleted = client.delete().for_path(&node).await;
+    deleted.map_err(denied("without DELETE, a lock is held until its session ends: give this client DELETE"))?;
+    listed.map_err(denied("a client cannot see who is before it: give this client READ"))?;
     let before = i64::try_from(before.as_millis()).unwrap_or(i64::MAX);
     Ok(found.map_or(0, |stat| stat.ctime - before))
 }

@@ -3,12 +3,10 @@
 mod findings;
 mod measure;
 
-use curator_recipes::client::ConnectString;
+use curator_recipes::client::{ConnectString, Error as ClientError};
 
 use self::findings::findings;
 use self::measure::{measure_node, measure_server, read_clock_source};
-use crate::arguments::Doctor;
-use crate::contender::Contender;
 use crate::failure::Failure;
 use crate::print::print;
 use crate::settings::Connection;
@@ -23,11 +21,8 @@ pub(crate) struct Measurements {
     clock_source: Option<String>,
 }
 
-/// A server of the connect string.
-pub(crate) struct Server {
-    name: String,
-    measurement: Result<ServerMeasurement, String>,
-}
+/// A server of the connect string, and its answers, or why it cannot be used.
+type Server = (String, Result<ServerMeasurement, String>);
 
 /// The answers of a server.
 pub(crate) struct ServerMeasurement {
@@ -39,22 +34,25 @@ pub(crate) struct ServerMeasurement {
 }
 
 /// Prints a line for each server, and a sentence for each thing that is wrong. The exit code is 1 if there is one.
-pub(crate) async fn doctor(doctor: &Doctor, connection: &Connection) -> Result<u8, Failure> {
-    let connect = connection.settings()?.connect;
-    let connect = ConnectString::parse(&connect).map_err(|error| Failure::here(error.to_string()))?;
-    let this = Contender::this(None);
+pub(crate) async fn doctor(root: &str, connection: &Connection) -> Result<u8, Failure> {
+    let mut settings = connection.settings()?;
+    let connect = ConnectString::parse(&settings.connect).map_err(ClientError::from)?;
     let mut servers = Vec::new();
     for host in connect.hosts() {
-        let name = host.to_string();
-        let measurement = measure_server(connection.settings()?.of_server(&name), &this).await;
+        settings.connect = host.to_string();
+        let measurement = measure_server(&settings).await;
         match &measurement {
-            Ok(measurement) => print(&format!("{name}: {measurement}\n"))?,
-            Err(_) => print(&format!("{name}: cannot be used\n"))?,
+            Ok(measurement) => print(&format!("{host}: {measurement}\n"))?,
+            Err(_) => print(&format!("{host}: cannot be used\n"))?,
         }
-        servers.push(Server { name, measurement });
+        servers.push((host.to_string(), measurement));
     }
-    let is_any_usable = servers.iter().any(|server| server.measurement.is_ok());
-    let node = if is_any_usable { measure_node(connection, &doctor.root, &this).await? } else { Ok(0) };
+    let is_any_usable = servers.iter().any(|(_, measurement)| measurement.is_ok());
+    let node = if is_any_usable {
+        connection.with_client(async |client| measure_node(client, root).await).await?
+    } else {
+        Ok(0)
+    };
     let findings = findings(&Measurements { servers, node, clock_source: read_clock_source() });
     for finding in &findings {
         print(&format!("- {finding}\n"))?;
