@@ -6,7 +6,7 @@ use std::time::Duration;
 use curator_recipes::client::{ClockInstant, CuratorClient, Session};
 use curator_recipes::{
     Error, FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreV2, LeaderLatch, Leadership, LockGuard, LockLost, OwnerId, Participant, SemaphoreLease, Wait,
+    InterProcessSemaphoreV2, LeaderLatch, Leadership, LockGuard, LockLost, OwnerId, Participant,
 };
 
 use crate::arguments::Run;
@@ -27,7 +27,6 @@ pub(crate) enum Lock {
 /// A lock that is held.
 pub(crate) enum Held {
     Guard(LockGuard),
-    Lease(SemaphoreLease),
     Term { latch: LeaderLatch, term: Leadership, session: Session },
 }
 
@@ -52,19 +51,14 @@ impl Lock {
         })
     }
 
-    /// Acquires the lock; `None` if the wait ended before.
-    pub(crate) async fn acquire(&self, wait: Wait) -> Result<Option<Held>, Failure> {
-        let timeout = match wait {
-            Wait::No => None,
-            Wait::Until(deadline) => Some(deadline.remaining().unwrap_or(Duration::MAX)),
+    /// Acquires the lock; `None` if the wait ended before. Without a timeout, the lock is tried once.
+    pub(crate) async fn acquire(&self, timeout: Duration) -> Result<Option<Held>, Failure> {
+        let guard = match self {
+            Self::Exclusive(lock) => lock.acquire_timeout_as(&OwnerId::new(), timeout).await?,
+            Self::Shared(lock) => lock.read().acquire_timeout(timeout).await?,
+            Self::Semaphore(lock) => lock.acquire_timeout(timeout).await?.map(LockGuard::from),
         };
-        Ok(match (self, timeout) {
-            (Self::Exclusive(lock), _) => lock.acquire_within(&OwnerId::new(), wait).await?.map(Held::Guard),
-            (Self::Shared(lock), None) => lock.read().try_acquire().await?.map(Held::Guard),
-            (Self::Shared(lock), Some(timeout)) => lock.read().acquire_timeout(timeout).await?.map(Held::Guard),
-            (Self::Semaphore(lock), None) => lock.try_acquire().await?.map(Held::Lease),
-            (Self::Semaphore(lock), Some(timeout)) => lock.acquire_timeout(timeout).await?.map(Held::Lease),
-        })
+        Ok(guard.map(Held::Guard))
     }
 
     /// The holders and the waiters.
@@ -75,9 +69,7 @@ impl Lock {
             Self::Semaphore(lock) => lock.participants().await?,
         })
     }
-}
 
-impl Lock {
     /// The failure after a wait that was too short. It names the holders, as far as they can be read.
     pub(crate) async fn not_acquired(&self, paths: &[String]) -> Failure {
         let participants = self.participants().await.unwrap_or_default();
@@ -115,39 +107,33 @@ impl Held {
         }
     }
 
-    fn guard(&self) -> Result<&LockGuard, &Leadership> {
-        match self {
-            Self::Guard(guard) => Ok(guard),
-            Self::Lease(lease) => Ok(lease),
-            Self::Term { term, .. } => Err(term),
-        }
-    }
-
     /// No other client can have the lock before this moment.
     pub(crate) fn valid_until(&self) -> ClockInstant {
         match self {
-            Self::Term { session, .. } => session.lease().valid_until(),
             Self::Guard(guard) => guard.valid_until(),
-            Self::Lease(lease) => lease.valid_until(),
+            Self::Term { session, .. } => session.lease().valid_until(),
         }
     }
 
     pub(crate) fn token(&self) -> FencingToken {
-        self.guard().map_or_else(Leadership::fencing_token, LockGuard::fencing_token)
+        match self {
+            Self::Guard(guard) => guard.fencing_token(),
+            Self::Term { term, .. } => term.fencing_token(),
+        }
     }
 
     /// Waits until the lock is lost.
     pub(crate) async fn lost(&self) -> LockLost {
-        match self.guard() {
-            Ok(guard) => guard.lost().await,
-            Err(term) => term.lost().await,
+        match self {
+            Self::Guard(guard) => guard.lost().await,
+            Self::Term { term, .. } => term.lost().await,
         }
     }
 
     /// Waits until another client [requests](curator_recipes::revoke) the lock. A leader resigns on such a request
     /// without this call, and loses its term.
     pub(crate) async fn revoked(&self) {
-        if let Ok(guard) = self.guard()
+        if let Self::Guard(guard) = self
             && guard.revocation_requested().await.is_ok()
         {
             return;
@@ -158,13 +144,11 @@ impl Held {
     /// Releases the lock.
     pub(crate) async fn release(self) -> Result<(), Error> {
         match self {
-            Self::Guard(guard) => guard.release().await?,
-            Self::Lease(lease) => lease.release().await?,
+            Self::Guard(guard) => guard.release().await,
             Self::Term { latch, term, .. } => {
                 drop(term);
-                latch.close().await?;
+                latch.close().await
             }
         }
-        Ok(())
     }
 }

@@ -3,8 +3,8 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+use curator_recipes::Error;
 use curator_recipes::client::{CuratorClient, Deadline, Session};
-use curator_recipes::{Error, Wait};
 use rustix::process::Signal;
 use tokio::time::Instant;
 
@@ -51,9 +51,9 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
     let grace = grace(run, &client.session().await?)?;
     let lock = Lock::of(run, client)?;
     // Even if the connection took too long, the lock is tried once.
-    let wait = if run.no_wait || deadline.has_passed() { Wait::No } else { Wait::Until(deadline) };
+    let timeout = || if run.no_wait { Duration::ZERO } else { deadline.remaining().unwrap_or(Duration::MAX) };
     loop {
-        if let Some(code) = attempt(run, &lock, wait, grace, &mut signals).await? {
+        if let Some(code) = attempt(run, &lock, timeout(), grace, &mut signals).await? {
             return Ok(code);
         }
     }
@@ -63,12 +63,12 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
 async fn attempt(
     run: &Run,
     lock: &Lock,
-    wait: Wait,
+    timeout: Duration,
     grace: Grace,
     signals: &mut Signals,
 ) -> Result<Option<u8>, Failure> {
     let held = tokio::select! {
-        held = lock.acquire(wait) => held?,
+        held = lock.acquire(timeout) => held?,
         never = waiting::show(lock, &run.lock), if std::io::stderr().is_terminal() && !run.no_wait => match never {},
         signal = signals.next_deadly() => return Ok(Some(interrupted(signal))),
     };
