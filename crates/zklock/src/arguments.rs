@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::command::Start;
-use crate::guardian::Orders;
 use crate::settings::Connection;
-use crate::stopping::OnLost;
+use crate::stopping::{OnLost, Stopping};
 
 /// Runs commands under ZooKeeper locks, and shows who holds which.
 #[derive(Debug, Parser)]
@@ -43,12 +41,20 @@ pub(crate) enum Action {
         #[arg(long, value_name = "PATH", default_value = "/")]
         root: String,
     },
-    /// Started by `run`
+    /// Started by `run`: the process that stops the command of a process group
     #[command(hide = true)]
-    Guard(Orders),
-    /// Started by `run`
+    Guard {
+        group: i32,
+        #[arg(value_parser = |json: &str| serde_json::from_str::<Stopping>(json))]
+        stopping: Stopping,
+    },
+    /// Started by `run`: the process of the command, which waits at a gate, a file descriptor
     #[command(hide = true)]
-    Start(Start),
+    Start {
+        gate: u32,
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
 }
 
 #[derive(Debug, clap::Args)]

@@ -16,96 +16,62 @@ use tokio::process::{Child, Command};
 
 use crate::failure::{Code, Failure};
 use crate::print::print_message;
+use crate::signals::DEADLY;
 
 /// The process of a command. It waits at a gate until the guardian watches it, and then executes the command.
-pub(crate) struct Running {
+pub(crate) struct Prepared {
     child: Child,
     /// A byte opens the gate. If it is closed without a byte, because zklock was killed, the process exits.
-    gate: Option<OwnedFd>,
+    gate: OwnedFd,
     pub(crate) group: Pid,
     name: String,
-    /// The exit status, once the process has ended.
-    status: Option<ExitStatus>,
 }
 
-/// How the process is started: it executes zklock again, which later executes the command.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Start {
-    /// A file descriptor.
-    #[arg(long)]
-    gate: u32,
-    #[arg(last = true, required = true)]
-    command: Vec<OsString>,
-}
-
-impl Start {
-    /// Waits until the gate opens, then executes the command.
-    pub(crate) fn start(&self) -> Failure {
-        let mut byte = [0];
-        let opened = File::open(format!("/dev/fd/{}", self.gate)).and_then(|mut gate| gate.read_exact(&mut byte));
-        if let Err(error) = opened {
-            return Failure::here(format!("the command is not started: {error}"));
-        }
-        let [program, arguments @ ..] = self.command.as_slice() else { return Failure::here("no command") };
-        let error = process::Command::new(program).args(arguments).exec();
-        let code = if error.kind() == io::ErrorKind::NotFound { Code::NotFound } else { Code::NotExecutable };
-        Failure::new(code, format!("cannot run {}: {error}", program.to_string_lossy()))
+/// In the process of a command: waits until the gate opens, then executes the command.
+pub(crate) fn execute(gate: u32, command: &[OsString]) -> Failure {
+    let opened = File::open(format!("/dev/fd/{gate}")).and_then(|mut gate| gate.read_exact(&mut [0]));
+    if let Err(error) = opened {
+        return Failure::here(format!("the command is not started: {error}"));
     }
+    let [program, arguments @ ..] = command else { return Failure::here("no command") };
+    let error = process::Command::new(program).args(arguments).exec();
+    let code = if error.kind() == io::ErrorKind::NotFound { Code::NotFound } else { Code::NotExecutable };
+    Failure::new(code, format!("cannot run {}: {error}", program.to_string_lossy()))
 }
 
-impl Running {
-    /// Starts the process, which waits at the gate. It inherits the streams and the environment, with `variables`
-    /// added.
-    pub(crate) fn prepare(words: &[OsString], variables: &[(&str, String)]) -> Result<Self, Failure> {
+impl Prepared {
+    /// Starts the process: zklock again, which later executes the command. It inherits the streams and the environment,
+    /// with `variables` added.
+    pub(crate) fn start(words: &[OsString], variables: [(&str, String); 3]) -> Result<Self, Failure> {
         let name = words.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
         let failed = |error: io::Error| Failure::here(format!("cannot start a process for {name}: {error}"));
         // The process inherits the read end.
         let (waits, gate) = pipe().map_err(|error| failed(error.into()))?;
         fcntl_setfd(&gate, FdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let mut command = Command::new(this_program().map_err(failed)?);
-        command.arg("start").arg("--gate").arg(waits.as_raw_fd().to_string()).arg("--").args(words);
+        command.arg("start").arg(waits.as_raw_fd().to_string()).arg("--").args(words);
         if io::stdin().is_terminal() {
             // Reading from the terminal would stop a process of a background group.
             command.stdin(Stdio::null());
         }
-        command.arg0("zklock").process_group(0).envs(variables.iter().map(|(name, value)| (name, value)));
+        // If the guardian cannot be started, the process is not needed.
+        command.arg0("zklock").process_group(0).envs(variables).kill_on_drop(true);
         let child = command.spawn().map_err(failed)?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let group = id.ok_or_else(|| Failure::here(format!("{name} has no process id")))?;
-        Ok(Self { child, gate: Some(gate), group, name, status: None })
+        Ok(Self { child, gate, group, name })
     }
 
-    /// Opens the gate: the command begins.
-    pub(crate) fn begin(&mut self) {
-        if let Some(gate) = self.gate.take() {
-            // If the process was killed, the write fails, and waiting for the process reports that next.
-            let _ = rustix::io::write(&gate, b"!");
+    /// Opens the gate: the command begins. Waits until it and all processes in its group have ended: any of them may
+    /// still work under the lock.
+    pub(crate) async fn run(mut self) -> Result<ExitStatus, Failure> {
+        // If the process was killed, the write fails, and waiting for the process reports that next.
+        let _ = rustix::io::write(self.gate, b"!");
+        let status = self.child.wait().await;
+        let status = status.map_err(|error| Failure::here(format!("cannot wait for {}: {error}", self.name)))?;
+        if has_living(self.group) {
+            print_message(format_args!("{} has ended; waiting for processes that it has started", self.name));
         }
-    }
-
-    /// Sends a signal to the command's process group: the command, and the processes it has started that have not left
-    /// the group.
-    pub(crate) fn signal(&self, signal: Signal) {
-        signal_group(self.group, signal);
-        if is_deadly(signal) {
-            // A stopped process, for example after a read from the terminal, handles the signal when it continues.
-            signal_group(self.group, Signal::CONT);
-        }
-    }
-
-    /// Waits until the command and all processes in its group have ended: any of them may still work under the lock.
-    pub(crate) async fn wait_group(&mut self) -> Result<ExitStatus, Failure> {
-        let status = match self.status {
-            Some(status) => status,
-            None => {
-                let ended = self.child.wait().await;
-                let status = ended.map_err(|error| Failure::here(format!("cannot wait for {}: {error}", self.name)))?;
-                if has_living(self.group) {
-                    print_message(format_args!("{} has ended; waiting for processes that it has started", self.name));
-                }
-                *self.status.insert(status)
-            }
-        };
         while has_living(self.group) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -141,14 +107,14 @@ fn state_in(stat: &str, group: Pid) -> Option<char> {
     state.chars().next().filter(|_| of.parse() == Ok(group.as_raw_nonzero().get()))
 }
 
-/// Whether a signal requests termination.
-pub(crate) fn is_deadly(signal: Signal) -> bool {
-    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM].contains(&signal)
-}
-
-/// Sends a signal to a process group. The group may have ended; then nothing happens.
+/// Sends a signal to a process group: the command, and the processes that it has started and that have not left the
+/// group. All of them may have ended; then nothing happens.
 pub(crate) fn signal_group(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
+    if DEADLY.contains(&signal) {
+        // A stopped process, for example after a read from the terminal, handles the signal when it continues.
+        let _ = kill_process_group(group, Signal::CONT);
+    }
 }
 
 /// The exit code that a shell reports for this status.

@@ -53,11 +53,11 @@ fn main() -> ExitCode {
 
 async fn act(Arguments { action, connection }: Arguments) -> Result<u8, Failure> {
     match action {
-        Action::Start(start) => Err(start.start()),
-        Action::Guard(orders) => {
+        Action::Start { gate, command } => Err(command::execute(gate, &command)),
+        Action::Guard { group, stopping } => {
             // Handled, so that a signal to all processes of a service does not end the guardian in the grace period.
             let _received = signals::Signals::new()?;
-            orders.guard()
+            guardian::guard(group, stopping)
         }
         Action::Run(run) => run::run(&run, &connection).await,
         Action::Doctor { root } => doctor::doctor(&root, &connection).await,

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use curator_recipes::Error;
 use curator_recipes::client::{CuratorClient, Deadline, Session};
-use rustix::process::Signal;
 use tokio::time::Instant;
 
 use crate::arguments::Run;
@@ -15,7 +14,7 @@ use crate::contender::Contender;
 use crate::failure::{Code, Failure};
 use crate::lock::{Held, Lock};
 use crate::print::print_message;
-use crate::run_guarded::{Outcome, run_guarded};
+use crate::run_guarded::run_guarded;
 use crate::settings::Connection;
 use crate::signals::Signals;
 use crate::waiting;
@@ -38,7 +37,7 @@ pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failur
     }
     let client = tokio::select! {
         client = settings.builder(&this)?.connect() => client?,
-        signal = signals.next_deadly() => return Ok(interrupted(signal)),
+        status = signals.next_deadly() => return Ok(code(status)),
     };
     let done =
         if run.leader { lead(run, &client, &this, signals).await } else { hold(run, &client, deadline, signals).await };
@@ -50,50 +49,32 @@ pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failur
 async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals: Signals) -> Result<u8, Failure> {
     let grace = grace(run, &client.session().await?)?;
     let lock = Lock::of(run, client)?;
-    // Even if the connection took too long, the lock is tried once.
-    let timeout = || if run.no_wait { Duration::ZERO } else { deadline.remaining().unwrap_or(Duration::MAX) };
     loop {
-        if let Some(code) = attempt(run, &lock, timeout(), grace, &mut signals).await? {
-            return Ok(code);
+        // Even if the connection took too long, the lock is tried once.
+        let timeout = if run.no_wait { Duration::ZERO } else { deadline.remaining().unwrap_or(Duration::MAX) };
+        let held = tokio::select! {
+            held = lock.acquire(timeout) => held?,
+            never = waiting::show(&lock, &run.lock), if std::io::stderr().is_terminal() && !run.no_wait => match never {},
+            status = signals.next_deadly() => return Ok(code(status)),
+        };
+        let Some(held) = held else { return Err(lock.not_acquired(&run.lock).await) };
+        let begun = Instant::now();
+        let outcome = run_guarded(run, &held, grace, &mut signals).await;
+        if let (Ok(Some(_)), Some(least)) = (&outcome, run.at_least) {
+            tokio::select! {
+                () = tokio::time::sleep_until(begun + least) => {}
+                _ = signals.next_deadly() => {}
+                _ = held.lost() => {}
+            }
         }
-    }
-}
-
-/// Waits for the lock, and runs the command. `None` if the lock was lost before the command began.
-async fn attempt(
-    run: &Run,
-    lock: &Lock,
-    timeout: Duration,
-    grace: Grace,
-    signals: &mut Signals,
-) -> Result<Option<u8>, Failure> {
-    let held = tokio::select! {
-        held = lock.acquire(timeout) => held?,
-        never = waiting::show(lock, &run.lock), if std::io::stderr().is_terminal() && !run.no_wait => match never {},
-        signal = signals.next_deadly() => return Ok(Some(interrupted(signal))),
-    };
-    let Some(held) = held else { return Err(lock.not_acquired(&run.lock).await) };
-    let begun = Instant::now();
-    let outcome = run_guarded(run, &held, grace, signals).await?;
-    if let (Outcome::Ended(_), Some(least)) = (&outcome, run.at_least) {
-        tokio::select! {
-            () = tokio::time::sleep_until(begun + least) => {}
-            _ = signals.next_deadly() => {}
-            _ = held.lost() => {}
+        let released = held.release().await;
+        let Some(status) = outcome? else { continue };
+        match released {
+            Ok(()) => {}
+            Err(Error::Lost(lost)) => return Err(Failure::new(Code::Lost, format!("{}: {lost}", run.lock.join(", ")))),
+            Err(error) => print_message(format_args!("the lock may be held until the session ends: {error}")),
         }
-    }
-    let released = held.release().await;
-    match (outcome, released) {
-        (Outcome::NotBegun, _) => Ok(None),
-        (Outcome::Lost(how), _) => Err(Failure::new(Code::Lost, how)),
-        (Outcome::Ended(status), Ok(())) => Ok(Some(code(status))),
-        (Outcome::Ended(_), Err(Error::Lost(lost))) => {
-            Err(Failure::new(Code::Lost, format!("{}: {lost}", run.lock.join(", "))))
-        }
-        (Outcome::Ended(status), Err(error)) => {
-            print_message(format_args!("the lock may be held until the session ends: {error}"));
-            Ok(Some(code(status)))
-        }
+        return Ok(code(status));
     }
 }
 
@@ -104,7 +85,7 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
     loop {
         let (held, session) = tokio::select! {
             led = Held::lead(client, path, this) => led?,
-            signal = signals.next_deadly() => return Ok(interrupted(signal)),
+            status = signals.next_deadly() => return Ok(code(status)),
         };
         let grace = grace(run, &session)?;
         let begun = Instant::now();
@@ -112,12 +93,12 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
         let outcome = run_guarded(run, &held, grace, &mut signals).await;
         // A lost term needs no release.
         let _ = held.release().await;
-        match outcome? {
-            Outcome::Ended(status) if signals.has_deadly => return Ok(code(status)),
-            Outcome::Ended(status) => print_message(format_args!("the command has ended: {status}")),
-            Outcome::Lost(how) if signals.has_deadly => return Err(Failure::new(Code::Lost, how)),
-            Outcome::Lost(how) => print_message(format_args!("{how}")),
-            Outcome::NotBegun => print_message("the term was over before the command began"),
+        match outcome {
+            Ok(Some(status)) if signals.has_deadly => return Ok(code(status)),
+            Ok(Some(status)) => print_message(format_args!("the command has ended: {status}")),
+            Ok(None) => print_message("the term was over before the command began"),
+            Err(lost) if lost.code == Code::Lost && !signals.has_deadly => print_message(lost),
+            Err(failure) => return Err(failure),
         }
         if begun.elapsed() >= GOOD_TERM {
             pause = PAUSES.0;
@@ -125,7 +106,7 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
         print_message(format_args!("joining the election again in {}", text(pause)));
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            signal = signals.next_deadly() => return Ok(interrupted(signal)),
+            status = signals.next_deadly() => return Ok(code(status)),
         }
         pause = (2 * pause).min(PAUSES.1);
     }
@@ -155,9 +136,4 @@ fn grace(run: &Run, session: &Session) -> Result<Grace, Failure> {
         None => DEFAULT.min(most),
     };
     Ok(Grace { period, margin: Duration::from_secs(1).min(granted / 10), tick: granted / 40 })
-}
-
-/// The exit code after a signal that arrived while no command ran.
-fn interrupted(signal: Signal) -> u8 {
-    u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX)
 }

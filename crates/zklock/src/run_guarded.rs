@@ -1,6 +1,6 @@
 //! Runs a command while a lock is held, and stops it when the lock is lost or in doubt.
 
-use std::os::unix::process::ExitStatusExt as _;
+use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::{Duration, SystemTime};
 
@@ -9,33 +9,23 @@ use tokio::time::Instant;
 
 use crate::arguments::Run;
 use crate::clock::{self, text};
-use crate::command::Running;
-use crate::failure::Failure;
-use crate::guardian::Guardian;
+use crate::command::{Prepared, signal_group};
+use crate::failure::{Code, Failure};
+use crate::guardian::{Guardian, Order, PATIENCE};
 use crate::lock::Held;
 use crate::print::print_message;
 use crate::run::Grace;
 use crate::signals::Signals;
-use crate::stopping::OnLost;
+use crate::stopping::{OnLost, Stopping};
 
-/// The limit for the guardian to read an order.
-const PATIENCE: Duration = Duration::from_millis(500);
-
-pub(crate) enum Outcome {
-    Ended(ExitStatus),
-    /// The lock was lost before the command began.
-    NotBegun,
-    /// The lock was lost. The command was stopped, unless `--on-lost` forbids it.
-    Lost(String),
-}
-
-/// Runs the command while the lock is held.
+/// Runs the command while the lock is held, and returns its status; `None` if the lock was lost before it began. If the
+/// lock is lost later, the command is stopped, unless `--on-lost` forbids it, and this fails with [`Code::Lost`].
 pub(crate) async fn run_guarded(
     run: &Run,
     held: &Held,
     grace: Grace,
     signals: &mut Signals,
-) -> Result<Outcome, Failure> {
+) -> Result<Option<ExitStatus>, Failure> {
     let paths = run.lock.join(", ");
     let stops = run.on_lost != OnLost::Ignore;
     // Right after an outage the lease is short, and the guardian would stop the command at once.
@@ -46,92 +36,90 @@ pub(crate) async fn run_guarded(
     };
     tokio::select! {
         () = lasting => {}
-        _ = held.lost() => return Ok(Outcome::NotBegun),
-        signal = signals.next_deadly() => return Ok(Outcome::Ended(ExitStatus::from_raw(signal.as_raw()))),
+        _ = held.lost() => return Ok(None),
+        status = signals.next_deadly() => return Ok(Some(status)),
     }
-    let mut command = Running::prepare(&run.command, &variables(run, held))?;
-    let valid_until = clock::moment(held.valid_until());
-    let guarded = Guardian::start(command.group, run.on_lost, grace.period, grace.margin, valid_until);
-    let mut guardian = match guarded.await {
-        Ok(guardian) => guardian,
-        Err(error) => {
-            command.signal(Signal::KILL);
-            let _ = command.wait_group().await;
-            return Err(error);
-        }
-    };
+    let command = Prepared::start(&run.command, variables(run, held))?;
+    let stopping = Stopping::new(run.on_lost, grace.period, grace.margin, clock::moment(held.valid_until()));
+    let (group, mut guardian) = (command.group, Guardian::start(command.group, &stopping).await?);
     if held.valid_until().has_passed() {
-        // zklock was suspended in the meantime.
-        command.signal(Signal::KILL);
-    } else {
-        command.begin();
+        // zklock was suspended in the meantime: the command does not begin.
+        signal_group(group, Signal::KILL);
     }
-    let mut lost: Option<String> = None;
-    let (mut is_guarded, mut is_revoke_requested, mut is_in_doubt) = (true, false, false);
-    // The guardian kills the command earlier, unless the guardian itself is stopped.
-    let latest = || held.valid_until().remaining().min(grace.period + grace.margin);
-    let mut killing = std::pin::pin!(tokio::time::sleep(Duration::MAX));
+    let mut running = pin!(command.run());
+    let mut losing = pin!(loss(held, &paths, stops));
+    let mut killing = pin!(tokio::time::sleep(Duration::MAX));
     let mut tick = tokio::time::interval(grace.tick);
-    let status = {
-        let mut losing = std::pin::pin!(held.lost());
-        let mut revoking = std::pin::pin!(held.revoked());
-        loop {
-            tokio::select! {
-                status = command.wait_group() => break status?,
-                why = &mut losing, if lost.is_none() => {
-                    print_message(format_args!("{paths} is lost: {}", why.reason));
-                    lost = Some(if stops { "the command was stopped" } else { "the command has run on without the lock" }.to_owned());
-                    killing.as_mut().reset(Instant::now() + latest());
-                    guardian.stop(PATIENCE).await;
+    let (mut lost, mut is_in_doubt) = (None, false);
+    let doubted = || format!("{paths}: the session was in doubt, and the command was stopped");
+    let status = loop {
+        tokio::select! {
+            status = &mut running => break status?,
+            how = &mut losing, if lost.is_none() => {
+                lost = Some(how);
+                if stops {
+                    // The guardian kills the command earlier, unless the guardian itself is stopped.
+                    let latest = held.valid_until().remaining().min(grace.period + grace.margin);
+                    killing.as_mut().reset(Instant::now() + latest);
                 }
-                () = &mut revoking, if lost.is_none() && !is_revoke_requested => {
-                    is_revoke_requested = true;
-                    if stops {
-                        print_message(format_args!("another client asks for {paths}: stopping the command"));
-                        lost = Some(format!("the command was stopped, as another client has asked for {paths}"));
-                        killing.as_mut().reset(Instant::now() + latest());
-                        guardian.stop(PATIENCE).await;
-                    } else {
-                        print_message(format_args!("another client asks for {paths}: it is kept, because of --on-lost ignore"));
-                    }
+                guardian.order(Order::Stop).await;
+            }
+            () = &mut killing => {
+                signal_group(group, Signal::KILL);
+                killing.as_mut().reset(Instant::now() + PATIENCE);
+            }
+            signal = signals.next() => {
+                signal_group(group, signal);
+                if signal == Signal::TSTP {
+                    // Stops zklock as well, so that the shell gets its terminal back.
+                    let _ = kill_process(getpid(), Signal::STOP);
                 }
-                () = &mut killing, if lost.is_some() && stops => {
-                    command.signal(Signal::KILL);
-                    killing.as_mut().reset(Instant::now() + PATIENCE);
+            }
+            _ = tick.tick(), if lost.is_none() => {
+                let left = held.valid_until().remaining();
+                let until_stop = left.saturating_sub(grace.period + grace.margin);
+                let was_in_doubt = std::mem::replace(&mut is_in_doubt, stops && left < 16 * grace.tick);
+                if is_in_doubt && !was_in_doubt {
+                    print_message(format_args!("the servers do not answer: the command is stopped in {} unless they do", text(until_stop)));
+                } else if was_in_doubt && !is_in_doubt {
+                    print_message("the servers answer again");
                 }
-                signal = signals.next() => {
-                    command.signal(signal);
-                    if signal == Signal::TSTP {
-                        // Stops zklock as well, so that the shell gets its terminal back.
-                        let _ = kill_process(getpid(), Signal::STOP);
-                    }
-                }
-                _ = tick.tick(), if lost.is_none() && is_guarded => {
-                    let left = held.valid_until().remaining();
-                    let until_stop = left.saturating_sub(grace.period + grace.margin);
-                    let was_in_doubt = std::mem::replace(&mut is_in_doubt, stops && left < 16 * grace.tick);
-                    if is_in_doubt && !was_in_doubt {
-                        print_message(format_args!("the servers do not answer: the command is stopped in {} unless they do", text(until_stop)));
-                    } else if was_in_doubt && !is_in_doubt {
-                        print_message("the servers answer again");
-                    }
-                    guardian.extend(clock::moment(held.valid_until()), PATIENCE).await;
-                }
-                () = guardian.ended(), if is_guarded => {
-                    is_guarded = false;
-                    // A guardian that ended without killing the command was killed.
-                    if stops {
-                        command.signal(Signal::KILL);
-                    }
-                    lost.get_or_insert_with(|| format!("{paths}: the guardian of the command has ended"));
+                guardian.order(Order::Extend(clock::moment(held.valid_until()))).await;
+            }
+            has_stopped = guardian.ended(), if lost.is_none() => {
+                // A guardian that ended without stopping the command was killed.
+                lost = Some(if has_stopped { doubted() } else { format!("{paths}: the guardian of the command has ended") });
+                if stops {
+                    killing.as_mut().reset(Instant::now());
                 }
             }
         }
     };
-    if guardian.dismiss(PATIENCE).await || held.valid_until().has_passed() {
-        lost = lost.or_else(|| Some(format!("{paths}: the session was in doubt, and the command was stopped")));
+    if guardian.dismiss().await || held.valid_until().has_passed() {
+        lost.get_or_insert_with(doubted);
     }
-    Ok(lost.map_or(Outcome::Ended(status), Outcome::Lost))
+    lost.map_or(Ok(Some(status)), |how| Err(Failure::new(Code::Lost, how)))
+}
+
+/// Waits until the lock is lost, or another client asks for it and gets it. Returns what that means for the command.
+async fn loss(held: &Held, paths: &str, stops: bool) -> String {
+    let asked = async {
+        held.revoked().await;
+        if !stops {
+            print_message(format_args!("another client asks for {paths}: it is kept, because of --on-lost ignore"));
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        why = held.lost() => {
+            print_message(format_args!("{paths} is lost: {}", why.reason));
+            if stops { "the command was stopped" } else { "the command has run on without the lock" }.to_owned()
+        }
+        () = asked => {
+            print_message(format_args!("another client asks for {paths}: stopping the command"));
+            format!("the command was stopped, as another client has asked for {paths}")
+        }
+    }
 }
 
 /// The variables for the command's environment.

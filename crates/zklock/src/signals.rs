@@ -1,11 +1,18 @@
 //! The signals that zklock receives.
 
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+
 use futures_util::{StreamExt as _, stream};
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::command::is_deadly;
 use crate::failure::Failure;
+
+/// The signals that request termination.
+pub(crate) const DEADLY: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+/// The other signals that zklock passes on.
+const OTHERS: [Signal; 5] = [Signal::USR1, Signal::USR2, Signal::WINCH, Signal::CONT, Signal::TSTP];
 
 /// The signals that zklock passes on.
 pub(crate) struct Signals {
@@ -18,42 +25,29 @@ impl Signals {
     /// Listens for the signals that this process does not ignore; under `nohup` it ignores HUP.
     pub(crate) fn new() -> Result<Self, Failure> {
         let ignored = ignored();
-        let all = [
-            Signal::HUP,
-            Signal::INT,
-            Signal::QUIT,
-            Signal::TERM,
-            Signal::USR1,
-            Signal::USR2,
-            Signal::WINCH,
-            Signal::CONT,
-            Signal::TSTP,
-        ];
         let mut received = stream::SelectAll::new();
-        for sent in all.into_iter().filter(|sent| ignored >> (sent.as_raw() - 1) & 1 == 0) {
+        let passed_on = DEADLY.into_iter().chain(OTHERS);
+        for sent in passed_on.filter(|sent| ignored >> (sent.as_raw() - 1) & 1 == 0) {
             let listening = signal(SignalKind::from_raw(sent.as_raw()));
-            let listening = listening.map_err(|error| Failure::here(format!("cannot listen for signals: {error}")))?;
-            let next =
-                |mut listening: tokio::signal::unix::Signal| async { listening.recv().await.map(|()| listening) };
-            received.push(
-                stream::unfold(listening, move |listening| async move { Some((sent, next(listening).await?)) }).boxed(),
-            );
+            let mut listening =
+                listening.map_err(|error| Failure::here(format!("cannot listen for signals: {error}")))?;
+            received.push(stream::poll_fn(move |context| listening.poll_recv(context).map(|next| next.map(|()| sent))));
         }
         Ok(Self { received: received.boxed(), has_deadly: false })
     }
 
     pub(crate) async fn next(&mut self) -> Signal {
         let Some(signal) = self.received.next().await else { return std::future::pending().await };
-        self.has_deadly |= is_deadly(signal);
+        self.has_deadly |= DEADLY.contains(&signal);
         signal
     }
 
-    /// Waits for the next signal that requests termination.
-    pub(crate) async fn next_deadly(&mut self) -> Signal {
+    /// Waits for the next signal that requests termination. Returns the status of a process that it ends.
+    pub(crate) async fn next_deadly(&mut self) -> ExitStatus {
         loop {
             let signal = self.next().await;
-            if is_deadly(signal) {
-                return signal;
+            if DEADLY.contains(&signal) {
+                return ExitStatus::from_raw(signal.as_raw());
             }
         }
     }

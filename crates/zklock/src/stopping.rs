@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// What to do when the lock is lost or in doubt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub(crate) enum OnLost {
     /// Send TERM, and KILL after the grace period.
     Term,
@@ -23,7 +25,7 @@ pub(crate) enum Step {
     Wait(Moment),
     Term,
     Kill,
-    /// The command is not stopped.
+    /// None any more: the command is not stopped.
     Leave,
 }
 
@@ -32,13 +34,13 @@ pub(crate) enum Step {
 /// TERM when the time left on the lease is the grace period and a margin; KILL after the grace period, a margin before
 /// the lease ends: so the command has ended before another client can get the lock. When the node was deleted, or
 /// zklock has ended, TERM at once.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Stopping {
     on_lost: OnLost,
     grace: Duration,
     margin: Duration,
     /// The session is certainly alive until then.
-    valid_until: Moment,
+    pub(crate) valid_until: Moment,
     /// TERM is due at once.
     is_over: bool,
     terminated: Option<Moment>,
@@ -49,11 +51,6 @@ impl Stopping {
         Self { on_lost, grace, margin, valid_until, is_over: false, terminated: None }
     }
 
-    /// Extends the lease.
-    pub(crate) fn extend(&mut self, valid_until: Moment) {
-        self.valid_until = valid_until;
-    }
-
     /// The lock is lost, or zklock has ended.
     pub(crate) fn stop(&mut self) {
         self.is_over = true;
@@ -62,26 +59,23 @@ impl Stopping {
     /// The action that is due. Call it again at the moment that it returns, and after each order.
     pub(crate) fn step(&mut self, now: Moment) -> Step {
         if self.on_lost == OnLost::Ignore {
-            return Step::Leave;
+            return if self.is_over { Step::Leave } else { Step::Wait(Moment::MAX) };
         }
         let last = self.valid_until.saturating_sub(self.margin);
-        if self.on_lost == OnLost::Kill {
-            return if self.is_over || now >= last { Step::Kill } else { Step::Wait(last) };
+        let due = match self.terminated {
+            Some(terminated) => last.min(terminated + self.grace),
+            None if self.is_over => now,
+            None if self.on_lost == OnLost::Kill => last,
+            None => last.saturating_sub(self.grace),
+        };
+        if now < due {
+            return Step::Wait(due);
         }
-        match self.terminated {
-            None => {
-                let first = last.saturating_sub(self.grace);
-                if !self.is_over && now < first {
-                    return Step::Wait(first);
-                }
-                self.terminated = Some(now);
-                Step::Term
-            }
-            Some(terminated) => {
-                let end = last.min(terminated + self.grace);
-                if now >= end { Step::Kill } else { Step::Wait(end) }
-            }
+        if self.on_lost == OnLost::Kill || self.terminated.is_some() {
+            return Step::Kill;
         }
+        self.terminated = Some(now);
+        Step::Term
     }
 }
 
@@ -101,12 +95,12 @@ mod tests {
     fn a_command_is_stopped_before_the_end_of_its_lease() {
         let mut stopping = stopping(OnLost::Term);
         assert_eq!(stopping.step(at(50)), Step::Wait(at(89)));
-        stopping.extend(at(120));
+        stopping.valid_until = at(120);
         assert_eq!(stopping.step(at(89)), Step::Wait(at(109)));
         assert_eq!(stopping.step(at(109)), Step::Term);
         assert_eq!(stopping.step(at(109)), Step::Wait(at(119)));
         // After TERM, an extended lease does not postpone KILL.
-        stopping.extend(at(140));
+        stopping.valid_until = at(140);
         assert_eq!(stopping.step(at(110)), Step::Wait(at(119)));
         assert_eq!(stopping.step(at(119)), Step::Kill);
     }
@@ -126,7 +120,7 @@ mod tests {
     fn on_lost_kill_kills_just_before_the_lease_ends_without_a_grace_period() {
         let mut stopping = stopping(OnLost::Kill);
         assert_eq!((stopping.step(at(98)), stopping.step(at(99))), (Step::Wait(at(99)), Step::Kill));
-        stopping.extend(at(200));
+        stopping.valid_until = at(200);
         stopping.stop();
         assert_eq!(stopping.step(at(100)), Step::Kill);
     }
@@ -134,6 +128,7 @@ mod tests {
     #[test]
     fn on_lost_ignore_leaves_the_command_running() {
         let mut stopping = stopping(OnLost::Ignore);
+        assert_eq!(stopping.step(at(200)), Step::Wait(Moment::MAX));
         stopping.stop();
         assert_eq!(stopping.step(at(500)), Step::Leave);
     }
