@@ -73,7 +73,8 @@ pub(crate) struct Run {
     /// Take one of N leases of a semaphore; all users pass the same N
     #[arg(long, group = "kind", value_name = "N")]
     pub(crate) semaphore: Option<usize>,
-    /// Run the command whenever this process leads, and again after each end, with growing pauses, until a signal ends zklock
+    /// Run the command whenever this process leads, and again after each end, with growing pauses, until a signal ends zklock or the
+    /// command cannot be run
     #[arg(long, group = "kind")]
     pub(crate) leader: bool,
     /// How long to wait for the lock [default: without a limit]

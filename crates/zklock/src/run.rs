@@ -25,6 +25,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 const GOOD_TERM: Duration = Duration::from_secs(60);
 /// Enough for a connection to servers that are up, also with a shorter `--wait`.
 const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The exit codes after which `--leader` does not repeat a command: of zklock, and of a shell that runs a script.
+const CANNOT_RUN: [u8; 2] = [Code::NotExecutable as u8, Code::NotFound as u8];
 
 /// Runs the command, and returns its exit code.
 pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failure> {
@@ -78,7 +80,7 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
     }
 }
 
-/// Runs the command in each term, until a signal ends zklock.
+/// Runs the command in each term, until a signal ends zklock, or the command cannot be run.
 async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: Signals) -> Result<u8, Failure> {
     let [path] = run.lock.as_slice() else { return Err(Failure::here("pass one --lock with --leader")) };
     let mut pause = PAUSES.0;
@@ -94,7 +96,7 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
         // A lost term needs no release.
         let _ = held.release().await;
         match outcome {
-            Ok(Some(status)) if signals.has_deadly => return Ok(code(status)),
+            Ok(Some(status)) if signals.has_deadly || CANNOT_RUN.contains(&code(status)) => return Ok(code(status)),
             Ok(Some(status)) => print_message(format_args!("the command has ended: {status}")),
             Ok(None) => print_message("the term was over before the command began"),
             Err(lost) if lost.code == Code::Lost && !signals.has_deadly => print_message(lost),

@@ -4,7 +4,7 @@ use curator_test::{TestingServer, soon, until, within};
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::support::{Notes, PATIENCE, SHORT, finished, path, proxy, runs, signal, zklock};
+use crate::support::{Notes, PATIENCE, SHORT, finished, path, printed, proxy, runs, signal, zklock};
 
 /// Appends a line for each start.
 fn counted(notes: &Notes, name: &str) -> String {
@@ -53,4 +53,15 @@ async fn a_command_that_ends_is_run_again_after_a_pause() {
     let tokens = std::fs::read_to_string(notes.file("tokens")).unwrap();
     let tokens: Vec<i64> = tokens.lines().map(|line| line.parse().unwrap()).collect();
     assert!(tokens.is_sorted() && tokens[0] != tokens[1], "{tokens:?}");
+}
+
+/// A shell that runs a script exits with the same codes.
+#[tokio::test]
+async fn a_command_that_cannot_be_run_ends_the_leader() {
+    let leaders = path("leaders-none");
+    for (command, code) in [("/no/such/command", 127), ("/dev/null", 126), ("sh -c /no/such/command", 127)] {
+        let printed = printed(&format!("run --lock {leaders} --leader -- {command}"), None).await;
+        assert_eq!(printed.code, Some(code), "{command}: {printed:?}");
+        assert!(!printed.error.contains("joining the election again"), "{printed:?}");
+    }
 }
