@@ -39,6 +39,8 @@ async fn next(lock: &str, before: [Pid; 2]) -> Option<i32> {
 async fn a_lost_session_stops_grandchildren_before_the_next_holder_runs() {
     let (lock, notes, proxy) = (path("lost"), Notes::new(), proxy().await);
     let (child, processes) = started(&proxy.connect_string(), &lock, &notes).await;
+    // The command ignores it, and is killed only because of the lease.
+    signal(&child, Signal::TERM);
     proxy.black_hole(Direction::Both);
     assert_eq!(next(&lock, processes).await, Some(0));
     let printed = within(PATIENCE, finished(child)).await;
