@@ -196,7 +196,8 @@ mod tests {
              [tls]\nca = \"ca.pem\"\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n",
         );
         // Names each key: one that is added must be added here.
-        let Connection { connect, config: _, namespace, session_timeout, connect_timeout, digest, sasl, tls } = file.unwrap();
+        let Connection { connect, config: _, namespace, session_timeout, connect_timeout, digest, sasl, tls } =
+            file.unwrap();
         assert_eq!([connect, namespace].each_ref().map(Option::as_deref), [Some("a:1"), Some("n")]);
         assert_eq!([session_timeout, connect_timeout], [30, 5].map(|seconds| Some(Duration::from_secs(seconds))));
         let logins = [digest, sasl].map(|login| login.map(|Login { user, password }| [user, password].concat()));

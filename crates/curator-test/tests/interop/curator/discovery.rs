@@ -1,5 +1,7 @@
 //! Java's service discovery and ours, on one path.
 
+use std::collections::BTreeMap;
+
 use curator_discovery::{Payload, RawJson, ServiceDiscovery, ServiceInstance, ServiceType};
 use curator_test::{soon, unique_path, until};
 use serde::{Deserialize, Serialize};
@@ -33,9 +35,9 @@ async fn an_instance_that_java_registers_is_found_with_the_same_bytes() {
     let details = soon(services.with_payload::<Details>().instance("orders", "b")).await.unwrap().unwrap();
     assert_eq!(details.payload, Some(Details { zone: "zone-b".to_owned(), weight: 7 }));
     // Our data equals Java's.
-    let (text_json, _) = client.get_data(text.path()).await.unwrap();
+    let (text_json, _) = client.get_data(&text.path).await.unwrap();
     assert_eq!(String::from_utf8(text.to_json().unwrap()).unwrap(), String::from_utf8(text_json).unwrap());
-    let (details_json, _) = client.get_data(details.path()).await.unwrap();
+    let (details_json, _) = client.get_data(&details.path).await.unwrap();
     assert_eq!(String::from_utf8(details.to_json().unwrap()).unwrap(), String::from_utf8(details_json).unwrap());
     let cache = services.start_cache("orders").unwrap();
     assert_eq!(soon(cache.caught_up()).await.unwrap().len(), 2);
@@ -55,7 +57,7 @@ async fn java_finds_the_instances_that_we_register() {
     };
     assert_eq!(java.ask(&find("text")).await, format!("ok {}", of("a", true, "zone-a")));
     // Java ignores unknown fields.
-    let other = vec![("more".to_owned(), RawJson::new(&[1]).unwrap())];
+    let other = BTreeMap::from([("more".to_owned(), RawJson::new(&[1]).unwrap())]);
     let mut drained = text.instance();
     drained.other = other;
     soon(text.update(drained)).await.unwrap();
@@ -80,7 +82,7 @@ async fn the_sequential_instances_of_java_are_found() {
     assert_eq!(java.ask(&format!("service-register {base} text orders a zone-a DYNAMIC_SEQUENTIAL")).await, "ok");
     let found = soon(services.with_payload::<String>().instances("orders")).await.unwrap();
     let a = found.get("a").unwrap();
-    assert_eq!((a.service_type, &a.path.name()), (ServiceType::DynamicSequential, "a0000000000"));
+    assert_eq!((a.service_type, a.path.name()), (ServiceType::DynamicSequential, "a0000000000"));
     assert_eq!((a.payload.as_deref(), a.stat.ephemeral_owner), (Some("zone-a"), java.id()));
 }
 
