@@ -182,11 +182,11 @@ struct Stage {
 
 impl Stage {
     /// Waits until the service uses these settings, and the status satisfies the condition.
-    async fn until(&mut self, expected: &str, is_it: impl Fn(&ConfigStatus) -> bool) -> Result<(), Failure> {
+    async fn until(&mut self, expected: &str, condition: impl Fn(&ConfigStatus) -> bool) -> Result<(), Failure> {
         let expected: Settings = expected.parse()?;
         let both = async {
             self.applied.wait_for(|now| **now == expected).await.map(drop)?;
-            self.status.wait_for(is_it).await.map(drop)?;
+            self.status.wait_for(condition).await.map(drop)?;
             Ok::<_, Failure>(())
         };
         tokio::time::timeout(DEFAULT_TIMEOUT, both).await??;

@@ -1,6 +1,6 @@
-//! Workers count orders, assign ids to them, and lose answers: with a receipt, each order is counted once; without one,
-//! the caller gets an error with an unknown outcome. Fails if an order is counted twice or not at all, or if two orders
-//! have the same id.
+//! Workers count orders and assign ids to them, while connections break and replies are lost. With a receipt, each
+//! order is counted exactly once; without one, the worker would get an error with an unknown outcome. Fails if an order
+//! is counted twice or not at all, or if two orders have the same id.
 //!
 //! ```console
 //! cargo run --example counter
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Failure> {
     let orders = DistributedAtomicLong::new(&operator, ORDERS)?;
     let before = orders.get().await?;
 
-    // All connections of the workers break several times, and answers are lost.
+    // All connections of the workers break several times, and replies are lost.
     let mut workers = JoinSet::new();
     for number in 0..WORKERS {
         // A worker retries until the outcome is known: after a reconnect, the receipt shows it.

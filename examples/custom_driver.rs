@@ -20,8 +20,8 @@ struct HostnameDriver {
 }
 
 impl LockInternalsDriver for HostnameDriver {
-    /// The id distinguishes the contenders of one host. The library also finds a node by it if the create was not
-    /// answered.
+    /// The id distinguishes the contenders of one host. The library also finds a node by its id if the reply to the
+    /// create was lost.
     fn node_prefix(&self, id: &Uuid) -> String {
         format!("{}-{id}-W-", self.hostname)
     }

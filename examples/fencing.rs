@@ -35,12 +35,12 @@ async fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     match (arguments.next().as_deref(), arguments.next()) {
         (Some(HOLDER), Some(connect_string)) => hold(&connect_string).await,
-        _ => tell().await,
+        _ => coordinate().await,
     }
 }
 
 /// The first process: the store, and the next holder.
-async fn tell() -> Result<(), Failure> {
+async fn coordinate() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     let client = builder(ensemble.connect_string()).connect().await?;
     let mutex = InterProcessMutex::non_reentrant(&client, PATH)?;
@@ -55,11 +55,11 @@ async fn tell() -> Result<(), Failure> {
     println!("holder: {}\n", holder.line().await?);
 
     holder.stop()?;
-    // The answer that it waits for is in the pipe, so it writes as soon as it resumes.
+    // The reply that the holder waits for is in the pipe, so the holder writes as soon as it resumes.
     holder.answer("go on").await?;
     println!("The holder is stopped, with the lock. This process requests the lock.");
     let guard = mutex.acquire_timeout(DEFAULT_TIMEOUT).await?.ok_or("the lock has not become free")?;
-    println!("Its session has expired, and this process holds the lock: {}", guard.node());
+    println!("The holder's session has expired, and this process holds the lock: {}", guard.node());
     let token = guard.fencing_token();
     let seen = serve(&store, &format!("read {token}"))?;
     println!("\nThe holder resumes before this process has written, and has not noticed the expiry.");
@@ -127,7 +127,8 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
     answer(&mut answers).await?;
 
     println!("I look before I write again: is my lock valid? {}", guard.is_valid());
-    // It is stopped here, after the check and before the write. Waiting for the line ensures that.
+    // The first process stops this one here, after the check and before the write: it waits for a line, which it gets
+    // only when it resumes.
     answer(&mut answers).await?;
     println!("write {token} {seen}, milk, bread");
     let answer = answer(&mut answers).await?;
@@ -138,7 +139,7 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
         Ok(()) => println!("I have released the lock"),
         Err(error) => println!("{error}"),
     }
-    // Its session has expired, and it may not have another one yet, so there is nothing to close.
+    // The client's session has expired, and the client may not have another one yet, so there is nothing to close.
     Ok(())
 }
 

@@ -2,8 +2,8 @@
 //!
 //! In the naive recipe all waiters watch the holder's node; when it is deleted, each of them lists the directory again,
 //! and all but one watch the next holder. It is implemented here as a custom driver, and compared with the library's
-//! own. Each waiter has a separate session, and all sessions go through a counting proxy, so the output shows how many
-//! requests the server received and how many notifications it sent.
+//! standard driver. Each waiter has a separate session, and all sessions go through a counting proxy, so the output
+//! shows how many requests the server received and how many notifications it sent.
 //!
 //! ```console
 //! cargo run --example herd_effect
@@ -74,7 +74,7 @@ async fn main() -> Result<(), Failure> {
     }
     println!();
     println!("A notification is a watch event, sent to one session. The naive release wakes every waiter. The");
-    println!("standard one wakes two, one of which owns the lock at once; the former holder watches its own node, and");
+    println!("standard one wakes two, one of which owns the lock then; the former holder watches its own node, and");
     println!("is the third to be notified. One request of each hand-over is the release itself.");
     for client in clients {
         client.close().await?;
@@ -92,15 +92,15 @@ async fn measure(
     let waiting = clients.len() - 1;
     let dir = format!("/curator-examples/herd-effect/{recipe}-{waiting}");
     let mut waiters = JoinSet::new();
-    let ask = |waiters: &mut JoinSet<_>, index: usize| -> Result<(), Failure> {
+    let contend = |waiters: &mut JoinSet<_>, index: usize| -> Result<(), Failure> {
         let mutex = InterProcessMutex::non_reentrant(&clients[index], &dir)?.with_driver(driver.clone())?;
         waiters.spawn(async move { mutex.acquire().await.map(|guard| (index, guard, Instant::now())) });
         Ok(())
     };
-    ask(&mut waiters, 0)?;
+    contend(&mut waiters, 0)?;
     let (mut holder, mut guard, _) = next(&mut waiters).await?;
     for index in 1..=waiting {
-        ask(&mut waiters, index)?;
+        contend(&mut waiters, index)?;
     }
     proxy.wait_for_reply(OpCode::Create2, waiting as u64).await?;
     quiet(proxy).await;
@@ -112,13 +112,13 @@ async fn measure(
         guard.release().await?;
         let (new_holder, new_guard, acquired) = next(&mut waiters).await?;
         time += acquired - released;
-        let (woken, asked) = quiet(proxy).await;
+        let (woken, sent) = quiet(proxy).await;
         notifications += woken;
-        requests += asked;
-        // The former holder waits again, so that the next hand-over has as many waiters. Not counted.
+        requests += sent;
+        // The former holder waits again, so that the next hand-over has as many waiters. Its requests are not counted.
         proxy.reset_counts();
-        ask(&mut waiters, holder)?;
-        // After this reply it has its place, and its watch.
+        contend(&mut waiters, holder)?;
+        // After this reply, the former holder has its place in the queue and its watch.
         proxy.wait_for_reply(OpCode::GetData, 1).await?;
         (holder, guard) = (new_holder, new_guard);
     }

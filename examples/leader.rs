@@ -1,6 +1,6 @@
 //! Leader election among three processes. One leader is killed, one is stopped, one is cut off from the servers, and
 //! one is asked to end. Shows the output of each process, the view of an observer, and the time without a leader. Fails
-//! if two lead at once.
+//! if two replicas lead at the same time.
 //!
 //! The example starts itself three more times, as the replicas of a service. Each has a separate proxy between itself
 //! and the servers.
@@ -37,7 +37,7 @@ async fn main() -> Result<(), Failure> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match &*arguments {
         [role, name, connect_string] if role == REPLICA => lead(name, connect_string).await,
-        _ => tell().await,
+        _ => coordinate().await,
     }
 }
 
@@ -51,7 +51,7 @@ async fn lead(name: &str, connect_string: &str) -> Result<(), Failure> {
     let selector = LeaderSelector::builder(&client, PATH)?.id(name).build();
     let job = |leadership: Leadership| async move {
         say(&format!("{LEADS}{}", leadership.fencing_token()));
-        let _end = SaysWhenDropped;
+        let _end = PrintsEndOnDrop;
         // A leader would work here.
         leadership.shutdown_requested().await;
         Ok::<_, Failure>(())
@@ -69,16 +69,16 @@ fn say(line: &str) {
     println!("{}.{:09} {line}", now.tv_sec, now.tv_nsec);
 }
 
-struct SaysWhenDropped;
+struct PrintsEndOnDrop;
 
-impl Drop for SaysWhenDropped {
+impl Drop for PrintsEndOnDrop {
     fn drop(&mut self) {
         say(ENDS);
     }
 }
 
 /// The first process: starts the replicas, and injects the faults.
-async fn tell() -> Result<(), Failure> {
+async fn coordinate() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     let client = builder(ensemble.connect_string()).connect().await?;
     let selector = LeaderSelector::builder(&client, PATH)?.build();
@@ -147,12 +147,12 @@ async fn tell() -> Result<(), Failure> {
         drop(replica.process.stdin.take());
         tokio::time::timeout(DEFAULT_TIMEOUT, replica.process.wait()).await??;
     }
-    let nobody = async {
+    let no_leader = async {
         observer.state().wait_for(|state| *state == ObservedLeader::NoLeader).await.map(drop)?;
         Ok::<_, Failure>(())
     };
-    tokio::time::timeout(DEFAULT_TIMEOUT, nobody).await??;
-    println!("Everybody has left, and nobody leads.");
+    tokio::time::timeout(DEFAULT_TIMEOUT, no_leader).await??;
+    println!("All replicas have left, and there is no leader.");
     drop(observer);
     client.close().await?;
     observing.await?;
@@ -189,7 +189,7 @@ impl Stage {
             println!("{name}: {line}");
             if line.starts_with(LEADS) {
                 if let Some((leader, _)) = self.overlap {
-                    return Err(format!("{leader} and others lead at once").into());
+                    return Err(format!("{leader} and others lead at the same time").into());
                 }
                 self.overlap = self.leader.replace(name).map(|leader| (leader, at));
             } else if line == ENDS {

@@ -61,7 +61,7 @@ impl Ensemble {
         let servers = ConnectString::parse(&self.connect_string)?;
         let server = servers.hosts().first().ok_or("a connect string without a server")?;
         if servers.hosts().len() > 1 {
-            println!("What goes through the proxy goes to the first server only.");
+            println!("Requests through the proxy reach only the first server.");
         }
         let proxy = FaultProxy::start((server.host(), server.port()))?;
         let chroot = if servers.chroot().is_root() { "" } else { servers.chroot().as_str() };

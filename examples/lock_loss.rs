@@ -37,7 +37,7 @@ async fn main() -> Result<(), Failure> {
         tokio::time::sleep(STEP).await;
     }
     println!("The holder has the lock, with token {}. Another client waits for it.", guard.fencing_token());
-    // Waits until a probe has confirmed its session, as in ordinary operation.
+    // Waits until a probe has confirmed the holder's session, as in ordinary operation.
     let first = guard.valid_until();
     while guard.valid_until() == first {
         tokio::time::sleep(STEP).await;
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Failure> {
 
     println!("Now nothing gets through between the holder and the servers; its connection looks open.\n");
     let cut = Cut(Instant::now());
-    let telling = tokio::spawn(tell_states(cut, states));
+    let printing = tokio::spawn(print_states(cut, states));
     network.black_hole(Direction::Both);
 
     let steps = Cell::new(0_u32);
@@ -57,26 +57,26 @@ async fn main() -> Result<(), Failure> {
     };
     let working = async {
         let Err(lost) = guard.run(work).await;
-        cut.tell(&format!("run() has dropped the work after {} steps: {}", steps.get(), lost.reason))
+        cut.print(&format!("run() has dropped the work after {} steps: {}", steps.get(), lost.reason))
     };
-    let told = async {
+    let notified = async {
         let lost = guard.lost().await;
-        cut.tell(&format!("lost() says: {}", lost.reason))
+        cut.print(&format!("lost() says: {}", lost.reason))
     };
-    let looking = async {
+    let checking = async {
         while guard.is_valid() {
             tokio::time::sleep(STEP / 10).await;
         }
-        cut.tell("is_valid() is false")
+        cut.print("is_valid() is false")
     };
     let holding = async {
         let (guard, since) = waiting.await??;
-        cut.tell(&format!("the other client holds the lock, with token {}", guard.fencing_token()));
+        cut.print(&format!("the other client holds the lock, with token {}", guard.fencing_token()));
         Ok::<_, Failure>((guard, since))
     };
-    let (dropped, told, invalid, holding) = tokio::join!(working, told, looking, holding);
+    let (dropped, notified, invalid, holding) = tokio::join!(working, notified, checking, holding);
     let (new_guard, held) = holding?;
-    if guard.is_valid() || [dropped, told, invalid].into_iter().any(|known| known > held) {
+    if guard.is_valid() || [dropped, notified, invalid].into_iter().any(|known| known > held) {
         return Err("the other client held the lock before the holder knew of its loss".into());
     }
     if new_guard.fencing_token() <= guard.fencing_token() {
@@ -85,14 +85,14 @@ async fn main() -> Result<(), Failure> {
 
     println!("\nThe holder knew in time: before the other client held the lock,");
     println!("  is_valid() was false    {:>5} ms", (held - invalid).as_millis());
-    println!("  lost() had returned     {:>5} ms", (held - told).as_millis());
+    println!("  lost() had returned     {:>5} ms", (held - notified).as_millis());
     println!("  the work was dropped    {:>5} ms", (held - dropped).as_millis());
     println!("\nThe network works again.");
     network.heal();
     if let Err(error) = guard.release().await {
         println!("release() says: {error}");
     }
-    telling.await?;
+    printing.await?;
     new_guard.release().await?;
     holder.close().await?;
     other.close().await?;
@@ -105,7 +105,7 @@ struct Cut(Instant);
 
 impl Cut {
     /// Prints an event with the time since the cut; returns the time of the event.
-    fn tell(self, what: &str) -> Instant {
+    fn print(self, what: &str) -> Instant {
         let now = Instant::now();
         println!("{:>6} ms  {what}", (now - self.0).as_millis());
         now
@@ -113,9 +113,9 @@ impl Cut {
 }
 
 /// Prints the connection states until the holder has a session again.
-async fn tell_states(cut: Cut, mut states: ConnectionStates) {
+async fn print_states(cut: Cut, mut states: ConnectionStates) {
     while let Some(state) = states.next().await {
-        cut.tell(&format!("the holder's connection: {state:?}"));
+        cut.print(&format!("the holder's connection: {state:?}"));
         if state == ConnectionState::Reconnected {
             return;
         }

@@ -127,7 +127,7 @@ async fn watch() -> Result<(), Failure> {
     while !matches!(next(&mut events).await?, CacheEvent::Deleted(member) if member.path().name() == "b") {}
     let leaves = stage.until("c", "b left").await?;
     if doubts > leaves {
-        return Err(format!("b took itself for a member until {doubts}, and had left at {leaves}").into());
+        return Err(format!("b considered itself a member until {doubts}, and others saw it leave at {leaves}").into());
     }
     println!("b reported an unknown membership {:.1} s before the others saw it leave.", leaves - doubts);
     b.network.heal();
@@ -143,7 +143,7 @@ async fn watch() -> Result<(), Failure> {
     println!("The group is empty.");
     group.close().await?;
     client.close().await?;
-    println!("No process took itself for a member that had left.");
+    println!("No process considered itself a member after others had seen it leave.");
     Ok(())
 }
 

@@ -84,7 +84,7 @@ async fn connect(connect_string: &str) -> Result<CuratorClient, Failure> {
     Ok(builder(connect_string).session_timeout(SESSION_TIMEOUT).connect().await?)
 }
 
-/// Waits for the lock; also returns when it was acquired.
+/// Waits for the lock. Also returns the time of the acquire.
 async fn acquire(
     name: &'static str,
     client: CuratorClient,

@@ -33,19 +33,19 @@ async fn main() -> Result<(), Failure> {
 
 /// Each reader has a separate session.
 async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Failure> {
-    let inside = Arc::new(AtomicUsize::new(0));
+    let holding = Arc::new(AtomicUsize::new(0));
     // No reader releases before all of them hold the lock and the writer waits for it.
-    let all_are_there = Arc::new(Barrier::new(READERS + 1));
+    let all_have_arrived = Arc::new(Barrier::new(READERS + 1));
     let mut readers = Vec::new();
     for number in 1..=READERS {
         let client = builder(ensemble.connect_string()).connect().await?;
-        let (inside, all_are_there) = (Arc::clone(&inside), Arc::clone(&all_are_there));
+        let (holding, all_have_arrived) = (Arc::clone(&holding), Arc::clone(&all_have_arrived));
         readers.push(tokio::spawn(async move {
             let reading = InterProcessReadWriteLock::non_reentrant(&client, PATH)?.read().acquire().await?;
-            inside.fetch_add(1, Ordering::SeqCst);
-            timeout(DEFAULT_TIMEOUT, all_are_there.wait()).await?;
-            println!("reader {number}: inside, with token {}", reading.fencing_token());
-            inside.fetch_sub(1, Ordering::SeqCst);
+            holding.fetch_add(1, Ordering::SeqCst);
+            timeout(DEFAULT_TIMEOUT, all_have_arrived.wait()).await?;
+            println!("reader {number}: holds the lock, with token {}", reading.fencing_token());
+            holding.fetch_sub(1, Ordering::SeqCst);
             reading.release().await?;
             client.close().await?;
             Ok::<_, Failure>(())
@@ -58,17 +58,20 @@ async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &Cur
         async move { lock.write().acquire().await }
     });
     until_queue(&lock, READERS + 1).await?;
-    println!("{} readers are inside at once, and a writer waits.", inside.load(Ordering::SeqCst));
-    all_are_there.wait().await;
+    println!("{} readers hold the lock at the same time, and a writer waits.", holding.load(Ordering::SeqCst));
+    all_have_arrived.wait().await;
 
     let writing = timeout(DEFAULT_TIMEOUT, writer).await???;
-    let readers_inside = inside.load(Ordering::SeqCst);
-    println!("writer:   inside, with token {}, and {readers_inside} readers\n", writing.fencing_token());
+    let readers_holding = holding.load(Ordering::SeqCst);
+    println!(
+        "writer:   holds the lock, with token {}, and {readers_holding} readers hold it\n",
+        writing.fencing_token()
+    );
     for reader in readers {
         reader.await??;
     }
     writing.release().await?;
-    if readers_inside == 0 { Ok(()) } else { Err("the writer was not alone".into()) }
+    if readers_holding == 0 { Ok(()) } else { Err("the writer was not alone".into()) }
 }
 
 /// A writer is downgraded, and lets other readers in while another writer waits.
@@ -90,7 +93,7 @@ async fn downgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
     }
     let late = lock.read().try_acquire().await?;
     println!(
-        "A reader that comes now: {}",
+        "A reader that arrives now: {}",
         if late.is_some() { "passes the writer" } else { "waits behind the writer" }
     );
 

@@ -1,7 +1,7 @@
 //! Compares the retry policies, and shows them while no server can be reached.
 //!
 //! The servers stay unreachable until a client whose policy retries once has given up. A client with a more patient
-//! policy has sent its request at the same time, and gets its answer when they are reachable again.
+//! policy has sent its request at the same time, and gets its reply when the servers are reachable again.
 //!
 //! ```console
 //! cargo run --example retry_policies
@@ -38,12 +38,12 @@ impl RetryPolicy for FibonacciRetry {
 
 /// Another custom policy: decides as `policy` does, and prints the decision.
 #[derive(Debug)]
-struct Told<P> {
+struct Printed<P> {
     who: &'static str,
     policy: P,
 }
 
-impl<P: RetryPolicy> RetryPolicy for Told<P> {
+impl<P: RetryPolicy> RetryPolicy for Printed<P> {
     fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
         let delay = self.policy.next_delay(retries, elapsed);
         match delay {
@@ -62,8 +62,8 @@ async fn main() -> Result<(), Failure> {
     // A try first waits for a connection, for up to the connection timeout. The policy determines the pause between two
     // tries.
     let builder = builder(connect_string).connection_timeout(1_000 * MS);
-    let hasty = Told { who: "hasty", policy: RetryOneTime::new(50 * MS)? };
-    let patient = Told { who: "patient", policy: BoundedExponentialBackoffRetry::new(50 * MS, 400 * MS, 29)? };
+    let hasty = Printed { who: "hasty", policy: RetryOneTime::new(50 * MS)? };
+    let patient = Printed { who: "patient", policy: BoundedExponentialBackoffRetry::new(50 * MS, 400 * MS, 29)? };
     let hasty = builder.clone().retry_policy(hasty).connect().await?;
     let patient = builder.retry_policy(patient).connect().await?;
     let create = patient.create().with_mode(CreateMode::Ephemeral).creating_parent_containers();
@@ -129,6 +129,8 @@ fn print_delays() -> Result<(), Failure> {
         }
         println!("{name:<43}{row}");
     }
-    println!("\nThe exponential policies choose each wait at random, so that many clients do not come back at once.");
+    println!(
+        "\nThe exponential policies choose each wait at random, so that many clients do not retry at the same moment."
+    );
     Ok(())
 }

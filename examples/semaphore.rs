@@ -80,18 +80,21 @@ async fn work(number: usize, client: CuratorClient, crowd: Arc<Crowd>) -> Result
 /// Several leases in one step, and a limit that changes.
 async fn many_at_once(semaphore: &InterProcessSemaphoreV2, count: &SharedCount) -> Result<(), Failure> {
     let one = semaphore.acquire().await?;
-    println!("\nOne of {LEASES} leases is taken, and a task asks for two.");
+    println!("\nOne of {LEASES} leases is taken, and a task requests two.");
     let two = tokio::spawn({
         let semaphore = semaphore.clone();
         async move { semaphore.acquire_many(2).await }
     });
     until_waiting(semaphore, 1).await?;
     let passed = semaphore.try_acquire().await?.is_some();
-    println!("Another asks for one, which is free: {}", if passed { "it gets it" } else { "it has to wait its turn" });
+    println!(
+        "Another task requests one, which is free: {}",
+        if passed { "it gets it" } else { "it has to wait its turn" }
+    );
 
     count.set(LEASES + 1).await?;
     let two = timeout(DEFAULT_TIMEOUT, two).await???;
-    println!("There are {} leases now, and both are given at once:", LEASES + 1);
+    println!("There are {} leases now, and the task gets both in one step:", LEASES + 1);
     for lease in &two {
         println!("  {}", lease.name());
     }
@@ -102,7 +105,7 @@ async fn many_at_once(semaphore: &InterProcessSemaphoreV2, count: &SharedCount) 
     println!("There is 1 lease now: {valid} are still held, and {} is given.", if more { "one more" } else { "none" });
     SemaphoreLease::release_all(two.into_iter().chain([one])).await?;
     let again = semaphore.acquire_timeout(DEFAULT_TIMEOUT).await?.ok_or("the leases were not given back")?;
-    println!("They are given back, and one can be had again.");
+    println!("All leases are given back, and one can be acquired again.");
     if passed || more || valid != 3 {
         return Err("a lease was given out of turn, or one too many, or taken away".into());
     }

@@ -1,8 +1,8 @@
-//! Collects the code on the pages, so that the tests of this package compile it as users paste it: in a task that is spawned, and
-//! in a function that returns the error of the locks.
+//! Collects the code on the pages, so that the tests of this package compile it as users paste it: in a spawned task,
+//! and in a function that returns the error of the locks.
 //!
-//! The documentation tests run the same blocks as they stand there. Here, each `async fn` becomes a function whose future has to be
-//! `Send`, also for any arguments that its signature accepts.
+//! The documentation tests compile the same blocks unchanged. Here, each `async fn` becomes a function whose future
+//! must be `Send` for all arguments that its signature accepts.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -34,7 +34,7 @@ fn pages(workspace: &Path) -> Result<Vec<PathBuf>, Failure> {
     ];
     let mut pages: Vec<_> = packages.iter().map(|package| workspace.join(package).join("README.md")).collect();
     for folder in ["docs", "docs/locks"] {
-        // New pages are found when the folder changes.
+        // Cargo runs this script again when a page is added to the folder.
         println!("cargo::rerun-if-changed={}", workspace.join(folder).display());
         for entry in fs::read_dir(workspace.join(folder))? {
             pages.push(entry?.path());
@@ -44,7 +44,7 @@ fn pages(workspace: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(pages)
 }
 
-/// The blocks of Rust on a page, with the number of the line before each.
+/// The Rust blocks on a page, each with the line number of its opening fence.
 fn blocks(page: &str) -> Vec<(usize, String)> {
     let mut blocks = Vec::new();
     let mut lines = page.lines().zip(1..);
@@ -57,15 +57,15 @@ fn blocks(page: &str) -> Vec<(usize, String)> {
     blocks
 }
 
-/// What stands before a program.
+/// The attribute before the `main` function of a program.
 const MAIN: &str = "#[tokio::main]\n";
-/// What stands before a program that is a test. The body of a test is not spawned.
+/// The lines before a `main` function that stands for a test. The body of a test is not spawned.
 const TEST: &str = "// In a test: `#[tokio::test]`.\n#[tokio::main]\n";
 
-/// The block with a plain function in place of each `async fn`, which returns a future that is `Send`.
+/// Replaces each `async fn` of the block by a function that returns a future that is `Send`.
 fn spawnable(block: &str) -> Result<String, Failure> {
     if !block.contains("fn main()") && block.contains("Box<dyn") {
-        return Err("only a whole program has another error than `Error`".into());
+        return Err("only a whole program may return an error other than `Error`".into());
     }
     let mut parts = block.split("async fn ");
     let mut spawnable = parts.next().unwrap_or_default().to_owned();
@@ -75,9 +75,9 @@ fn spawnable(block: &str) -> Result<String, Failure> {
             continue;
         }
         spawnable.truncate(spawnable.trim_end_matches(MAIN).len());
-        let (arguments, rest) = function.split_once(") -> ").ok_or("a function returns nothing")?;
-        let (header, rest) = rest.split_once("{\n").ok_or("a function has no body")?;
-        let (body, rest) = rest.split_once("\n}\n").ok_or("a function has no end")?;
+        let (arguments, rest) = function.split_once(") -> ").ok_or("a function has no return type")?;
+        let (header, rest) = rest.split_once("{\n").ok_or("the body of a function was not found")?;
+        let (body, rest) = rest.split_once("\n}\n").ok_or("the end of a function was not found")?;
         let (output, bounds) = header.split_once("\nwhere").unwrap_or((header, ""));
         let bounds = if bounds.is_empty() { String::new() } else { format!("where {bounds}") };
         spawnable += &format!(

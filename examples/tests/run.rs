@@ -48,8 +48,8 @@ fn program(example: &str) -> Command {
 fn printed_by(example: &mut Command) -> String {
     let output = example.output().expect("cargo builds the examples");
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{example:?} has failed: {}\n{printed}\n{complained}", output.status);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{example:?} has failed: {}\n{printed}\n{errors}", output.status);
     printed
 }
 
@@ -111,8 +111,8 @@ fn check_mutex(printed: &str) {
 #[test]
 fn read_write() {
     for Run { printed, .. } in runs("read_write") {
-        assert!(printed.contains("3 readers are inside at once, and a writer waits."), "{printed}");
-        assert!(printed.contains(", and 0 readers\n"), "{printed}");
+        assert!(printed.contains("3 readers hold the lock at the same time, and a writer waits."), "{printed}");
+        assert!(printed.contains(", and 0 readers hold it\n"), "{printed}");
         let token = |before: &str| -> i64 {
             let line = printed.lines().find(|line| line.starts_with(before)).unwrap_or_else(|| panic!("{printed}"));
             line.trim_end_matches(['.', ':']).rsplit(' ').next().unwrap().parse().unwrap()
@@ -124,7 +124,7 @@ fn read_write() {
         assert_eq!(queue.len(), 2, "{printed}");
         assert!(queue[0].starts_with("  read  holds _c_") && queue[0].contains("-__READ__"), "{printed}");
         assert!(queue[1].starts_with("  write waits _c_") && queue[1].contains("-__WRIT__"), "{printed}");
-        assert!(printed.contains("A reader that comes now: waits behind the writer"), "{printed}");
+        assert!(printed.contains("A reader that arrives now: waits behind the writer"), "{printed}");
         assert!(printed.contains("asks for the write lock: release the read lock first"), "{printed}");
     }
 }
@@ -136,11 +136,11 @@ fn semaphore() {
             assert!(printed.contains(&format!("worker {worker}: has a lease")), "{printed}");
         }
         assert!(printed.contains("At most 2 have worked at a time."), "{printed}");
-        assert!(printed.contains("Another asks for one, which is free: it has to wait its turn"), "{printed}");
-        let given = printed.split_once("There are 3 leases now, and both are given at once:\n").expect(&printed).1;
+        assert!(printed.contains("Another task requests one, which is free: it has to wait its turn"), "{printed}");
+        let given = printed.split_once("There are 3 leases now, and the task gets both in one step:\n").expect(&printed).1;
         assert_eq!(given.lines().take_while(|line| line.starts_with("  _c_")).count(), 2, "{printed}");
         assert!(printed.contains("There is 1 lease now: 3 are still held, and none is given."), "{printed}");
-        assert!(printed.contains("They are given back, and one can be had again."), "{printed}");
+        assert!(printed.contains("All leases are given back, and one can be acquired again."), "{printed}");
     }
 }
 
@@ -171,7 +171,7 @@ fn multi_lock() {
 fn custom_driver() {
     for Run { printed, root } in runs("custom_driver") {
         let dir = format!("{root}/curator-examples/shared-lock");
-        // The lines are separated by the node's id.
+        // The node's id stands between the two parts of each line.
         let has_line =
             |begin: &str, end: &str| printed.lines().any(|line| line.starts_with(begin) && line.ends_with(end));
         assert!(has_line(&format!("web-3 holds the lock: {dir}/web-3-"), "-W-0000000000"), "{printed}");
@@ -191,7 +191,7 @@ fn fencing() {
         assert!(old < new, "{printed}");
         let lines: Vec<&str> = printed.lines().collect();
         let mut rest = lines.iter();
-        // In this order.
+        // The lines must be in this order.
         for expected in [
             format!("store:  \"read {old}\" -> tea"),
             format!("store:  \"write {old} tea, milk\" -> written"),
@@ -287,7 +287,7 @@ fn leader() {
         {
             assert!(rest.any(|line| line.starts_with(expected)), "no {expected:?} in its place in: {printed}");
         }
-        for seen in ["observer: a leads", "observer: b leads", "observer: c leads", "and nobody leads."] {
+        for seen in ["observer: a leads", "observer: b leads", "observer: c leads", "and there is no leader."] {
             assert!(printed.contains(seen), "no {seen:?} in: {printed}");
         }
         assert!(printed.contains("No two replicas led at the same time."), "{printed}");
@@ -343,7 +343,7 @@ fn members() {
             "b: I do not know whether I belong to the group",
             "b: I belong to the group",
             "The group is empty.",
-            "No process took itself for a member that had left.",
+            "No process considered itself a member after others had seen it leave.",
         ] {
             assert!(rest.any(|line| line.starts_with(expected)), "no {expected:?} in its place in: {printed}");
         }

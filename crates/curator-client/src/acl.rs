@@ -16,7 +16,8 @@ use crate::path::ZPath;
 /// of transactions. Set by [`CuratorClientBuilder::acl_provider`](crate::CuratorClientBuilder::acl_provider).
 ///
 /// Only [`CreateBuilder::with_acl`](crate::CreateBuilder::with_acl) and [`NodeSpec`](crate::NodeSpec)s, which contain
-/// an ACL, take precedence. It is called whenever such a node is created, so it must be fast, and must not block.
+/// an ACL, take precedence. The provider is called whenever another node is created, so it must be fast, and must not
+/// block.
 ///
 /// After Curator's interface of the same name.
 ///
@@ -25,14 +26,15 @@ use crate::path::ZPath;
 ///
 /// use curator_client::{Acl, AclProvider, AuthId, CuratorClient, Permission, ZPath, digest_id};
 ///
-/// /// Everything is the service's, and the operators may read what is under `/status` in the chroot `/shop`.
+/// /// The service has all permissions on all nodes. The operators may read the nodes below `/status` in the
+/// /// chroot `/shop`.
 /// #[derive(Debug)]
-/// struct Ours {
+/// struct ShopAcls {
 ///     service: AuthId,
 ///     operators: AuthId,
 /// }
 ///
-/// impl AclProvider for Ours {
+/// impl AclProvider for ShopAcls {
 ///     fn default_acl(&self) -> Arc<[Acl]> {
 ///         [Acl::new(Permission::ALL, self.service.clone())].into()
 ///     }
@@ -44,20 +46,21 @@ use crate::path::ZPath;
 ///     }
 /// }
 ///
-/// let ours = Ours { service: digest_id("service", "secret"), operators: digest_id("operators", "other secret") };
-/// let builder = CuratorClient::builder("zk1:2181/shop").authorization("digest", "service:secret").acl_provider(ours);
+/// let acls = ShopAcls { service: digest_id("service", "secret"), operators: digest_id("operators", "other secret") };
+/// let builder = CuratorClient::builder("zk1:2181/shop").authorization("digest", "service:secret").acl_provider(acls);
 /// # drop(builder);
 /// ```
 pub trait AclProvider: fmt::Debug + Send + Sync + 'static {
-    /// The ACL of nodes for which [`acl_for_path`](Self::acl_for_path) returns `None`. At least one entry; called once,
-    /// when the client is made.
+    /// The ACL of nodes for which [`acl_for_path`](Self::acl_for_path) returns `None`. It must have at least one entry.
+    /// Called once, when the client starts.
     fn default_acl(&self) -> Arc<[Acl]>;
 
     /// The ACL of the node at `path`; `None` for the default one.
     ///
     /// `path` is the path on the server, with chroot and namespace, as requested: a sequential node has no number yet.
-    /// For a node of a lock, it is `…/lock-`, without the mark of its contender. With an empty list, the server refuses
-    /// the node ([`Error::InvalidAcl`](crate::Error::InvalidAcl)).
+    /// The path of a lock's node, such as `…/lock-`, does not contain the contender's [protection
+    /// mark](crate::ProtectionId). If the returned list is empty, the server refuses the node
+    /// ([`Error::InvalidAcl`](crate::Error::InvalidAcl)).
     fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
         let _ = path;
         None

@@ -35,7 +35,7 @@ fn handles_are_send_and_sync() {
     send_sync::<std::sync::Arc<dyn AclProvider>>();
 }
 
-/// These are futures, or contain one: the thread that polls them has exclusive access.
+/// These types are or contain futures. They need not be `Sync`: the thread that polls them has exclusive access.
 #[test]
 fn futures_are_send() {
     send::<Request<Created>>();

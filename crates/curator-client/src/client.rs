@@ -45,10 +45,10 @@ use crate::timer::Timer;
 
 /// A client of a ZooKeeper ensemble: keeps one session alive, and replaces it when it is lost.
 ///
-/// Clones share the session. Call [`close`](Self::close) when you are done: ephemeral nodes are then removed at once.
-/// If the last clone is dropped without `close`, the session is closed in the background. If the runtime ends first, as
-/// at the end of a test, the request to close the session is still sent if the connection is up, but its answer is not
-/// awaited.
+/// Clones share the session. Call [`close`](Self::close) when you are done: ephemeral nodes are then removed
+/// immediately. If the last clone is dropped without `close`, the session is closed in the background. If the runtime
+/// ends first, as at the end of a test, the request to close the session is still sent if the connection is up, but its
+/// reply is not awaited.
 ///
 /// All timing uses real time, even in a test that pauses tokio's clock.
 ///
@@ -115,7 +115,7 @@ impl CuratorClient {
         &self.inner.options.name
     }
 
-    /// How many requests may wait for their answers at once; see [`CuratorClientBuilder::max_requests_in_flight`].
+    /// The maximum number of requests in flight; see [`CuratorClientBuilder::max_requests_in_flight`].
     #[must_use]
     pub fn max_requests_in_flight(&self) -> usize {
         self.inner.options.max_requests_in_flight
@@ -123,11 +123,11 @@ impl CuratorClient {
 
     /// Carries out the pending deletes, then closes the session; each takes no longer than the close timeout.
     ///
-    /// Calls that are waiting for a session or for their next attempt return [`Error::Closed`] at once, in every clone,
-    /// and so does every new call. A request that has been sent gets its answer, or ends with the session. Closing
-    /// again is harmless. A client without a session abandons its attempt to open one, and closes a session that a
-    /// server has just granted. A session that a server has granted, but not confirmed to the client yet, has no nodes,
-    /// and expires with its timeout.
+    /// Calls that are waiting for a session or for their next attempt return [`Error::Closed`] immediately, in every
+    /// clone, and so does every new call. A request that has been sent still gets its reply, unless the session ends
+    /// first. Closing again is harmless. A client without a session abandons its attempt to open one. If the attempt
+    /// has already received a session, the client closes that session. If the server's grant is still on its way, the
+    /// session has no nodes, and expires after its timeout.
     ///
     /// # Errors
     ///
@@ -270,10 +270,10 @@ impl CuratorClient {
         Ok(Self { inner: Arc::clone(&self.inner), root })
     }
 
-    /// The data of lock nodes for which none is given.
+    /// The data of lock nodes for which the caller gives none.
     ///
-    /// If the builder was given none, this is the client's address. It is known as soon as the client has a session;
-    /// until then, and if the address cannot be found, the data is empty. So call this when you create a node.
+    /// Unless the builder has set this data, it is the client's address, which is known as soon as the client has a
+    /// session. Until then, and if the address cannot be found, the data is empty. So call this when you create a node.
     #[must_use]
     pub fn default_lock_data(&self) -> &Arc<[u8]> {
         self.inner.lock_data.get()

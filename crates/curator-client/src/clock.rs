@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_clock_advances_as_fast_as_std_instant() {
-        /// A reading between two readings of the other clock, without a long pause between these.
+        /// A reading between two readings of `Instant` that are less than 100 µs apart.
         fn read() -> (Instant, ClockInstant, Instant) {
             loop {
                 let (before, ours, after) = (Instant::now(), ClockInstant::now(), Instant::now());

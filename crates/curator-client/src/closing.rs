@@ -8,7 +8,8 @@ use tokio::sync::watch;
 use crate::error::{ClientEnd, Error, Result};
 use crate::process::Process;
 
-/// Signals that a client is closing, and later that it has closed or has ended otherwise. Clones belong to the same client.
+/// Signals that a client is closing, and later that it has closed or has ended otherwise. Clones belong to the same
+/// client.
 #[derive(Debug, Clone)]
 pub(crate) struct Closing {
     progress: Arc<watch::Sender<Progress>>,
@@ -24,11 +25,11 @@ enum Progress {
     },
     /// All tasks have ended, and the server has confirmed that the session is closed.
     Closed,
-    /// All tasks have ended. The server has not confirmed it; closing took this long.
+    /// All tasks have ended. The server has not confirmed that the session is closed; closing took this long.
     Unconfirmed {
         after: Duration,
     },
-    /// All tasks have ended, without a shutdown or during one.
+    /// All tasks have ended, without a shutdown or before a shutdown was complete.
     Ended(ClientEnd),
 }
 

@@ -13,7 +13,7 @@ const DEFAULT_PORT: u16 = 2181;
 ///
 /// The format is that of ZooKeeper's `ConnectStringParser`, but likely mistakes are refused:
 ///
-/// - hosts are separated by commas, optionally with spaces around them; none is empty;
+/// - hosts are separated by commas, optionally with spaces around them; a host must not be empty;
 /// - a host is a name, an IPv4 address, or an IPv6 address in square brackets;
 /// - a port is between 1 and 65535, and defaults to 2181;
 /// - there is at most one chroot, after the last host. No chroot, or `/`, means the root. It contains no comma,
@@ -252,7 +252,7 @@ mod tests {
         ] {
             assert_eq!(parsed(text), (hosts.to_owned(), chroot.to_owned()), "{text:?}");
         }
-        // `host` has no brackets, and the text has.
+        // `host()` returns the address without brackets, `Display` writes them.
         let servers = ConnectString::parse("[fe80::1]:7").unwrap();
         assert_eq!((servers.hosts()[0].host(), servers.hosts()[0].port()), ("fe80::1", 7));
         assert_eq!(servers.hosts()[0].to_string(), "[fe80::1]:7");

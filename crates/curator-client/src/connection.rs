@@ -1,7 +1,7 @@
 //! The connection of a session. When it breaks, this opens another one for the same session.
 //!
 //! A session gets another connection only here, so every connection is checked: the timeout that its server grants, and
-//! the time from which its answers count for the lease.
+//! the time from which its replies count for the lease.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -21,8 +21,8 @@ use crate::truncated::Truncated;
 use crate::zk::link::{Diagnosis, Granted, Link, SessionKey};
 use crate::zk::task::{LinkEnd, SessionTask};
 
-/// How long a new connection may leave its first probe unanswered. It doubles after each connection that is given up,
-/// for servers that are slow.
+/// How long a new connection may leave its first probe unanswered. The limit doubles with each connection that is given
+/// up, because the servers may be slow.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Resumed = Result<(Link, ClockInstant), LinkEnd>;
@@ -43,7 +43,7 @@ enum Stage {
         task: SessionTask,
         key: SessionKey,
         server: Arc<HostPort>,
-        /// The deadline for the answer to its first probe.
+        /// The deadline for the reply to its first probe.
         unproven: Option<Deadline>,
     },
     /// The connection broke, and another one is being opened.
@@ -101,7 +101,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection, if there is one, because no answer has arrived over it for `answer_limit`.
+    /// Ends the connection, if there is one, because no reply has arrived over it for `answer_limit`.
     pub(crate) fn give_up(&self, answer_limit: Duration) {
         if let Stage::Up { task, server, .. } = &self.stage {
             self.journal.silent(&OpenFailure::silent(server, answer_limit));
@@ -160,7 +160,7 @@ async fn passed(timer: &Timer, deadline: Option<Deadline>) {
     }
 }
 
-/// Opens another connection for the session, at once and then at the pace of `Unlimited`, until it succeeds or the
+/// Opens another connection for the session, immediately and then at the pace of `Unlimited`, until it succeeds or the
 /// session turns out to be over. `journal` records the failures.
 async fn resume(
     options: Arc<SessionOptions>,
@@ -176,8 +176,8 @@ async fn resume(
         }
     };
     let diagnosis = Diagnosis::new(&options, &report);
-    // The limit of one pass over the servers. A silent server must not use up the session's lease; a slow server needs
-    // time.
+    // A pass takes at most `share` for each server. The share is short at first, because a silent server must not use
+    // up the session's lease; it doubles after a pass that took this long, because a slow server needs time.
     let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
     let mut share = ANSWER_TIMEOUT;
     // Does not stop when the client closes: a closing client may have deletes to send before it ends the session.
@@ -239,10 +239,10 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
             };
             // A server may keep the connection open forever.
             let task = AbortOnDrop(link.task().clone());
-            // The supervisor no longer probes the session.
+            // The supervisor no longer probes the session, so its probes no longer keep the connection.
             task.0.keep(limit);
             // Drops the last handle, except those in requests that were neither awaited nor dropped. This sends the
-            // close request, even to a server whose answers do not arrive.
+            // close request, even to a server whose replies do not arrive.
             drop(link);
             let end = tokio::select! {
                 end = task.0.ended() => end,

@@ -21,7 +21,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Outcome {
     /// The server certainly did not apply the operation.
     NotApplied,
-    /// The request may have been applied: its answer was lost, or has not arrived.
+    /// The request may have been applied: its reply was lost, or has not arrived.
     Unknown,
 }
 
@@ -145,8 +145,8 @@ pub enum Error {
         /// Why the last attempt failed: each server and its failure.
         cause: String,
     },
-    /// A server was reached, but refuses this client: its credentials are wrong, it has none and the server requires
-    /// some, or the server has accepted it as anonymous although it authenticates by SASL.
+    /// A server was reached, but refuses this client: the client's credentials are wrong, or missing although the
+    /// server requires them, or the server has accepted the client as anonymous although it authenticates by SASL.
     #[error("{connect_string:?} refuses this client: {cause}")]
     ConnectRefused {
         /// Where the client tried to connect.
@@ -175,7 +175,7 @@ pub enum Error {
         /// Why the last attempt to open or to resume a session failed: each server and its failure.
         cause: String,
     },
-    /// The connection broke before the answer arrived.
+    /// The connection broke before the reply arrived.
     #[error("{operation} {path}: the connection was lost before the answer arrived ({cause})")]
     ConnectionLost {
         /// The operation.
@@ -193,7 +193,7 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// No answer within the operation timeout.
+    /// No reply within the operation timeout.
     #[error("{operation} {path}: no answer within {after:?}")]
     OperationTimeout {
         /// The operation.
@@ -210,9 +210,9 @@ pub enum Error {
         operation: &'static str,
         /// Its path.
         path: ZPath,
-        /// Why.
+        /// Why the session ended.
         end: SessionEnd,
-        /// Whether the request had been sent.
+        /// Whether the operation may have been applied.
         outcome: Outcome,
     },
     /// The client has been closed, or is closing.
@@ -221,14 +221,14 @@ pub enum Error {
     /// The client has ended without being closed. It does not restart.
     #[error("the client has ended, and was not closed: {end}")]
     ClientEnded {
-        /// Why.
+        /// Why the client ended.
         end: ClientEnd,
     },
-    /// This process was forked from one in which a client had begun to connect. Neither that client nor a new one works
-    /// here: they would share the connections of the other process. Start a program (`exec`), or fork before the first
-    /// client starts.
+    /// This process was forked from a process in which a client had begun to connect. Neither that client nor a new one
+    /// works here: they would share the connections of the other process. Start a program (`exec`), or fork before the
+    /// first client starts.
     #[error(
-        "this process was forked from one with a client, and no client works in it: start a program there (exec), or fork \
+        "this process was forked from a process with a client, so no client works here: start a program (exec), or fork \
          before the first client starts"
     )]
     Forked,
@@ -395,7 +395,7 @@ pub enum Error {
         /// What was received.
         cause: String,
     },
-    /// A response that the protocol does not provide for.
+    /// A reply that the protocol does not allow.
     #[error("{operation} {path}: {cause}")]
     Unexpected {
         /// The operation.

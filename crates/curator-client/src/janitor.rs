@@ -20,9 +20,9 @@ use crate::session::Session;
 
 /// Carries out deletes in the background.
 ///
-/// Handing over a delete needs no runtime and never blocks, so a `Drop` can do it. A task of the client carries it out,
-/// and lives as long as the client; [`CuratorClient::close`](crate::CuratorClient::close) waits for pending deletes. A
-/// delete that belongs to a session ends with that session, because its node does too.
+/// Handing over a delete needs no runtime and never blocks, so a `Drop` can do it. A task of the client, which lives as
+/// long as the client, carries out the deletes; [`CuratorClient::close`](crate::CuratorClient::close) waits for pending
+/// deletes. A delete that belongs to a session ends with that session, because the session's end removes the node.
 ///
 /// After Curator's `FailedDeleteManager`, with a loop instead of its recursion.
 #[derive(Clone)]
@@ -133,8 +133,8 @@ impl Janitor {
     /// each attempt first reads the node to check. If its current `version` is given, the first attempt deletes the
     /// node with this version without a read.
     ///
-    /// With a `session`, the node is one of this session, and the delete ends with it. `keep_alive` is held until the
-    /// node is gone. The delete is pending from this call on; the result may be dropped.
+    /// If a `session` is given, the node must belong to it, and the delete ends with the session. `keep_alive` is held
+    /// until the node is gone. The delete is pending from this call on; the result may be dropped.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl Janitor {
     }
 
     /// Lists the deletes that are not done yet, oldest first, including those that the server refuses. A refused delete
-    /// stays listed until its session is over; those without a session, as long as they are among the latest thousand.
+    /// stays listed until its session is over, or, if it has no session, while it is among the latest thousand.
     #[must_use]
     pub fn pending_deletes(&self) -> Vec<PendingDelete> {
         self.ledger.deletes()
@@ -206,7 +206,7 @@ impl Janitor {
 
     fn send(&self, job: Job) {
         if let Err(mpsc::error::SendError(job)) = self.jobs.send(job) {
-            // The client is closed: the session ends, and the node with it.
+            // The client has ended. An ephemeral node is removed with its session; any other node stays.
             job.ids().into_iter().for_each(|id| self.ledger.remove(id));
         }
     }

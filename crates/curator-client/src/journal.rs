@@ -34,7 +34,7 @@ impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ConnectionBroke => f.write_str("the connection broke"),
-            Self::NewConnection => f.write_str("the connection is a new one"),
+            Self::NewConnection => f.write_str("the new connection has not been confirmed yet"),
             Self::ProbeFailed(error) => write!(f, "{error}"),
             Self::ProbeOverdue => f.write_str("the server is slow to answer"),
         }
@@ -130,7 +130,7 @@ impl Journal {
         });
     }
 
-    /// A connection was given up because no answer arrived for too long.
+    /// A connection was given up because no reply arrived for too long.
     pub(crate) fn silent(&self, failure: &OpenFailure) {
         let (client, cause) = (&*self.client, &failure.cause);
         self.change(|record| record.note(cause, ClockInstant::now()));
@@ -186,7 +186,7 @@ impl Journal {
         self.change(|record| record.is_resumed = true);
     }
 
-    /// The session was confirmed by an answer.
+    /// The session was confirmed by a reply.
     pub(crate) fn confirmed(&self, session: &Session) {
         meter::confirmed(&self.client, || session.lease().remaining());
         // Usually there is no outage, and nothing to record.
@@ -214,7 +214,7 @@ impl Journal {
         meter::doubted(&self.client);
         meter::lost(&self.client, end);
         let outage = self.change(|record| {
-            // The cause of the outage is more specific.
+            // Otherwise, the known cause of the outage is more specific.
             if end != SessionEnd::LeaseOver || !record.outage.as_ref().is_some_and(Outage::has_failed) {
                 record.note(&why, now);
             }
@@ -269,8 +269,8 @@ impl Journal {
             client,
             session = %id,
             ?timeout,
-            "the runtime ended before the client was closed: unless the servers still learn of it, the session keeps its \
-             nodes and locks until its timeout"
+            "the runtime ended before the client was closed: unless a server still receives the request to close the \
+             session, the session keeps its nodes and locks until its timeout"
         );
     }
 

@@ -37,7 +37,7 @@
 //! | Can I repeat a failed call? May it have been applied? | [`Error::is_retryable`], [`Error::outcome`] |
 //! | How do several requests share one round trip? | [`Session`] |
 //! | Which deletes are still pending after a connection loss? | [`Janitor`] |
-//! | How is a node found after the answer to its create was lost? | [`node::find`], by its protected name: [`ProtectionId`] |
+//! | How is a node found after the reply to its create was lost? | [`node::find`], by its protected name: [`ProtectionId`] |
 //!
 //! # Log
 //!
@@ -48,7 +48,7 @@
 //! | Event at `info` | Fields | What has happened |
 //! |---|---|---|
 //! | `connecting` | `servers` | the client was started |
-//! | `session opened` | `session`, `server`, `timeout`, `lasted` | the client has its first session. `timeout` is what the server granted, `lasted` how long it took |
+//! | `session opened` | `session`, `server`, `timeout`, `lasted` | the client has its first session. `timeout`: the granted session timeout; `lasted`: the time since the client was started |
 //! | `session suspended` | `session`, `why` | [`Suspended`](ConnectionState::Suspended): the connection broke, or the server is slow to answer |
 //! | `not connected` | `lasted`, `cause` | the first attempt to connect has failed; repeated once a minute. `cause` names each server and its failure |
 //! | `session resumed over another connection` | `session`, `server`, `lasted` | [`Reconnected`](ConnectionState::Reconnected): the session continues, with its nodes and locks |
@@ -61,7 +61,7 @@
 //! each attempt to connect, each failed probe and each retry; `trace` has each request, with its path and size. Data,
 //! credentials and session passwords are never logged.
 //!
-//! The client crate `zookeeper-client` also logs every connection, at `info` and `warn`. A filter such as
+//! The crate `zookeeper-client` also logs every connection, at `info` and `warn`. A filter such as
 //! `info,zookeeper_client=error` hides these events.
 //!
 //! # Features

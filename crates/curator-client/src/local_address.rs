@@ -3,24 +3,25 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};
 
-/// The data of lock nodes for which the caller gives none: the builder's, or else this machine's address.
+/// The data of lock nodes for which the caller gives none: the data set in the builder, or else this machine's address.
 ///
 /// The address is known once the client has its first session.
 #[derive(Debug)]
 pub(crate) struct LockData {
     known: OnceLock<Arc<[u8]>>,
-    unknown: Arc<[u8]>,
+    /// Returned while the address is not known.
+    empty: Arc<[u8]>,
 }
 
 impl LockData {
     pub(crate) fn new(given: Option<Arc<[u8]>>) -> Self {
         let known = given.map(OnceLock::from).unwrap_or_default();
-        Self { known, unknown: Arc::from([]) }
+        Self { known, empty: Arc::from([]) }
     }
 
     /// Empty while the address is unknown.
     pub(crate) fn get(&self) -> &Arc<[u8]> {
-        self.known.get().unwrap_or(&self.unknown)
+        self.known.get().unwrap_or(&self.empty)
     }
 
     /// Finds this machine's address towards the server at `server`, unless data was given or found before.
@@ -34,7 +35,8 @@ impl LockData {
     }
 }
 
-/// Sends nothing: connecting a datagram socket only looks up the route.
+/// Returns the local address of the route to `server`. Sends nothing: connecting a datagram socket only looks up the
+/// route.
 fn address_towards(server: SocketAddr) -> std::io::Result<IpAddr> {
     let any: IpAddr = if server.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind((any, 0))?;

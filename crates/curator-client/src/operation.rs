@@ -1,6 +1,6 @@
-//! The data of requests and answers.
+//! The data types of requests and replies.
 //!
-//! These types are at the bottom of the crate, so that the adapter can take and return them directly.
+//! This module uses only the modules of ACLs and paths, so the adapter in `zk` can take and return its types directly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,8 @@ impl CreateMode {
 
 /// A node's metadata on the server (ZooKeeper's `Stat`).
 ///
-/// A *zxid* is the number of a change; it increases from change to change. The default, for tests, has zeros everywhere.
+/// A *zxid* is the number of a change; it increases from change to change. The default, for tests, has zeros
+/// everywhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Stat {
@@ -76,7 +77,7 @@ pub struct Stat {
 
 /// A node to create: the arguments of a create request.
 #[derive(Debug, Clone)]
-#[expect(clippy::exhaustive_structs, reason = "what ZooKeeper's create asks for; callers write it in full")]
+#[expect(clippy::exhaustive_structs, reason = "the arguments of ZooKeeper's create; callers write them in full")]
 pub struct NodeSpec {
     /// The path; for a sequential node, the path to which the number is appended.
     pub path: ZPath,

@@ -28,7 +28,7 @@ pub(crate) struct SessionOptions {
     pub(crate) connection_timeout: Duration,
     /// Limits how long a closing client waits for the janitor, and then again for the server.
     pub(crate) close_timeout: Duration,
-    /// How long a request waits for its answer; `None` means the session timeout, configured or granted, whichever is
+    /// How long a request waits for its reply; `None` means the session timeout, configured or granted, whichever is
     /// shorter.
     pub(crate) operation_timeout: Option<Duration>,
     /// The largest request in bytes.
@@ -72,8 +72,9 @@ impl SessionOptions {
         }
     }
 
-    /// Whether the client authenticates by SASL, so that a server must not accept it as anonymous.
-    pub(crate) fn wants_identity(&self) -> bool {
+    /// Whether the client authenticates by SASL. If so, the first probe of each connection verifies that the server has
+    /// not accepted the client as anonymous.
+    pub(crate) fn uses_sasl(&self) -> bool {
         #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
         {
             self.sasl.is_some()

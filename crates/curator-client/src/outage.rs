@@ -7,14 +7,15 @@ use crate::clock::ClockInstant;
 /// The interval of the log lines about one outage, for all clients.
 pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The time during which a client has no confirmed connection: before its first session, in doubt, or after a loss.
+/// The time during which a client has no confirmed connection: before its first session, while the session is
+/// suspended, or after the loss of a session.
 ///
 /// Reads no clock: methods get the time as an argument.
 #[derive(Debug, Clone)]
 pub(crate) struct Outage {
     since: ClockInstant,
-    /// Its cause, as far as known: of the current attempt until an attempt has failed, and then of the last failed
-    /// attempt.
+    /// The cause, as far as known: until an attempt has failed, the latest report about the current attempt; after
+    /// that, the cause of the last failed attempt.
     cause: Option<String>,
     has_failed: bool,
     next_line: ClockInstant,
@@ -40,7 +41,8 @@ impl Outage {
         self.has_failed
     }
 
-    /// Records the cause of the current attempt, unless an attempt has failed: that one has tried all servers.
+    /// Records a report about the current attempt as the cause. Ignored once an attempt has failed, because the cause
+    /// of a failed attempt covers all servers.
     pub(crate) fn learn(&mut self, cause: &str) {
         if !self.has_failed {
             self.cause = Some(cause.to_owned());
@@ -105,7 +107,7 @@ mod tests {
         let after = |seconds| start + Duration::from_secs(seconds);
         let lines: Vec<_> = (0..=150).filter(|second| outage.is_due(after(*second))).collect();
         assert_eq!(lines, [60, 120]);
-        // The first failure is logged at once.
+        // The first failure is logged immediately.
         assert!(outage.failed("refused", after(150)));
         assert!(!outage.failed("refused", after(209)));
         assert!(outage.failed("refused", after(210)));

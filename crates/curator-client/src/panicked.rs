@@ -10,8 +10,8 @@ pub(crate) struct Panicked {
     pub(crate) message: String,
 }
 
-/// Runs `future`, which may panic. It is dropped before this returns, so no state that it owns is visible half-changed;
-/// the state that it borrows must be valid at every moment.
+/// Runs `future`, which may panic. The future is dropped before this returns, so state that it owns is never visible
+/// half-changed; state that it borrows must be valid wherever the future can panic.
 ///
 /// The panic hook runs first. With `panic = "abort"`, the process ends instead.
 pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Panicked> {

@@ -190,7 +190,7 @@ fn problem_of(path: &str) -> Option<PathProblem> {
     if let Some(character) = path.chars().find(|character| is_forbidden(*character)) {
         return Some(PathProblem::ForbiddenCharacter(character));
     }
-    // In this order, so that "/a//" is reported for its end, the more obvious mistake.
+    // Checked before empty names, so that "/a//" is reported for its trailing slash, the more obvious mistake.
     if parts.ends_with('/') {
         return Some(PathProblem::TrailingSlash);
     }

@@ -2,19 +2,19 @@
 //!
 //! `fork` copies a client with its resources: the sockets of its session, and the `epoll` instance of `async-io`, which
 //! both processes then share. Bytes that the child writes arrive in the parent's session, and a socket that the child
-//! drops is removed from the parent's event loop. No thread of the child would read an answer: `fork` copies only the
+//! drops is removed from the parent's event loop. No thread of the child would read a reply: `fork` copies only the
 //! calling thread. So in a child
 //!
-//! - futures that do I/O, or decide to, are neither polled nor dropped, but leaked: the supervisor, the janitor, and
-//!   the client crate's side of a connection are each an [`InProcess`];
-//! - a session is over: its lease is not valid and it has no connection, so no request reaches the client crate;
-//! - the client has ended: `Closing` reports [`Error::Forked`](crate::Error::Forked), and timers complete at once, as
-//!   they do after the end of a runtime;
+//! - futures that do I/O, or that start it, are neither polled nor dropped, but leaked: the supervisor, the janitor,
+//!   and the side of a connection that `zookeeper-client` runs are each an [`InProcess`];
+//! - a session is over: its lease is not valid and it has no connection, so no request reaches `zookeeper-client`;
+//! - the client has ended: `Closing` reports [`Error::Forked`](crate::Error::Forked), and timers complete immediately,
+//!   as they do after the end of a runtime;
 //! - no client starts if the event loop was started before the `fork`.
 //!
-//! These checks come before any lock: another thread of the parent may have held it at the `fork`, and in the child it
-//! is never released. Each check is a system call (`getpid`); an uncontended acquire and release makes some 25, of 0.4
-//! µs each on a virtual machine.
+//! Each of these checks is made before a lock is taken: another thread of the parent may have held the lock at the
+//! `fork`, and in the child it is never released. Each check is a system call (`getpid`); an uncontended acquire and
+//! release makes about 25 of these calls, of 0.4 µs each on a virtual machine.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -14,14 +14,14 @@ use crate::truncated::Truncated;
 /// Time counts from the first failure and not from the first attempt: an acquire that has waited for an hour has not
 /// been failing for an hour.
 ///
-/// For operations whose next attempt is not a repetition of the same call. If it is, the client's own operations
-/// already retry it; do not nest retry loops.
+/// For operations whose next attempt is not a repetition of the same call. The client's own operations already repeat
+/// calls that fail; do not nest retry loops.
 pub struct Retrier {
     policy: Arc<dyn RetryPolicy>,
     timer: Timer,
     /// The client's name, for the log.
     client: Arc<str>,
-    /// What ends the pauses early.
+    /// Ends the pauses early, if given.
     closing: Option<Closing>,
     failures: Failures,
 }
@@ -87,7 +87,7 @@ impl Retrier {
             },
             None => pause.await,
         }
-        // Ended timers cannot pace attempts, and the runtime that drives the requests has ended.
+        // After the end of the timers, a pause would not wait, and the runtime that drives the requests has ended.
         if self.timer.has_ended() {
             return Err(self.closing.as_ref().map_or(Error::Closed, Closing::error));
         }

@@ -27,14 +27,15 @@ pub(crate) use self::unlimited::Unlimited;
 /// count.
 ///
 /// After Curator's `RetryPolicy.allowRetry`, without its sleep: the caller sleeps, and can be cancelled meanwhile. One
-/// policy serves many operations at once, so the result depends only on the arguments, and for some policies on chance.
+/// policy serves many operations at the same time, so the result depends only on the arguments, and for some policies
+/// on chance.
 ///
 /// ```
 /// use std::time::Duration;
 ///
 /// use curator_client::RetryPolicy;
 ///
-/// /// Twice, without waiting; then it gives up.
+/// /// Retries twice without waiting, then gives up.
 /// #[derive(Debug)]
 /// struct Impatient;
 ///
@@ -189,8 +190,8 @@ impl BoundedExponentialBackoffRetry {
     ///
     /// # Errors
     ///
-    /// [`InvalidRetryPolicy`] when `base_sleep` or `max_sleep` is not between 1 ms and 24 h, `max_sleep` is shorter than
-    /// `base_sleep`, or `max_retries` is more than 29.
+    /// [`InvalidRetryPolicy`] when `base_sleep` or `max_sleep` is not between 1 ms and 24 h, `max_sleep` is shorter
+    /// than `base_sleep`, or `max_retries` is more than 29.
     pub fn new(base_sleep: Duration, max_sleep: Duration, max_retries: u32) -> Result<Self, InvalidRetryPolicy> {
         let curve = ExponentialBackoffRetry::new(base_sleep, max_retries)?.with_max_sleep(max_sleep)?;
         Ok(Self { curve })

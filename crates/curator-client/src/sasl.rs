@@ -53,20 +53,20 @@ impl SaslOptions {
     /// The identity is the user: `AuthId::new("sasl", user)`.
     ///
     /// The user must not be empty, nor contain quotes, backslashes or control characters. User and password must each
-    /// be ASCII, or contain a character outside Latin-1. (ZooKeeper hashes other text as Latin-1, and the client crate
-    /// as UTF-8.) Anything else is an [`Error::InvalidOption`] when the client starts.
+    /// be ASCII, or contain a character outside Latin-1. (ZooKeeper hashes other text as Latin-1, and
+    /// `zookeeper-client` as UTF-8.) Anything else is an [`Error::InvalidOption`] when the client starts.
     ///
     /// # Caveats
     ///
     /// Use it only with TLS, or in a network that you trust:
     ///
-    /// - The password itself is not sent, but the messages allow offline guesses at it, and the client's nonce against
-    ///   that is predictable. RFC 6331 calls the mechanism obsolete.
-    /// - It does not authenticate the server. ZooKeeper proves that it knows the password too, but the client crate
-    ///   does not require the proof, so it accepts an impostor.
-    /// - An impostor can also send a challenge that the client crate never finishes reading, or at which it panics. The
-    ///   former blocks a thread of the runtime permanently: no timeout ends it, and neither does
-    ///   [`CuratorClient::close`](crate::CuratorClient::close).
+    /// - The password itself is not sent, but the messages allow offline guesses at it, and the client's nonce, which
+    ///   should prevent this, is predictable. RFC 6331 calls the mechanism obsolete.
+    /// - It does not authenticate the server. A ZooKeeper server also proves that it knows the password, but
+    ///   `zookeeper-client` does not require the proof, so it accepts an impostor.
+    /// - An impostor can also send a challenge that `zookeeper-client` never finishes reading, or that makes it panic.
+    ///   The former blocks a thread of the runtime permanently: neither a timeout nor
+    ///   [`CuratorClient::close`](crate::CuratorClient::close) ends this.
     /// - The messages after authentication are neither encrypted nor signed.
     #[cfg(feature = "sasl-digest-md5")]
     #[must_use]
@@ -90,8 +90,8 @@ impl SaslOptions {
     /// - The library may request a service ticket from the key distribution centre before a connection is opened, on a
     ///   thread for blocking work. The client waits for that no longer than for a server; the library holds the thread
     ///   until it returns, see `kdc_timeout` and `max_retries` in `krb5.conf`.
-    /// - A forwardable ticket is forwarded to the server, because the client crate requests all options. Get one that
-    ///   is not forwardable: `kinit -F`.
+    /// - A forwardable ticket is forwarded to the server, because `zookeeper-client` requests all options. Get a ticket
+    ///   that is not forwardable: `kinit -F`.
     /// - The messages after authentication are neither encrypted nor signed.
     #[cfg(feature = "sasl-gssapi")]
     #[must_use]
@@ -99,7 +99,7 @@ impl SaslOptions {
         Self { mechanism: Mechanism::Gssapi { server: server.into() } }
     }
 
-    /// Refuses values that the client crate would send and no server would accept.
+    /// Refuses values that `zookeeper-client` would send, but no server would accept.
     pub(crate) fn check(&self) -> Result<()> {
         match &self.mechanism {
             #[cfg(feature = "sasl-digest-md5")]
@@ -110,7 +110,7 @@ impl SaslOptions {
     }
 }
 
-/// Without the password.
+/// Prints no password.
 impl fmt::Debug for SaslOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.mechanism {
@@ -147,7 +147,7 @@ fn check_login(user: &str, password: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a server hashes the Latin-1 bytes of a text (RFC 2831, 2.1.2.1), while the client crate hashes its UTF-8
+/// Whether a server hashes the Latin-1 bytes of a text (RFC 2831, 2.1.2.1), while `zookeeper-client` hashes its UTF-8
 /// bytes.
 #[cfg(feature = "sasl-digest-md5")]
 fn is_hashed_differently(text: &str) -> bool {

@@ -32,9 +32,9 @@ use crate::zk::recursive_watch::Removals;
 /// One ZooKeeper session of a client. Clones are handles to the same session.
 ///
 /// State that ends with a session (a lock node, a hold, a pending delete) is bound to one `Session`; after a loss the
-/// client has another. A request is *sent by the call*, not when its future is polled, and a session is first in, first
-/// out: calls made one after another, without awaiting in between, are pipelined and take one round trip. No request is
-/// retried.
+/// client has another session. A request is *sent by the call*, not when its future is polled, and a session is first
+/// in, first out: calls made one after another, without awaiting in between, are pipelined and take one round trip. No
+/// request is retried.
 ///
 /// Paths are paths on the server: [`CuratorClient::resolve`](crate::CuratorClient::resolve) adds the chroot and the
 /// namespace.
@@ -182,8 +182,9 @@ impl Session {
 
     /// Whether requests can be sent now.
     ///
-    /// While the connection is down, a request fails at once with [`Error::Disconnected`](crate::Error::Disconnected)
-    /// and is not queued: a request sent later could be applied after its caller has given up the session.
+    /// While the connection is down, a request fails immediately with
+    /// [`Error::Disconnected`](crate::Error::Disconnected) and is not queued: a request sent later could be applied
+    /// after its caller has given up the session.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         *self.inner.connected.borrow() && self.link().is_some_and(|link| link.end().is_none())
@@ -219,10 +220,10 @@ impl Session {
 
     /// Waits for a turn to send a pipeline of requests, and until the session is [`connected`](Self::connected).
     ///
-    /// For callers of which there may be many: when a connection breaks, thousands of waiters read their nodes again at
-    /// the same moment. With turns, granted first come, first served, they neither exceed the limit of requests in
-    /// flight nor delay the session's probes. Dropping a turn ends it; [`Turn::until_answered`] ends it as soon as the
-    /// answers have arrived, even if their future is not polled then.
+    /// For code that many tasks may run at the same time: when a connection breaks, thousands of waiters read their
+    /// nodes again at the same moment. With turns, granted first come, first served, they neither exceed the limit of
+    /// requests in flight nor delay the session's probes. Dropping a turn ends it; [`Turn::until_answered`] ends it as
+    /// soon as the replies have arrived, even if their future is not polled then.
     ///
     /// # Errors
     ///
@@ -253,7 +254,7 @@ impl Session {
     /// # Caveats
     ///
     /// `send` must neither block nor wait: until it returns, the connection of the session reads and writes nothing, so
-    /// waiting for an answer inside `send` deadlocks.
+    /// waiting for a reply inside `send` deadlocks.
     ///
     /// ```no_run
     /// # async fn example(client: curator_client::CuratorClient) -> Result<(), curator_client::Error> {
@@ -296,8 +297,8 @@ impl Session {
         self.inner.lease.probe_interval().min(self.inner.options.session_timeout / 6)
     }
 
-    /// How long a connection is kept, and a request waited for, without an answer. A granted timeout longer than the
-    /// requested one does not extend it.
+    /// How long a connection may leave probes unanswered before it is given up, and how long a request waits for its
+    /// reply by default: the granted or the requested session timeout, whichever is shorter.
     pub(crate) fn answer_limit(&self) -> Duration {
         self.inner.timeout.min(self.inner.options.session_timeout)
     }
@@ -325,7 +326,8 @@ impl Session {
         self.link().map(|link| link.server().to_string()).unwrap_or_default()
     }
 
-    /// Continues with another connection. If the session is over, it stays over, and `link` closes it on the server.
+    /// Continues with another connection. If the session is over, it stays over, and the drop of `link` closes it on
+    /// the server.
     pub(crate) fn replace_link(&self, link: Link) {
         let mut current = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.connections.fetch_add(1, Ordering::SeqCst);

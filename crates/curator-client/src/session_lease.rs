@@ -7,13 +7,13 @@
 //!
 //! *Servers.* Only the leader expires sessions, and never earlier than T after it last heard of the session (it rounds
 //! up to its next tick). It hears of its own clients' sessions at every request. It hears of a follower's clients'
-//! sessions when the session is created, when it moves to another server, and in the follower's answers to the leader's
+//! sessions when the session is created, when it moves to another server, and in the follower's replies to the leader's
 //! pings: each of these *reports* names the sessions that the follower has heard of since its last report. Nothing else
 //! counts: neither the requests that a follower forwards nor `sync`. So an answered request alone does not show when
 //! the session ends.
 //!
 //! *Probes.* A probe is a `sync`. The follower forwards it to the leader in the same stream as its reports, and the
-//! answer comes from the leader. So when the answer to probe k arrives, the leader has read every report that the
+//! reply comes from the leader. So when the reply to probe k arrives, the leader has read every report that the
 //! follower made before it forwarded k. Reports are less than G apart, so the last of them was made later than sₖ - G,
 //! where sₖ is the time at which k was sent. If an earlier probe j was *answered* before sₖ - G, the follower had heard
 //! of it by then, and its next report, which the leader has read, named the session. That report was made after sⱼ, so
@@ -22,17 +22,18 @@
 //! > Once probe k is answered, no server expires the session before sⱼ + T, for every probe j whose answer had arrived
 //! > before sₖ - G.
 //!
-//! The connect counts as a probe sent at the time of the connect. It is proven at once, because the leader itself
-//! creates the session, and starts its T then. A probe j that was answered over an earlier connection counts too: a
-//! server that a session moves to asks the leader before it accepts the session, and the leader starts a new T.
+//! The connect counts as a probe sent at the time of the connect. It is proven immediately, because the leader itself
+//! creates the session, and then starts the session's T. A probe j that was answered over an earlier connection counts
+//! too: a server that a session moves to asks the leader before it accepts the session, and the leader starts a new T.
 //!
-//! *New connections.* When a request over a connection that was requested at c is answered, and only the leader can
-//! answer it, the leader has heard of the session later than c: the follower asked it about the session before, in the
-//! same stream. The accepted connect alone does not prove that: a follower keeps such questions by their session, and
-//! may accept a connect by the answer to the question about an earlier one, whose connection was given up. A deposed
-//! leader answers too, so the lease counts from c - G: that leaves it as much time as the rule for probes does, see
-//! below. Without this rule, a session that resumes near the end of its lease would lose the lease before a second probe
-//! is answered. (The first request over a new connection also has a write that needs a quorum, so G is a reserve.)
+//! *New connections.* Let c be the time at which a connection was requested. When the leader has answered a request
+//! over this connection, the leader has heard of the session later than c: before that request, the follower asked the
+//! leader about the session, in the same stream. The accepted connect alone does not prove that: a follower stores such
+//! questions by session, and may accept a connect by the leader's reply about an earlier connect of this session, whose
+//! connection was given up. A deposed leader answers too, so the lease counts from c - G: a deposed leader then has as
+//! much time to stop answering as by the rule for probes, see below. Without this rule, a session that resumes near the
+//! end of its lease would lose the lease before a second probe is answered. (The first request over a new connection
+//! also includes a write that needs a quorum, so G is a reserve.)
 //!
 //! Two probes are needed. The last one alone does not show how recent the leader's knowledge is: with probes at 0, 0.28
 //! T and 0.46 T and reports just after 0, at 0.24 T and at 0.48 T, the second report names no session, and if the
@@ -72,32 +73,33 @@ use crate::process::Process;
 /// a client has deleted them.
 ///
 /// An ended lease never becomes valid again, even if the session turns out to be alive. The lease can end early: slow
-/// answers shorten it, and after a client is cut off, it ends within 0.4 to 0.6 of the session timeout.
+/// replies shorten it, and after a client is cut off, it ends within 0.4 to 0.6 of the session timeout.
 ///
 /// Reading takes no lock and can be done at any time from any thread. The clock is [`ClockInstant`]'s, which also
 /// counts the time during which the process was stopped or its machine asleep.
 ///
 /// # Assumptions
 ///
-/// - If a server grants a session a shorter timeout than the server before it, its answer is read before that time is
-///   over. The timeout is negotiated again at every reconnect, and a session that is granted less than it was opened
-///   with ends as soon as the server has answered the handshake and the first ping, even while the client's runtime is
-///   blocked. The session can end on the servers while the lease is still valid in these cases: for as long as the
-///   shorter timeout, the connection is broken or the attempt given up before these answers arrive, and no other server
-///   is reached after it; the whole process is stopped between sending the handshake and reading the answers; the thread of
-///   `async-io`, which reads for all connections of the process, is blocked; or, with SASL, the client's runtime is
-///   blocked.
-/// - The servers' `minSessionTimeout` is at least its default of 2 `tickTime`, and what a follower reports to the leader
-///   about its sessions every `tickTime`/2 is delayed by less than 1/16 of the session timeout. Observers that are fed
-///   by a follower (an *observer master*) report in two steps: they need a session timeout of at least 4 `tickTime`.
+/// - If a server grants a session a shorter timeout than the previous server did, the client reads this server's reply
+///   before the shorter timeout is over. The timeout is negotiated again at every reconnect, and a session that is
+///   granted less than it was opened with ends as soon as the server has answered the handshake and the first ping,
+///   even while the client's runtime is blocked. The session can end on the servers while the lease is still valid if
+///   one of these conditions lasts for as long as the shorter timeout: the connection breaks, or the attempt is given
+///   up, before these replies arrive, and the client reaches no other server after that; the whole process is stopped
+///   between sending the handshake and reading the replies; the thread of `async-io`, which reads for all connections
+///   of the process, is blocked; or, with SASL, the client's runtime is blocked.
+/// - The servers' `minSessionTimeout` is at least its default of 2 `tickTime`, and what a follower reports to the
+///   leader about its sessions every `tickTime`/2 is delayed by less than 1/16 of the session timeout. Observers that
+///   are fed by a follower (an *observer master*) report in two steps: they need a session timeout of at least 4
+///   `tickTime`.
 /// - Clocks *run* equally fast on client and leader, to one part in 16. They need not show the same time.
 /// - A leader that was deposed without knowing it stops answering `sync`, which no quorum confirms, within 3/8 of the
-///   session timeout after its successor took over. Normally followers give up a silent leader at about the same time as
-///   the leader gives up silent followers, after `syncLimit` ticks, give or take one or two; so a session timeout of 6
-///   `tickTime` is enough.
+///   session timeout after its successor took over. Normally followers give up a silent leader at about the same time
+///   as the leader gives up silent followers, after `syncLimit` ticks, give or take one or two; so a session timeout of
+///   6 `tickTime` is enough.
 ///
-/// Beyond these assumptions, and against requests that were sent while the lease was valid and arrive later, only a
-/// fencing token protects.
+/// If an assumption fails, or a request that was sent while the lease was valid arrives after its end, only a fencing
+/// token protects.
 pub struct SessionLease {
     session_timeout: Duration,
     /// The end that `arithmetic` has computed, for readers; zero once a reader has seen it pass.
@@ -130,7 +132,7 @@ impl SessionLease {
         }
     }
 
-    /// Records the successful answer to a probe that was sent just after `sent`.
+    /// Records the successful reply to a probe that was sent just after `sent`.
     ///
     /// Late, repeated and out-of-order calls are harmless.
     pub(crate) fn probe_answered(&self, sent: ClockInstant) {
@@ -149,7 +151,7 @@ impl SessionLease {
         // Read inside the lock, so that the times are in order for the arithmetic.
         update(&mut arithmetic, ClockInstant::now());
         let after = arithmetic.valid_until();
-        // A reader has seen the end of the lease in the meantime, which makes the end final.
+        // This fails if a reader has seen the end of the lease in the meantime, which makes the end final.
         if !self.replace(before, after) {
             arithmetic.revoke();
         }
@@ -190,7 +192,7 @@ impl SessionLease {
         loop {
             let until = self.published();
             let remaining = until.remaining();
-            // An end that a reader has seen is final, even if an answer is about to move it.
+            // An end that a reader has seen is final, even if a reply is about to move it.
             if !remaining.is_zero() || self.replace(until, ClockInstant::ZERO) {
                 return remaining;
             }
@@ -200,10 +202,10 @@ impl SessionLease {
     /// The time between two probes: a sixth of the session timeout.
     ///
     /// A probe extends the lease once another probe is answered that was sent at least 5/16 of the timeout after the
-    /// answer to the first. At this pace that is the second one after it, if answers take less than 1/48 of the
-    /// timeout, and the lease then has between 7/16 and 29/48 (0.44 and 0.6) of the timeout left. With answers of up to
-    /// 3/16 it is the third: between 13/48 and 7/16. A late timer only brings the distance between probes closer to
-    /// 5/16.
+    /// reply to the first. At this pace, the second probe after it does so if replies take less than 1/48 of the
+    /// timeout; the lease then has between 7/16 and 29/48 (0.44 and 0.6) of the timeout left. If replies take up to
+    /// 3/16 of the timeout, the third probe does so, and the lease has between 13/48 and 7/16 left. A late timer only
+    /// brings the distance between probes closer to 5/16.
     #[must_use]
     pub fn probe_interval(&self) -> Duration {
         self.session_timeout / 6
@@ -232,7 +234,7 @@ struct LeaseArithmetic {
     heard_since: ClockInstant,
     /// When the newest of the answered probes was sent.
     newest_sent: ClockInstant,
-    /// Answered probes that prove nothing yet, by the time of sending, which is also the order of their answers. All
+    /// Answered probes that prove nothing yet, by the time of sending, which is also the order of their replies. All
     /// were sent after `heard_since` and are at least `MIN_SPACING` apart, so there are at most 31.
     unproven: VecDeque<AnsweredProbe>,
     revoked: bool,
@@ -286,7 +288,7 @@ impl LeaseArithmetic {
     /// Records that the leader has answered a request over a connection whose connect was sent at `sent`, at `now` or
     /// before. `now` never decreases.
     fn moved(&mut self, sent: ClockInstant, now: ClockInstant) {
-        // A leader that is about to end the session still accepts it: the end of the lease has to be final.
+        // A leader that is about to end the session still accepts its connects: the end of the lease has to be final.
         if now >= self.valid_until() || sent > now {
             return;
         }

@@ -43,7 +43,7 @@ impl Sessions {
         let session = self.current.borrow().clone()?;
         if let Some(link) = session.finish(SessionEnd::Closed) {
             let task = link.task().clone();
-            // If this is the last handle, the drop sends the request to close the session. Its answer is not awaited.
+            // If this is the last handle, the drop sends the request to close the session. Its reply is not awaited.
             drop(link);
             task.abort(LinkEnd::Closed);
         }

@@ -1,13 +1,13 @@
-//! Measures how long a connection has answered nothing.
+//! Measures how long a connection has left probes unanswered.
 
 use std::time::Duration;
 
 use crate::clock::ClockInstant;
 
-/// How long a connection has left probes unanswered: the time since the oldest probe sent after its last answer.
+/// How long a connection has left probes unanswered: the time since the oldest probe sent after its last reply.
 ///
-/// It does not count from that answer: a process that was stopped has sent no probes meanwhile, so at most a probe that
-/// was in flight is unanswered.
+/// The time does not count from that reply: a process that was stopped has sent no probes meanwhile, so at most a probe
+/// that was in flight is unanswered.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     since: Option<ClockInstant>,
@@ -19,7 +19,7 @@ impl Silence {
         self.since.get_or_insert(at);
     }
 
-    /// Records that a probe was answered, or that there is a new connection without a probe.
+    /// Records that a probe was answered, or that there is a new connection, over which no probe was sent yet.
     pub(crate) fn end(&mut self) {
         self.since = None;
     }

@@ -10,7 +10,8 @@ use tokio::sync::mpsc;
 
 use crate::clock::ClockInstant;
 
-/// The state of the connection to the ensemble, in Curator's terms (`org.apache.curator.framework.state.ConnectionState`).
+/// The state of the connection to the ensemble, in Curator's terms
+/// (`org.apache.curator.framework.state.ConnectionState`).
 ///
 /// `Display` writes it as a word in lower case, such as `suspended`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,7 +24,7 @@ pub enum ConnectionState {
     /// Connected for the first time.
     Connected,
     /// The connection is down, or the session has not been confirmed recently. Locks are still held, but work that
-    /// tolerates no doubt must stop now.
+    /// needs a confirmed session must stop now.
     Suspended,
     /// The session was confirmed again by an answered request. After [`Lost`](Self::Lost) this means a *new* session.
     Reconnected,
@@ -153,7 +154,7 @@ impl ConnectionStateManager {
         }
     }
 
-    /// Publishes that the connection is confirmed: `Reconnected` if it was in doubt.
+    /// Publishes that the connection is confirmed: `Reconnected` if the state was `Suspended`.
     pub(crate) fn publish_confirmed(&self) {
         if self.current() == ConnectionState::Suspended {
             self.publish(ConnectionState::Reconnected);

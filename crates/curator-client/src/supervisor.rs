@@ -63,7 +63,7 @@ impl Supervisor {
     ///
     /// The tasks of `worker` end with this future, also when it panics or is dropped.
     pub(crate) async fn run(self, drained: impl Future<Output = ()>, worker: JoinSet<()>) {
-        // Dropping it aborts its tasks.
+        // The drop of this set aborts its tasks.
         let _worker = worker;
         let drained = pin!(drained);
         let working = async {
@@ -79,7 +79,7 @@ impl Supervisor {
                 self.states.close();
                 self.closing.finish(confirmed.unwrap_or(true));
             }
-            // State that has panicked is not used again, and the sessions end with `self`.
+            // State that may be half-changed by the panic is not used again, and the sessions end with `self`.
             Err(Panicked { message }) => {
                 self.closing.cut_short(ClientEnd::Panicked { message: message.clone() });
                 self.journal.panicked(&message);
@@ -139,9 +139,9 @@ impl Supervisor {
         // When the current connection was requested, until it has answered.
         let mut moved = None;
         let mut silence = Silence::default();
-        // Only the answer to a probe that was sent after the latest doubt began ends the doubt.
+        // Only the reply to a probe that was sent after the latest doubt began ends the doubt.
         let mut doubt_since = ClockInstant::now();
-        // The latest probe, while it is unanswered. A lost answer to an older probe no longer counts once a later probe
+        // The latest probe, while it is unanswered. A lost reply to an older probe no longer counts once a later probe
         // has been answered.
         let mut awaited = None;
         loop {
@@ -173,7 +173,7 @@ impl Supervisor {
                             Doubt::NewConnection
                         }
                     };
-                    // Answers to requests over the old connection are lost.
+                    // Replies to requests over the old connection are lost.
                     awaited = None;
                     silence.end();
                     connected_since = ClockInstant::now();
@@ -196,14 +196,15 @@ impl Supervisor {
                         }
                         None
                     }
-                    // The probe of a connection to a server that does not authenticate this client.
+                    // The server of the new connection has accepted this client as anonymous.
                     Err(Error::InvalidAcl { .. }) => {
                         journal.failed(&OpenFailure::unauthenticated(&session.server()));
                         return SessionEnd::AuthFailed;
                     }
                     Err(error) => {
                         tracing::debug!(client = &*options.name, error = %Truncated(&error), "probe failed");
-                        // The failure of an older probe does not count: a later probe has been answered, or will be.
+                        // The failure of an older probe does not count: a later probe was answered, or is still waiting
+                        // for its reply.
                         let awaited = awaited.take_if(|awaited| *awaited <= sent);
                         awaited.map(|_| (ClockInstant::now(), Doubt::ProbeFailed(error)))
                     }
@@ -243,8 +244,8 @@ impl Supervisor {
         pending_closes.push(Box::pin(closed));
     }
 
-    /// Tries until a session is opened and proved. Returns `None` when the client closes, and gives up a session that
-    /// was opened by then.
+    /// Tries until a session is opened and proved. Returns `None` when the client closes, and then also closes a
+    /// session that an attempt has opened by then.
     async fn open(&self, epoch: u64, pending_closes: &mut PendingCloses) -> Option<Session> {
         let Self { options, timer, journal, .. } = self;
         let report = |cause: &str| journal.learn(cause);
@@ -258,8 +259,8 @@ impl Supervisor {
                     Ok(session) => return Some(session),
                     // Retries after any failure: a long-running service must not need a restart to get its locks back.
                     Err(failure) => {
-                        // Its connection is as good as lost. The session has no nodes, so no other client waits for its
-                        // end.
+                        // A session that the attempt has opened is dropped. It has no nodes, so no other client waits
+                        // for its end.
                         drop(opened.set(None));
                         journal.failed(&failure);
                         retrier.again().await.ok()?;

@@ -10,16 +10,16 @@ use tokio::runtime::Handle;
 
 use crate::process::Process;
 
-/// Makes timers on the client's runtime, on whichever thread they are polled.
+/// Makes timers of the client's runtime that can be polled on any thread.
 ///
-/// `tokio::time::sleep` panics outside a runtime, but a plain thread may wait for a lock. A timer also panics when it
-/// is polled after the end of its runtime; from then on it is no longer polled, and counts as expired.
+/// `tokio::time::sleep` panics outside a runtime, but a plain thread may wait for a lock. A timer of tokio also panics
+/// when it is polled after the end of its runtime; so from then on it is no longer polled, and counts as expired.
 ///
-/// A call only notes the time. The first poll makes the timer, so that a `Drop` may set one on any thread: a thread
+/// A call only records the time. The first poll makes the timer, so that a `Drop` may call this on any thread: a thread
 /// that is ending cannot enter a runtime any more.
 ///
 /// The timers run in real time. A test may pause tokio's clock, which then jumps to the next timer whenever the runtime
-/// is idle, for example while an answer is on its way: every answer would be late, and every session would expire. The
+/// is idle, for example while a reply is on its way: every reply would be late, and every session would expire. The
 /// network is not simulated, so its time must be real.
 #[derive(Debug, Clone)]
 pub(crate) struct Timer {
@@ -91,7 +91,8 @@ impl Sleep {
     fn until(at: Instant) -> Self {
         let before = Instant::now();
         let tokio = tokio::time::Instant::now().into_std();
-        // Otherwise the clock is paused, or was: then it runs again, but differs from the system's.
+        // Otherwise tokio's clock is paused, or was paused: then it runs again, but shows another time than the
+        // system's clock.
         if before <= tokio && tokio <= Instant::now() {
             Self::Tokio(at, Box::pin(tokio::time::sleep_until(at.into())))
         } else {

@@ -20,8 +20,8 @@ use crate::payload::Payload;
 /// # Guarantees
 ///
 /// - An instance that is drained, removed or unreadable is removed.
-/// - An instance whose contents have changed is inserted again, which replaces it. One that was registered anew with
-///   the same contents is not, and keeps its connection.
+/// - An instance whose contents have changed is inserted again, which replaces it. An instance that was registered
+///   again with the same contents is not inserted again, and keeps its connection.
 /// - While the cache is stale, [`WhenStale`](crate::WhenStale) decides whether all instances are removed.
 ///
 /// The stream ends with the cache, without removals.
@@ -57,7 +57,7 @@ impl<P: Payload + PartialEq> ServiceCache<P> {
     }
 }
 
-/// Makes `offered`, the instances in the balancer, those that are usable, and returns the changes.
+/// Replaces `offered`, the instances in the balancer, by the usable ones, and returns the changes.
 fn compare<P: Payload + PartialEq, S>(
     offered: &mut BTreeMap<String, FoundInstance<P>>,
     instances: &Instances<P>,

@@ -17,7 +17,7 @@ use crate::payload::{Payload, RawJson};
 
 type Result<T> = std::result::Result<T, DiscoveryError>;
 
-/// The instances of a cache while it is [stale](CacheState::Stale). A cache that has ended keeps the last known
+/// Which instances a cache returns while it is [stale](CacheState::Stale). A cache that has ended keeps the last known
 /// instances.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -38,7 +38,7 @@ pub enum WhenStale {
 /// - Those of [`CuratorCache`]: no missed change, never an older state, through outages, lost sessions and a directory
 ///   that is deleted and recreated.
 /// - A node that is replaced, for example after a lost session, does not vanish in between.
-/// - A node without read permission, or with invalid data, hides no other node. It is listed as
+/// - A node without read permission, or with invalid data, does not hide other nodes. It is listed as
 ///   [unreadable](Instances::unreadable).
 ///
 /// # Caveats
@@ -81,7 +81,7 @@ impl<P: Payload> ServiceCache<P> {
         self.cache.path().name()
     }
 
-    /// The current instances. Sends no request. Without changes since the last call, the cost is one reference count.
+    /// The current instances. Sends no request. Without changes since the last call, this only clones an `Arc`.
     #[must_use]
     pub fn instances(&self) -> Instances<P> {
         self.instances_of(&self.cache.snapshot())
@@ -92,7 +92,7 @@ impl<P: Payload> ServiceCache<P> {
         if self.when_stale == WhenStale::Empty && matches!(state, CacheState::Stale { .. }) {
             return Instances::new([], state);
         }
-        // Snapshots, not events: a node that is replaced in one transaction is in every snapshot.
+        // Use snapshots instead of events: a node that is replaced in one transaction is in every snapshot.
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if shown.0 != snapshot.number() {
             *shown = (snapshot.number(), Instances::of(self.cache.path(), snapshot, Some(&shown.1)));
@@ -100,7 +100,7 @@ impl<P: Payload> ServiceCache<P> {
         shown.1.clone().with_state(state)
     }
 
-    /// Waits until the instances are up to date, and returns them. Returns at once if they are.
+    /// Waits until the instances are up to date, and returns them. Returns immediately if they are.
     ///
     /// # Errors
     ///

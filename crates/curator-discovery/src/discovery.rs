@@ -25,7 +25,8 @@ const AT_A_TIME: usize = 64;
 /// The services below one path: registers instances, and finds them.
 ///
 /// Curator's `ServiceDiscovery`, with the same nodes: `<base path>/<service>/<id>`. `P` is the [payload](Payload) type
-/// of found instances; registered ones may have another. Cheap to create, and nothing to close.
+/// of found instances; registered instances may have another type. A `ServiceDiscovery` is cheap to create, and need
+/// not be closed.
 ///
 /// ```no_run
 /// use curator_discovery::client::CuratorClient;
@@ -77,7 +78,7 @@ impl<P: Payload> ServiceDiscovery<P> {
         ServiceDiscovery { client: self.client.clone(), base: self.base.clone(), payload: PhantomData }
     }
 
-    /// Registers an instance for as long as the handle exists. Returns at once, also before there is a connection.
+    /// Registers an instance for as long as the handle exists. Returns immediately, also before there is a connection.
     ///
     /// Curator's `registerService`.
     ///
@@ -98,8 +99,9 @@ impl<P: Payload> ServiceDiscovery<P> {
     ///
     /// # Errors
     ///
-    /// [`Registered`](DiscoveryError::Registered) if a process has registered the id; those of `register`, for other
-    /// types; and those of the client.
+    /// [`Registered`](DiscoveryError::Registered) if a process has registered the id; when the name or the id is not a
+    /// valid node name, the payload cannot be serialized, or the type is neither `Static` nor `Permanent`; and those of
+    /// the client.
     ///
     /// # Cancel safety
     ///
@@ -193,7 +195,8 @@ impl<P: Payload> ServiceDiscovery<P> {
         Ok(self.read(&self.node(name, id)?).await?.transpose()?)
     }
 
-    /// Starts to follow the instances of a service. Returns at once, also before there is a connection or an instance.
+    /// Starts to follow the instances of a service. Returns immediately, also before there is a connection or an
+    /// instance.
     ///
     /// Curator's `serviceCacheBuilder`.
     ///

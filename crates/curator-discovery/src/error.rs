@@ -42,7 +42,7 @@ pub enum DiscoveryError {
 pub struct UnreadableInstance {
     /// The node.
     pub path: ZPath,
-    /// The node's stat; `None` if this client may not read the node.
+    /// The node's stat; `None` if this client has no permission to read the node.
     pub stat: Option<Stat>,
     /// Why it is unreadable.
     #[source]
@@ -66,7 +66,7 @@ pub enum InvalidInstance {
         reason: String,
     },
     /// This client has no permission to read the node.
-    #[error("the client may not read the node")]
+    #[error("the client has no permission to read the node")]
     NotPermitted,
     /// A field is missing, or cannot be read or written; or the payload has a [Java
     /// class](crate::Payload::JAVA_CLASS), but is not a JSON object.
@@ -89,9 +89,9 @@ pub enum InvalidInstance {
     /// An update has another name, id or type than the registered instance.
     #[error("the registered instance is {registered}, not {update}")]
     OtherInstance {
-        /// Service and id that are registered.
+        /// Service, id and type of the registered instance.
         registered: String,
-        /// Service and id of the update.
+        /// Service, id and type of the update.
         update: String,
     },
     /// A variable of a [`UriSpec`](crate::UriSpec) has no value in the instance.

@@ -20,7 +20,8 @@ pub struct FoundInstance<P = RawJson> {
     /// The path of the node. Its name is the id, with a number appended if the instance is
     /// [sequential](crate::ServiceType::DynamicSequential).
     pub path: ZPath,
-    /// The stat of the node when it was read. It has the creation time (`ctime`) and the session (`ephemeral_owner`).
+    /// The stat of the node when it was read. It contains the creation time (`ctime`) and the session
+    /// (`ephemeral_owner`).
     pub stat: Stat,
     instance: Arc<ServiceInstance<P>>,
 }
@@ -53,7 +54,7 @@ impl<P> Deref for FoundInstance<P> {
     }
 }
 
-/// The instances of a service at one moment, ordered by node name. Clones are shared.
+/// The instances of a service at one moment, ordered by node name. Clones share the instances.
 #[derive_where(Clone)]
 pub struct Instances<P = RawJson> {
     nodes: Arc<BTreeMap<ZPath, Read<P>>>,
@@ -78,7 +79,7 @@ impl<P: Payload> Instances<P> {
     }
 }
 
-/// The stat of the node; `None` if this client may not read it.
+/// The stat of the node; `None` if this client has no permission to read it.
 fn stat_of<P>(read: &Read<P>) -> Option<&Stat> {
     read.as_ref().map_or_else(|unreadable| unreadable.stat.as_ref(), |found| Some(&found.stat))
 }

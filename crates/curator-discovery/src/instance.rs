@@ -130,9 +130,9 @@ impl<P> ServiceInstance<P> {
         Self { uri_spec: Some(UriSpec::parse(pattern)), ..self }
     }
 
-    /// The URI by the pattern; `None` without a pattern. The variables are `scheme` (`https` if there is a port with
-    /// TLS), `name`, `id`, `address`, `port`, `ssl-port`, `registration-time-utc` and `service-type`; `[` and `]` are
-    /// braces.
+    /// The instance's URI, made from its pattern; `None` without a pattern. The variables are `scheme` (`https` if
+    /// there is a port with TLS), `name`, `id`, `address`, `port`, `ssl-port`, `registration-time-utc` and
+    /// `service-type`; the variables `[` and `]` stand for braces.
     ///
     /// Curator's `buildUriSpec`.
     ///
@@ -195,12 +195,12 @@ impl<P: Payload> ServiceInstance<P> {
     ///
     /// When the payload cannot be serialized, or has a [Java class](Payload::JAVA_CLASS) but is not a JSON object.
     pub fn to_json(&self) -> Result<Vec<u8>, InvalidInstance> {
-        // Nothing else can fail.
+        // Only the payload can fail to serialize.
         serde_json::to_vec(self).map_err(|error| InvalidInstance::field("payload", &error))
     }
 }
 
-/// Fields written from the instance; these are left out of its other fields.
+/// The known fields. They are left out of the instance's other fields when it is written.
 const FIELDS: [&str; 10] =
     ["name", "id", "address", "port", "sslPort", "payload", "registrationTimeUTC", "serviceType", "uriSpec", "enabled"];
 

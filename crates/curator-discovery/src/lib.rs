@@ -47,7 +47,7 @@ pub use crate::registration::Registration;
 pub use crate::service_type::ServiceType;
 pub use crate::uri_spec::{UriPart, UriSpec};
 
-/// The example of the README compiles.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
@@ -59,7 +59,7 @@ mod tests {
     fn is_send_and_sync<T: Send + Sync>() {}
     fn is_send<T: Send>(_: &T) {}
 
-    /// Compiling is the test.
+    /// The test is that this compiles.
     #[test]
     fn public_types_are_send_and_sync_and_futures_are_send() {
         is_send_and_sync::<ServiceDiscovery>();

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::error::InvalidInstance;
 
-/// A type of payload.
+/// The type of a payload.
 ///
 /// Java writes the class of an object into its JSON, as the field `@class`. A Java reader fails if the field is missing
 /// or names an unknown class. A string has no class.

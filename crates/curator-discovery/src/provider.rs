@@ -25,14 +25,14 @@ pub enum ProviderStrategy {
     RoundRobin,
     /// A random instance.
     Random,
-    /// The same instance while it is offered; then another at random.
+    /// The same instance while the provider offers it; then another at random.
     Sticky,
 }
 
 /// Selects an instance of a service for each request.
 ///
-/// Curator's `ServiceProvider`. It skips instances that are not [enabled](crate::ServiceInstance::enabled), and resting
-/// ones.
+/// Curator's `ServiceProvider`. It skips instances that are not [enabled](crate::ServiceInstance::enabled), and
+/// instances that *rest* after too many errors: see [`rest_after`](Self::rest_after).
 ///
 /// ```no_run
 /// # async fn send(_: &curator_discovery::FoundInstance) -> Result<(), std::io::Error> { Ok(()) }
@@ -62,16 +62,16 @@ pub struct ServiceProvider<P = RawJson> {
 debug_line!(ServiceProvider, |provider| cache: provider.cache, strategy: provider.strategy);
 
 impl<P: Payload> ServiceProvider<P> {
-    /// Selects from the current instances of `cache`, at each call.
+    /// Makes a provider that selects from the instances that `cache` has at each call.
     #[must_use]
     pub fn new(cache: &ServiceCache<P>, strategy: ProviderStrategy) -> Self {
         let cache = cache.clone();
         Self { cache, strategy, next: AtomicUsize::new(0), sticky: Mutex::default(), rests: Mutex::default() }
     }
 
-    /// An instance rests for `period` after this many [errors](Self::note_error). Errors are forgotten together, a
-    /// `period` after the first of them. Defaults to 2 errors and 30 s, as Curator's `DownInstancePolicy`. With 0
-    /// errors, no instance ever rests.
+    /// After this many [errors](Self::note_error), an instance rests for `period`: the provider skips it. All errors of
+    /// an instance are forgotten together, a `period` after the first of them. Defaults to 2 errors and 30 s, as
+    /// Curator's `DownInstancePolicy`. If `errors` is 0, no instance ever rests.
     #[must_use]
     pub fn rest_after(self, errors: u32, period: Duration) -> Self {
         Self { rests: Mutex::new(Rests::new(errors, period)), ..self }
@@ -112,10 +112,10 @@ impl<P: Payload> ServiceProvider<P> {
     }
 }
 
-/// The next index below `many`.
-fn in_turn(next: &AtomicUsize, many: usize) -> Option<usize> {
+/// The next index below `count`.
+fn in_turn(next: &AtomicUsize, count: usize) -> Option<usize> {
     // The counter wraps around.
-    next.fetch_add(1, Ordering::Relaxed).checked_rem(many)
+    next.fetch_add(1, Ordering::Relaxed).checked_rem(count)
 }
 
 #[cfg(test)]

@@ -25,9 +25,9 @@ type Result<T> = std::result::Result<T, DiscoveryError>;
 /// - A reconnect within the session writes nothing. Curator deletes and creates each node again.
 /// - After a lost session the node is replaced in one transaction, if the servers still have the old one. No client
 ///   sees the instance vanish.
-/// - An id that another session has registered is not touched. The registration waits until that session has ended, for
-///   example after a restart of the process, and the [state](Self::state) names the session. Curator deletes the other
-///   session's node.
+/// - A node that another session has registered under this id is not touched. The registration waits until that session
+///   has ended, for example after a restart of the process, and the [state](Self::state) names the session. Curator
+///   deletes the other session's node.
 /// - If another client deletes the instance's node, it is created again with the latest contents.
 /// - The registration also waits for a node with the id that belongs to no session, such as a
 ///   [published](crate::ServiceDiscovery::publish) instance, until that node is removed.
@@ -86,7 +86,7 @@ impl<P: Payload> Registration<P> {
         self.node.last_error()
     }
 
-    /// Waits until the instance is registered. Returns at once if it is.
+    /// Waits until the instance is registered. Returns immediately if it is.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl<P: Payload> Registration<P> {
     ///
     /// # Cancel safety
     ///
-    /// Once the future was polled, the update is carried out even if it is dropped.
+    /// Once the future was polled, the update is carried out even if the future is dropped.
     pub async fn update(&self, instance: ServiceInstance<P>) -> Result<()> {
         self.set(|registered| {
             let is_same = registered.name == instance.name
@@ -170,12 +170,12 @@ impl<P: Payload> Registration<P> {
     ///
     /// # Cancel safety
     ///
-    /// Once the future was polled, the instance is deregistered even if it is dropped.
+    /// Once the future was polled, the instance is deregistered even if the future is dropped.
     pub async fn deregister(&self) -> Result<()> {
         Ok(self.node.close().await?)
     }
 
-    /// `change` makes the new contents from the present ones.
+    /// Writes the contents that `change` makes from the present ones.
     async fn set(
         &self,
         change: impl FnOnce(&ServiceInstance<P>) -> std::result::Result<ServiceInstance<P>, InvalidInstance>,

@@ -10,8 +10,8 @@ pub enum ServiceType {
     /// Until the session of the registering process ends.
     #[default]
     Dynamic,
-    /// As `Dynamic`, and the node has a number after the id. Such instances are found, but cannot be registered by this
-    /// crate.
+    /// Like `Dynamic`, and the node's name has a sequence number after the id. This crate finds such instances, but
+    /// cannot register them.
     DynamicSequential,
     /// Until removed. Java removes the instance when its `ServiceDiscovery` is closed.
     Static,

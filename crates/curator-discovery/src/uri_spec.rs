@@ -1,4 +1,4 @@
-//! The pattern of an instance's address.
+//! The pattern of an instance's URI.
 
 use serde::{Deserialize, Serialize};
 

@@ -22,10 +22,10 @@
 //!
 //! - Requests are pipelined. ZooKeeper answers the requests of a session in order, so the create and the list go out
 //!   together.
-//! - A waiter lists in advance, while its blocker is next. Then the deletion of the node before it *is* ownership, and
-//!   a hand-over takes one round trip instead of two. Exceptions: readers behind several writers do not look ahead,
-//!   since all of them would be woken; and a writer always lists again, since a write lock before it may become a read
-//!   lock.
+//! - A waiter lists in advance, while its blocker is next. Then it owns the lock as soon as the node before it is
+//!   deleted, and a hand-over takes one round trip instead of two. Exceptions: readers behind several writers do not
+//!   look ahead, since all of them would be woken; and a writer always lists again, since a write lock before it may
+//!   become a read lock.
 //! - After a lost answer, a node is adopted only if it belongs to the session that created it.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

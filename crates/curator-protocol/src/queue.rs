@@ -13,7 +13,7 @@ pub struct Queue {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct QueueEntry {
-    /// The number that the server assigned. The first field, because it decides the order.
+    /// The number that the server assigned. It is the first field because it decides the order.
     pub sequence: i32,
     /// The node's name within the directory.
     pub name: String,

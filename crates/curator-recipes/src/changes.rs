@@ -9,8 +9,8 @@ use futures_util::stream::{BoxStream, StreamExt as _};
 
 /// The changes of a recipe, for one consumer.
 ///
-/// A [`Stream`]; [`next`](Self::next) works without the trait. What it begins with, and when it ends, is documented at
-/// each alias of this type, such as [`CacheEvents`](crate::CacheEvents).
+/// Implements [`Stream`]; [`next`](Self::next) works without importing the trait. Each alias of this type, such as
+/// [`CacheEvents`](crate::CacheEvents), documents its first items and its end.
 ///
 /// # Cancel safety
 ///
@@ -21,7 +21,7 @@ pub struct Changes<I> {
 }
 
 impl<I> Changes<I> {
-    /// The items of a stream.
+    /// Wraps a stream.
     pub fn new(items: impl Stream<Item = I> + Send + 'static) -> Self {
         Self { items: items.fuse().boxed() }
     }

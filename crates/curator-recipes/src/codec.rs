@@ -2,21 +2,21 @@
 
 use std::error::Error;
 
-/// Why a value cannot be encoded or decoded.
+/// Why data cannot be decoded.
 pub type CodecError = Box<dyn Error + Send + Sync>;
 
 /// Encodes values of type `T` as the data of a node, and decodes them.
 ///
 /// A pair of functions is a codec: `(|value: &String| value.clone().into_bytes(), |data: &[u8]| String::from_utf8(data.to_vec()))`.
 pub trait ValueCodec<T>: Send + Sync + 'static {
-    /// The data of the node that is to have this value.
+    /// Returns the node data that represents this value.
     fn encode(&self, value: &T) -> Vec<u8>;
 
-    /// The value of a node with this data.
+    /// Returns the value that this node data represents.
     ///
     /// # Errors
     ///
-    /// When the data is not that of a value.
+    /// When the data does not represent a value.
     fn decode(&self, data: &[u8]) -> Result<T, CodecError>;
 }
 
@@ -40,7 +40,7 @@ where
 #[expect(clippy::exhaustive_structs, reason = "a rule without parameters")]
 pub struct BigEndian;
 
-/// The data of exactly four bytes.
+/// Four bytes. Decoding rejects data of any other length.
 impl ValueCodec<i32> for BigEndian {
     fn encode(&self, value: &i32) -> Vec<u8> {
         value.to_be_bytes().to_vec()
@@ -51,7 +51,7 @@ impl ValueCodec<i32> for BigEndian {
     }
 }
 
-/// Eight bytes. As in Curator, no data is 0, and what follows the eight bytes is ignored.
+/// Eight bytes. As in Curator, empty data decodes to 0, and bytes after the eighth are ignored.
 impl ValueCodec<i64> for BigEndian {
     fn encode(&self, value: &i64) -> Vec<u8> {
         value.to_be_bytes().to_vec()

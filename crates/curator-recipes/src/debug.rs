@@ -1,9 +1,9 @@
-//! The `Debug` of locks.
+//! `Debug` for the recipes.
 
-/// Implements `Debug` as a line: the name of the type and the fields that are given, which are read from a lock called `$this`.
+/// Implements `Debug` on one line: the type's name and the given fields, computed from a value named `$this`.
 ///
-/// A lock has its client, its driver and the holds of this process inside. Whoever prints one, perhaps as part of a struct of
-/// their own, wants to know which lock it is.
+/// A lock contains its client, its driver and its holds in this process. A derived `Debug` would print all of them, but
+/// a reader of the output needs to know only which lock it is.
 macro_rules! debug_line {
     ($type:ident $(<$parameter:ident>)?, |$this:ident| $($field:ident: $value:expr),+) => {
         impl $(<$parameter>)? std::fmt::Debug for $type $(<$parameter>)? {

@@ -39,7 +39,7 @@ impl std::fmt::Display for LossReason {
 
 impl LossReason {
     /// Whether the lock can be acquired again, in this session or the next.
-    fn passes(self) -> bool {
+    fn allows_retry(self) -> bool {
         match self {
             Self::SessionLost(end) => end.is_followed_by_another(),
             Self::NodeDeleted | Self::Released => true,
@@ -54,7 +54,7 @@ impl LossReason {
 pub struct LockLost {
     /// The full path of the lock's node on the server.
     pub path: ZPath,
-    /// Why.
+    /// Why the lock is no longer held.
     pub reason: LossReason,
 }
 
@@ -108,13 +108,13 @@ pub enum Error {
     ReleaseRefused {
         /// The full path of the lock's node on the server.
         path: ZPath,
-        /// Why.
+        /// Why the server refuses it.
         #[source]
         cause: curator_client::Error,
     },
     /// Other clients deleted the node of this acquire more often than the retry policy allows. A call that does not
     /// wait fails at the first deletion.
-    #[error("waiting for {dir}: someone keeps deleting our place in the queue")]
+    #[error("waiting for {dir}: another client keeps deleting this contender's node")]
     PlaceDeleted {
         /// The full path of the lock's directory on the server.
         dir: ZPath,
@@ -138,9 +138,9 @@ pub enum Error {
     /// A custom driver breaks a rule of [`LockInternalsDriver`](crate::driver::LockInternalsDriver).
     #[error("the driver's node name {prefix:?} cannot be used: expected {expected}")]
     InvalidDriver {
-        /// The beginning of the node's name.
+        /// The beginning of the node names that the driver makes.
         prefix: String,
-        /// What it should be.
+        /// What the driver should make.
         expected: &'static str,
     },
     /// The owner holds the read lock and requests the write lock. It would wait for itself, and two such owners would
@@ -170,7 +170,7 @@ pub enum Error {
         path: ZPath,
         /// The requested number of leases, or the limit given at creation.
         asked: usize,
-        /// The most leases that it can grant at once; [`usize::MAX`] if there is no maximum.
+        /// The most leases that it can grant together; [`usize::MAX`] if there is no maximum.
         max: usize,
     },
     /// The locks cannot form a multi-lock.
@@ -178,7 +178,7 @@ pub enum Error {
     InvalidMultiLock {
         /// Its paths.
         paths: Vec<String>,
-        /// What they should be.
+        /// What the paths should be.
         expected: &'static str,
     },
     /// One lock of a multi-lock could not be acquired. The locks acquired before it were released, the last one first.
@@ -188,7 +188,7 @@ pub enum Error {
     MultiLockMember {
         /// The lock that failed.
         member: String,
-        /// Why.
+        /// Why it failed.
         #[source]
         cause: Box<Error>,
         /// The errors from releasing the others, including releases that continue in the background.
@@ -271,14 +271,14 @@ fn repeated(attempts: u32, failing_for: Duration) -> String {
     // Without nanoseconds.
     let seconds = failing_for.as_secs_f64();
     match attempts {
-        // It failed at once.
+        // The attempt failed immediately.
         0 | 1 if seconds < 0.1 => String::new(),
         0 | 1 => format!("an attempt of {seconds:.1} s failed: "),
         _ => format!("{attempts} attempts in {seconds:.1} s failed, the last one with: "),
     }
 }
 
-/// The further errors, as a suffix for a message.
+/// The errors of a rollback, as a suffix for a message.
 fn also(errors: &[Error]) -> String {
     if errors.is_empty() { String::new() } else { format!("; the rollback also failed: {}", listed(errors)) }
 }
@@ -314,7 +314,7 @@ impl Error {
         match self {
             Self::Client(error) => error.is_retryable(),
             Self::AcquireFailed { cause, .. } => cause.is_retryable(),
-            Self::Lost(lost) => lost.reason.passes(),
+            Self::Lost(lost) => lost.reason.allows_retry(),
             Self::PlaceDeleted { .. } => true,
             Self::MultiLockMember { cause, .. } => cause.is_retryable(),
             Self::Value(error) => error.is_retryable(),

@@ -2,30 +2,30 @@
 //!
 //! | Page | What it is about |
 //! |---|---|
-//! | [`guarantees`] | what is guaranteed, what that rests on, and what no lock can promise |
-//! | [`locks`] | the locks side by side: what they have in common, what they cost, and other clients on the same path |
+//! | [`guarantees`] | what the locks guarantee, under which assumptions, and what no lock can guarantee |
+//! | [`locks`] | a comparison of the locks: their common properties, their requests, and other clients on the same path |
 //! | [`mutex`], [`semaphore_mutex`], [`semaphore`], [`read_write`], [`multi_lock`] | one lock each: its nodes, requests, guarantees, caveats and errors, and what Java Curator does differently |
 //! | [`leader_latch`], [`leader_selector`] | one leader among all participants, and a job that only the leader runs: nodes, requests, guarantees and caveats |
-//! | [`cache`] | live copies of several nodes or of a subtree: what they send, guarantees and caveats |
-//! | [`config`] | settings that change while a service runs: what its value is worth, what it sends, guarantees and caveats |
-//! | [`counters`] | numbers, values and ids that many processes change: what a result says, what is sent, and caveats |
-//! | [`persistent_node`] | nodes that stay, and groups of processes: whose a node is, what is sent, guarantees and caveats |
-//! | [`fencing`] | how a late write is refused |
-//! | [`revocation`] | how to ask a holder for its lock |
-//! | [`production`] | timeouts, starting and stopping, Kubernetes, and what the log says |
+//! | [`cache`] | live copies of several nodes or of a subtree: requests, guarantees and caveats |
+//! | [`config`] | settings that change while a service runs: the status of a value, requests, guarantees and caveats |
+//! | [`counters`] | numbers, values and ids that many processes change: the meaning of each result, requests, and caveats |
+//! | [`persistent_node`] | nodes that the client recreates when they are lost, and groups of processes: the owner of a node, requests, guarantees and caveats |
+//! | [`fencing`] | how a store refuses a late write |
+//! | [`revocation`] | how to request a lock back from its holder |
+//! | [`production`] | timeouts, starting and stopping, Kubernetes, and the messages in the log |
 //! | [`testing`] | servers, ensembles and a faulty network for your own tests |
-//! | [`interop`] | Java Curator, kazoo and go-zookeeper on the same path: what excludes what, and by which test |
-//! | [`from_curator`] | each class and method of Java Curator, and what it is here |
+//! | [`interop`] | Java Curator, kazoo and go-zookeeper on the same path: which locks exclude each other, and which tests show it |
+//! | [`from_curator`] | each class and method of Java Curator, and its counterpart here |
 //!
-//! A page names the tests that show what it says. They are in the repository, as are the architecture and the records of
-//! its decisions (ADR).
+//! Each page names the tests of its statements. The tests are in the repository, as are the description of the
+//! architecture and the decision records (ADR).
 //!
 //! A *pipeline* is a group of requests that are sent together, without waiting in between, and so cost one round trip.
 
-// The pages are files, for readers of the repository, where their links are relative. The labels of these links are
-// defined here once more: in Markdown the first definition wins.
+// The pages are Markdown files with relative links, which work in the repository. Each module below defines the labels
+// of these links again, for rustdoc: in Markdown, the first definition of a label wins.
 
-/// What holds for every lock, and under which assumptions.
+/// What every lock guarantees, and under which assumptions.
 ///
 /// [chroot-and-permissions]: crate::guide::production#chroot-and-permissions
 /// [fencing]: crate::guide::fencing
@@ -37,7 +37,7 @@
 #[doc = include_str!("../docs/guarantees.md")]
 pub mod guarantees {}
 
-/// The locks side by side: what they have in common, and what they cost.
+/// A comparison of the locks: their common properties and their requests.
 ///
 /// [fencing]: crate::guide::fencing
 /// [guarantees]: crate::guide::guarantees
@@ -101,7 +101,7 @@ pub mod multi_lock {}
 #[doc = include_str!("../docs/locks/fencing.md")]
 pub mod fencing {}
 
-/// Revocation: how to ask a holder for its lock.
+/// Revocation: how to request a lock back from its holder.
 ///
 /// [administrators-delete]: crate::guide::guarantees#an-administrators-delete
 #[doc = include_str!("../docs/locks/revocation.md")]
@@ -145,7 +145,7 @@ pub mod config {}
 #[doc = include_str!("../docs/counters.md")]
 pub mod counters {}
 
-/// Nodes that stay, and groups of processes.
+/// Nodes that the client recreates when they are lost, and groups of processes.
 ///
 /// [from-curator]: crate::guide::from_curator#nodes-that-stay
 #[doc = include_str!("../docs/persistent-node.md")]
@@ -175,7 +175,7 @@ pub mod production {}
 #[doc = include_str!("../docs/interop.md")]
 pub mod interop {}
 
-/// For users of Java Curator: what each class and method is here.
+/// For users of Java Curator: the counterpart of each class and method.
 ///
 /// [cache]: crate::guide::cache
 /// [config]: crate::guide::config

@@ -27,7 +27,7 @@
 //! # }
 //! ```
 //!
-//! # Which lock do I want, and what besides locks?
+//! # Which lock or other recipe do I want?
 //!
 //! | I want | use |
 //! |---|---|
@@ -40,7 +40,7 @@
 //! | several leases in one step | [`InterProcessSemaphoreV2::acquire_many`] |
 //! | many readers or one writer | [`InterProcessReadWriteLock::non_reentrant`] |
 //! | a writer that continues as a reader | [`WriteGuard::downgrade`] |
-//! | mutexes on several paths at once, in any order | [`InterProcessMultiLock::non_reentrant`] |
+//! | mutexes on several paths together, in any order | [`InterProcessMultiLock::non_reentrant`] |
 //! | several exclusive locks as one: mutexes, semaphore mutexes, write locks | [`InterProcessMultiLock::of`], [`InterProcessLock`] |
 //! | to acquire again what the task (or thread) already holds | `new` of these three types, such as [`InterProcessMutex::new`]: futures that share a task then hold the lock together |
 //! | to share a path with Java Curator | the lock of the same name: [`guide::interop`] |
@@ -72,7 +72,7 @@
 //! | How does a job survive an outage of any length? | as a job of a [`LeaderSelector`]; with a lock, the loop in [`LockGuard::run`] and [`RetryForever`](client::RetryForever) |
 //! | In which order do I stop? | [`LockGuard`](LockGuard#shutdown) |
 //! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`], and the same method of every other lock |
-//! | How do I ask a holder for the lock? | [`revoke`], [`LockGuard::revocation_requested`] |
+//! | How do I request a lock back from its holder? | [`revoke`], [`LockGuard::revocation_requested`] |
 //! | How do I write in ZooKeeper only while I hold the lock? | [`LockGuard::transaction`] |
 //! | How does another store refuse a holder that is too late? | [`LockGuard::fencing_token`], the module [`fencing`] |
 //! | Which timeouts, which retry policy, what on Kubernetes, and what does the log mean? | [`guide::production`] |

@@ -32,7 +32,7 @@ use tokio::runtime::Handle;
 /// - Tasks of another executor that runs *inside* a tokio runtime (a `LocalPool` in `#[tokio::main]`, or one whose
 ///   threads have entered the runtime) are not recognized: those that share a thread, or a tokio task, are one owner.
 ///
-/// Where these matter and the lock has to be reentrant, use [`OwnerId::new`] and `acquire_as`.
+/// If one of these caveats matters, and the lock must be reentrant, use [`OwnerId::new`] and `acquire_as`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OwnerId(Kind);
 
@@ -41,7 +41,7 @@ enum Kind {
     Task(tokio::task::Id),
     Thread(ThreadId),
     Explicit(u64),
-    /// A future that is polled outside a tokio runtime. Each is different.
+    /// A future that is polled outside a tokio runtime. Each such future has a different number.
     Unknown(u64),
 }
 
@@ -130,10 +130,10 @@ pub(crate) enum Reentry {
 }
 
 impl Reentry {
-    /// The owner of an acquire that `asking` requests.
-    pub(crate) fn owner(self, asking: &OwnerId) -> Cow<'_, OwnerId> {
+    /// Returns the owner of an acquire by `caller`.
+    pub(crate) fn owner(self, caller: &OwnerId) -> Cow<'_, OwnerId> {
         match self {
-            Self::ByOwner => Cow::Borrowed(asking),
+            Self::ByOwner => Cow::Borrowed(caller),
             Self::Never => Cow::Owned(OwnerId::new()),
         }
     }

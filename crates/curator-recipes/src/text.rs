@@ -1,4 +1,4 @@
-//! Values in files and messages, behind the feature `serde`.
+//! Serializes tokens and participants, behind the feature `serde`.
 
 use std::time::SystemTime;
 
@@ -9,23 +9,23 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::fencing::FencingToken;
 use crate::lock::Participant;
 
-/// Writes the number.
+/// Serializes the number.
 impl Serialize for FencingToken {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_i64(self.as_i64())
     }
 }
 
-/// Reads the number, and refuses what `TryFrom<i64>` refuses.
+/// Reads a number, and rejects the same numbers as `TryFrom<i64>`.
 impl<'de> Deserialize<'de> for FencingToken {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::try_from(i64::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
-/// Writes it for status pages: the fields by their names, the path and the kind as text, the session's id in hexadecimal
-/// digits as in ZooKeeper's logs (as a number it would not survive JavaScript), the time of creation in milliseconds since
-/// 1970, and the data as text, in which bytes that are not UTF-8 are replaced.
+/// For status pages. The path and the kind are text. The session's id is text, in hexadecimal digits as in ZooKeeper's
+/// logs, because JavaScript cannot represent such large numbers exactly. The time of creation is in milliseconds since
+/// 1970. The data is text, in which bytes that are not UTF-8 are replaced.
 impl Serialize for Participant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let created = self.created.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

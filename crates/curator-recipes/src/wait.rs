@@ -7,16 +7,18 @@ use curator_client::{CuratorClient, Deadline, Error as ClientError, RecipeSuppor
 
 use crate::error::{Error, Result};
 
-/// How long an acquire waits for other contenders: what [`InterProcessLock::acquire_within`] is given.
+/// How long an acquire waits for other contenders: the argument of [`InterProcessLock::acquire_within`].
 ///
 /// [`InterProcessLock::acquire_within`]: crate::InterProcessLock::acquire_within
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "an implementation of a lock handles every case")]
 pub enum Wait {
-    /// Not at all. The acquire enqueues, looks, and leaves again if another contender is before it. It retries nothing.
+    /// The acquire does not wait. It creates its node, reads the queue, and deletes its node again if another contender
+    /// is ahead. It does not retry.
     No,
-    /// Until a deadline, which covers everything. If it has passed already, an acquire ends at once, unless the owner
-    /// holds the lock; it may enqueue and leave again.
+    /// The acquire waits until a deadline, which covers connecting, queueing and requests. If the deadline has already
+    /// passed, the acquire ends immediately, unless the owner holds the lock; it may create its node and delete it
+    /// again.
     Until(Deadline),
 }
 
@@ -30,8 +32,9 @@ impl Wait {
         if timeout.is_zero() { Self::No } else { Self::Until(Deadline::after(timeout)) }
     }
 
-    /// Ends `work` when the deadline has passed: with `None`, or with the error that there is no connection. Ends it with an
-    /// error when the client closes. A contender that is dropped by this cleans up.
+    /// Runs `work` until the deadline or until the client closes. At the deadline, returns `None`, or an error if there
+    /// is no connection; when the client closes, returns its error. In both cases `work` is dropped, and its contender
+    /// deletes its nodes in the background.
     pub(crate) async fn bound<T>(
         self,
         client: &CuratorClient,
@@ -43,12 +46,13 @@ impl Wait {
         };
         let time_is_up = async {
             match deadline {
-                // A timer that never runs out would cost memory for each who waits. The end of the runtime closes the client.
+                // A timer that never fires would use memory for each waiter. The end of the runtime ends the client,
+                // which completes `closing` below.
                 Deadline::NEVER => pending().await,
                 deadline => client.sleep_until(deadline).await,
             }
-            // `None` says that another contender is before us, which is not known without a connection. Asked while the work still
-            // stands in the queue: to leave it takes requests, which may fail.
+            // `None` means that another contender is ahead, which is unknown without a connection. Check this before
+            // `work` is dropped: the delete of its node is a request, which may fail.
             client.check_connected()
         };
         let done = tokio::select! {
@@ -58,7 +62,7 @@ impl Wait {
             connected = time_is_up => connected.map(|()| None).map_err(Error::from),
         };
         match done {
-            // Whichever of the two was seen first, the cause is that the client closes.
+            // The end of the session was noticed first, but its cause is that the client closes.
             Err(Error::Client(ClientError::SessionEnded { end: SessionEnd::Closed | SessionEnd::Forked, .. })) => {
                 Err(client.closing().await.into())
             }

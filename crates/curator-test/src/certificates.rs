@@ -51,7 +51,7 @@ pub struct TestingCertificate {
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl TestingCa {
-    /// A new authority with a new key. Two authorities need different names.
+    /// A new authority with a new key. Two authorities need different names, because a certificate names its issuer.
     ///
     /// # Errors
     ///

@@ -22,14 +22,15 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Has to outlive this call; the server limits it to its range.
+/// The session timeout that the take-over requests. It must be longer than this call; the server limits it to its
+/// range.
 const SESSION_TIMEOUT_MS: i32 = 30_000;
 /// No reply in this exchange is longer than a few hundred bytes.
-const LONGEST_ANSWER: i32 = 64 * 1024;
+const LONGEST_REPLY: i32 = 64 * 1024;
 
 /// What a client needs to resume a session: ZooKeeper's id and password for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_structs, reason = "what ZooKeeper's handshake asks for; callers write it in full")]
+#[expect(clippy::exhaustive_structs, reason = "the fields that ZooKeeper's handshake needs; callers construct it")]
 pub struct SessionCredentials {
     /// ZooKeeper's id of the session.
     pub session_id: i64,
@@ -50,16 +51,18 @@ pub struct SessionCredentials {
 ///
 /// [`Error::NoSession`] when the session has already ended or the password is wrong. [`Error::Timeout`] after 10 s.
 pub async fn close_session(address: SocketAddr, session: &SessionCredentials) -> Result<(), Error> {
-    let mut asked = false;
+    let mut is_granted = false;
     let close = async {
         loop {
-            let Ok(closed) = timeout(ATTEMPT_TIMEOUT, attempt(address, session, &mut asked)).await else { continue };
+            let Ok(closed) = timeout(ATTEMPT_TIMEOUT, attempt(address, session, &mut is_granted)).await else {
+                continue;
+            };
             match closed {
                 // The client has reconnected. Its take-over has closed our connection, as ours had closed its
                 // connection.
                 Err(Error::Io { source, .. }) if is_disconnect(&source) => sleep(PAUSE).await,
                 // An earlier attempt succeeded, but its reply was lost.
-                Err(Error::NoSession(_)) if asked => return Ok(()),
+                Err(Error::NoSession(_)) if is_granted => return Ok(()),
                 result => return result,
             }
         }
@@ -68,8 +71,8 @@ pub async fn close_session(address: SocketAddr, session: &SessionCredentials) ->
     timeout(TIMEOUT, close).await.map_err(|_| Error::timeout(what, TIMEOUT))?
 }
 
-/// Takes the session over and closes it. Sets `asked` when the server has granted the take-over.
-async fn attempt(address: SocketAddr, session: &SessionCredentials, asked: &mut bool) -> Result<(), Error> {
+/// Takes the session over and closes it. Sets `is_granted` when the server has granted the take-over.
+async fn attempt(address: SocketAddr, session: &SessionCredentials, is_granted: &mut bool) -> Result<(), Error> {
     let mut stream = TcpStream::connect(address).await.map_err(Error::io(format!("connect to {address}")))?;
     write(&mut stream, &connect_request(session).frame()).await?;
     let answer = receive(&mut stream).await?;
@@ -77,7 +80,7 @@ async fn attempt(address: SocketAddr, session: &SessionCredentials, asked: &mut 
     if answer.session_id != session.session_id {
         return Err(Error::NoSession(session.session_id));
     }
-    *asked = true;
+    *is_granted = true;
     let xid = 1_i32;
     let close = [8_i32, xid, OpCode::CloseSession.number()];
     write(&mut stream, &close.map(i32::to_be_bytes).concat()).await?;
@@ -112,12 +115,12 @@ async fn write(stream: &mut TcpStream, frame: &[u8]) -> Result<(), Error> {
 }
 
 async fn receive(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
-    let length = stream.read_i32().await.map_err(Error::io("read ZooKeeper's answer"))?;
-    if !(0..=LONGEST_ANSWER).contains(&length) {
+    let length = stream.read_i32().await.map_err(Error::io("read ZooKeeper's reply"))?;
+    if !(0..=LONGEST_REPLY).contains(&length) {
         return Err(Error::Protocol(format!("a frame of {length} bytes")));
     }
     let mut payload = vec![0; length.unsigned_abs() as usize];
-    stream.read_exact(&mut payload).await.map_err(Error::io("read ZooKeeper's answer"))?;
+    stream.read_exact(&mut payload).await.map_err(Error::io("read ZooKeeper's reply"))?;
     Ok(payload)
 }
 

@@ -18,13 +18,13 @@ pub enum Error {
     #[error(transparent)]
     Kind(#[from] UnknownKind),
     /// The embedded server does not support this setting, or this value.
-    #[error("the embedded server cannot be started with {key}={value}: {problem}; a real one may take it")]
+    #[error("the embedded server cannot be started with {key}={value}: {problem}; a real server may accept it")]
     Property {
         /// The name of the setting.
         key: String,
         /// The value of the setting.
         value: String,
-        /// The expected value.
+        /// Why it is refused.
         problem: String,
     },
     /// An operation of the operating system failed.
@@ -36,7 +36,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The server's process ended unexpectedly. Only real servers have a process.
-    #[error("ZooKeeper ended by itself ({how}); the end of its log:\n{log}")]
+    #[error("ZooKeeper ended unexpectedly ({how}); the end of its log:\n{log}")]
     Ended {
         /// Its exit code or signal.
         how: String,
@@ -65,7 +65,7 @@ pub enum Error {
         waited: Duration,
     },
     /// A peer did not follow ZooKeeper's protocol.
-    #[error("unexpected answer: {0}")]
+    #[error("unexpected reply: {0}")]
     Protocol(String),
     /// The server does not know the session, or the password is wrong.
     #[error("session {0:#x} is not alive on the server")]

@@ -54,7 +54,7 @@ pub(crate) async fn ask(address: SocketAddr, word: &str, limit: Duration) -> Res
         stream.read_to_end(&mut answer).await?;
         Ok(answer)
     };
-    let what = || format!("an answer of {address} to `{word}`");
+    let what = || format!("a reply from {address} to `{word}`");
     let answer = timeout(limit, talk).await.map_err(|_| Error::timeout(what(), limit))?;
     let answer = answer.map_err(Error::io(format!("get {}", what())))?;
     Ok(String::from_utf8_lossy(&answer).into_owned())

@@ -18,7 +18,7 @@
 //!
 //! let server = TestingServer::start().await?;
 //! let proxy = FaultProxy::start(server.address())?;
-//! // The node will be created, but its creator will not be told.
+//! // The node will be created, but the client will get no reply.
 //! proxy.cut_before_reply(OpCode::Create2);
 //! // … connect a client to `proxy.connect_string()` and let it create a node …
 //! proxy.wait_for_reply(OpCode::Create2, 1).await?;

@@ -69,7 +69,7 @@ pub enum OpCode {
     CreateSession,
     /// Ends a session.
     CloseSession,
-    /// Another number.
+    /// An unknown kind of request, by its number.
     Other(i32),
 }
 

@@ -12,8 +12,8 @@ use std::{
 
 use crate::error::Error;
 
-/// Below the range that systems use for outgoing connections, so that no client of any program occupies one of these
-/// while a server restarts.
+/// The first port. The range is below the one that systems use for outgoing connections, so that no client of any
+/// program occupies one of its ports while a server restarts.
 const FIRST: u16 = 12_000;
 const COUNT: u16 = 16_000;
 
@@ -63,8 +63,8 @@ impl Port {
 
 /// Makes a socket stop listening, before it is closed.
 ///
-/// Closing it is not enough: a process that is being started has a copy of the socket for a moment. Until then the port
-/// would stay occupied, and the system would accept connections.
+/// Closing it is not enough: a process that is being started has a copy of the socket for a moment. Until that copy is
+/// closed, the port would stay occupied, and the system would accept connections.
 pub(crate) fn stop_listening(listener: impl AsFd) {
     // Systems other than Linux return an error, which does no harm.
     let _: Result<(), _> = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reserved_port_is_not_given_twice() {
+    fn a_reserved_port_is_not_reserved_again() {
         let ports: Vec<Port> = (0..20).map(|_| Port::reserve().unwrap()).collect();
         let mut numbers: Vec<u16> = ports.iter().map(Port::number).collect();
         numbers.sort_unstable();

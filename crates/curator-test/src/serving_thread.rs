@@ -132,14 +132,14 @@ where
     }
 }
 
-/// Waits for the next client; for ever without a socket.
+/// Waits for the next client; `None` without a socket.
 async fn accept(socket: Option<&Socket>) -> Option<TcpStream> {
     let Socket(socket) = socket?;
     loop {
         match socket.accept().await {
             Ok((client, _)) => return Some(client),
-            // The client has disconnected, or this process has too many open files. There is no event for either, so
-            // try again.
+            // The client has disconnected, or this process has too many open files. No event reports the end of either,
+            // so try again.
             Err(_) => tokio::time::sleep(RETRY).await,
         }
     }

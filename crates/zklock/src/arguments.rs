@@ -32,23 +32,23 @@ pub(crate) enum Action {
         /// The path of the lock
         path: String,
     },
-    /// Take a lock away from its holder, without stopping that: deletes its node
+    /// Take a lock away from its holder, by deleting the holder's node; does not stop the holder
     Break(Break),
-    /// Look at the servers, the network, the permissions and this machine, and say what is wrong
+    /// Check the servers, the network, the permissions and this machine, and print what is wrong
     #[command(after_help = "Exit code: 0 if nothing is wrong, 1 otherwise.")]
     Doctor {
-        /// Where locks are: a node below it is created and deleted
+        /// The node below which the locks are; the doctor creates and deletes a node below it
         #[arg(long, value_name = "PATH", default_value = "/")]
         root: String,
     },
-    /// Started by `run`: the process that stops the command of a process group
+    /// Internal: the process by which `run` stops the command's process group
     #[command(hide = true)]
     Guard {
         group: i32,
         #[arg(value_parser = |json: &str| serde_json::from_str::<Stopping>(json))]
         stopping: Stopping,
     },
-    /// Started by `run`: the process of the command, which waits at a gate, a file descriptor
+    /// Internal: the process that `run` starts for the command; it waits for a byte on the file descriptor `gate`
     #[command(hide = true)]
     Start {
         gate: u32,
@@ -73,8 +73,8 @@ pub(crate) struct Run {
     /// Take one of N leases of a semaphore; all users pass the same N
     #[arg(long, group = "kind", value_name = "N")]
     pub(crate) semaphore: Option<usize>,
-    /// Run the command whenever this process leads, and again after each end, with growing pauses, until a signal ends zklock or the
-    /// command cannot be run
+    /// Run the command whenever this process leads. After the end of the command or of the term, join the election
+    /// again after a growing pause, until a signal ends zklock or the command cannot be run
     #[arg(long, group = "kind")]
     pub(crate) leader: bool,
     /// How long to wait for the lock [default: without a limit]
@@ -83,16 +83,16 @@ pub(crate) struct Run {
     /// Do not wait: exit with 121 if another client has the lock
     #[arg(long, conflicts_with_all = ["wait", "leader"])]
     pub(crate) no_wait: bool,
-    /// Print nothing if the exit code is 121, as cron mails what is printed
+    /// Print nothing if the exit code is 121, because cron mails all output
     #[arg(long)]
     pub(crate) quiet: bool,
-    /// Hold the lock for at least this long, also if the command ends before
+    /// Hold the lock for at least this long, even if the command ends earlier
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with = "leader")]
     pub(crate) at_least: Option<Duration>,
     /// What to do with the command when the lock is lost
     #[arg(long, value_enum, default_value = "term", value_name = "ACTION")]
     pub(crate) on_lost: OnLost,
-    /// The time between TERM and KILL, at most 0.3 of the session timeout [default: 10s, or that]
+    /// The time between TERM and KILL, at most 0.3 of the session timeout [default: 10s, or that limit if it is lower]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) grace: Option<Duration>,
     /// A text that `zklock ls` shows
@@ -108,7 +108,7 @@ pub(crate) struct Run {
 pub(crate) struct List {
     /// The path of the lock
     pub(crate) path: String,
-    /// Print it again after each change
+    /// Print the contenders again after each change
     #[arg(long)]
     pub(crate) watch: bool,
     /// Print JSON, one line for each state
@@ -119,7 +119,7 @@ pub(crate) struct List {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit code: 0 if there are locks, 1 if there are none.")]
 pub(crate) struct Tree {
-    /// Where to look
+    /// The node below which to search
     #[arg(default_value = "/")]
     pub(crate) root: String,
     /// Print JSON, one line for each lock
@@ -135,7 +135,7 @@ pub(crate) struct Break {
     /// The token of the holder, as `zklock ls` shows it
     #[arg(long, value_name = "TOKEN")]
     pub(crate) if_token: i64,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     pub(crate) yes: bool,
 }

@@ -40,8 +40,8 @@ pub(crate) fn execute(gate: u32, command: &[OsString]) -> Failure {
 }
 
 impl Prepared {
-    /// Starts the process: zklock again, which later executes the command. It inherits the streams and the environment,
-    /// with `variables` added.
+    /// Starts the process: another instance of zklock, which later executes the command. It inherits the streams and
+    /// the environment, with `variables` added.
     pub(crate) fn start(words: &[OsString], variables: [(&str, String); 3]) -> Result<Self, Failure> {
         let name = words.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
         let failed = |error: io::Error| Failure::here(format!("cannot start a process for {name}: {error}"));
@@ -62,7 +62,7 @@ impl Prepared {
         Ok(Self { child, gate, group, name })
     }
 
-    /// Opens the gate: the command begins. Waits until it and all processes in its group have ended: any of them may
+    /// Opens the gate, which starts the command. Waits until all processes in its group have ended: any of them may
     /// still work under the lock.
     pub(crate) async fn run(mut self) -> Result<ExitStatus, Failure> {
         // If the process was killed, the write fails, and waiting for the process reports that next.
@@ -79,7 +79,7 @@ impl Prepared {
     }
 }
 
-/// The path of this program, even if its file was replaced since.
+/// The path of this program, even if its file has been replaced.
 pub(crate) fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Node {
     pub(crate) reads: bool,
     #[serde(flatten)]
     pub(crate) contender: Contender,
-    /// From the node's stat; `None` if the node may not be read.
+    /// From the node's stat; `None` if this client may not read the node.
     #[serde(flatten)]
     pub(crate) stat: Option<NodeStat>,
 }
@@ -40,9 +40,10 @@ pub(crate) struct Node {
 pub(crate) struct NodeStat {
     /// The session id in hexadecimal, as in the servers' logs.
     pub(crate) session: String,
-    /// When the node was created, which is before any wait: in seconds since 1970, by the servers' clock.
+    /// When the node was created, before its contender waited: in seconds since 1970, by the servers' clock.
     pub(crate) created: u64,
-    /// The hold's fencing token. For a waiter for a lease, the token changes when it gets the lease.
+    /// The fencing token of the contender when it holds the lock. A waiter for a lease gets another token with the
+    /// lease.
     pub(crate) token: i64,
     #[serde(skip)]
     pub(crate) version: i32,
@@ -102,7 +103,7 @@ async fn semaphore(client: &CuratorClient, path: &str) -> Result<LockContenders,
     for (directory, holds) in [(LEASES, true), (LOCKS, false)] {
         let directory = format!("{}/{directory}", path.trim_end_matches('/'));
         for (_, mut entries) in queues(&children(client, &directory).await?) {
-            // The mutex's holder waits for a lease.
+            // The holder of the semaphore's internal mutex waits for a lease.
             entries.iter_mut().for_each(|entry| entry.holds = holds);
             contenders.extend(nodes(client, &directory, &entries).await?);
             used_up |= are_used_up(&entries);

@@ -3,8 +3,8 @@
 use rustix::system::uname;
 use serde::{Deserialize, Serialize};
 
-/// The process behind a node, by the node's data. zklock writes JSON; other clients write an address, an id, or
-/// nothing.
+/// The process that created a node, as its data describes it. zklock writes JSON; other clients write an address, an
+/// id, or nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Contender {
     pub(crate) host: String,
@@ -26,10 +26,10 @@ impl Contender {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Data of other clients become the host: Curator's locks write an address.
+    /// Parses a node's data. Data that are not zklock's JSON become the host: Curator's locks write an address.
     pub(crate) fn from_data(data: &[u8]) -> Self {
         if data == REVOKED {
-            return Self { label: Some("asked to give it back".to_owned()), ..Self::default() };
+            return Self { label: Some("revocation requested".to_owned()), ..Self::default() };
         }
         let host = || printable(&String::from_utf8_lossy(data));
         serde_json::from_slice(data).unwrap_or_else(|_| Self { host: host(), ..Self::default() })
@@ -72,7 +72,7 @@ mod tests {
             (b"\x1b[2Jx\n", "\u{fffd}[2Jx"),
             (b"\xff", "\u{fffd}"),
             ("a\u{202e}b".as_bytes(), "a\u{fffd}b"),
-            (b"__REVOKE__", "- (asked to give it back)"),
+            (b"__REVOKE__", "- (revocation requested)"),
             (br#"{"host":"web1","pid":7,"label":"a\u001bb"}"#, "web1 pid 7 (a\u{fffd}b)"),
         ] {
             assert_eq!(Contender::from_data(data).to_string(), shown);

@@ -53,7 +53,7 @@ impl From<ClientError> for Failure {
                 "; check that the servers run, and try `zklock doctor`"
             }
             ClientError::NoAuth { .. } => {
-                "; this client needs another identity, or an ACL that permits it: to create or delete a node, that of its parent"
+                "; this client needs another identity, or an ACL that permits the request (to create or delete a node: the ACL of its parent)"
             }
             ClientError::InvalidPath(_)
             | ClientError::InvalidConnectString(_)

@@ -21,10 +21,10 @@ use crate::failure::Failure;
 use crate::print::print;
 use crate::stopping::{Moment, Step, Stopping};
 
-/// What zklock tells the guardian.
+/// An order that zklock sends to the guardian.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// The lease is longer.
+    /// The lease ends at this later moment.
     Extend(Moment),
     /// The lock is lost.
     Stop,
@@ -46,10 +46,10 @@ impl Guardian {
     pub(crate) async fn start(group: Pid, stopping: &Stopping) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::here(format!("cannot start the guardian of the command: {error}"));
         let mut command = Command::new(this_program().map_err(failed)?);
-        // Under another name, so that `pkill zklock` spares it.
+        // Under another name, so that `pkill zklock` does not end it.
         command.arg0("lock-guardian").arg("guard").arg(group.as_raw_nonzero().to_string());
         command.arg(serde_json::to_string(stopping).map_err(|error| failed(error.into()))?);
-        // Its own group: signals from a terminal are not for it.
+        // In a separate process group, so that it gets no signals from the terminal.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let (Some(orders), Some(mut ready)) = (child.stdin.take(), child.stdout.take()) else {
@@ -61,9 +61,9 @@ impl Guardian {
         Ok(Self { child, orders })
     }
 
-    /// Sends an order. A guardian that does not read it in time is killed, and then the command.
+    /// Sends an order. A guardian that does not read it in time is killed; then zklock kills the command.
     pub(crate) async fn order(&mut self, order: Order) {
-        // Such a value cannot fail to serialize.
+        // An order cannot fail to serialize.
         let order = serde_json::to_vec(&order).unwrap_or_default();
         if !matches!(timeout(PATIENCE, self.orders.write_all(&order)).await, Ok(Ok(()))) {
             let _ = self.child.start_kill();

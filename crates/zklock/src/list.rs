@@ -13,11 +13,11 @@ use crate::failure::{Code, Failure};
 use crate::print::{print, print_message};
 use crate::queue::Kind;
 
-/// How often `--watch` looks.
+/// The interval at which `--watch` reads the contenders.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Prints the contenders of the locks at a path. With `--watch`, looks again and again, through outages of any length,
-/// and prints what has changed.
+/// Prints the contenders of the locks at a path. With `--watch`, reads them repeatedly, through outages of any length,
+/// and prints them after each change.
 pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Failure> {
     let mut printed = String::new();
     loop {

@@ -14,7 +14,7 @@ use crate::contender::Contender;
 use crate::failure::{Code, Failure};
 use crate::print::print_message;
 
-/// How often it is looked at why a leader cannot take part.
+/// The interval at which a waiting participant checks why it cannot take part in the election.
 const ERROR_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A lock that is not acquired yet.
@@ -51,7 +51,7 @@ impl Lock {
         })
     }
 
-    /// Acquires the lock; `None` if the wait ended before. Without a timeout, the lock is tried once.
+    /// Acquires the lock; `None` after the timeout. With a timeout of zero, tries the lock once.
     pub(crate) async fn acquire(&self, timeout: Duration) -> Result<Option<Held>, Failure> {
         let guard = match self {
             Self::Exclusive(lock) => lock.acquire_timeout_as(&OwnerId::new(), timeout).await?,
@@ -70,7 +70,7 @@ impl Lock {
         })
     }
 
-    /// The failure after a wait that was too short. It names the holders, as far as they can be read.
+    /// The failure when the lock was not acquired in time. It names the holders, if they can be read.
     pub(crate) async fn not_acquired(&self, paths: &[String]) -> Failure {
         let participants = self.participants().await.unwrap_or_default();
         let holders = participants.iter().filter(|participant| participant.owns);
@@ -90,7 +90,8 @@ impl Held {
             let term = tokio::select! {
                 term = latch.leadership() => term?,
                 () = tokio::time::sleep(ERROR_CHECK_INTERVAL) => {
-                    // An outage passes; a missing permission and used up numbers do not.
+                    // Print only errors that a retry cannot cure, such as a missing permission or exhausted sequence
+                    // numbers.
                     let error = latch.last_error().filter(|error| !error.is_retryable()).map(|error| error.to_string());
                     if let Some(error) = error.as_ref().filter(|_| error != last_printed) {
                         print_message(format_args!("cannot take part in {path}: {error}"));
@@ -99,7 +100,7 @@ impl Held {
                     continue;
                 }
             };
-            // Of the session that is current while the term is valid.
+            // If the term is still valid after the session was read, the term belongs to this session.
             if let Some(session) = client.current_session().filter(|_| term.is_valid()) {
                 return Ok((Self::Term { latch, term, session: session.clone() }, session));
             }

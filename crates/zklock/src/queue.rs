@@ -74,7 +74,8 @@ pub(crate) fn queues(children: &[String]) -> Vec<(Kind, Vec<Entry>)> {
     queues
 }
 
-/// Whether the numbers of a queue say nothing about its order any more: at its end, the counter of a directory stands still.
+/// Whether the sequence numbers of a queue no longer show its order: at its end, the directory's counter repeats its
+/// last number or gives negative ones.
 pub(crate) fn are_used_up(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| entry.sequence == i32::MAX || entry.sequence < 0)
 }
@@ -85,7 +86,7 @@ fn entry(name: &str) -> Option<(Kind, Entry)> {
         // An exhausted counter gives negative numbers.
         let is_number = number.trim_start_matches('-').len() >= 10;
         let sequence = number.parse().ok().filter(|_| is_number)?;
-        // The first of a queue holds the lock.
+        // The first node of a queue holds the lock; `queues` corrects this for the others.
         Some((*kind, Entry { name: name.to_owned(), sequence, reads: *reads, holds: true }))
     })
 }

@@ -18,7 +18,7 @@ async fn holders(client: &CuratorClient, path: &str) -> Result<Vec<Node>, Failur
     if holders.is_empty() { Err(none()) } else { Ok(holders) }
 }
 
-/// Asks all holders for the lock. Whether they give it back is up to them.
+/// Requests the lock from all holders, and does not wait until they release it.
 pub(crate) async fn revoke(path: &str, client: &CuratorClient) -> Result<u8, Failure> {
     for node in holders(client, path).await? {
         match ask(client, &client.resolve(&node.path)?).await {
@@ -50,10 +50,12 @@ pub(crate) async fn break_lock(arguments: &Break, client: &CuratorClient) -> Res
     }
     match client.delete().with_version(stat.version).for_path(&node.path).await {
         Err(ClientError::NoNode { .. }) => {
-            return Err(Failure::new(Code::NotAcquired, format!("{path}: its holder has given it back meanwhile")));
+            return Err(Failure::new(Code::NotAcquired, format!("{path}: its holder has released it meanwhile")));
         }
         Err(ClientError::BadVersion { .. }) => {
-            return Err(Failure::here(format!("{path}: the node has changed meanwhile; look again with `zklock ls`")));
+            return Err(Failure::here(format!(
+                "{path}: the node has changed meanwhile; check it again with `zklock ls`"
+            )));
         }
         deleted => deleted?,
     }
@@ -63,15 +65,17 @@ pub(crate) async fn break_lock(arguments: &Break, client: &CuratorClient) -> Res
 
 /// Asks for confirmation on the terminal.
 fn is_confirmed(path: &str, node: &Node, stat: &NodeStat) -> Result<bool, Failure> {
-    let failed = |error: io::Error| Failure::here(format!("cannot ask: {error}"));
+    let failed = |error: io::Error| Failure::here(format!("cannot ask for confirmation: {error}"));
     if !io::stdin().is_terminal() {
-        return Err(Failure::here(format!("{path}: not broken, as there is no terminal to ask on; pass --yes")));
+        return Err(Failure::here(format!(
+            "{path}: not broken, as there is no terminal for the confirmation; pass --yes"
+        )));
     }
     let age = text(stat.age());
     let question = format!(
         "{} holds {path}; its node is {age} old (session {}).\n\
-         It is not stopped: it may go on with its work until it notices, while the next holder begins.\n\
-         What it writes then is refused only by stores that check tokens. `zklock revoke` asks it first.\n\
+         zklock does not stop the holder: it may continue its work until it detects the loss, while the next holder starts.\n\
+         Only stores that check tokens refuse its late writes. `zklock revoke` requests a release instead.\n\
          Break the lock? [y/N] ",
         node.contender, stat.session
     );

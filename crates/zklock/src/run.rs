@@ -23,9 +23,10 @@ use crate::waiting;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// A term of at least this length resets the pauses.
 const GOOD_TERM: Duration = Duration::from_secs(60);
-/// Enough for a connection to servers that are up, also with a shorter `--wait`.
+/// The shortest connect timeout, even with a shorter `--wait`: enough to connect to servers that are up.
 const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The exit codes after which `--leader` does not repeat a command: of zklock, and of a shell that runs a script.
+/// The exit codes after which `--leader` does not repeat a command. zklock exits with them, and a shell that runs a
+/// script.
 const CANNOT_RUN: [u8; 2] = [Code::NotExecutable as u8, Code::NotFound as u8];
 
 /// Runs the command, and returns its exit code.
@@ -52,7 +53,7 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
     let grace = grace(run, &client.session().await?)?;
     let lock = Lock::of(run, client)?;
     loop {
-        // Even if the connection took too long, the lock is tried once.
+        // The lock is tried once, even if connecting took longer than `--wait`.
         let timeout = if run.no_wait { Duration::ZERO } else { deadline.remaining().unwrap_or(Duration::MAX) };
         let held = tokio::select! {
             held = lock.acquire(timeout) => held?,
@@ -98,7 +99,7 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
         match outcome {
             Ok(Some(status)) if signals.has_deadly || CANNOT_RUN.contains(&code(status)) => return Ok(code(status)),
             Ok(Some(status)) => print_message(format_args!("the command has ended: {status}")),
-            Ok(None) => print_message("the term was over before the command began"),
+            Ok(None) => print_message("the term ended before the command started"),
             Err(lost) if lost.code == Code::Lost && !signals.has_deadly => print_message(lost),
             Err(failure) => return Err(failure),
         }
@@ -114,7 +115,7 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
     }
 }
 
-/// The guardian's times.
+/// The grace period, the margin before the end of the lease, and the interval of the checks.
 #[derive(Clone, Copy)]
 pub(crate) struct Grace {
     pub(crate) period: Duration,

@@ -28,7 +28,7 @@ pub(crate) async fn run_guarded(
 ) -> Result<Option<ExitStatus>, Failure> {
     let paths = run.lock.join(", ");
     let stops = run.on_lost != OnLost::Ignore;
-    // Right after an outage the lease is short, and the guardian would stop the command at once.
+    // Right after an outage the lease is short, and the guardian would stop the command immediately.
     let lasting = async {
         while stops && held.valid_until().remaining() <= grace.period + grace.margin + grace.tick {
             tokio::time::sleep(grace.tick).await;
@@ -43,7 +43,7 @@ pub(crate) async fn run_guarded(
     let stopping = Stopping::new(run.on_lost, grace.period, grace.margin, clock::moment(held.valid_until()));
     let (group, mut guardian) = (command.group, Guardian::start(command.group, &stopping).await?);
     if held.valid_until().has_passed() {
-        // zklock was suspended in the meantime: the command does not begin.
+        // zklock was suspended in the meantime: the command is killed before it starts.
         signal_group(group, Signal::KILL);
     }
     let mut running = pin!(command.run());
@@ -101,12 +101,15 @@ pub(crate) async fn run_guarded(
     lost.map_or(Ok(Some(status)), |how| Err(Failure::new(Code::Lost, how)))
 }
 
-/// Waits until the lock is lost, or another client asks for it and gets it. Returns what that means for the command.
+/// Waits until the lock is lost, or until another client requests it and `--on-lost` permits its release. Returns the
+/// message for the failure.
 async fn loss(held: &Held, paths: &str, stops: bool) -> String {
     let asked = async {
         held.revoked().await;
         if !stops {
-            print_message(format_args!("another client asks for {paths}: it is kept, because of --on-lost ignore"));
+            print_message(format_args!(
+                "another client requests {paths}: the lock is kept, because of --on-lost ignore"
+            ));
             std::future::pending::<()>().await;
         }
     };
@@ -116,8 +119,8 @@ async fn loss(held: &Held, paths: &str, stops: bool) -> String {
             if stops { "the command was stopped" } else { "the command has run on without the lock" }.to_owned()
         }
         () = asked => {
-            print_message(format_args!("another client asks for {paths}: stopping the command"));
-            format!("the command was stopped, as another client has asked for {paths}")
+            print_message(format_args!("another client requests {paths}: stopping the command"));
+            format!("the command was stopped, as another client has requested {paths}")
         }
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use crate::contender::Contender;
 use crate::failure::Failure;
 
-/// The connection options of each subcommand, and what the TOML file may contain.
+/// The connection options of each subcommand, and the keys of the TOML file.
 #[derive(Debug, Default, clap::Args, Deserialize)]
 #[command(next_help_heading = "Connection")]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -28,7 +28,7 @@ pub(crate) struct Connection {
     /// A prefix of all paths
     #[arg(long, global = true, value_name = "PATH")]
     namespace: Option<String>,
-    /// The session timeout to ask for; the servers may grant another one [default: 40s]
+    /// The session timeout to request; the servers may grant another one [default: 40s]
     #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(default, deserialize_with = "time")]
     session_timeout: Option<Duration>,
@@ -68,12 +68,12 @@ pub(crate) struct Settings {
     pub(crate) connect: String,
     pub(crate) session_timeout: Duration,
     pub(crate) connect_timeout: Duration,
-    /// The rest: what only the file has, and the merged namespace.
+    /// The settings that only the file can contain, and the merged namespace.
     file: Connection,
 }
 
 impl Connection {
-    /// Connects, acts, and closes the client.
+    /// Connects, calls `act`, and closes the client.
     pub(crate) async fn with_client<T>(&self, act: impl AsyncFnOnce(&CuratorClient) -> T) -> Result<T, Failure> {
         let client = self.settings()?.builder(&Contender::this(None))?.connect().await?;
         let done = act(&client).await;
@@ -139,9 +139,7 @@ impl Tls {
             (Some(certificate), Some(key)) => {
                 Ok(options.with_identity(text(certificate)?, text(key)?).map_err(ClientError::from)?)
             }
-            _ => Err(Failure::here(
-                "[tls] has only one of `certificate` and `key`: a client that presents itself needs both",
-            )),
+            _ => Err(Failure::here("[tls] has only one of `certificate` and `key`: a client certificate needs both")),
         }
     }
 }
@@ -195,7 +193,7 @@ mod tests {
              [digest]\nuser = \"u\"\npassword = \"p\"\n[sasl]\nuser = \"v\"\npassword = \"q\"\n\
              [tls]\nca = \"ca.pem\"\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n",
         );
-        // Names each key: one that is added must be added here.
+        // Names each key, so that a new key does not compile until the test covers it.
         let Connection { connect, config: _, namespace, session_timeout, connect_timeout, digest, sasl, tls } =
             file.unwrap();
         assert_eq!([connect, namespace].each_ref().map(Option::as_deref), [Some("a:1"), Some("n")]);

@@ -21,27 +21,27 @@ pub(crate) type Moment = Duration;
 /// The next action of the guardian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing until this moment or the next order.
+    /// Do nothing until this moment or the next order.
     Wait(Moment),
     Term,
     Kill,
-    /// None any more: the command is not stopped.
+    /// Exit, and let the command run.
     Leave,
 }
 
-/// When to stop the command.
+/// Computes when to send TERM and KILL to the command.
 ///
-/// TERM when the time left on the lease is the grace period and a margin; KILL after the grace period, a margin before
-/// the lease ends: so the command has ended before another client can get the lock. When the node was deleted, or
-/// zklock has ended, TERM at once.
+/// TERM is due when no more of the lease is left than the grace period and the margin. KILL is due after the grace
+/// period, and at the latest one margin before the lease ends, so the command has ended before another client can get
+/// the lock. If the node was deleted, or zklock has ended, TERM is due immediately.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Stopping {
     on_lost: OnLost,
     grace: Duration,
     margin: Duration,
-    /// The session is certainly alive until then.
+    /// The end of the lease: until then, no server ends the session.
     pub(crate) valid_until: Moment,
-    /// TERM is due at once.
+    /// TERM is due immediately.
     is_over: bool,
     terminated: Option<Moment>,
 }

@@ -11,7 +11,7 @@ use crate::clock::text;
 use crate::contender::Contender;
 use crate::lock::Lock;
 
-/// Long enough to acquire a free lock without a display.
+/// The time before the first display: enough to acquire a free lock.
 const FIRST: Duration = Duration::from_millis(500);
 const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -20,7 +20,7 @@ pub(crate) async fn show(lock: &Lock, paths: &[String]) -> Infallible {
     let (this, begun, mut line) = (Contender::this(None), Instant::now(), Line::default());
     tokio::time::sleep(FIRST).await;
     loop {
-        // The wait itself reports errors.
+        // The acquire reports errors.
         if let Ok(participants) = lock.participants().await {
             let waited = text(Duration::from_secs(begun.elapsed().as_secs()));
             line.show(&format!(
@@ -41,13 +41,13 @@ fn summary(participants: &[Participant], this: &Contender) -> String {
     };
     let before =
         participants.iter().take_while(|participant| !is_this(participant)).filter(|other| !other.owns).count();
-    // Of several locks, this process may already hold some.
+    // With several locks, this process may already hold some of them.
     let holders = participants.iter().filter(|participant| participant.owns && !is_this(participant));
     let holders: Vec<_> = holders.map(|holder| Contender::from_data(&holder.data).to_string()).collect();
     format!("held by {}; {before} before this one", holders.join(", "))
 }
 
-/// A line that is overwritten. The drop ends it.
+/// A terminal line that each `show` overwrites. Dropping it prints a line feed.
 #[derive(Default)]
 struct Line {
     is_shown: bool,
@@ -55,7 +55,7 @@ struct Line {
 
 impl Line {
     fn show(&mut self, line: &str) {
-        // It must not be wrapped.
+        // A wrapped line could not be overwritten.
         let width = tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col)).saturating_sub(1);
         let line: String = line.chars().take(width).collect();
         self.is_shown = write!(io::stderr(), "\r{line:<width$}").is_ok();

@@ -1,8 +1,8 @@
 //! gRPC servers that are discovered and balanced through ZooKeeper. One is drained and restarted, one is killed. Fails
 //! if a request fails after the drain, or after the client has noticed that the killed server is gone.
 //!
-//! The first process is the client. It starts, drains and kills the servers. They implement the health service, which
-//! is part of `tonic-health`, so that neither this example nor its users need `protoc`.
+//! The first process is the client. It starts, drains and kills the servers. The servers implement the health service,
+//! which is part of `tonic-health`, so that neither this example nor its users need `protoc`.
 //!
 //! ```console
 //! cargo run -p curator-example-discovery
@@ -73,7 +73,7 @@ async fn client() -> Result<(), Failure> {
     let (killed, mut failed) = (Instant::now(), 0);
     let mut gone = std::pin::pin!(until(&mut servers, &["a"]));
     loop {
-        // Until then, requests may fail, and a client repeats them.
+        // Until `b` is gone, requests may fail, and a client would repeat them.
         tokio::select! {
             known = &mut gone => break known?,
             answer = ask(&channel) => failed += usize::from(answer.is_err()),
@@ -172,7 +172,7 @@ impl Server {
         Ok(input.write_all(format!("{line}\n").as_bytes()).await?)
     }
 
-    /// Asks it to end, and waits for that.
+    /// Closes its input, which ends it, and waits until it has ended.
     async fn end(&mut self) -> Result<(), Failure> {
         drop(self.process.stdin.take());
         let status = timeout(DEFAULT_TIMEOUT, self.process.wait()).await??;

@@ -15,9 +15,9 @@ use crate::{SERVICE, SERVICES, SESSION_TIMEOUT};
 
 /// The first argument of a server; the id and the connect string follow.
 pub(crate) const ROLE: &str = "server";
-/// The metadata key of an answer with the server's name.
+/// The metadata key of the server's name in a response.
 pub(crate) const NAME: &str = "server";
-/// The line that it prints when it serves requests.
+/// The line that a server prints when it serves requests.
 pub(crate) const READY: &str = "ready";
 pub(crate) const DRAINED: &str = "drained";
 
@@ -60,7 +60,7 @@ pub(crate) async fn run(id: &str, connect_string: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Adds the server's name to each answer.
+/// Adds the server's name to each response.
 struct Named {
     id: String,
 }
@@ -69,7 +69,7 @@ struct Named {
 impl Health for Named {
     async fn check(&self, _: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
         let mut response = Response::new(HealthCheckResponse { status: ServingStatus::Serving.into() });
-        let id = self.id.parse().map_err(|_| Status::internal("an id that is no metadata"))?;
+        let id = self.id.parse().map_err(|_| Status::internal("the id is not valid metadata"))?;
         response.metadata_mut().insert(NAME, id);
         Ok(response)
     }
@@ -77,6 +77,6 @@ impl Health for Named {
     type WatchStream = Pending<Result<HealthCheckResponse, Status>>;
 
     async fn watch(&self, _: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        Err(Status::unimplemented("this example answers checks alone"))
+        Err(Status::unimplemented("this example implements only `check`"))
     }
 }

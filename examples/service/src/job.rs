@@ -22,7 +22,7 @@ pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) -> Resul
     Ok(selector.run(job, stop.cancelled_owned()).await?)
 }
 
-/// This process leads while the value exists.
+/// Its drop records that this process no longer leads.
 struct Leading<'a>(&'a Service);
 
 impl Drop for Leading<'_> {
@@ -31,7 +31,8 @@ impl Drop for Leading<'_> {
     }
 }
 
-/// Dropped at its next await point when the term is lost. Returns between two steps when the run shuts down.
+/// The job: counts the items repeatedly. It is dropped at its next await point when the term is lost, and returns
+/// between two counts when the run shuts down.
 async fn count(service: Arc<Service>, leadership: Leadership) -> Result<(), StaleToken> {
     let token = leadership.fencing_token();
     info!(%token, "the job leads");

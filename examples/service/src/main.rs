@@ -50,10 +50,10 @@ const LENGTHS: [f64; 6] = [0.0, 1.0, 3.0, 10.0, 30.0, 100.0];
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    // The log lines of the crate under the client would repeat those of the client.
+    // The log lines of `zookeeper-client` would repeat those of this library's client.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,zookeeper_client=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(std::io::stdout().is_terminal()).init();
-    // Before the client, whose metrics begin at its start.
+    // Installed before the client starts, because the client records metrics from its start.
     let metrics = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
         .set_buckets_for_metric(Matcher::Full("curator_lock_queue_length".to_owned()), &LENGTHS)?
@@ -64,8 +64,8 @@ async fn main() -> Result<(), Failure> {
     let listener = TcpListener::bind(&settings.listen).await?;
     println!("Listening on http://{}", listener.local_addr()?);
 
-    // Returns at once, even if no server can be reached. From here on `main` must not return before it has closed the
-    // client.
+    // Returns immediately, even if no server can be reached. From here on `main` must not return before it has closed
+    // the client.
     let client = builder(ensemble.connect_string())
         .name("orders")
         .session_timeout(settings.session_timeout)

@@ -44,7 +44,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Nothing was written but what the store has accepted with the token.
+/// The store has applied only the writes that it has accepted with the token.
 impl From<LockLost> for Refusal {
     fn from(lost: LockLost) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, lost)

@@ -15,8 +15,8 @@ use tracing::{error, info, warn};
 
 use crate::refusal::Refusal;
 
-/// How long the server may take to send the answers of requests that were cut off.
-const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// How long the server may take to send the responses to requests that were cut off.
+const LAST_RESPONSES: Duration = Duration::from_secs(1);
 
 /// Handlers that can be cut off. Aborting the server is not enough: each of its connections has a separate task, which
 /// outlives it.
@@ -46,7 +46,7 @@ impl Requests {
         self.cut_off.cancel();
         self.running.close();
         self.running.wait().await;
-        if !serving.is_finished() && timeout(LAST_ANSWERS, &mut serving).await.is_err() {
+        if !serving.is_finished() && timeout(LAST_RESPONSES, &mut serving).await.is_err() {
             serving.abort();
         }
     }

@@ -27,7 +27,7 @@ pub(crate) struct Reservations {
 struct Reservation {
     token: FencingToken,
     given_back: CancellationToken,
-    /// `None` while it lasts.
+    /// `None` while the reservation lasts.
     end: watch::Receiver<Option<End>>,
 }
 

@@ -103,7 +103,7 @@ pub struct AuthId {
 
 impl AuthId {
     /// The identity `id` in the scheme `scheme`. A server that does not support the scheme, or cannot parse the
-    /// identity, refuses a node with it by `InvalidAcl`.
+    /// identity, refuses an ACL that contains it, with the error `InvalidAcl`.
     #[must_use]
     pub fn new(scheme: &str, id: &str) -> Self {
         Self { scheme: Cow::Owned(scheme.to_owned()), id: Cow::Owned(id.to_owned()) }

@@ -34,7 +34,7 @@ impl CuratorClient {
     /// accept the ACL, [`Error::RequestTooLarge`], and those of the connection. With a version, an unknown outcome is
     /// [`Error::Ambiguous`] and is not retried: a second attempt could not distinguish this client's change from
     /// another client's. Without a version the call is retried, and so can overwrite what another client has set since
-    /// the first attempt. If the new ACL denies `ADMIN` to this client, a retry after a lost answer ends with
+    /// the first attempt. If the new ACL denies `ADMIN` to this client, a retry after a lost reply ends with
     /// [`Error::NoAuth`] although the ACL is set.
     ///
     /// # Cancel safety

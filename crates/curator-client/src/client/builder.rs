@@ -17,8 +17,8 @@ use crate::sasl::SaslOptions;
 #[cfg(feature = "tls")]
 use crate::tls::TlsOptions;
 
-/// Configures and starts a [`CuratorClient`](crate::CuratorClient): [`connect`](Self::connect) waits for its first session,
-/// [`start`](Self::start) does not.
+/// Configures and starts a [`CuratorClient`](crate::CuratorClient): [`connect`](Self::connect) waits for its first
+/// session, [`start`](Self::start) does not.
 ///
 /// With the feature `serde`, it can be read from a configuration file. The fields have the names of the methods; all
 /// but `connect_string` are optional, durations are text with a unit, and `retry_policy` is a `ConfiguredRetryPolicy`.
@@ -112,13 +112,14 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets how long an attempt of an operation waits for a connection when there is none. Before the next attempt, the
-    /// retry policy decides. [`connect`](Self::connect) waits in the same way. From 1 ms to a day. Defaults to 15 s.
+    /// Sets how long an attempt of an operation waits for a connection when there is none. After that, the retry policy
+    /// decides whether there is another attempt. [`connect`](Self::connect) waits in the same way. From 1 ms to a day.
+    /// Defaults to 15 s.
     ///
     /// This also limits an attempt to open a session; each server gets an equal share of it. A connection counts as
     /// broken when nothing arrives for a server's share or for 2/5 of the configured [session
-    /// timeout](Self::session_timeout), whichever is shorter. If the granted session timeout is so short that this
-    /// exceeds 3/5 of it, 2/5 of the granted timeout is used instead.
+    /// timeout](Self::session_timeout), whichever is shorter. If this limit is more than 3/5 of the granted session
+    /// timeout, the limit is 2/5 of the granted timeout instead.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self
@@ -131,7 +132,7 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets how long one request waits for its answer. From 1 ms to a day. Defaults to the session timeout, configured
+    /// Sets how long one request waits for its reply. From 1 ms to a day. Defaults to the session timeout, configured
     /// or granted, whichever is shorter.
     pub fn operation_timeout(mut self, timeout: Duration) -> Self {
         self.operation_timeout = Some(timeout);
@@ -145,14 +146,14 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Limits how many requests may be in flight at once. Defaults to 10,000.
+    /// Sets the maximum number of requests in flight. Defaults to 10,000.
     pub fn max_requests_in_flight(mut self, requests: usize) -> Self {
         self.max_requests_in_flight = requests;
         self
     }
 
-    /// Sets when failed operations are retried, including [`connect`](Self::connect). Defaults to `ExponentialBackoffRetry`
-    /// from 100 ms, three times.
+    /// Sets the policy by which failed operations are retried, including [`connect`](Self::connect). Defaults to
+    /// `ExponentialBackoffRetry` with a base of 100 ms and 3 retries.
     pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
         self.retry_policy = Some(Arc::new(policy));
         self
@@ -171,8 +172,8 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets the ACLs of nodes for which none is given, by path. This and [`default_acl`](Self::default_acl) replace
-    /// each other.
+    /// Sets the ACLs of nodes for which none is given, by path. Of this and [`default_acl`](Self::default_acl), only
+    /// the last call has an effect.
     pub fn acl_provider(mut self, provider: impl AclProvider) -> Self {
         self.default_acl = None;
         self.acl_provider = Some(Arc::new(provider));
@@ -191,8 +192,8 @@ impl CuratorClientBuilder {
     ///
     /// Needs the feature `tls`. If TLS fails with all servers, [`connect`](Self::connect) returns [`Error::TlsFailed`]
     /// with the reasons; a client that was [started](Self::start) keeps trying, and its
-    /// [health](crate::CuratorClient::health) and log contain the reasons. If it fails with some of them, the others
-    /// are used.
+    /// [health](crate::CuratorClient::health) and log contain the reasons. If TLS fails with only some servers, the
+    /// client uses the others.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: TlsOptions) -> Self {
         self.tls = Some(options);
@@ -309,7 +310,7 @@ fn check_names(servers: &ConnectString) -> Result<()> {
         Some(server) => Err(Error::InvalidOption {
             option: "host name",
             value: format!("{:?}", server.host()),
-            expected: "one that a certificate can have: a DNS name, or an IP address",
+            expected: "a name that a certificate can have: a DNS name, or an IP address",
         }),
     }
 }
@@ -362,7 +363,7 @@ mod tests {
         let ca = curator_test::TestingCa::new("tests").unwrap();
         let tls = || TlsOptions::from_pem(ca.pem()).unwrap();
         let refused = refusal(CuratorClient::builder("zk1,127.0.1").tls(tls())).await;
-        let expected = "expected one that a certificate can have: a DNS name, or an IP address";
+        let expected = "expected a name that a certificate can have: a DNS name, or an IP address";
         assert_eq!(refused, format!("invalid host name \"127.0.1\": {expected}"));
         assert!(CuratorClient::builder("zk1,[::1]").tls(tls()).validate().is_ok());
         assert!(CuratorClient::builder("127.0.1").validate().is_ok());
@@ -373,7 +374,7 @@ mod tests {
         let builder = CuratorClient::builder("h").authorization("digest", "user:secret");
         let printed = format!("{builder:?}");
         assert!(printed.contains("digest"), "{printed}");
-        // Neither text nor a list of bytes.
+        // The secret is printed neither as text nor as a list of bytes.
         assert!(!printed.contains("secret") && !printed.contains("115, 101, 99"), "{printed}");
     }
 }

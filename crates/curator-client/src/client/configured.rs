@@ -92,7 +92,7 @@ mod tests {
         }
         let builder: CuratorClientBuilder =
             toml::from_str("connect_string = 'zk1:2181'\nsession_timeout = '1ms'").unwrap();
-        // As with the method: checked when the client starts.
+        // The value is checked when the client starts, as it is after the builder's method.
         assert!(matches!(builder.start(), Err(Error::InvalidOption { option: "session timeout", .. })));
     }
 }

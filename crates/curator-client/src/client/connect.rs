@@ -42,7 +42,7 @@ impl CuratorClientBuilder {
     /// # async fn example() -> Result<(), curator_client::Error> {
     /// let client = CuratorClient::builder("zk1,zk2,zk3").name("orders").start()?;
     /// if let Err(error) = client.wait_connected(Duration::from_secs(10)).await {
-    ///     // Names each server, and what is wrong with it. The client keeps trying.
+    ///     // The error names each server and its problem. The client keeps trying.
     ///     eprintln!("{error}");
     /// }
     /// # Ok(())
@@ -52,7 +52,8 @@ impl CuratorClientBuilder {
     /// # Errors
     ///
     /// [`Error::InvalidConnectString`], [`Error::InvalidPath`] (for the namespace) and [`Error::InvalidOption`];
-    /// [`Error::Forked`] in a process that was forked from one with a client. Nothing has been sent in these cases.
+    /// [`Error::Forked`] in a process that was forked from a process with a client. Nothing has been sent in these
+    /// cases.
     ///
     /// # Panics
     ///
@@ -76,9 +77,10 @@ impl CuratorClientBuilder {
     ///
     /// # Errors
     ///
-    /// Those of [`start`](Self::start) at once; [`Error::ConnectRefused`] as soon as a server refuses the credentials;
-    /// [`Error::TlsFailed`] as soon as all servers have been tried and TLS has failed with each of them, by a problem
-    /// that retries cannot solve; [`Error::ConnectFailed`] when the policy gives up, with the failure of each server.
+    /// Those of [`start`](Self::start) immediately; [`Error::ConnectRefused`] as soon as a server refuses the
+    /// credentials; [`Error::TlsFailed`] as soon as all servers have been tried and TLS has failed with each of them,
+    /// by a problem that retries cannot solve; [`Error::ConnectFailed`] when the policy gives up, with the failure of
+    /// each server.
     ///
     /// # Cancel safety
     ///

@@ -7,8 +7,7 @@ use crate::operation::{Created, NodeSpec, TransactionOperation, TransactionResul
 use crate::path::ZPath;
 use crate::session::Session;
 
-/// Limits the rounds when a node is created and deleted by other clients between create and set, and when its parents
-/// are.
+/// The maximum number of attempts while other clients keep creating and deleting the node or its parents.
 pub(super) const CREATE_ROUNDS: u32 = 16;
 
 impl CuratorClient {
@@ -20,15 +19,15 @@ impl CuratorClient {
     ///
     /// # Cancel safety
     ///
-    /// Some of the containers may already exist. The server removes empty containers only after they have had a child;
-    /// so to create a node with its parents, use
+    /// If the future is dropped, some of the containers may have been created. The server removes empty containers only
+    /// after they have had a child; so to create a node with its parents, use
     /// [`CreateBuilder::creating_parent_containers`](super::CreateBuilder::creating_parent_containers).
     pub async fn ensure_containers(&self, session: &Session, dir: &ZPath) -> Result<()> {
         ensure_containers(session, dir, &self.inner.acls).await
     }
 }
 
-/// Creates the node. If parents are missing and may be created, creates all of them in one transaction.
+/// Creates the node. If parents are missing and may be created, creates the parents and the node in one transaction.
 ///
 /// `explain` maps errors of the creates; errors of the reads of parents are returned unchanged.
 pub(super) async fn create_with_parents(
@@ -52,7 +51,7 @@ pub(super) async fn create_with_parents(
         let create = vec![TransactionOperation::Create(spec.clone())];
         created = match transact_with_containers(session, &missing, create, &client.inner.acls).await {
             Ok(Some(results)) => created_by(results, &spec.path),
-            // Other clients create and delete the parents meanwhile.
+            // Other clients have created or deleted parents in the meantime.
             Ok(None) => continue,
             Err(Error::TransactionFailed { cause, .. }) => Err(*cause),
             Err(error) => Err(error),

@@ -46,7 +46,8 @@ impl CreateBuilder {
     }
 
     /// Sets the node's ACL. Defaults to the ACL that the client's [`AclProvider`](crate::AclProvider) returns for its
-    /// path, or else to the client's default ACL. Parents that are created with the node always get that default.
+    /// path, or else to the client's default ACL. Parents that are created with the node always get the default for
+    /// their own paths.
     pub fn with_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Self {
         self.acl = Some(acl.into());
         self
@@ -58,7 +59,7 @@ impl CreateBuilder {
         self
     }
 
-    /// Puts `_c_<uuid>-` before the name, so that the node can be found when the answer to its create is lost. Only a
+    /// Puts `_c_<uuid>-` before the name, so that the node can be found when the reply to its create is lost. Only a
     /// protected create is retried after an unknown outcome.
     pub fn with_protection(mut self) -> Self {
         self.protection = true;
@@ -70,10 +71,10 @@ impl CreateBuilder {
     /// Sends one request if the node is new, and two if it exists. An existing node keeps its kind, its owner and its
     /// ACL: it may be an ephemeral node of another session, and be deleted with that session.
     ///
-    /// Afterwards the node has the data, or another client has written since. That also holds when answers are lost: an
-    /// unknown outcome is retried, because a repeated call at worst writes the same data again, over what another
-    /// client has written in between. This has no effect on nodes whose names are always new: sequential and protected
-    /// ones.
+    /// After success, the node has the data, unless another client has written to it since. This also holds if replies
+    /// are lost: a call with an unknown outcome is retried, which at worst writes the same data again, over what
+    /// another client has written in between. This option has no effect on sequential and protected nodes, whose names
+    /// are always new.
     pub fn or_set_data(mut self) -> Self {
         self.or_set_data = true;
         self
@@ -86,7 +87,7 @@ impl CreateBuilder {
     ///
     /// [`Error::InvalidPath`], [`Error::NodeExists`], [`Error::NoNode`] without a parent,
     /// [`Error::NoChildrenForEphemerals`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and those of the connection.
-    /// [`Error::outcome`] says whether the node may nevertheless exist.
+    /// [`Error::outcome`] reports whether the node may nevertheless exist.
     ///
     /// # Cancel safety
     ///
@@ -155,8 +156,8 @@ async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool)
                 continue;
             }
         };
-        // A new session gets a new id: a node of the earlier attempt belongs to the dead session. Adopting that node is
-        // the bug of CURATOR issue 1121.
+        // A new session gets a new id: a node of the earlier attempt belongs to the dead session. Adopting that node
+        // would be the bug CURATOR-1121.
         let protected = match doubt.take() {
             Some(protected) if !spec.mode.is_ephemeral() || protected.session.epoch() == session.epoch() => protected,
             _ => Protected::new(client.janitor(), &session, &spec, &dir, &name)?,
@@ -183,7 +184,8 @@ async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool)
     }
 }
 
-/// A protected create whose outcome may be unknown. If it is dropped in doubt, the janitor deletes an ephemeral node.
+/// A protected create whose outcome may be unknown. If this is dropped while the outcome is unknown, the janitor
+/// deletes the node, provided that the node is ephemeral.
 struct Protected {
     janitor: Janitor,
     session: Session,

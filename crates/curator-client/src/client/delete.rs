@@ -30,13 +30,13 @@ impl DeleteBuilder {
 
     /// Also deletes everything below the node. Curator's `deletingChildrenIfNeeded`.
     ///
-    /// The deletes are separate requests: children go before their parents, and the node itself goes last. Nodes that
-    /// other clients delete meanwhile are skipped, and nodes that other clients create meanwhile are deleted too. If
-    /// clients keep creating nodes, the delete ends with [`Error::NotEmpty`]. A node without children takes one
+    /// The deletes are separate requests: children are deleted before their parents, and the node itself last. Nodes
+    /// that other clients delete meanwhile are skipped, and nodes that other clients create meanwhile are deleted too.
+    /// If clients keep creating nodes, the delete ends with [`Error::NotEmpty`]. A node without children takes one
     /// request. The paths of all nodes below it are kept in memory.
     ///
-    /// With a version, only the node itself must have it. The server checks the version before anything is deleted; if
-    /// the node changes afterwards, it stays, without its children.
+    /// A version applies only to the node itself. The server checks it before any node is deleted. If the node changes
+    /// after this check, the node stays, without its children.
     pub fn deleting_children_if_needed(mut self) -> Self {
         self.children = true;
         self
@@ -55,8 +55,8 @@ impl DeleteBuilder {
     /// # Errors
     ///
     /// [`Error::NoNode`], [`Error::NotEmpty`], [`Error::BadVersion`], [`Error::NoAuth`], and those of the connection. A
-    /// node that is gone after an attempt whose answer was lost counts as deleted. An error about a node below it names
-    /// that node; others may already be deleted.
+    /// node that is gone after an attempt whose reply was lost counts as deleted. An error about a node below the node
+    /// names the lower node; other nodes may already be deleted.
     ///
     /// # Cancel safety
     ///

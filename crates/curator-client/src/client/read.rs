@@ -120,8 +120,8 @@ impl CuratorClient {
         .await
     }
 
-    /// Makes the connected server catch up with the leader: the next read returns no older state than that of this
-    /// call.
+    /// Makes the connected server catch up with the leader: the next read returns the state at the time of this call,
+    /// or a newer one.
     ///
     /// # Errors
     ///

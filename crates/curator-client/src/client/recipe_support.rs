@@ -39,27 +39,27 @@ pub trait RecipeSupport: Sealed {
     #[must_use]
     fn persistent_retrier(&self) -> Retrier;
 
-    /// Sleeps on this client's runtime, on whichever thread the future is polled; for timeouts that also work on plain
-    /// threads.
+    /// Sleeps with the timers of this client's runtime; the future can be polled on any thread, even outside a runtime.
     ///
     /// It also completes when the client has closed or that runtime has ended. Poll [`closing`](CuratorClient::closing)
     /// first to distinguish these cases.
     fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<Self>;
 
-    /// Whether there is a connection over which the session was confirmed recently: the state is `Connected` or `Reconnected`.
+    /// Whether there is a connection over which the session was confirmed recently: the state is `Connected` or
+    /// `Reconnected`.
     ///
     /// # Errors
     ///
     /// [`NotConnected`](crate::Error::NotConnected), or the error of a client that is closed or has ended.
     fn check_connected(&self) -> Result<()>;
 
-    /// How long closing may take; see
+    /// The client's close timeout; see
     /// [`CuratorClientBuilder::close_timeout`](crate::CuratorClientBuilder::close_timeout).
     #[must_use]
     fn close_timeout(&self) -> Duration;
 
     /// The `T` of this client, created by the first call. A crate built on top of this one keeps its state for each
-    /// client here. It lives as long as the client.
+    /// client here. The value lives as long as the client.
     #[must_use]
     fn extension<T: Any + Send + Sync + Default>(&self) -> Arc<T>;
 
@@ -94,16 +94,16 @@ pub trait RecipeSupport: Sealed {
     ) -> impl Future<Output = Result<Created>> + Send;
 
     /// Sends `operations` as one transaction in `session` that first creates the nodes of `missing` as containers, from
-    /// the top down. Sent by the call; not retried.
+    /// the top down. The call sends the request; it is not retried.
     ///
     /// `missing` should be the [`missing_parents`](Self::missing_parents) of the nodes that the operations create. If
-    /// it is outdated, because a parent in it exists or one not in it does not, nothing is applied, and the result is
-    /// `None`.
+    /// this list is outdated (a listed parent exists, or a parent that is not listed is missing), nothing is applied,
+    /// and the result is `None`.
     ///
     /// # Errors
     ///
-    /// Those of [`Session::transact`]. A failure of a container is returned without its position, as it is none of
-    /// `operations`.
+    /// Those of [`Session::transact`]. The error of a container's create is returned without an index, because that
+    /// create is not in `operations`.
     ///
     /// # Cancel safety
     ///

@@ -8,10 +8,11 @@ use crate::error::{Error, Result, SessionEnd};
 use crate::session::Session;
 
 impl CuratorClient {
-    /// Runs `operation` on the current session until it succeeds, fails for good, or this client's policy gives up.
+    /// Runs `operation` on the current session until it succeeds, fails with an error that cannot be retried, or this
+    /// client's policy gives up.
     ///
-    /// This is the loop behind every operation of this client. Each attempt first waits for a connection, no longer than
-    /// the connection timeout.
+    /// This is the loop behind every operation of this client. Each attempt first waits for a connection, no longer
+    /// than the connection timeout.
     ///
     /// # Errors
     ///
@@ -38,7 +39,8 @@ impl CuratorClient {
     /// Like [`retry`](Self::retry), but only in `session`: when the session ends, so do the retries, even during a
     /// pause.
     ///
-    /// `ended` makes the error for that case, for an operation whose last failure could have been retried.
+    /// `ended` makes the error that is returned when the session ends before an attempt or during a pause. An error
+    /// that cannot be retried is returned unchanged.
     pub(super) async fn retry_in<T, F: Future<Output = Result<T>>>(
         &self,
         session: &Session,

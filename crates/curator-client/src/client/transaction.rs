@@ -90,11 +90,11 @@ impl Transaction {
     /// # Caveats
     ///
     /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, return the stats of new nodes only for containers and for nodes
-    /// with a time to live. Unless such a node, or data that the transaction sets, shows when the transaction was
-    /// applied, this method reads the stat of a new node before it returns: of an ephemeral one, or else of all of
-    /// them. If the node is gone by then, because another client or the transaction itself has deleted it, the outcome
-    /// is unknown. If the only new node is persistent, and is deleted and created again before the read, the second
-    /// node is taken for the first.
+    /// with a time to live. If the transaction creates no such node and sets no data, the reply does not contain the
+    /// transaction's zxid. This method then reads the stat of one new ephemeral node before it returns, or, if there is
+    /// none, the stats of all new nodes. If such a node is gone by then, because another client has deleted it, or if
+    /// the transaction itself has deleted all its new nodes, the outcome is unknown. If the only new node is
+    /// persistent, and is deleted and created again before the read, this method returns the stat of the second node.
     ///
     /// # Cancel safety
     ///

@@ -13,8 +13,8 @@ use crate::state::{ConnectionState, ConnectionStates};
 /// The second session of a client, which holds the recursive watches of all caches; made by
 /// [`RecipeSupport::watching_client`](crate::RecipeSupport::watching_client). Clones are handles to it.
 ///
-/// It is opened when it is first requested, and closed with the client. It creates no nodes, so nothing depends on its
-/// end.
+/// It is opened when it is first requested, and closed with the client. It creates no nodes, so no lock is lost when it
+/// ends.
 #[derive(Debug, Clone)]
 pub struct WatchingClient {
     client: CuratorClient,

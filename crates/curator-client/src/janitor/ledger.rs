@@ -47,7 +47,7 @@ pub(super) struct Ledger {
 #[derive(Debug, Default)]
 struct Entries {
     next: u64,
-    /// The deletes that the janitor is working on.
+    /// The deletes that are neither done nor given up.
     pending: BTreeMap<u64, Entry>,
     refused: Refused,
 }
@@ -55,7 +55,7 @@ struct Entries {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) delete: PendingDelete,
-    /// The session with which the node ends anyway.
+    /// The session whose end removes the node.
     pub(super) session: Option<Session>,
     begun: Begun,
 }
@@ -71,7 +71,7 @@ impl Ledger {
         Arc::clone(&self.client)
     }
 
-    /// The number of deletes that the janitor is working on.
+    /// The number of deletes that are neither done nor given up.
     pub(super) fn pending(&self) -> usize {
         *self.count.borrow()
     }
@@ -105,8 +105,8 @@ impl Ledger {
         let mut ids: Vec<u64> = self.lock().pending.iter().filter_map(pending).collect();
         loop {
             count.mark_unchanged();
-            // Not in a predicate of `wait_for`, which is called with the count locked: the count is changed under this
-            // lock.
+            // Not in a predicate of `wait_for`, which holds the lock of the count: `count` takes these two locks in the
+            // opposite order, so this could deadlock.
             {
                 let entries = self.lock();
                 ids.retain(|id| entries.pending.contains_key(id));

@@ -123,7 +123,7 @@ impl JanitorQueue {
 
 impl Drop for JanitorQueue {
     fn drop(&mut self) {
-        // Sessions end their nodes. Later callers find the channel closed.
+        // The end of a session removes its nodes. Later callers find the channel closed.
         self.jobs.close();
         self.ledger.clear();
     }
@@ -155,7 +155,7 @@ impl Worker {
         }
     }
 
-    /// Waits after the failure of several deletes in one request, and returns those to try one by one.
+    /// Waits after the failure of several deletes in one request, and returns the deletes to try one by one.
     async fn after_failure(
         &self,
         session: &Session,
@@ -171,8 +171,8 @@ impl Worker {
         }
         nodes.iter().for_each(|(id, _)| self.ledger.note(*id, &error));
         if session.end().is_none() {
-            // If the error cannot be retried, the pause ends at once: the refusal of one node does not affect the
-            // others.
+            // If the error cannot be retried, the pause ends immediately: the server may refuse only one of the
+            // deletes.
             let _ = self.retrier().pause(error).await;
         }
         nodes
@@ -221,7 +221,8 @@ impl Worker {
         }
     }
 
-    /// Deletes the nodes that are found. Gives up a node whose deletion the server refuses under the node's path.
+    /// Deletes the nodes that are found. A delete that the server refuses is given up, and listed under the path of its
+    /// node.
     async fn delete_found(&self, session: &Session, finder: &NodeFinder) -> Result<()> {
         wait_for_connection(session).await;
         let found = finder.find(session).await?;
@@ -264,7 +265,7 @@ impl Worker {
                 },
             };
             match session.delete(&node.path, Some(version)).await {
-                // The node was written since, or is another one.
+                // Since the read, the node was written to, or another node has replaced it.
                 Err(Error::BadVersion { .. }) => {}
                 deleted => return deleted,
             }
@@ -277,7 +278,7 @@ impl Worker {
     }
 }
 
-/// Returns too if the session ends first: the requests then report that.
+/// Also returns if the session ends first: the next request then reports that.
 async fn wait_for_connection(session: &Session) {
     let _ = session.connected().await;
 }

@@ -1,7 +1,8 @@
 //! Creates missing parents as containers: together with their nodes, or alone.
 //!
-//! The server removes a container when its last child is gone, but never one that has had no child. So the containers
-//! of a node are created in the node's transaction: after a drop or a lost answer, either all of them exist or none.
+//! The server removes a container when its last child is gone, but it never removes a container that has had no child.
+//! So the containers of a node are created in the node's transaction: after a drop or a lost reply, either all of them
+//! exist or none.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -13,8 +14,8 @@ use crate::operation::{CreateMode, NodeSpec, TransactionOperation, TransactionRe
 use crate::path::ZPath;
 use crate::session::Session;
 
-/// Sends one transaction that creates `missing`, as containers, and then applies `operations`. `None` if nothing was applied
-/// because other parents are missing.
+/// Sends one transaction that creates `missing`, as containers, and then applies `operations`. `None` if nothing was
+/// applied because `missing` is outdated.
 pub(crate) fn transact_with_containers(
     session: &Session,
     missing: &[ZPath],
@@ -36,7 +37,7 @@ pub(crate) fn transact_with_containers(
             Err(error) => return Err(error),
         };
         let is_container = index < count;
-        let is_misjudged = match (&*cause, all.get(index)) {
+        let is_outdated = match (&*cause, all.get(index)) {
             (Error::NoNode { .. }, Some(TransactionOperation::Create(_))) => true,
             (Error::NodeExists { .. }, _) => is_container,
             // If this client may not create children in a parent, the container may exist nevertheless.
@@ -45,7 +46,7 @@ pub(crate) fn transact_with_containers(
             }
             _ => false,
         };
-        match is_misjudged {
+        match is_outdated {
             true => Ok(None),
             false if is_container => Err(*cause),
             false => Err(Error::TransactionFailed { index: index - count, cause }),
@@ -53,7 +54,7 @@ pub(crate) fn transact_with_containers(
     }
 }
 
-/// The number of requests in flight at once: the minimum that every client permits.
+/// The number of requests sent at a time: the smallest limit of requests in flight that a client can have.
 const BATCH_SIZE: usize = 16;
 
 /// The missing parents of these nodes, including parents of parents, from the top down.
@@ -63,9 +64,9 @@ pub(crate) async fn missing_parents(session: &Session, nodes: impl IntoIterator<
     let parents: Vec<_> = parents.into_iter().collect();
     let mut missing = Vec::new();
     for some in parents.chunks(BATCH_SIZE) {
-        let looks: Vec<_> = some.iter().map(|path| session.exists(path)).collect();
-        for (path, look) in some.iter().zip(looks) {
-            if look.await?.is_none() {
+        let requests: Vec<_> = some.iter().map(|path| session.exists(path)).collect();
+        for (path, request) in some.iter().zip(requests) {
+            if request.await?.is_none() {
                 missing.push(path.clone());
             }
         }

@@ -1,4 +1,4 @@
-//! Finds a node of this client when the answer to its create was lost.
+//! Finds a node of this client when the reply to its create was lost.
 
 use crate::error::{Error, Result};
 use crate::operation::Stat;
@@ -7,8 +7,8 @@ use crate::session::Session;
 
 /// Describes nodes that this client may have created: their directory, and the beginning of their names.
 ///
-/// Curator finds its protected nodes by name alone, and so can adopt the node of a dying session (CURATOR issue 1121).
-/// This also checks the owner: only a node of the same session matches.
+/// Curator finds its protected nodes by name alone, and so can adopt the node of a dying session (CURATOR-1121). A
+/// `NodeFinder` also checks the owner: only a node of the same session matches.
 #[derive(Debug, Clone)]
 pub struct NodeFinder {
     dir: ZPath,
@@ -51,7 +51,8 @@ impl NodeFinder {
         // then has applied the create or never will.
         let (synced, listed) = (session.sync(&self.dir), session.get_children(&self.dir));
         let (synced, listed) = (synced.await, listed.await);
-        // Checked first: a list from a server that may lag behind is no evidence, not even of a missing directory.
+        // Checked first: a list from a server that may lag behind proves nothing, not even that the directory is
+        // missing.
         synced?;
         let children = match listed {
             Err(Error::NoNode { .. }) => return Ok(Vec::new()),

@@ -1,6 +1,6 @@
 //! Finds nodes whose create was not answered, by their protected names.
 //!
-//! The types that operations on nodes take and return are also here, as in the crate's root.
+//! The types that operations on nodes take and return are also exported here, as in the crate's root.
 
 pub(crate) mod containers;
 pub mod find;

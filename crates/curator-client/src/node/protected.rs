@@ -1,4 +1,4 @@
-//! Protected names, by which a client recognises its node when the answer to the create was lost.
+//! Protected names, by which a client recognises its node when the reply to the create was lost.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ const ID_LENGTH: usize = uuid::fmt::Hyphenated::LENGTH;
 
 /// The mark of one protected create: a random UUID, written into the node's name as `_c_<uuid>-<name>`.
 ///
-/// A sequential node gets its number from the server, so after a lost answer a client knows neither its node's name nor
+/// A sequential node gets its number from the server, so after a lost reply a client knows neither its node's name nor
 /// whether the node exists. The client can find the node by its mark. The names are those of Curator's
 /// `withProtection()` (`ProtectedUtils`): 36 characters of UUID in lower case. Not accepted: the 32 hex digits of
 /// go-zookeeper, and a UUID in upper case, which Curator accepts but no client writes.

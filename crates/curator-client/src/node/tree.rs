@@ -4,13 +4,14 @@ use crate::error::{Error, Result};
 use crate::path::ZPath;
 use crate::session::Session;
 
-/// The number of requests in flight at once: the minimum that every client permits.
+/// The number of requests sent at a time: the smallest limit of requests in flight that a client can have.
 const BATCH_SIZE: usize = 16;
 
 /// The maximum number of passes over the nodes below. Other clients may create new nodes meanwhile.
 const PASSES: u32 = 16;
 
-/// Deletes the node, if it has this version, after the nodes below it, if there are any. Does not retry.
+/// Deletes the nodes below the node, if there are any, and then the node itself, if it has this version. Does not
+/// retry.
 ///
 /// Nodes that other clients delete meanwhile are skipped, and nodes that other clients create are deleted too. Sends a
 /// single request if there are no children.
@@ -20,7 +21,7 @@ pub(crate) async fn delete_tree(session: &Session, path: &ZPath, version: Option
         // The first delete also checks the version.
         match session.delete(path, version).await {
             Err(Error::NotEmpty { .. }) if passes < PASSES => passes += 1,
-            // Another client has deleted the node after this one had deleted its children.
+            // Another client has deleted the node after this client had deleted its children.
             Err(Error::NoNode { .. }) if passes > 0 => return Ok(()),
             result => return result,
         }

@@ -19,7 +19,7 @@ use super::{LONGEST_SLEEP, RetryPolicy};
 /// wait is random within the range of its step, independently of the operation's earlier waits.
 ///
 /// - After 1,024 steps the curve counts as flat: later retries get the wait of retry 1,023. This bounds the cost of a
-///   call. A `Backoff` that gives up after a number of steps must do so within these.
+///   call. A `Backoff` that gives up after a number of steps must do so within 1,024 steps.
 /// - Once the `Backoff` returns `None`, so does the policy from then on.
 /// - A copy lives for microseconds, so the time that a `Backoff` measures on its own clock is always about zero. For
 ///   [`backoff::ExponentialBackoff`], the policy itself applies the `max_elapsed_time` to the time since the first
@@ -50,7 +50,7 @@ pub struct BackoffRetry<B> {
     max_elapsed: Option<Duration>,
 }
 
-/// The maximum number of steps: enough for any curve to become flat, and few enough to take for each call.
+/// The maximum number of steps: enough for any curve to become flat, and few enough to repeat in each call.
 const MOST_STEPS: u32 = 1_024;
 
 impl<B: Backoff + Clone + Send + Sync + 'static> BackoffRetry<B> {
@@ -141,7 +141,7 @@ mod tests {
                 assert_eq!(policy.next_delay(retries, Duration::ZERO), Some(seconds * SECOND));
             }
         }
-        // Millions of retries are cheap.
+        // The steps of a call are bounded, so a high number of retries is cheap.
         assert_eq!(policy.next_delay(u32::MAX, Duration::MAX), Some(8 * SECOND));
     }
 

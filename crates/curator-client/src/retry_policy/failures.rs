@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::RetryPolicy;
 
-/// What a policy gets about consecutive failures: their number, and the time of the first.
+/// The consecutive failures of an operation: their number, and the time of the first one.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     count: u32,

@@ -7,7 +7,7 @@ use super::{RetryPolicy, exponential_delay};
 /// Retries forever, with random waits between 50 ms and a bound that doubles up to 1 s.
 ///
 /// For the client's background work: a connection after an outage, a new session after a loss, and the janitor's
-/// deletes. They end with the session or the client, not after a number of attempts.
+/// deletes. This work ends with the session or the client, not after a number of attempts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unlimited;
 

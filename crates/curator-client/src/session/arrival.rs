@@ -1,9 +1,9 @@
-//! Releases what a request holds as soon as its answer has arrived, even if its future is not polled then.
+//! Releases what a request holds as soon as its reply has arrived, even if its future is not polled then.
 //!
-//! One task may have thousands of futures, and poll none of them while it works on the result of another. What they
-//! hold until the answers arrive (their permits among the requests in flight, their turns) must not depend on the next
-//! poll. The answer wakes the future's waker on the thread that reads the connection; so the future is polled with a
-//! waker that first releases what the request holds, and then wakes the task.
+//! One task may have thousands of futures, and poll none of them while it works on the result of another. The futures
+//! hold permits for requests in flight, or turns, until the replies arrive; the release of these must not wait for the
+//! next poll. The reply wakes the future's waker on the thread that reads the connection; so the future is polled with
+//! a waker that first releases what the request holds, and then wakes the task.
 
 use std::future::Future;
 use std::pin::Pin;

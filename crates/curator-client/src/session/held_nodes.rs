@@ -22,7 +22,7 @@ const BATCH_SIZE: usize = 500;
 
 /// A node that is checked after each reconnect of its session. Dropping this ends the checks. See
 /// [`Session::hold_node`](super::Session::hold_node).
-#[must_use = "the node is no longer looked at once this is dropped"]
+#[must_use = "the node is no longer checked after this is dropped"]
 pub struct HeldNode {
     nodes: Arc<HeldNodes>,
     id: u64,
@@ -156,7 +156,8 @@ impl Session {
 
 type Found = BoxFuture<'static, Result<Vec<Result<()>>>>;
 
-/// The cheapest request that shows whether an ephemeral node exists: it has no children, so the answer is small.
+/// The cheapest request that shows whether an ephemeral node exists: an ephemeral node has no children, so the reply is
+/// small.
 fn list(path: &ZPath) -> ReadOperation {
     ReadOperation::Children(path.clone())
 }

@@ -35,23 +35,23 @@ impl From<ConnectFailure> for OpenFailure {
 
 impl From<Panicked> for OpenFailure {
     fn from(Panicked { message }: Panicked) -> Self {
-        Self::here(format!("the attempt has panicked: {message}"))
+        Self::other(format!("the attempt has panicked: {message}"))
     }
 }
 
 impl OpenFailure {
     fn new(server: &HostPort, problem: impl Display) -> Self {
-        Self::here(format!("{server}: connected, but {problem}"))
+        Self::other(format!("{server}: connected, but {problem}"))
     }
 
-    /// A failure without a server at fault and without a refusal.
-    fn here(cause: String) -> Self {
+    /// A failure that is neither a refusal of this client nor a TLS failure of all servers.
+    fn other(cause: String) -> Self {
         Self { cause, is_refusal: false, tls: Vec::new() }
     }
 
     /// The process cannot open the descriptors that the event loop of its connections needs.
     fn no_descriptors(error: io::Error) -> Self {
-        Self::here(format!("this process has too few file descriptors left to connect: {error}"))
+        Self::other(format!("this process has too few file descriptors left to connect: {error}"))
     }
 
     /// The server has accepted a client that authenticates as anonymous.
@@ -99,13 +99,13 @@ impl Session {
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(), OpenFailure> {
         let timer = &self.inner.timer;
-        let asked = ClockInstant::now();
+        let started = ClockInstant::now();
         diagnosis.report(&OpenFailure::new(server, "no answer to the first request yet").cause);
         let (sent, answer) = tokio::select! {
             biased;
             probed = self.probe() => probed,
             () = timer.sleep_until(deadline) => {
-                let waited = ClockInstant::now().saturating_duration_since(asked);
+                let waited = ClockInstant::now().saturating_duration_since(started);
                 // Milliseconds are enough for the message.
                 return Err(OpenFailure::unanswered(server, Duration::from_millis(waited.as_millis() as u64)));
             }
@@ -115,7 +115,7 @@ impl Session {
             error => OpenFailure::new(server, error),
         })?;
         self.lease().probe_answered(sent);
-        // The answers were slow. The next two probes must be answered within the rest of the lease, so a new session is
+        // The replies were slow. The next two probes must be answered within the rest of the lease, so a new session is
         // safer.
         if self.lease().remaining() < self.timeout() / 2 {
             return Err(OpenFailure::new(server, "the handshake took too long for the session to be reliable"));

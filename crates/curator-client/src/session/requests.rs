@@ -25,13 +25,13 @@ use crate::zk::error::translate;
 use crate::zk::link::{Answer, Link};
 use crate::zk::watch::Watch;
 
-/// The answer to a request that has been sent.
+/// The reply to a request that has been sent.
 ///
 /// # Cancel safety
 ///
-/// Dropping it does not cancel the request: only its answer is lost. A `Request` that is neither awaited nor dropped
+/// Dropping it does not cancel the request: only its reply is lost. A `Request` that is neither awaited nor dropped
 /// keeps its session open on the server, even when the client is closed.
-#[must_use = "the request is sent, but only its answer tells whether it succeeded"]
+#[must_use = "the request is sent, but only its reply shows whether it succeeded"]
 pub struct Request<T> {
     answer: Pin<Box<dyn Future<Output = Result<T>> + Send>>,
 }
@@ -145,14 +145,14 @@ impl Session {
     /// # Errors
     ///
     /// [`Error::TransactionFailed`] names the operation that failed; nothing was applied. [`Error::RequestTooLarge`]
-    /// refers to all operations together. [`Error::StatUnknown`] can occur with servers that do not return when a node
-    /// was created.
+    /// refers to all operations together. [`Error::StatUnknown`] can occur with servers that do not return the stats of
+    /// new nodes.
     ///
     /// # Caveats
     ///
-    /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, do not return the stats of new nodes. If the rest of the answer
-    /// does not contain them either, this method reads the stat of a new node before it returns the answer, in one more
-    /// round trip: of an ephemeral one, or else of all of them. See
+    /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, do not return the stats of new nodes. If the rest of the reply
+    /// does not contain the transaction's zxid either, the client then reads the stat of one new ephemeral node, or, if
+    /// there is none, the stats of all new nodes, in one more round trip. See
     /// [`Transaction::commit`](crate::Transaction::commit).
     pub fn transact(&self, operations: Vec<TransactionOperation>) -> Request<Vec<TransactionResult>> {
         let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
@@ -173,7 +173,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of the request as a whole, for example that its answer was lost. [`Error::RequestTooLarge`] refers to all
+    /// Those of the request as a whole, for example that its reply was lost. [`Error::RequestTooLarge`] refers to all
     /// operations together.
     ///
     /// # Caveats
@@ -199,10 +199,10 @@ impl Session {
         let root = ZPath::root();
         let sent = ClockInstant::now();
         let is_new = !*self.inner.connected.borrow();
-        let (answer, look) = match self.link() {
+        let (answer, check) = match self.link() {
             Some(link) => {
-                // A probe extends the keep-alive. After the end of the lease, the session is not used any more; but
-                // answers may be late.
+                // A probe extends the keep-alive. The session is not used after the end of its lease; but replies may
+                // be late.
                 link.task().keep(self.inner.lease.remaining().max(2 * self.probe_interval()));
                 link.task().together(|| {
                     let answer = self.answer_to(NAME, &root, link.probe(), self.inner.timeout, ());
@@ -214,8 +214,8 @@ impl Session {
         async move {
             // The check is polled even if the probe fails: it notices a server that has refused `multiRead` and closed
             // the connection.
-            let (answer, look) = join(answer, OptionFuture::from(look)).await;
-            (sent, answer.and(look.unwrap_or(Ok(()))))
+            let (answer, check) = join(answer, OptionFuture::from(check)).await;
+            (sent, answer.and(check.unwrap_or(Ok(()))))
         }
     }
 
@@ -262,7 +262,7 @@ impl Session {
         Request::failed(Error::SessionEnded { operation, path: path.clone(), end, outcome: Outcome::NotApplied })
     }
 
-    /// Waits for the answer to a request that has been sent. Holds `permit` until the answer arrives.
+    /// Waits for the reply to a request that has been sent. Holds `permit` until the reply arrives.
     pub(super) fn answer_to<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -275,7 +275,7 @@ impl Session {
         let overdue = self.inner.timer.sleep(after);
         let mut ends = self.inner.end.subscribe();
         let mut answer = HoldUntilWoken::new(answer, permit);
-        // Polled now, because the caller may not poll the future before the answer arrives.
+        // Polled now, because the caller may not poll the future before the reply arrives.
         if let Some(answer) = (&mut answer).now_or_never() {
             return Request { answer: Box::pin(ready(answer.map_err(|error| translate(operation, &path, error)))) };
         }

@@ -1,16 +1,16 @@
-//! Limits how many pipelines of one session are in flight at once.
+//! Limits how many pipelines of one session are in flight at the same time.
 //!
-//! A pipeline is in flight from its [`Turn`] to the arrival of its last answer, even if its future is not polled then.
-//! A caller that finds [`MAX_IN_FLIGHT`] pipelines in flight waits; each turn that ends grants a turn to the next waiter,
-//! first come, first served. A granted turn stays valid even if later callers have filled its place: otherwise, a task
-//! that asks again at the moment at which its answer arrives would keep all waiters out. So up to twice [`MAX_IN_FLIGHT`]
-//! pipelines can be in flight.
+//! A pipeline is in flight from its [`Turn`] to the arrival of its last reply, even if its future is not polled then. A
+//! caller that finds [`MAX_IN_FLIGHT`] pipelines in flight waits; each turn that ends grants a turn to the next waiter,
+//! first come, first served. A granted turn stays valid even if later callers have taken the free place: otherwise, a
+//! task that requests another turn whenever its reply arrives would keep all waiters out. So up to twice
+//! [`MAX_IN_FLIGHT`] pipelines can be in flight.
 //!
 //! A waiter may be one of many futures in one task, and not be polled. So a grant expires when it is not used before
-//! [`MAX_IN_FLIGHT`] further turns have ended. Until then it does not count as in flight: a caller that asks while fewer than
-//! [`MAX_IN_FLIGHT`] pipelines are in flight takes a turn at once. If waiters that are not polled have all the grants, each
-//! turn that ends wakes another waiter without a grant, which then asks in the same way. When no pipeline is in flight,
-//! no turn will end, so all waiters are woken.
+//! [`MAX_IN_FLIGHT`] further turns have ended. Until then it does not count as in flight: a caller that requests a turn
+//! while fewer than [`MAX_IN_FLIGHT`] pipelines are in flight gets it immediately. If waiters that are not polled have
+//! all the grants, each turn that ends wakes another waiter without a grant, which then requests a turn in the same
+//! way. When no pipeline is in flight, no turn will end, so all waiters are woken.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Turn {
 }
 
 impl Turn {
-    /// Waits for the answers to the pipeline. The turn ends when the future is woken, that is when the answers arrive,
+    /// Waits for the replies to the pipeline. The turn ends when the future is woken, that is when the replies arrive,
     /// even if the future is not polled then.
     ///
     /// # Cancel safety
@@ -167,8 +167,8 @@ mod tests {
 
     use super::*;
 
-    /// A future that asks for a turn, and counts its wakes.
-    struct Asker {
+    /// A future that requests a turn, and counts its wakes.
+    struct Requester {
         future: Pin<Box<dyn Future<Output = Turn>>>,
         wakes: Arc<Wakes>,
     }
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    impl Asker {
+    impl Requester {
         fn new(turns: &Arc<Turns>) -> Self {
             let turns = Arc::clone(turns);
             Self { future: Box::pin(async move { turns.enter().await }), wakes: Arc::default() }
@@ -197,9 +197,9 @@ mod tests {
         }
 
         fn waiting(turns: &Arc<Turns>) -> Self {
-            let mut asker = Self::new(turns);
-            assert!(asker.poll().is_none());
-            asker
+            let mut requester = Self::new(turns);
+            assert!(requester.poll().is_none());
+            requester
         }
 
         fn wakes(&self) -> usize {
@@ -208,14 +208,14 @@ mod tests {
     }
 
     fn all_in_flight(turns: &Arc<Turns>) -> Vec<Turn> {
-        (0..MAX_IN_FLIGHT).map(|_| Asker::new(turns).poll().unwrap()).collect()
+        (0..MAX_IN_FLIGHT).map(|_| Requester::new(turns).poll().unwrap()).collect()
     }
 
     #[test]
     fn turns_are_granted_in_the_order_of_arrival() {
         let turns = Arc::default();
         let mut in_flight = all_in_flight(&turns);
-        let [mut first, second, mut third] = [(); 3].map(|()| Asker::waiting(&turns));
+        let [mut first, second, mut third] = [(); 3].map(|()| Requester::waiting(&turns));
         in_flight.pop();
         assert_eq!((first.wakes(), second.wakes(), third.wakes()), (1, 0, 0));
         let _first = first.poll().unwrap();
@@ -230,7 +230,7 @@ mod tests {
     fn a_grant_is_passed_on_when_its_waiter_is_dropped() {
         let turns = Arc::default();
         let mut in_flight = all_in_flight(&turns);
-        let [first, mut second] = [(); 2].map(|()| Asker::waiting(&turns));
+        let [first, mut second] = [(); 2].map(|()| Requester::waiting(&turns));
         in_flight.pop();
         assert_eq!((first.wakes(), second.wakes()), (1, 0));
         drop(first);
@@ -242,34 +242,34 @@ mod tests {
     fn a_caller_passes_waiters_that_do_not_use_their_grants() {
         let turns = Arc::default();
         let mut in_flight = all_in_flight(&turns);
-        let mut parked: Vec<_> = (0..3 * MAX_IN_FLIGHT).map(|_| Asker::waiting(&turns)).collect();
-        // It has asked before any answer has arrived.
-        let mut waiting = Asker::waiting(&turns);
+        let mut parked: Vec<_> = (0..3 * MAX_IN_FLIGHT).map(|_| Requester::waiting(&turns)).collect();
+        // This waiter is behind all others.
+        let mut waiting = Requester::waiting(&turns);
         in_flight.pop();
-        // Before the last answer arrives, the caller takes the place of the first one.
-        in_flight.push(Asker::new(&turns).poll().unwrap());
-        assert!(Asker::new(&turns).poll().is_none());
+        // While other pipelines are in flight, a new caller takes the free place before the waiter that has the grant.
+        in_flight.push(Requester::new(&turns).poll().unwrap());
+        assert!(Requester::new(&turns).poll().is_none());
         assert_eq!(waiting.wakes(), 0);
         in_flight.clear();
         assert_eq!(waiting.wakes(), 1);
         drop(waiting.poll().unwrap());
-        // The waiters that were passed still have their turns.
+        // All waiters that were passed have been woken, and can still get turns.
         assert_eq!(parked.iter().filter(|parked| parked.wakes() > 0).count(), parked.len());
         let passed: Vec<_> = parked[..MAX_IN_FLIGHT].iter_mut().map(|parked| parked.poll().unwrap()).collect();
         assert_eq!(turns.lock().in_flight, passed.len());
         assert!(parked.last_mut().unwrap().poll().is_none());
     }
 
-    /// Otherwise a task that asks again at each moment at which its answer arrives would keep all others waiting.
+    /// Otherwise a task that requests another turn whenever its reply arrives would keep all others waiting.
     #[test]
     fn callers_that_pass_a_waiter_do_not_take_its_grant() {
         let turns = Arc::default();
         let mut in_flight = all_in_flight(&turns);
-        let mut waiters: Vec<_> = (0..3).map(|_| Asker::waiting(&turns)).collect();
+        let mut waiters: Vec<_> = (0..3).map(|_| Requester::waiting(&turns)).collect();
         for waiter in &mut waiters {
             drop(in_flight.pop());
-            in_flight.push(Asker::new(&turns).poll().unwrap());
-            in_flight.push(waiter.poll().expect("its grant was taken"));
+            in_flight.push(Requester::new(&turns).poll().unwrap());
+            in_flight.push(waiter.poll().expect("another caller took the grant"));
             // One pipeline more than [`MAX_IN_FLIGHT`] is in flight.
             drop(in_flight.pop());
         }
@@ -277,21 +277,21 @@ mod tests {
         assert_eq!(turns.lock().in_flight, 0);
     }
 
-    /// Turns end all the time, and the callers that ask again take each place at once.
+    /// Turns end all the time, and new callers take each free place immediately.
     #[test]
     fn a_waiter_behind_unused_grants_has_its_turn_while_the_session_is_busy() {
         for busy in [2, MAX_IN_FLIGHT] {
             let turns = Arc::default();
             let mut in_flight = VecDeque::from(all_in_flight(&turns));
-            let parked: Vec<_> = (0..2 * MAX_IN_FLIGHT).map(|_| Asker::waiting(&turns)).collect();
-            let mut waiting = Asker::waiting(&turns);
+            let parked: Vec<_> = (0..2 * MAX_IN_FLIGHT).map(|_| Requester::waiting(&turns)).collect();
+            let mut waiting = Requester::waiting(&turns);
             in_flight.truncate(busy);
             let (mut ended, mut woken) = (0, 0);
             let turn = loop {
                 in_flight.pop_front();
-                in_flight.extend(Asker::new(&turns).poll());
+                in_flight.extend(Requester::new(&turns).poll());
                 ended += 1;
-                assert!(ended < 5 * MAX_IN_FLIGHT, "it waits for ever");
+                assert!(ended < 5 * MAX_IN_FLIGHT, "the waiter never gets a turn");
                 if waiting.wakes() > woken {
                     woken = waiting.wakes();
                     if let Some(turn) = waiting.poll() {

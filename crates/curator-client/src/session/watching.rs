@@ -9,7 +9,7 @@ use crate::zk::recursive_watch::RecursiveWatch;
 /// The session of a [`WatchingClient`](crate::WatchingClient). Clones are handles to the same session.
 ///
 /// It has no one-shot watches: on servers older than 3.9, a one-shot watch ends a recursive one on the same path
-/// (ZOOKEEPER-4466), and the client crate is not safe with both. Requests are those of a [`Session`].
+/// (ZOOKEEPER-4466), and `zookeeper-client` is not safe with both. Its requests are those of a [`Session`].
 #[derive(Debug, Clone)]
 pub struct WatchingSession {
     session: Session,
@@ -27,7 +27,8 @@ impl WatchingSession {
     ///
     /// # Errors
     ///
-    /// [`Unimplemented`](crate::Error::Unimplemented) when the server has no recursive watches; those of the connection.
+    /// [`Unimplemented`](crate::Error::Unimplemented) when the server has no recursive watches; those of the
+    /// connection.
     ///
     /// # Cancel safety
     ///
@@ -50,7 +51,7 @@ impl WatchingSession {
     ///
     /// # Cancel safety
     ///
-    /// A dropped removal is completed by the next one, or before the next watch is set.
+    /// If the future is dropped, the next removal completes it, or the next call that sets a watch does.
     pub async fn remove_dropped_watches(&self, given_up: impl Future<Output = ()>) {
         let removals = &self.session.inner.removals;
         let are_removed = tokio::select! {

@@ -1,4 +1,4 @@
-//! Tests of the arithmetic alone; the simulation tests its correctness.
+//! Tests of the lease with fixed times; the simulation tests that its arithmetic is correct.
 
 mod simulation;
 
@@ -25,8 +25,8 @@ fn a_lease_counts_from_the_connect_or_from_a_proven_probe() {
         (7, vec![], 7, "a new lease"),
         (0, vec![(T / 2, T / 2 + 1)], 0, "one probe alone"),
         (10_000, vec![(1_000, 11_000), (60_000, 61_000)], 10_000, "a probe from before the connect"),
-        (0, vec![(5_000, 9_000), (9_000 + gap, 9_001 + gap)], 0, "a next one that is sent too soon after its answer"),
-        (0, vec![(5_000, 9_000), (9_001 + gap, 9_002 + gap)], 5_000, "one that is sent long enough after it"),
+        (0, vec![(5_000, 9_000), (9_000 + gap, 9_001 + gap)], 0, "a second probe sent too soon after the reply"),
+        (0, vec![(5_000, 9_000), (9_001 + gap, 9_002 + gap)], 5_000, "a second probe sent long enough after the reply"),
     ] {
         let mut lease = lease(connect_sent);
         probes.into_iter().for_each(|(sent, answered)| lease.probe_answered(at(sent), at(answered)));
@@ -40,7 +40,7 @@ fn after_a_move_the_lease_lasts_five_eighths_of_the_timeout_from_the_connect() {
     moved.moved(at(T / 4 * 3), at(T / 4 * 3 + 100));
     let expected = at(T / 4 * 3 + T / 8 * 5);
     assert_eq!(moved.valid_until(), expected);
-    // Too late, from an earlier connection, and impossible.
+    // A reply after the end of the lease, one over an earlier connection, and one before its request.
     for (sent, now) in [(T, T + T / 2), (T / 2, T), (T * 2, T)] {
         moved.moved(at(sent), at(now));
         assert_eq!(moved.valid_until(), expected, "sent at {sent}");
@@ -85,7 +85,7 @@ fn a_bounded_number_of_unproven_probes_is_remembered() {
         assert!(storm.unproven.len() <= 31);
         assert!(storm.valid_until() > at(sent + T / 2));
     }
-    // Slow answers: none proves anything before the lease is over.
+    // Slow replies: no probe proves anything before the lease is over.
     let mut slow = lease(0);
     for sent in 1..T {
         slow.probe_answered(at(sent), at(sent + T / 4 * 3));

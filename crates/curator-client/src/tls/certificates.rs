@@ -11,7 +11,7 @@ use rustls::{ClientConfig, Error as RustlsError, InconsistentKeys, RootCertStore
 
 use super::invalid::{InvalidTlsOptions, TlsText};
 
-/// What a client trusts and presents: as text, for the client crate, and parsed, for this crate's own handshake.
+/// What a client trusts and presents: as text, for `zookeeper-client`, and parsed, for this crate's own handshake.
 ///
 /// Both are made from the same texts with the same provider, so both handshakes give the same result.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ impl Certificates {
         let verifier = verifier.with_crls(revoked).build();
         let verifier = verifier.map_err(|error| InvalidTlsOptions::RevocationList { reason: error.to_string() })?;
         let certificates = Self { ca_pem: ca_pem.to_owned(), identity: None, provider, verifier };
-        // Checked here, because the client crate would panic at a connection.
+        // Checked here, because `zookeeper-client` would panic when it opens a connection.
         certificates.attempt()?;
         Ok(certificates)
     }
@@ -63,7 +63,7 @@ impl Certificates {
     /// Makes the configuration of one handshake.
     pub(crate) fn attempt(&self) -> Result<Attempt, InvalidTlsOptions> {
         let key = self.identity.as_ref().map(|identity| Arc::clone(&identity.key));
-        let presented = Arc::new(Presented { key, asked: Mutex::new(CertificateRequest::Not) });
+        let presented = Arc::new(Presented { key, request: Mutex::new(CertificateRequest::NotRequested) });
         let config = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
         let config = config.with_safe_default_protocol_versions();
         let config = config.map_err(|error| InvalidTlsOptions::Provider { reason: error.to_string() })?;
@@ -73,17 +73,17 @@ impl Certificates {
     }
 }
 
-/// One handshake, which records whether the server asked for a certificate. It resumes no earlier handshake: in a
-/// resumed one the server would not ask.
+/// One handshake, which records whether the server requested a certificate. It does not resume an earlier TLS session,
+/// in which the server would not request one.
 pub(crate) struct Attempt {
     pub(crate) config: Arc<ClientConfig>,
     presented: Arc<Presented>,
 }
 
-/// Whether the server has asked for a client certificate, and what the client has sent.
+/// Whether the server has requested a client certificate, and what the client has sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CertificateRequest {
-    Not,
+    NotRequested,
     /// The client has no certificate.
     WithoutIdentity,
     /// The client has a certificate, but its key supports no signature scheme of the server.
@@ -93,25 +93,25 @@ pub(crate) enum CertificateRequest {
 }
 
 impl Attempt {
-    pub(crate) fn asked(&self) -> CertificateRequest {
-        *self.presented.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn certificate_request(&self) -> CertificateRequest {
+        *self.presented.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The client certificate, if there is one, and whether the server has asked for it, which `rustls` does not report.
+/// The client certificate, if there is one, and whether the server has requested it, which `rustls` does not report.
 struct Presented {
     key: Option<Arc<CertifiedKey>>,
-    asked: Mutex<CertificateRequest>,
+    request: Mutex<CertificateRequest>,
 }
 
 impl ResolvesClientCert for Presented {
     fn resolve(&self, _issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        let asked = match &self.key {
+        let request = match &self.key {
             None => CertificateRequest::WithoutIdentity,
             Some(key) if key.key.choose_scheme(schemes).is_none() => CertificateRequest::WithoutSignature,
             Some(_) => CertificateRequest::Presented,
         };
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+        *self.request.lock().unwrap_or_else(PoisonError::into_inner) = request;
         self.key.clone()
     }
 
@@ -123,13 +123,13 @@ impl ResolvesClientCert for Presented {
 /// Prints no key.
 impl std::fmt::Debug for Presented {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Presented").field("asked", &self.asked).finish_non_exhaustive()
+        f.debug_struct("Presented").field("request", &self.request).finish_non_exhaustive()
     }
 }
 
 /// The process's provider. If there is none, installs the default one of `rustls`.
 ///
-/// The client crate uses the process's provider too. If two are compiled in and none is installed, `rustls` cannot
+/// `zookeeper-client` uses the process's provider too. If two are compiled in and none is installed, `rustls` cannot
 /// choose, and panics.
 fn provider() -> Arc<CryptoProvider> {
     if let Some(installed) = CryptoProvider::get_default() {
@@ -162,10 +162,10 @@ fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, InvalidTlsOptions> {
 fn broken(text: TlsText, error: &PemError) -> InvalidTlsOptions {
     let reason = match error {
         PemError::MissingSectionEnd { .. } => {
-            "a section has no end (each needs lines of its own for its beginning and end)"
+            "a section has no end (the beginning and the end must each be on a separate line)"
         }
         PemError::IllegalSectionStart { .. } => "a line that begins a section is damaged",
-        PemError::Base64Decode(_) => "what is between the beginning and the end of a section is not base64",
+        PemError::Base64Decode(_) => "the content of a section is not base64",
         _ => "it cannot be read",
     };
     InvalidTlsOptions::Pem { text, reason: reason.to_owned() }

@@ -45,8 +45,9 @@ pub struct TlsOptions {
 impl TlsOptions {
     /// Trusts the certificate authorities whose certificates are in this text, in PEM. Presents no certificate.
     ///
-    /// If the text also has revocation lists (`X509 CRL`), a server's certificate must not be in them. Once a revocation list is
-    /// given, each certificate in the chain, except the authority's own, must be covered by a list of its issuer.
+    /// If the text also has revocation lists (`X509 CRL`), a server's certificate must not be in them. Once a
+    /// revocation list is given, each certificate in the chain, except the authority's own, must be covered by a list
+    /// of its issuer.
     ///
     /// # Errors
     ///
@@ -55,11 +56,12 @@ impl TlsOptions {
         Ok(Self::of(Certificates::read(ca_pem.as_ref())?))
     }
 
-    /// Returns the same options with a certificate to present to servers that ask for one, and its private key, both in
+    /// Returns the same options with a certificate to present to servers that request one, and its private key, both in
     /// PEM. Earlier clones do not change.
     ///
-    /// Certificates between this one and its authority follow it in the same text. The key is a PKCS #8, PKCS #1 (RSA) or
-    /// SEC 1 (EC) one, without a password. One text may have both the certificate and the key; pass it twice.
+    /// Intermediate certificates, up to the authority, follow it in the same text. The key is in the format PKCS #8,
+    /// PKCS #1 (RSA) or SEC 1 (EC), without a password. One text may have both the certificate and the key; pass it
+    /// twice.
     ///
     /// # Errors
     ///
@@ -77,7 +79,7 @@ impl TlsOptions {
     /// Replaces what these options and all their clones trust and present by the content of `newer`, for certificates
     /// that are renewed while the process runs.
     ///
-    /// The next connection uses them. Connections that are open stay as they are, also when their certificate expires.
+    /// The next connection uses them. Connections that are open stay as they are, even when their certificate expires.
     ///
     /// ```no_run
     /// # fn example(tls: &curator_client::TlsOptions) -> Result<(), Box<dyn std::error::Error>> {

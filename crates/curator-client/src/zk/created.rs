@@ -1,7 +1,7 @@
 //! Finds the stats of nodes that a transaction has created, for servers that do not return them.
 //!
 //! Servers older than 3.7.2, and 3.8.0 to 3.8.1, answer `create2` in a transaction like `create`: with the path, and
-//! without a stat (ZOOKEEPER-4026). The client crate then returns a stat in which `czxid` is -1. Fencing tokens are
+//! without a stat (ZOOKEEPER-4026). `zookeeper-client` then returns a stat in which `czxid` is -1. Fencing tokens are
 //! made from `czxid`, so this returns the correct number, or an error.
 
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::operation::{Created, NodeSpec, Stat, TRANSACTION, TransactionOperation, TransactionResult};
 use crate::path::ZPath;
 
-/// Why the creation of a node could not be determined.
+/// Why the zxid and the time of a transaction could not be determined.
 #[derive(Debug)]
 enum CreationUnknown {
     /// The node is gone, perhaps deleted by the transaction itself.
@@ -79,13 +79,13 @@ fn missing_stats<'a>(operations: &'a [TransactionOperation], results: &[Transact
     operations.iter().zip(results).enumerate().filter_map(missing_stats).collect()
 }
 
-/// Whether the client crate has invented the stat.
+/// Whether the stat is the placeholder of `zookeeper-client` for a missing one.
 fn is_missing(stat: &Stat) -> bool {
     stat.czxid == -1
 }
 
-/// Returns what a result shows about its transaction. Containers and nodes with a time to live have stats on all
-/// servers.
+/// Returns the zxid and the time of the transaction, if this result contains them. Containers and nodes with a time to
+/// live have stats on all servers.
 fn creation_of(result: &TransactionResult) -> Option<Creation> {
     match result {
         TransactionResult::DataSet(stat) => Some(Creation { czxid: stat.mzxid, ctime: stat.mtime }),
@@ -94,8 +94,9 @@ fn creation_of(result: &TransactionResult) -> Option<Creation> {
     }
 }
 
-/// Reads the stat of one ephemeral node: its owner proves that this transaction created it. If there is none, reads all
-/// the others in one pipeline: if two of them agree, this transaction created them.
+/// Reads the stat of one new ephemeral node: its owner, this session, proves that this transaction created it. If there
+/// is none, reads the stats of all new nodes in one pipeline: they must all have the same zxid and time. (A single one
+/// is accepted without a comparison.) Nodes that the transaction itself deletes are skipped.
 ///
 /// On such servers, reading a node's stat needs no permission.
 async fn read_creation(
@@ -108,14 +109,14 @@ async fn read_creation(
         !operations[new.index..].iter().any(deletes)
     };
     let staying: Vec<_> = missing_stats.iter().filter(stays).collect();
-    let looked_at = match staying.iter().find(|new| new.node.mode.is_ephemeral()) {
+    let to_read = match staying.iter().find(|new| new.node.mode.is_ephemeral()) {
         Some(new) => vec![*new],
         None => staying,
     };
-    // Sent by the calls, before anything is awaited.
-    let looks: Vec<_> = looked_at.iter().map(|new| client.check_stat(new.path.as_str())).collect();
+    // The calls send the requests, so all of them are in flight before the first await.
+    let requests: Vec<_> = to_read.iter().map(|new| client.check_stat(new.path.as_str())).collect();
     let mut creation = None;
-    for (new, found) in looked_at.into_iter().zip(join_all(looks).await) {
+    for (new, found) in to_read.into_iter().zip(join_all(requests).await) {
         let failed = |cause| stat_unknown(new.node, cause);
         let found = found
             .map_err(|error| failed(CreationUnknown::Failed(error)))?
@@ -131,7 +132,7 @@ async fn read_creation(
     creation.ok_or_else(|| stat_unknown(missing_stats[0].node, CreationUnknown::Gone))
 }
 
-/// The transaction was applied, but when it created this node is unknown.
+/// The error if the transaction was applied, but its zxid and time could not be determined.
 fn stat_unknown(node: &NodeSpec, cause: CreationUnknown) -> Error {
     Error::StatUnknown { operation: TRANSACTION, path: node.path.clone(), cause: cause.to_string() }
 }

@@ -1,7 +1,7 @@
-//! Converts between this crate's data types and those of the client crate.
+//! Converts between this crate's data types and those of `zookeeper-client`.
 //!
-//! This crate has separate types because they are part of its public API: a new version of the client crate is then not
-//! a breaking change here.
+//! This crate has separate types because they are part of its public API: a new version of `zookeeper-client` is then
+//! not a breaking change here.
 
 use zookeeper_client::{Acl as ZkAcl, AuthId as ZkAuthId, Permission as ZkPermission, Stat as ZkStat};
 
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_acl_is_unchanged_by_conversion_to_the_client_crate_and_back() {
+    fn an_acl_is_unchanged_by_conversion_to_zookeeper_client_and_back() {
         let every = PERMISSIONS.map(|(ours, _)| Acl::new(ours, AuthId::new("digest", &ours.to_string())));
         let several = [
             Acl::new(Permission::NONE, AuthId::anyone()),

@@ -1,18 +1,18 @@
-//! Translates the client crate's errors into this crate's errors.
+//! Translates errors of `zookeeper-client` into errors of this crate.
 
 use zookeeper_client::Error as ZkError;
 
 use crate::error::{Error, Outcome, SessionEnd};
 use crate::path::ZPath;
 
-/// An error code that the crate does not know.
+/// An error code that `zookeeper-client` does not know.
 const EPHEMERAL_ON_LOCAL_SESSION: i32 = -120;
 
 /// Translates `error` into its meaning for `operation` on `path`.
 ///
-/// Every error that is not a definite answer of the server has an unknown outcome: the request may have been applied
-/// before the connection broke, or before decoding its answer failed. The crate reports `ConnectionLoss` only for an
-/// end of file; it reports a reset and an idle timeout as `Custom`.
+/// Every error that is not a definite reply of the server has an unknown outcome: the request may have been applied
+/// before the connection broke, or before decoding its reply failed. `zookeeper-client` reports `ConnectionLoss` only
+/// for an end of file; it reports a reset and an idle timeout as `Custom`.
 pub(crate) fn translate(operation: &'static str, path: &ZPath, error: ZkError) -> Error {
     let path = path.clone();
     match error {
@@ -41,14 +41,14 @@ pub(crate) fn translate(operation: &'static str, path: &ZPath, error: ZkError) -
     }
 }
 
-/// Describes the failure of a connection in plain words; the crate's own messages are for its developers.
+/// Describes the failure of a connection in plain words; the messages of `zookeeper-client` are for its developers.
 pub(crate) fn describe_failure(error: &ZkError) -> String {
     match error {
         ZkError::ConnectionLoss => "the peer closed it".to_owned(),
         ZkError::Timeout => "it timed out".to_owned(),
         ZkError::NoHosts => "no server could be reached".to_owned(),
         ZkError::AuthFailed => "the server refuses the credentials, or asks for others".to_owned(),
-        // The crate's task has ended: with its connection, with the session or with its runtime.
+        // The task of `zookeeper-client` has ended: with its connection, with the session or with its runtime.
         ZkError::UnexpectedError(text) if text.starts_with("BUG") => "it was given up".to_owned(),
         ZkError::UnexpectedError(text) => format!("unexpected data in place of an answer: {text}"),
         ZkError::UnmarshalError { entity, reason } => format!("the answer cannot be read as {entity}: {reason}"),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bug_message_of_the_client_crate_is_reported_as_a_lost_connection() {
+    fn a_bug_message_of_zookeeper_client_is_reported_as_a_lost_connection() {
         let dropped = ZkError::UnexpectedError("BUG: Create2 expect response, but got none".to_owned());
         let error = translate("create", &ZPath::root(), dropped);
         let expected = "create /: the connection was lost before the answer arrived (it was given up)";

@@ -8,10 +8,10 @@ use std::task::{Context, Wake, Waker};
 
 /// Runs a future without a separate task or thread: waking it polls it inline, on the thread that wakes it.
 ///
-/// Used for the client crate's side of a connection, whose work takes microseconds and is the same on any thread. The
-/// thread that makes a request also writes it, and the thread that finds out that answers have arrived also reads them.
-/// A task would have to be woken on another thread first, and each of these hand-overs takes longer than the work
-/// itself.
+/// Used for the side of a connection that `zookeeper-client` runs, whose work takes microseconds and is the same on any
+/// thread. The thread that makes a request also writes it, and the thread that finds out that replies have arrived also
+/// reads them. A task would have to be woken on another thread first, and each of these hand-overs takes longer than
+/// the work itself.
 ///
 /// The future must not block, and must not panic. One thread polls it at a time: a thread that wakes it during a poll
 /// leaves the work to the polling thread.
@@ -40,7 +40,8 @@ impl InPlace {
 
     /// Polls the future now, unless another thread is polling it: that thread then polls it again.
     pub(super) fn run(self: &Arc<Self>) {
-        // Written even if the value does not change: only then does the polling thread see the data behind this wake.
+        // Written even if the value does not change: only then does the polling thread see the data that was written
+        // before this wake.
         let claim = |state| match state {
             IDLE => Some(CLAIMED),
             DONE => None,

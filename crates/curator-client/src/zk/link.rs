@@ -44,7 +44,7 @@ pub(crate) struct Link {
     server: Arc<HostPort>,
     address: Option<SocketAddr>,
     unverified: Unverified,
-    /// Whether the first probe has verified it.
+    /// Whether the first probe has verified what is `unverified`.
     is_verified: Arc<AtomicBool>,
 }
 
@@ -60,7 +60,7 @@ struct Unverified {
 /// Called with the session timeout that a server has granted. Must not block.
 pub(crate) type Granted = Arc<dyn Fn(Duration) + Send + Sync>;
 
-/// The answer to a request that has been sent, with the client crate's error.
+/// The reply to a request that has been sent, with the error of `zookeeper-client`.
 pub(crate) type Answer<T> = BoxFuture<'static, Result<T, ZkError>>;
 
 impl Link {
@@ -73,7 +73,8 @@ impl Link {
         &self.server
     }
 
-    /// An address of the server: the one that it is connected to, unless the client crate has resolved the name.
+    /// The address of the server that this link is connected to. With TLS, `zookeeper-client` resolves the name, so
+    /// this is the first address of the name.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.address
     }
@@ -83,7 +84,7 @@ impl Link {
         self.client.session_timeout()
     }
 
-    /// The crate's side of the connection. Holding it does not keep the session open.
+    /// The task of the connection. Holding it does not keep the session open.
     pub(crate) fn task(&self) -> &SessionTask {
         &self.task
     }
@@ -152,7 +153,7 @@ impl Link {
         answer.boxed()
     }
 
-    /// Sends `request`, which sets a watch; usually at once, see `unfired.rs`.
+    /// Sends `request`, which sets a watch; usually immediately, see `unfired.rs`.
     fn watch<T: Send + 'static>(
         &self,
         path: &ZPath,
@@ -210,7 +211,7 @@ impl std::fmt::Debug for Link {
     }
 }
 
-/// `acl` is the node's ACL, in the client crate's types.
+/// `acl` is the node's ACL, in the types of `zookeeper-client`.
 pub(super) fn create_options<'a>(node: &NodeSpec, acl: &'a [ZkAcl]) -> CreateOptions<'a> {
     let acls = Acls::new(acl);
     let (mode, ttl) = match node.mode {
@@ -224,7 +225,7 @@ pub(super) fn create_options<'a>(node: &NodeSpec, acl: &'a [ZkAcl]) -> CreateOpt
     };
     let options = mode.with_acls(acls);
     match ttl {
-        // The crate rounds down to milliseconds, and treats 0 ms as "no TTL", but refuses a TTL of zero.
+        // `zookeeper-client` rounds down to milliseconds, and treats 0 ms as "no TTL", but refuses a TTL of zero.
         Some(ttl) if ttl < Duration::from_millis(1) => options.with_ttl(Duration::ZERO),
         Some(ttl) => options.with_ttl(ttl),
         None => options,

@@ -14,7 +14,8 @@ use crate::operation::{
 use crate::path::ZPath;
 
 impl Link {
-    /// Applies all operations, or none. The outer error is about the request, the inner one about one of its operations.
+    /// Applies all operations, or none. The outer error is about the request, the inner one about one of its
+    /// operations.
     pub(crate) fn transact(&self, operations: Vec<TransactionOperation>) -> Answer<Result<Vec<TransactionResult>>> {
         let client = self.client.clone();
         start(async move {
@@ -94,7 +95,7 @@ fn fit(operations: &[TransactionOperation], results: &[MultiWriteResult]) -> boo
     operations.len() == results.len() && operations.iter().zip(results).all(fits)
 }
 
-/// The answer does not fit the operations, so the outcome is unknown.
+/// The reply does not fit the operations, so the outcome is unknown.
 fn unexpected_results(operations: &[TransactionOperation], results: &[MultiWriteResult]) -> Error {
     let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
     let cause = format!("{} results that do not fit the {} operations", results.len(), operations.len());

@@ -1,9 +1,10 @@
 //! The event loop of `async-io`, which serves all connections of the process.
 //!
-//! Its first use starts it, with a thread and three descriptors, or four where there is no `eventfd`, and panics if it
-//! cannot get them. If only the thread was missing, the next use starts it. A missing descriptor is worse: the thread
-//! exists by then, makes its own attempt, and ends with the same panic. It is never restarted, and no connection of the
-//! process ever works. So the first attempt to connect checks for enough descriptors, and starts the event loop.
+//! The first use of the event loop starts it, with a thread and three descriptors (four on a system without `eventfd`),
+//! and panics if it cannot get them. If only the thread could not be created, the next use starts the event loop. A
+//! missing descriptor is worse: the thread exists by then, also tries to start the event loop, and ends with the same
+//! panic. The thread is never restarted, and no connection of the process ever works. So the first attempt to connect
+//! checks for enough descriptors, and starts the event loop.
 //!
 //! A forked child has a copy of the event loop without its thread, over the same `epoll` instance: it is unusable
 //! there.
@@ -32,7 +33,7 @@ pub(crate) fn has_forked() -> bool {
 ///
 /// # Panics
 ///
-/// If its thread cannot be started. The next call tries again.
+/// If the thread of the event loop cannot be started. The next call tries again.
 pub(crate) fn start() -> io::Result<()> {
     let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     if STARTED.get().is_none() {

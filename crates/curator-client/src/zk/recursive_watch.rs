@@ -1,8 +1,8 @@
 //! Recursive watches: each reports every change at a node and below it, until its connection ends.
 //!
-//! The client crate uses freed memory when a recursive watcher is dropped while events for it are on the way, and a
+//! `zookeeper-client` uses freed memory when a recursive watcher is dropped while events for it are on the way, and a
 //! watch is then set on one of their paths (`docs/upstream.md`). So in one session, watches are set and removed one
-//! after another, with an answered request between a removal and the next watch: its answer arrives after all events
+//! after another, with an answered request between a removal and the next watch: its reply arrives after all events
 //! from before the removal ([ADR 0043](../../../../docs/adr/0043-a-separate-session-for-recursive-watches.md)).
 
 use std::future::Future;
@@ -35,11 +35,11 @@ pub enum TreeEvent {
 
 /// A watch on a node and everything below it, whether or not the node exists.
 ///
-/// Events arrive in the order in which the server made the changes, and before the answer to any request that shows one
-/// of them. An event may be older than a later answer: read the node again.
+/// Events arrive in the order in which the server made the changes, and before the reply to any request that shows the
+/// change. An event may be older than a later reply: read the node again.
 #[must_use = "a watch that is dropped is removed from the server"]
 pub struct RecursiveWatch {
-    /// `None` once its connection has ended. The crate panics if the watcher is polled then.
+    /// `None` once its connection has ended: `zookeeper-client` panics if the watcher is polled after that.
     watcher: Option<PersistentWatcher>,
     task: SessionTask,
     removals: Arc<Removals>,
@@ -64,8 +64,8 @@ impl RecursiveWatch {
     /// Like [`next`](Self::next), for a hand-written future.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<TreeEvent> {
         let Some(watcher) = &mut self.watcher else { return Poll::Ready(TreeEvent::Interrupted) };
-        // The crate panics if its task is gone. Without the task there is no event, and the end of the task wakes this
-        // future.
+        // `zookeeper-client` panics if its task is gone. Without the task there is no event, and the end of the task
+        // wakes this future.
         let event = match self.task.while_alive(|| pin!(watcher.changed()).poll(cx)) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(event)) => translate(event),
@@ -96,8 +96,8 @@ impl std::fmt::Debug for RecursiveWatch {
     }
 }
 
-/// Any session event ends the watch: it is how the crate reports a lost connection, and a session's links never
-/// reconnect.
+/// Any session event ends the watch: it is how `zookeeper-client` reports a lost connection, and a session's links
+/// never reconnect.
 fn translate(event: WatchedEvent) -> TreeEvent {
     let Ok(path) = ZPath::on_server(&event.path) else { return TreeEvent::Interrupted };
     match event.event_type {
@@ -122,7 +122,7 @@ pub(crate) struct Removals {
 #[derive(Default)]
 struct Unwanted {
     watchers: Vec<(Watcher, SessionTask)>,
-    /// Requests for watches whose callers do not wait for the answers, and their connections.
+    /// Requests for watches whose callers do not wait for the replies, and their connections.
     requested: Vec<(Answer, SessionTask)>,
     /// The session is over: nothing is kept here any more.
     is_over: bool,
@@ -157,9 +157,9 @@ impl Removals {
         drop(requested);
     }
 
-    /// Ends the connections over which a watch was requested whose caller does not wait for the answer: events of the
-    /// watch would arrive with the request still in flight, where the client crate is not safe. The session continues
-    /// over another connection.
+    /// Ends each connection over which a watch was requested by a caller that no longer waits for the reply: events of
+    /// the watch would arrive while the request is still in flight, when `zookeeper-client` is not safe. The session
+    /// continues over another connection.
     pub(crate) fn abandon_requests(&self) {
         // Abort first, which wakes the connections: a watch that is dropped meanwhile must not be removed over one of
         // them.
@@ -226,7 +226,7 @@ impl Removals {
 }
 
 impl SetPermit<'_> {
-    /// Removes the unwanted watches. `confirm` sends a request and waits for its answer.
+    /// Removes the unwanted watches. `confirm` sends a request and waits for its reply.
     pub(crate) async fn settle<E, F>(&self, confirm: impl Fn() -> F) -> Result<(), E>
     where
         F: Future<Output = Result<(), E>>,
@@ -238,8 +238,8 @@ impl SetPermit<'_> {
                 match (&mut answer).now_or_never() {
                     // If the watch was set, the drop adds it to the unwanted ones.
                     Some(answer) => drop(answer),
-                    // A server answers in order, so this answer is lost. The crate would wait for it forever, and is
-                    // not safe meanwhile.
+                    // A server answers in order, so this reply is lost. `zookeeper-client` would wait for it forever,
+                    // and is not safe meanwhile.
                     None => task.abandon(answer),
                 }
             }
@@ -260,7 +260,7 @@ impl Drop for SetPermit<'_> {
     }
 }
 
-/// An answer that the session keeps if its caller drops it: the watch may be set nevertheless.
+/// A reply that the session keeps if its caller drops it: the watch may be set nevertheless.
 struct Requested {
     answer: Option<Answer>,
     task: SessionTask,
@@ -288,14 +288,14 @@ impl Drop for Requested {
     }
 }
 
-/// The answer to a request that sets a watch.
+/// The reply to a request that sets a watch.
 pub(super) fn requested(
     watcher: BoxFuture<'static, Result<PersistentWatcher, ZkError>>,
     task: &SessionTask,
     removals: &Arc<Removals>,
 ) -> Answer {
     let removals = Arc::downgrade(removals);
-    // A weak handle, because `removals` may keep the answer.
+    // A weak handle, because `removals` may keep the reply.
     let (for_watch, of_watch) = (Weak::clone(&removals), task.clone());
     let answer = async move {
         let watcher = watcher.await.map_err(refused)?;

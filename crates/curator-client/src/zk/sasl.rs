@@ -1,9 +1,9 @@
-//! Converts SASL options to the client crate's type.
+//! Converts SASL options to the type of `zookeeper-client`.
 
 use crate::connect_string::HostPort;
 use crate::sasl::{Mechanism, SaslOptions};
 
-/// For a connection to `server`. The crate may connect to an address, but Kerberos needs the name.
+/// For a connection to `server`. `zookeeper-client` may connect to an address, but Kerberos needs the name.
 #[cfg_attr(not(feature = "sasl-gssapi"), expect(unused_variables, reason = "only Kerberos needs it"))]
 pub(super) fn options(options: &SaslOptions, server: &HostPort) -> zookeeper_client::SaslOptions {
     match &options.mechanism {

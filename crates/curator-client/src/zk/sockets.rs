@@ -1,7 +1,7 @@
-//! Finds the socket of a connection, to which the client crate gives no access.
+//! Finds the socket of a connection, to which `zookeeper-client` gives no access.
 //!
 //! The socket is found by its descriptor number. A new descriptor gets the lowest free number, so that number is noted
-//! before the client crate opens the socket, and is valid once it refers to a socket that is connected to the server.
+//! before `zookeeper-client` opens the socket, and is valid once it refers to a socket that is connected to the server.
 //! If another thread has taken the number first, all descriptors of the process are searched.
 //!
 //! This uses only system calls that every program makes, so a sandbox in which a ZooKeeper client can run permits them.
@@ -56,8 +56,8 @@ impl Socket {
         })
     }
 
-    /// Sets `TCP_NODELAY`. The crate leaves Nagle's algorithm on, so two requests sent together often need two round
-    /// trips: the second waits for the acknowledgement of the first.
+    /// Sets `TCP_NODELAY`. `zookeeper-client` leaves Nagle's algorithm on, so two requests sent together often need two
+    /// round trips: the second waits for the acknowledgement of the first.
     ///
     /// If this fails, the connection still works, with up to twice the round trips.
     pub(super) fn set_nodelay(&self) {
@@ -168,7 +168,7 @@ mod tests {
         let (_server, address) = listen().unwrap();
         let found = (0..64).filter(|_| {
             let socket = Socket::to(vec![address]);
-            // Like the client crate with a name, which opens its socket in a later poll.
+            // Like `zookeeper-client` with a name, which opens its socket in a later poll.
             let connect = async {
                 tokio::task::yield_now().await;
                 TcpStream::connect(address).unwrap()

@@ -9,15 +9,15 @@ use zookeeper_client::Error as ZkError;
 
 /// Polls `future` once, which sends its request.
 ///
-/// The client crate enqueues a request when its method is called, and a session is first in, first out: calls made one
-/// after another are sent in order, pipelined. Some of the crate's futures borrow the client, so a future that owns its
+/// `zookeeper-client` enqueues a request when its method is called, and a session is first in, first out: calls made
+/// one after another are sent in order, pipelined. Some of its futures borrow the client, so a future that owns its
 /// client must be an `async` block, which sends only at its first poll. This function makes that first poll.
 ///
 /// Dropping the future does not cancel the request.
 ///
-/// A panic is turned into an error. The crate assumes that the answer to `getData` contains a stat, and that the path
-/// in the answer to a create is not empty. A working server never sends other answers, but they must not take the
-/// caller's task down. The panic hook still sees the panic; with `panic = "abort"`, the process ends.
+/// A panic is turned into an error. `zookeeper-client` assumes that the reply to `getData` contains a stat, and that
+/// the path in the reply to a create is not empty. A working server never sends another reply, but such a reply must
+/// not make the caller's task panic. The panic hook still sees the panic; with `panic = "abort"`, the process ends.
 pub(super) fn start<T: Send + 'static>(
     future: impl Future<Output = Result<T, ZkError>> + Send + 'static,
 ) -> BoxFuture<'static, Result<T, ZkError>> {

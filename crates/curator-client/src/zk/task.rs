@@ -1,15 +1,15 @@
-//! Runs the client crate's side of a connection.
+//! Runs the side of a connection that `zookeeper-client` implements.
 //!
-//! The crate spawns one task for each session. Left alone, that task reconnects at its own pace, keeps the requests and
-//! watches of the old connection, and does not report the timeout that the next server grants. So it is ended in the
-//! very poll in which it finds its connection broken, before the next one can be established. `connection.rs` then
-//! opens the next connection.
+//! `zookeeper-client` spawns one task for each session. Left alone, that task reconnects at its own pace, keeps the
+//! requests and watches of the old connection, and does not report the timeout that the next server grants. So the task
+//! is ended in the very poll in which it finds its connection broken, before it can establish the next connection.
+//! `connection.rs` then opens the next connection.
 //!
 //! The task is not a task of the runtime, but polled inline by its waker ([`InPlace`]): on the thread of a caller that
 //! makes a request, or on the thread of `async-io` when there is something to read.
 //!
-//! The crate spawns the task through its thread's spawner, so while a connection is opened, [`catch_task`] replaces the
-//! spawner.
+//! `zookeeper-client` spawns the task through the spawner of its thread, so while a connection is opened,
+//! [`catch_task`] replaces the spawner.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,7 +42,7 @@ pub(crate) enum LinkEnd {
     Closed,
 }
 
-/// A handle to the crate's side of one connection.
+/// A handle to the task of one connection.
 #[derive(Clone)]
 pub(crate) struct SessionTask {
     shared: Arc<Shared>,
@@ -64,8 +64,8 @@ struct Shared {
 impl SessionTask {
     /// Runs `work`, whose state `states` reports.
     ///
-    /// The connection ends when the session is closed or lost, through the handle, or at the first poll after the time
-    /// to which it was last [kept](Self::keep).
+    /// The connection ends when the session is closed or lost, when a handle ends it, or at the first poll after the
+    /// time until which it was last [kept](Self::keep).
     pub(crate) fn start(work: Work, states: StateWatcher, keep: Duration) -> Self {
         let task = Self::new(work, move || states.peek_state());
         task.keep(keep);
@@ -96,8 +96,8 @@ impl SessionTask {
     /// Keeps the connection for this long from now, and replaces the previous time. After that time the connection ends
     /// as soon as it is polled.
     ///
-    /// The crate keeps a session alive for as long as the process lives. If the supervisor stops, for example because
-    /// the runtime is stuck, the session would live on, and other clients would wait for its nodes forever.
+    /// `zookeeper-client` keeps a session alive for as long as the process lives. If the supervisor stops, for example
+    /// because the runtime is stuck, the session would live on, and other clients would wait for its nodes forever.
     pub(crate) fn keep(&self, time: Duration) {
         self.shared.kept_until.store((ClockInstant::now() + time).as_nanos(), Ordering::Relaxed);
     }
@@ -110,13 +110,13 @@ impl SessionTask {
     }
 
     /// Ends the connection like [`abort`](Self::abort), and drops `client`, its last handle, after its end. A
-    /// connection that is still being polled would take the drop for a request to close the session.
+    /// connection that is still being polled would treat the drop as a request to close the session.
     pub(crate) fn abandon(&self, client: impl Send + 'static) {
         self.drop_afterwards(client);
         self.abort(LinkEnd::Lost);
     }
 
-    /// Drops `what` after the work of the connection, so that the crate does not react to the drop.
+    /// Drops `what` after the work of the connection, so that `zookeeper-client` does not react to the drop.
     pub(super) fn drop_afterwards(&self, what: impl Send + 'static) {
         let mut afterwards = self.shared.afterwards();
         match &mut *afterwards {
@@ -157,22 +157,22 @@ impl SessionTask {
         CountedWatch(Arc::clone(&self.shared))
     }
 
-    /// Runs `look` while the connection cannot end.
+    /// Runs `call` while the connection cannot end.
     ///
-    /// For calls in which the crate would panic if its task were gone. `look` must be short, must not block, and must
-    /// not wake the connection: the wake polls it inline, and may have to end it, which waits for `look`.
+    /// For calls in which `zookeeper-client` would panic if its task were gone. `call` must be short, must not block,
+    /// and must not wake the connection: the wake polls it inline, and may have to end it, which waits for `call`.
     ///
     /// # Errors
     ///
     /// Why the connection is over, if it is.
-    pub(crate) fn while_alive<T>(&self, look: impl FnOnce() -> T) -> Result<T, LinkEnd> {
+    pub(crate) fn while_alive<T>(&self, call: impl FnOnce() -> T) -> Result<T, LinkEnd> {
         if self.shared.process.has_forked() {
             return Err(LinkEnd::Closed);
         }
         // The end of the connection waits until this is released.
         let end = self.shared.end.borrow();
         match *end {
-            None => Ok(look()),
+            None => Ok(call()),
             Some(end) => Err(end),
         }
     }
@@ -191,7 +191,7 @@ impl Drop for CountedWatch {
 struct Running<S> {
     shared: Arc<Shared>,
     work: InProcess<dyn Future<Output = ()> + Send>,
-    /// The session state that the crate reports.
+    /// The session state that `zookeeper-client` reports.
     state: S,
     /// Dropped last, because it is declared last.
     _afterwards: Afterwards,
@@ -306,7 +306,7 @@ pub(super) mod tests {
                 while let Some(next) = inbox.recv().await {
                     counted.fetch_add(1, Ordering::Relaxed);
                     state.send_replace(next);
-                    // Like a reconnect, which never completes at once.
+                    // Like a reconnect, which never completes in one poll.
                     tokio::task::yield_now().await;
                 }
             };
@@ -324,7 +324,7 @@ pub(super) mod tests {
     fn a_lost_connection_is_not_polled_again() {
         let Counting { task, sender, count, mut dropped } = Counting::start();
         assert_eq!(task.while_alive(|| 7), Ok(7));
-        // Both before the next poll.
+        // Both messages are sent before the next poll.
         task.together(|| {
             sender.send(SessionState::Disconnected).unwrap();
             sender.send(SessionState::SyncConnected).unwrap();
@@ -359,8 +359,8 @@ pub(super) mod tests {
         counting.dropped.await.unwrap_err();
     }
 
-    /// A connection that another thread is polling, like one whose server sends faster than the crate reads. Calling
-    /// the returned function makes the poll continue: it does `work`, and never completes.
+    /// A connection that another thread is polling, like one whose server sends faster than `zookeeper-client` reads.
+    /// Calling the returned function makes the poll continue: it does `work`, and never completes.
     pub(in crate::zk) fn being_polled(mut work: impl FnMut() + Send + 'static) -> (SessionTask, impl FnOnce()) {
         let (inside, entered) = std::sync::mpsc::channel();
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
@@ -392,11 +392,11 @@ pub(super) mod tests {
         let end = has_aborted.recv_timeout(Duration::from_secs(30));
         go_on();
         aborting.join().unwrap();
-        assert_eq!(end, Ok(Some(LinkEnd::Lost)), "it was waited for");
-        dropped.blocking_recv().expect_err("it goes on although it was aborted");
+        assert_eq!(end, Ok(Some(LinkEnd::Lost)), "the abort waited for the poll");
+        dropped.blocking_recv().expect_err("the aborted work was not dropped");
     }
 
-    /// The crate takes the drop of its client for a request to close the session.
+    /// `zookeeper-client` treats the drop of its client as a request to close the session.
     #[test]
     fn an_abandoned_client_outlives_the_current_poll_of_its_connection() {
         let (seen, sees) = std::sync::mpsc::channel();
@@ -408,7 +408,7 @@ pub(super) mod tests {
         assert_eq!(task.end(), Some(LinkEnd::Lost));
     }
 
-    /// Like the crate's task, which then writes the request to close the session.
+    /// Like the task of `zookeeper-client`, which then writes the request to close the session.
     #[test]
     fn a_connection_that_is_closed_is_polled_once_more() {
         let counting = Counting::start();
@@ -442,7 +442,7 @@ pub(super) mod tests {
         let task = SessionTask::new(Box::pin(work), || SessionState::SyncConnected);
         task.running.run();
         assert_eq!(task.end(), None);
-        // Wakes the first one in its poll, and thus polls it inline.
+        // This work wakes the first one during its own poll, and so polls it inline.
         let work = async move {
             sender.send(()).unwrap();
             std::future::pending::<()>().await;

@@ -1,7 +1,8 @@
 //! Looks for a Kerberos ticket before a connection is opened.
 //!
-//! The client crate does so too once it is connected, but reports a failure only as "no hosts", and contacts the key
-//! distribution centre, if necessary, on the thread that polls it. After this look-up, the ticket is in the cache.
+//! `zookeeper-client` also looks for a ticket once it is connected, but reports a failure only as "no hosts", and
+//! contacts the key distribution centre, if necessary, on the thread that polls it. After this look-up, the ticket is
+//! in the cache.
 
 use libgssapi::context::{ClientCtx, CtxFlags};
 use libgssapi::credential::{Cred, CredUsage};
@@ -22,12 +23,12 @@ pub(super) async fn missing(options: &SessionOptions, server: &HostPort) -> Opti
     };
     let (service, host) = principal.split_once('/').unwrap_or((principal.as_str(), server.host()));
     let name = format!("{service}@{host}");
-    let asked = name.clone();
-    let begun = blocking::unblock(move || begin(&asked)).await;
+    let target = name.clone();
+    let begun = blocking::unblock(move || begin(&target)).await;
     begun.err().map(|error| format!("no Kerberos ticket for {name} ({error})"))
 }
 
-/// Begins like the crate, with the same ticket for the same name.
+/// Starts GSSAPI like `zookeeper-client`, with the same ticket for the same name.
 fn begin(name: &str) -> Result<(), Error> {
     let server = Name::new(name.as_bytes(), Some(&GSS_NT_HOSTBASED_SERVICE))?;
     let mut kerberos = OidSet::new()?;

@@ -1,4 +1,4 @@
-//! Keeps one-shot watches from making the client crate use freed memory.
+//! Keeps one-shot watches from making `zookeeper-client` use freed memory.
 //!
 //! The fault occurs when two events of a node find no watcher while a request that sets a watch on that node is in
 //! flight (`docs/upstream.md`). One-shot watches can cause it: a watch on the data or the existence of a node and a
@@ -27,8 +27,8 @@ pub(super) struct UnfiredWatches {
 
 #[derive(Default)]
 struct State {
-    /// Only paths with watches on children, as these are fewer, or with a dropped request, whose watch may be set
-    /// later.
+    /// Contains only paths with watches on children, as these are fewer, or with a dropped request, whose watch may be
+    /// set later.
     paths: HashMap<ZPath, OnPath>,
     drops: Drops,
     /// The number of drops before the last probe was sent.
@@ -42,10 +42,10 @@ type Drops = u64;
 struct OnPath {
     /// Watches on children that are set or requested.
     children: usize,
-    /// Requests for watches of both kinds whose answers have not been read.
+    /// Requests for watches of both kinds whose replies have not been read.
     requested: usize,
-    /// The drop count at the last drop of a watch of each kind, or of such a request; `None` if no event or answer of
-    /// it can arrive any more.
+    /// The drop count at the last drop of a watch of each kind, or of such a request; `None` if no event or reply of it
+    /// can arrive any more.
     dropped_data: Option<Drops>,
     dropped_children: Option<Drops>,
     dropped_request: Option<Drops>,
@@ -79,8 +79,8 @@ impl UnfiredWatches {
         )
     }
 
-    /// Records that no event can arrive any more of the watches on this path that were dropped before `drops`: two
-    /// requests were sent since then, the second after the answer to the first. (A watch that is dropped before it is
+    /// Records that no more events can arrive of those watches on this path that were dropped before `drops`: two
+    /// requests were sent since then, the second after the reply to the first. (A watch that is dropped before it is
     /// set is removed only after the first one.)
     pub(super) fn confirmed(&self, path: &ZPath, drops: Drops) {
         let mut state = self.lock();
@@ -96,8 +96,8 @@ impl UnfiredWatches {
         self.lock().drops
     }
 
-    /// Records the answer to a probe before which `drops` watches had been dropped. With the previous probe, it
-    /// confirms removals.
+    /// Records the reply to a probe before which `drops` watches had been dropped. With the previous probe, it confirms
+    /// removals.
     pub(super) fn probed(&self, drops: Drops) {
         let mut state = self.lock();
         let confirmed = std::mem::replace(&mut state.probed, drops);
@@ -152,7 +152,7 @@ impl Unfired {
         }
     }
 
-    /// Drops `what`, which holds the watch or the answer to its request.
+    /// Drops `what`, which holds the watch or the reply to its request.
     ///
     /// # Errors
     ///
@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    /// The watch of the dropped request is set after that of its children.
+    /// The watch of the dropped request may still be set.
     #[test]
     fn a_watch_request_dropped_before_a_children_watch_is_set_counts() {
         let (all, a) = (Arc::default(), path("/a"));

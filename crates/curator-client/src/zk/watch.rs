@@ -54,7 +54,7 @@ impl Watch {
         Self { unfired, event: Some(watcher.changed().boxed()), task, fired: None, counted }
     }
 
-    /// Waits for the event. Later calls return the same event at once. Equivalent to `(&mut watch).await`.
+    /// Waits for the event. Later calls return the same event immediately. Equivalent to `(&mut watch).await`.
     ///
     /// # Cancel safety
     ///
@@ -68,8 +68,8 @@ impl Watch {
         let Some(event) = &mut self.event else {
             return Poll::Ready(self.fired.unwrap_or(WatchEvent::Interrupted));
         };
-        // The crate panics when its task is gone. Without the task there is no event, and the end of the task wakes
-        // this future.
+        // `zookeeper-client` panics when its task is gone. Without the task there is no event, and the end of the task
+        // wakes this future.
         let event = match self.task.while_alive(|| event.poll_unpin(cx)) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(event)) => {
@@ -106,7 +106,7 @@ impl Drop for Watch {
     }
 }
 
-/// Like [`fired`](Watch::fired). It may be polled again after it has returned the event.
+/// Like [`fired`](Watch::fired). The watch may be polled again after it has returned the event.
 impl Future for Watch {
     type Output = WatchEvent;
 
@@ -168,9 +168,9 @@ impl<T: 'static> Drop for Requested<T> {
     }
 }
 
-/// Drops `what`, which holds the watch or the answer to its request.
+/// Drops `what`, which holds the watch or the reply to its request.
 fn give_up(unfired: &mut Unfired, what: impl Send + 'static, task: &SessionTask) {
-    // The drop is a request to the crate, which this thread sends only after the lock in `give_up` is released.
+    // The drop makes `zookeeper-client` send a request; `together` delays this until the lock in `give_up` is released.
     let in_danger = task.together(|| if task.end().is_some() { Err(what) } else { unfired.give_up(what) });
     if let Err(what) = in_danger {
         task.drop_afterwards(what);

@@ -1,13 +1,13 @@
 //! Closes connections whose server sends without a pause.
 //!
-//! The client crate reads until there is nothing left to read. So while a server sends faster than the crate reads, the
-//! crate does not return from one poll, which blocks the polling thread. As many such servers as the runtime has
-//! threads block the whole runtime: timers, leases and `close`.
+//! The crate `zookeeper-client` reads until there is nothing left to read. So while a server sends faster than the
+//! crate reads, one poll of the crate does not return, which blocks the polling thread. As many such servers as the
+//! runtime has threads block the whole runtime: timers, leases and `close`.
 //!
-//! The blocked threads cannot help: those of the runtime, and that of `async-io`, which polls the connections that its
-//! events wake. So a separate thread, one for the process, checks all connections twice a second. When it has seen the
-//! same poll twice, it has the sockets shut down; the crate reads what they have received by then, and finds its
-//! connection broken.
+//! A connection is polled by a thread of the runtime, or by the thread of `async-io` when its socket is ready. None of
+//! these threads can make the checks, because any of them may be blocked. So a separate thread, one for the process,
+//! checks all connections twice a second. When two successive checks see the same poll, the thread shuts down the
+//! connection's socket; the crate reads what the socket has received by then, and finds its connection broken.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,8 +18,8 @@ use std::time::Duration;
 use super::sockets::Socket;
 use crate::connect_string::HostPort;
 
-/// The interval of the checks. A poll takes microseconds, or milliseconds on a busy machine; a poll that takes this
-/// long is ended before it has taken twice as long.
+/// The interval of the checks. A poll takes microseconds, or milliseconds on a busy machine; a poll that two successive
+/// checks see is ended: it has then taken between one and two intervals.
 static CHECK_THREAD: CheckThread = CheckThread::every(Duration::from_millis(500));
 
 /// Checks all watched connections, on a thread that ends when there are none.
@@ -45,7 +45,7 @@ struct Watched {
     polls: AtomicU64,
     /// The value of `polls` at the last check.
     seen: AtomicU64,
-    hang_up: Box<dyn Fn() + Send + Sync>,
+    shut_down: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Watchdog {
@@ -53,8 +53,9 @@ impl Watchdog {
     pub(super) fn new(server: &HostPort, socket: &Arc<Socket>) -> Self {
         let (server, socket, tries) = (server.clone(), Arc::clone(socket), AtomicU64::new(0));
         Self::with(&CHECK_THREAD, move || {
-            // The crate must first read what the socket has received. If that does not end, it was the wrong socket:
-            // the sockets of two connections that are opened at the same moment may be confused.
+            // After a shutdown, the crate still reads what the socket has received. If the poll continues after that,
+            // the wrong socket was shut down: the sockets of two connections that are opened at the same moment may be
+            // confused.
             let shut = match tries.fetch_add(1, Ordering::Relaxed) {
                 0 => socket.shut_down(),
                 CHECKS_UNTIL_ALL => socket.shut_down_all(),
@@ -74,9 +75,9 @@ impl Watchdog {
         })
     }
 
-    fn with(check_thread: &'static CheckThread, hang_up: impl Fn() + Send + Sync + 'static) -> Self {
+    fn with(check_thread: &'static CheckThread, shut_down: impl Fn() + Send + Sync + 'static) -> Self {
         let watched =
-            Arc::new(Watched { polls: AtomicU64::new(0), seen: AtomicU64::new(0), hang_up: Box::new(hang_up) });
+            Arc::new(Watched { polls: AtomicU64::new(0), seen: AtomicU64::new(0), shut_down: Box::new(shut_down) });
         check_thread.add(&watched);
         Self(watched)
     }
@@ -111,8 +112,8 @@ impl CheckThread {
 
     fn run(&self) {
         loop {
-            // Checks that were missed while the process stood still are not repeated: two at once would see the same
-            // poll twice.
+            // Checks that were missed while the process was stopped are not made up for: two checks without a pause
+            // would see the same poll twice.
             thread::sleep(self.interval);
             let mut state = self.lock();
             state.watched.retain(|watched| watched.strong_count() > 0);
@@ -131,7 +132,7 @@ impl CheckThread {
     }
 }
 
-/// Counts a poll, which may panic.
+/// Counts the start of a poll, and, when dropped, its end, even if the poll panics.
 struct Counted<'a>(&'a AtomicU64);
 
 impl<'a> Counted<'a> {
@@ -152,7 +153,7 @@ impl Watched {
         let polls = self.polls.load(Ordering::Relaxed);
         let is_the_same = self.seen.swap(polls, Ordering::Relaxed) == polls;
         if is_the_same && polls % 2 == 1 {
-            (self.hang_up)();
+            (self.shut_down)();
         }
     }
 }
@@ -173,22 +174,22 @@ mod tests {
     static NEVER: CheckThread = CheckThread::every(Duration::from_secs(86_400));
 
     fn watchdog(check_thread: &'static CheckThread) -> (Watchdog, mpsc::Receiver<()>) {
-        let (sender, hung_up) = mpsc::channel();
+        let (sender, shut_downs) = mpsc::channel();
         // The test may have dropped its receiver.
-        let hang_up = move || {
-            let _heard = sender.send(());
+        let shut_down = move || {
+            let _sent = sender.send(());
         };
-        (Watchdog::with(check_thread, hang_up), hung_up)
+        (Watchdog::with(check_thread, shut_down), shut_downs)
     }
 
     #[test]
     fn a_poll_that_does_not_return_has_its_connection_shut_down_repeatedly() {
         static OFTEN: CheckThread = CheckThread::every(Duration::from_millis(10));
-        let (watchdog, hung_up) = watchdog(&OFTEN);
+        let (watchdog, shut_downs) = watchdog(&OFTEN);
         let stuck = poll_fn(move |_| {
-            hung_up.recv_timeout(LONG).expect("it is not hung up on");
-            // And once more, if that did not help.
-            hung_up.recv_timeout(LONG).expect("it is not hung up on again");
+            shut_downs.recv_timeout(LONG).expect("the connection is not shut down");
+            // The connection is shut down once more if the poll continues.
+            shut_downs.recv_timeout(LONG).expect("the connection is not shut down again");
             Poll::Ready(())
         });
         watchdog.watch(Box::pin(stuck)).now_or_never().expect("it is ready");
@@ -196,12 +197,12 @@ mod tests {
 
     #[test]
     fn only_a_poll_seen_by_two_checks_has_its_connection_shut_down() {
-        let (watchdog, hung_up) = watchdog(&NEVER);
+        let (watchdog, shut_downs) = watchdog(&NEVER);
         let watched = Arc::clone(&watchdog.0);
-        let heard = move || hung_up.try_iter().count();
+        let count = move || shut_downs.try_iter().count();
         let check_poll = move || {
             watched.check_poll();
-            heard()
+            count()
         };
         // No poll is in progress.
         assert_eq!([check_poll(), check_poll(), check_poll()], [0, 0, 0]);
@@ -220,17 +221,17 @@ mod tests {
         static OFTEN: CheckThread = CheckThread::every(Duration::from_millis(1));
         // Twice: the thread starts again.
         for _ in 0..2 {
-            let (watchdog, hung_up) = watchdog(&OFTEN);
+            let (watchdog, shut_downs) = watchdog(&OFTEN);
             let (watched, future) = (Arc::downgrade(&watchdog.0), watchdog.watch(Box::pin(pending::<()>())));
             assert!(OFTEN.lock().has_thread);
             drop(watchdog);
             assert!(watched.upgrade().is_some());
             drop(future);
-            assert_eq!(hung_up.recv_timeout(LONG).err(), Some(mpsc::RecvTimeoutError::Disconnected));
+            assert_eq!(shut_downs.recv_timeout(LONG).err(), Some(mpsc::RecvTimeoutError::Disconnected));
             assert!(watched.upgrade().is_none());
             let end = std::time::Instant::now() + LONG;
             while OFTEN.lock().has_thread {
-                assert!(std::time::Instant::now() < end, "the thread goes on");
+                assert!(std::time::Instant::now() < end, "the thread does not end");
                 thread::yield_now();
             }
         }

@@ -1,6 +1,6 @@
-//! The client on servers that only the embedded one can imitate.
+//! The client on servers that only the embedded server can imitate.
 //!
-//! Only this suite finds wrong stats of nodes that a transaction has created on a server that does not return them.
+//! Only this suite finds wrong stats of created nodes, where a server does not return stats from a transaction.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod old_server;

@@ -1,5 +1,5 @@
-//! A server that does not return the stats of nodes that a transaction creates (ZOOKEEPER-4026), as those older than
-//! 3.7.2, and 3.8.0 to 3.8.1.
+//! A server that does not return the stats of nodes that a transaction creates (ZOOKEEPER-4026), like the releases
+//! older than 3.7.2, and 3.8.0 to 3.8.1.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -83,15 +83,15 @@ async fn cost(proxy: &FaultProxy, transaction: Transaction) -> (BTreeMap<OpCode,
 async fn the_stats_of_new_nodes_are_requested_only_where_the_reply_lacks_them() {
     let (_server, proxy, client, _other) = old().await;
     proxy.set_delay(Duration::from_millis(5));
-    let with = |looks| (BTreeMap::from([(OpCode::Multi, 1), (OpCode::Exists, looks)]), 2);
+    let with = |exists| (BTreeMap::from([(OpCode::Multi, 1), (OpCode::Exists, exists)]), 2);
     let without = (BTreeMap::from([(OpCode::Multi, 1)]), 1);
     let both = |path: &str, mode| create(create(client.transaction(), path, mode), &format!("{path}-also"), mode);
     assert_eq!(cost(&proxy, both("/plain", CreateMode::Persistent)).await, with(2));
     assert_eq!(cost(&proxy, both("/ephemeral", CreateMode::EphemeralSequential)).await, with(1));
     let mixed = create(both("/mixed", CreateMode::Persistent), "/mixed/ephemeral", CreateMode::Ephemeral);
     assert_eq!(cost(&proxy, mixed).await, with(1));
-    let told = create(both("/told", CreateMode::Persistent), "/told/container", CreateMode::Container);
-    assert_eq!(cost(&proxy, told).await, without);
+    let container = create(both("/dir", CreateMode::Persistent), "/dir/container", CreateMode::Container);
+    assert_eq!(cost(&proxy, container).await, without);
     let set = both("/set", CreateMode::Ephemeral).set_data("/plain", "", None).unwrap();
     assert_eq!(cost(&proxy, set).await, without);
     let nothing_new = client.transaction().check("/plain", None).unwrap().delete("/plain", None).unwrap();
@@ -122,15 +122,15 @@ async fn stats_derived_from_other_operations_are_correct() {
 #[tokio::test]
 async fn the_stat_of_a_node_deleted_by_its_transaction_is_derived_or_the_commit_fails() {
     let (_server, _proxy, client, _other) = old().await;
-    let passing =
-        |transaction| create(transaction, "/passing", CreateMode::Ephemeral).delete("/passing", None).unwrap();
-    let results = create(passing(client.transaction()), "/stays", CreateMode::Persistent).commit().await.unwrap();
-    let [TransactionResult::Created(passed), _, TransactionResult::Created(stays)] = &*results else {
+    let deleted =
+        |transaction| create(transaction, "/deleted", CreateMode::Ephemeral).delete("/deleted", None).unwrap();
+    let results = create(deleted(client.transaction()), "/kept", CreateMode::Persistent).commit().await.unwrap();
+    let [TransactionResult::Created(gone), _, TransactionResult::Created(kept)] = &*results else {
         panic!("{results:?}")
     };
-    assert_eq!(passed.stat.czxid, stays.stat.czxid);
-    assert_eq!(passed.stat.ephemeral_owner, client.session().await.unwrap().id());
-    assert_eq!(cause(passing(client.transaction()).commit().await), ("/passing".into(), "it is gone".into()));
+    assert_eq!(gone.stat.czxid, kept.stat.czxid);
+    assert_eq!(gone.stat.ephemeral_owner, client.session().await.unwrap().id());
+    assert_eq!(cause(deleted(client.transaction()).commit().await), ("/deleted".into(), "it is gone".into()));
 }
 
 #[tokio::test]

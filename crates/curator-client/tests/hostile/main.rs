@@ -1,9 +1,9 @@
 //! Servers that are broken, or do not speak the protocol.
 //!
-//! Only this suite finds a client that waits or listens for as long as such a server wants.
+//! Only this suite finds a client that waits for such a server, or reads from it, for as long as the server wants.
 //!
-//! In a separate process: a server that sends without a pause blocks the thread that reads for all sessions of the
-//! process.
+//! The tests run in a separate process, because a server that sends without a pause blocks the thread that reads for
+//! all sessions of the process.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 #[path = "../support/mod.rs"]
@@ -75,7 +75,7 @@ fn open_session(stream: &mut TcpStream, timeout: i32) -> std::io::Result<()> {
 }
 
 /// Opens a session, and then sends a reply that never ends. Returns the error with which the client ends it.
-fn talk_for_ever(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
+fn send_endless_reply(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
     let mut talk = || -> std::io::Result<()> {
         open_session(stream, timeout)?;
         stream.write_all(&i32::MAX.to_be_bytes())?;
@@ -91,7 +91,7 @@ fn talk_for_ever(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
 
 /// Opens a session, and then sends irrelevant events as fast as it can, after a signal on `begun`. Returns whether the
 /// client disconnected before the end.
-fn talk_without_a_pause(mut stream: TcpStream, begun: &mpsc::Sender<()>) -> std::io::Result<bool> {
+fn send_events_without_a_pause(mut stream: TcpStream, begun: &mpsc::Sender<()>) -> std::io::Result<bool> {
     open_session(&mut stream, i32::try_from(TIMEOUT.as_millis()).unwrap())?;
     let (xid, zxid, success) = ((-1_i32).to_be_bytes(), [0; 8], [0; 4]);
     let (created, connected, path) = (1_i32.to_be_bytes(), 3_i32.to_be_bytes(), b"/nobody");
@@ -102,47 +102,47 @@ fn talk_without_a_pause(mut stream: TcpStream, begun: &mpsc::Sender<()>) -> std:
     listening.set_read_timeout(Some(LONG))?;
     let talking = thread::spawn(move || while stream.write_all(&events).is_ok() {});
     // The receiver may be gone.
-    let _told = begun.send(());
+    let _sent = begun.send(());
     let begun = Instant::now();
-    // Consumes what the client sends about the events.
+    // Reads and discards what the client sends.
     while begun.elapsed() < LONG && !matches!(listening.read(&mut [0; 65_536]), Ok(0) | Err(_)) {}
-    let has_hung_up = begun.elapsed() < LONG;
+    let has_disconnected = begun.elapsed() < LONG;
     // Ends the sending loop.
     drop(listening.shutdown(Shutdown::Both));
     talking.join().unwrap();
-    Ok(has_hung_up)
+    Ok(has_disconnected)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_sends_an_endless_reply_is_disconnected_when_the_session_is_over() {
     let _alone = ALONE.read().await;
     let timeout = i32::try_from(TIMEOUT.as_millis()).unwrap();
-    let (address, server) = serve(move |mut stream| talk_for_ever(&mut stream, timeout));
+    let (address, server) = serve(move |mut stream| send_endless_reply(&mut stream, timeout));
     let client = builder(address.to_string()).session_timeout(TIMEOUT).connect().await.unwrap();
     let (session, mut states) = (client.session().await.unwrap(), client.connection_states());
     assert!(soon(states.wait_for(Lost)).await);
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
-    let hung_up = server.await;
-    assert_ne!(hung_up.kind(), std::io::ErrorKind::TimedOut, "the client has listened to the end");
+    let disconnected = server.await;
+    assert_ne!(disconnected.kind(), std::io::ErrorKind::TimedOut, "the client has read to the end");
 }
 
-/// On one thread: no task that runs there could prevent it.
+/// The runtime has one thread, and no task of the client on that thread may be needed to end the connection.
 #[tokio::test]
 async fn a_server_that_sends_events_without_a_pause_is_disconnected() {
     let _alone = ALONE.write().await;
-    let (address, server) = serve(|stream| talk_without_a_pause(stream, &mpsc::channel().0));
+    let (address, server) = serve(|stream| send_events_without_a_pause(stream, &mpsc::channel().0));
     let client = builder(address.to_string()).session_timeout(TIMEOUT).start().unwrap();
-    assert!(server.await.unwrap(), "the client has listened to the end");
+    assert!(server.await.unwrap(), "the client has read to the end");
     // A session may have existed by then, whose end cannot be confirmed any more.
     let _closed = soon(client.close()).await;
 }
 
-/// A multi-threaded runtime waits for its threads when it ends, and accepts no new work by then.
+/// When a multi-threaded runtime shuts down, it waits for its threads, and accepts no new tasks.
 #[tokio::test]
 async fn a_runtime_shuts_down_despite_a_server_that_sends_events_without_a_pause() {
     let _alone = ALONE.write().await;
     let (begun, has_begun) = mpsc::channel();
-    let (address, server) = serve(move |stream| talk_without_a_pause(stream, &begun));
+    let (address, server) = serve(move |stream| send_events_without_a_pause(stream, &begun));
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let client = {
         let _inside = runtime.enter();
@@ -153,7 +153,7 @@ async fn a_runtime_shuts_down_despite_a_server_that_sends_events_without_a_pause
         drop(runtime);
     });
     soon(ended).await.unwrap();
-    assert!(server.await.unwrap(), "the client has listened to the end");
+    assert!(server.await.unwrap(), "the client has read to the end");
     drop(client);
 }
 
@@ -174,19 +174,19 @@ async fn a_silent_server_that_grants_an_excessive_timeout_is_disconnected_in_tim
     assert!(matches!(request, Error::ConnectionLost { .. } | Error::OperationTimeout { .. }), "{request}");
     soon(client.get_data("/")).await.unwrap_err();
     soon(client.close()).await.unwrap_err();
-    let hung_up = server.await;
-    assert!(hung_up.is_ok(), "{hung_up:?}");
+    let read = server.await;
+    assert!(read.is_ok(), "{read:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_with_an_excessive_timeout_and_an_endless_reply_is_disconnected_in_time() {
     let _alone = ALONE.read().await;
     listen();
-    let (address, server) = serve(|mut stream| talk_for_ever(&mut stream, i32::MAX));
+    let (address, server) = serve(|mut stream| send_endless_reply(&mut stream, i32::MAX));
     let client = builder(address.to_string()).name("patient").session_timeout(TIMEOUT).connect().await.unwrap();
     let session = client.session().await.unwrap();
-    let hung_up = server.await;
-    assert_ne!(hung_up.kind(), std::io::ErrorKind::TimedOut, "the client has listened to the end");
+    let disconnected = server.await;
+    assert_ne!(disconnected.kind(), std::io::ErrorKind::TimedOut, "the client has read to the end");
     // The session is alive: the server has confirmed it.
     assert_eq!(session.end(), None);
     let cause = format!("{address}: connected, but no answer to a request within 1s");

@@ -2,8 +2,8 @@
 //!
 //! Only this suite finds a client whose ticket is not used, or whose missing ticket is reported wrongly.
 //!
-//! The Kerberos library reads the environment of its process. So each test runs in a separate process, which is this
-//! program, started again.
+//! The Kerberos library reads the environment of its process. So each test starts this program again, with another
+//! environment, and runs there.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod realm;

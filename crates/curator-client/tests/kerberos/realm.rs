@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Names the login configuration of the server, in the processes with clients.
+/// The environment variable for the path of the server's login configuration. It is set in the processes that run the
+/// tests.
 pub(crate) const LOGIN: &str = "CURATOR_KERBEROS_LOGIN";
 
 pub(crate) const REALM: &str = "EXAMPLE.TEST";
@@ -21,8 +22,8 @@ pub(crate) const SERVER: &str = "zookeeper/localhost";
 /// How long the key distribution centre may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A realm in which `alice` and the [server](SERVER) have keys. Its key distribution centre ends with it, and with the
-/// process.
+/// A realm in which `alice` and the [server](SERVER) have keys. Its key distribution centre stops when this value is
+/// dropped, or the process ends.
 pub(crate) struct Realm {
     directory: TempDir,
     centre: Child,
@@ -31,26 +32,26 @@ pub(crate) struct Realm {
 impl Realm {
     pub(crate) fn start() -> Self {
         let directory = TempDir::new().unwrap();
-        let place = directory.path();
-        configure(place);
-        succeed(command(place, "kdb5_util").args(["-r", REALM, "create", "-s", "-P", "master"]));
+        let dir = directory.path();
+        configure(dir);
+        succeed(command(dir, "kdb5_util").args(["-r", REALM, "create", "-s", "-P", "master"]));
         for (principal, keytab) in [("alice", "alice.keytab"), (SERVER, "server.keytab")] {
-            let keytab = place.join(keytab);
+            let keytab = dir.join(keytab);
             for query in
                 [format!("addprinc -randkey {principal}"), format!("ktadd -k {} {principal}", keytab.display())]
             {
-                succeed(command(place, "kadmin.local").args(["-r", REALM, "-q", &query]));
+                succeed(command(dir, "kadmin.local").args(["-r", REALM, "-q", &query]));
             }
         }
-        let mut realm = Self { centre: start_centre(place), directory };
+        let mut realm = Self { centre: start_centre(dir), directory };
         let end = Instant::now() + PATIENCE;
         while !realm.log().contains("commencing operation") {
             assert!(
                 Instant::now() < end,
-                "the key distribution centre does not serve within {PATIENCE:?}: {}",
+                "the key distribution centre has not started within {PATIENCE:?}: {}",
                 realm.log()
             );
-            // Another process has taken its port in the meantime.
+            // It stops if another process has taken its port in the meantime.
             if realm.centre.try_wait().unwrap().is_some() {
                 configure(realm.directory.path());
                 realm.centre = start_centre(realm.directory.path());
@@ -77,45 +78,42 @@ impl Realm {
         path
     }
 
-    /// Runs one test of this program in a process that has a ticket of `user`, if that is a principal.
+    /// Runs one test of this program in a separate process, which has a ticket of `user` if that is a principal.
     pub(crate) fn run(&self, test: &str, user: &str) {
-        let place = self.directory.path();
-        let keytab = place.join(format!("{user}.keytab"));
+        let dir = self.directory.path();
+        let keytab = dir.join(format!("{user}.keytab"));
         if keytab.exists() {
-            succeed(command(place, "kinit").arg("-F").arg("-k").arg("-t").arg(keytab).arg(user));
+            succeed(command(dir, "kinit").arg("-F").arg("-k").arg("-t").arg(keytab).arg(user));
         }
-        let mut child = command(place, env::current_exe().unwrap());
+        let mut child = command(dir, env::current_exe().unwrap());
         succeed(child.args(["--exact", test, "--nocapture"]).env(LOGIN, self.login_configuration()));
     }
 }
 
 impl Drop for Realm {
     fn drop(&mut self) {
-        // Closes its input.
+        // Closing its input stops the key distribution centre.
         drop(self.centre.stdin.take());
         drop(self.centre.wait());
     }
 }
 
-/// Starts a key distribution centre, which ends when its input does: with this process, however that ends. It also ends
-/// at once if its port is taken.
-fn start_centre(place: &Path) -> Child {
+/// Starts a key distribution centre, which stops at the end of its input: at the latest when this process ends, however
+/// it ends. It also stops immediately if its port is taken.
+fn start_centre(dir: &Path) -> Child {
     let script = "exec 3<&0; (cat <&3; kill $$) & exec krb5kdc -n 3<&-";
-    command(place, "sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+    command(dir, "sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
 }
 
 /// A program that uses this realm.
-fn command(place: &Path, program: impl Into<OsString>) -> Command {
+fn command(dir: &Path, program: impl Into<OsString>) -> Command {
     // The directories in which systems install the programs of a key distribution centre.
     let path =
         env::join_paths(env::split_paths(&env::var_os("PATH").unwrap()).chain([PathBuf::from("/usr/sbin")])).unwrap();
     // `env`, because `Command` searches the parent's `PATH`.
     let mut command = Command::new("env");
-    command
-        .env("PATH", path)
-        .env("KRB5_CONFIG", place.join("krb5.conf"))
-        .env("KRB5_KDC_PROFILE", place.join("kdc.conf"));
-    command.env("KRB5CCNAME", format!("FILE:{}", place.join("tickets").display()));
+    command.env("PATH", path).env("KRB5_CONFIG", dir.join("krb5.conf")).env("KRB5_KDC_PROFILE", dir.join("kdc.conf"));
+    command.env("KRB5CCNAME", format!("FILE:{}", dir.join("tickets").display()));
     command.arg(program.into()).stdin(Stdio::null());
     command
 }
@@ -127,30 +125,30 @@ fn succeed(command: &mut Command) {
 }
 
 /// Writes the files for a realm on a port that is free now.
-fn configure(place: &Path) {
+fn configure(dir: &Path) {
     let port = free_port();
-    fs::write(place.join("krb5.conf"), krb5_conf(place, port)).unwrap();
-    fs::write(place.join("kdc.conf"), kdc_conf(place, port)).unwrap();
+    fs::write(dir.join("krb5.conf"), krb5_conf(dir, port)).unwrap();
+    fs::write(dir.join("kdc.conf"), kdc_conf(dir, port)).unwrap();
 }
 
 fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// For clients, Java's included. Only TCP, and without DNS queries.
-fn krb5_conf(place: &Path, port: u16) -> String {
+/// The configuration of Kerberos clients, including those in Java: only TCP, and no DNS queries.
+fn krb5_conf(dir: &Path, port: u16) -> String {
     format!(
         "[libdefaults]\n  default_realm = {REALM}\n  dns_lookup_kdc = false\n  dns_lookup_realm = false\n  \
          dns_canonicalize_hostname = false\n  rdns = false\n  udp_preference_limit = 1\n\
          [realms]\n  {REALM} = {{\n    kdc = 127.0.0.1:{port}\n  }}\n\
          [domain_realm]\n  localhost = {REALM}\n\
          [logging]\n  kdc = FILE:{}\n",
-        place.join("kdc.log").display()
+        dir.join("kdc.log").display()
     )
 }
 
-fn kdc_conf(place: &Path, port: u16) -> String {
-    let (database, stash, acl) = (place.join("principals"), place.join("stash"), place.join("kadm5.acl"));
+fn kdc_conf(dir: &Path, port: u16) -> String {
+    let (database, stash, acl) = (dir.join("principals"), dir.join("stash"), dir.join("kadm5.acl"));
     format!(
         "[kdcdefaults]\n  kdc_listen = 127.0.0.1:{port}\n  kdc_tcp_listen = 127.0.0.1:{port}\n\
          [realms]\n  {REALM} = {{\n    database_name = {}\n    key_stash_file = {}\n    acl_file = {}\n  }}\n",

@@ -11,8 +11,8 @@ use crate::support::{SHORT, builder, ephemeral, expect, soon, until, watch_over}
 /// Long enough for an ensemble to elect another leader.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Three members that tolerate each other's silence for longer than a short session lives; returns the leader and
-/// another member.
+/// Three members that tolerate each other's silence for longer than the timeout of a short session. Returns also the
+/// indices of the leader and of another member.
 async fn ensemble() -> (TestingCluster, usize, usize) {
     let cluster = TestingCluster::builder().sync_limit(30).start(3).await.unwrap();
     let leader = cluster.leader().await.unwrap();
@@ -32,7 +32,10 @@ async fn gone(observer: &CuratorClient, node: &str, client: &CuratorClient) {
     let session = client.current_session();
     until(async || match observer.check_exists(node).await {
         Ok(None) => {
-            assert!(session.as_ref().is_none_or(|session| !session.is_valid()), "trusted and gone");
+            assert!(
+                session.as_ref().is_none_or(|session| !session.is_valid()),
+                "the node is gone, and its owner still trusts its session"
+            );
             true
         }
         _ => false,
@@ -61,7 +64,7 @@ async fn a_session_on_a_frozen_follower_is_invalid_before_its_node_is_gone() {
 async fn replies_of_a_follower_without_a_leader_do_not_renew_a_lease() {
     let (cluster, leader, follower) = ensemble().await;
     let (client, session, mut states) = connect(cluster.member(follower).connect_string(), SHORT).await;
-    // Its own probes are too rare to coincide with the pause.
+    // The probes of this second client are too rare to coincide with the pause.
     let (_bystander, reader, _) = connect(cluster.member(follower).connect_string(), 2 * LONG).await;
     cluster.member(leader).pause().unwrap();
     let paused_at = ClockInstant::now();
@@ -76,7 +79,7 @@ async fn replies_of_a_follower_without_a_leader_do_not_renew_a_lease() {
     };
     let (promised, last_answer) = tokio::join!(watch_over(session.lease()), reads);
     assert!(last_answer > paused_at + session.timeout() / 2, "the follower does not answer reads");
-    // The follower's own replies prove nothing.
+    // Replies of the follower do not prove that the leader keeps the session.
     assert!(promised < paused_at + session.timeout(), "the lease was renewed without a leader");
     assert!(soon(states.wait_for(Lost)).await);
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));

@@ -11,18 +11,19 @@ async fn ensemble(upgrades: bool) -> TestingCluster {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_local_session_without_upgrading_is_refused_ephemerals_and_the_error_names_the_setting() {
+async fn without_upgrading_a_local_session_cannot_create_ephemeral_nodes_and_the_error_names_the_setting() {
     let cluster = ensemble(false).await;
     let client = builder(cluster.connect_string()).connect().await.unwrap();
     let mode = CreateMode::Ephemeral;
     let alone = client.create().with_mode(mode).for_path(unique_path("node"), "").await.unwrap_err();
     assert!(matches!(alone, Error::EphemeralOnLocalSession { .. }), "{alone}");
     let transaction = client.transaction().create(unique_path("node"), "", mode).unwrap();
+    // The cause of the failed transaction is not checked: a follower refuses the transaction as it refuses a create,
+    // the leader with the error for an unknown session.
     let together = transaction.commit().await.unwrap_err();
     assert!(matches!(together, Error::TransactionFailed { index: 0, .. }), "{together}");
     assert!(alone.to_string().contains("localSessionsUpgradingEnabled"), "{alone}");
     assert!(!alone.is_retryable());
-    // A follower refuses it in the same way; the leader refuses it like an unknown session.
     for error in [alone, together] {
         assert_eq!(error.outcome(), Outcome::NotApplied);
     }

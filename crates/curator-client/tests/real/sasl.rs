@@ -15,7 +15,7 @@ const WRONG: (&str, &str) = ("alice", "looking-glass");
 /// The error of a client that the server refuses.
 const REFUSED: &str = "the server refuses the credentials, or asks for others";
 /// The error of a client that the server has accepted as anonymous.
-const NOBODY: &str = "the server does not know who this client is";
+const ANONYMOUS: &str = "the server does not know who this client is";
 
 fn known(server: &TestingServer, (user, password): (&str, &str)) -> CuratorClientBuilder {
     builder(server.connect_string()).sasl(SaslOptions::digest_md5(user, password))
@@ -84,14 +84,15 @@ async fn a_session_that_is_resumed_is_authenticated_again() {
     assert!(proxy.requests()[&OpCode::Sasl] >= 2);
 }
 
-/// The session lives on the server; but a client that resumed it would be refused, or anonymous.
+/// The session still exists on the server, but a client that resumed it would be refused or anonymous.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_whose_user_has_been_removed_ends_with_auth_failed() {
-    for (lets_in, why) in [(false, REFUSED), (true, NOBODY)] {
-        let name = format!("users-{lets_in}.jaas");
+    for (accepts_failed, why) in [(false, REFUSED), (true, ANONYMOUS)] {
+        let name = format!("users-{accepts_failed}.jaas");
         let login = write_login_configuration(&name, &[ALICE]);
-        let server = sasl_server(&login).property("allowSaslFailedClients", lets_in.to_string()).start().await.unwrap();
-        // The session outlives a restart.
+        let server =
+            sasl_server(&login).property("allowSaslFailedClients", accepts_failed.to_string()).start().await.unwrap();
+        // The session timeout is longer than a restart of the server.
         let client = known(&server, ALICE).session_timeout(Duration::from_secs(60)).connect().await.unwrap();
         let (session, mut states) = (client.session().await.unwrap(), client.connection_states());
         expect(&mut states, Connected).await;
@@ -112,7 +113,7 @@ async fn a_session_whose_user_has_been_removed_ends_with_auth_failed() {
 async fn a_client_that_a_server_accepts_unauthenticated_fails_to_connect() {
     let login = write_login_configuration("users-open.jaas", &USERS);
     let server = sasl_server(&login).property("allowSaslFailedClients", "true").start().await.unwrap();
-    is_refused(known(&server, WRONG), NOBODY).await;
+    is_refused(known(&server, WRONG), ANONYMOUS).await;
     known(&server, ALICE).connect().await.unwrap();
 }
 

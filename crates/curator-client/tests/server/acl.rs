@@ -87,7 +87,7 @@ async fn an_acl_is_read_and_set_with_a_version_check() {
 /// Records its queries; nodes called `read-only…` are read-only.
 #[derive(Debug, Clone, Default)]
 struct ByName {
-    asked: Arc<Mutex<Vec<String>>>,
+    queries: Arc<Mutex<Vec<String>>>,
 }
 
 impl AclProvider for ByName {
@@ -96,7 +96,7 @@ impl AclProvider for ByName {
     }
 
     fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
-        self.asked.lock().unwrap().push(path.to_string());
+        self.queries.lock().unwrap().push(path.to_string());
         path.name().starts_with("read-only").then(|| Arc::from([read_only()]))
     }
 }
@@ -129,18 +129,18 @@ async fn every_new_node_gets_the_acl_that_the_provider_returns_for_its_path() {
         assert_eq!(client.get_acl(path).await.unwrap().0, [read_only()], "{path}");
     }
     let open = create().for_path("/open", "").await.unwrap();
-    let said = create().with_acl(only_for_anyone()).for_path("/read-only-not", "").await.unwrap();
-    for path in [&open, &said, &client.resolve("/").unwrap()] {
+    let explicit = create().with_acl(only_for_anyone()).for_path("/read-only-not", "").await.unwrap();
+    for path in [&open, &explicit, &client.resolve("/").unwrap()] {
         assert_eq!(client.get_acl(path).await.unwrap().0, only_for_anyone(), "{path}");
     }
-    // With the namespace, and without numbers and protection ids.
-    let mut asked = provider.asked.lock().unwrap().clone();
-    asked.retain(|path| path != "/");
-    asked.sort();
-    asked.dedup();
+    // The provider gets paths with the namespace, and without numbers and protection ids.
+    let mut queries = provider.queries.lock().unwrap().clone();
+    queries.retain(|path| path != "/");
+    queries.sort();
+    queries.dedup();
     let expected =
         ["", "/open", "/read-only-", "/read-only-in-transaction", "/read-only-parent", "/read-only-parent/read-only"];
-    assert_eq!(asked, expected.map(|path| format!("{namespace}{path}")));
+    assert_eq!(queries, expected.map(|path| format!("{namespace}{path}")));
 }
 
 fn only_for_anyone() -> [Acl; 1] {

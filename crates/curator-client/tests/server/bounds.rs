@@ -8,17 +8,17 @@ use futures_util::future::join_all;
 
 use crate::support::{behind_proxy_with, expect, soon, until, watch_over};
 
-const MOST: usize = 16;
+const LIMIT: usize = 16;
 
 #[tokio::test]
-async fn a_request_beyond_the_limit_is_refused_until_a_reply_arrives_even_an_unpolled_one() {
-    let (proxy, client) = behind_proxy_with(|client| client.max_requests_in_flight(MOST)).await;
+async fn a_request_beyond_the_limit_is_refused_until_a_reply_arrives_even_to_an_unpolled_request() {
+    let (proxy, client) = behind_proxy_with(|client| client.max_requests_in_flight(LIMIT)).await;
     let session = client.session().await.unwrap();
-    let requests = || (0..MOST).map(|_| session.exists(&ZPath::root())).collect::<Vec<_>>();
+    let requests = || (0..LIMIT).map(|_| session.exists(&ZPath::root())).collect::<Vec<_>>();
     proxy.hold_replies(OpCode::Exists);
     let unpolled = requests();
     let error = soon(session.exists(&ZPath::root())).await.unwrap_err();
-    assert!(matches!(error, Error::TooManyRequests { limit: MOST, .. }), "{error}");
+    assert!(matches!(error, Error::TooManyRequests { limit: LIMIT, .. }), "{error}");
     assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
     proxy.release_held();
     until(async || session.exists(&ZPath::root()).await.is_ok()).await;
@@ -30,7 +30,7 @@ async fn a_request_beyond_the_limit_is_refused_until_a_reply_arrives_even_an_unp
 #[tokio::test]
 async fn a_client_at_its_request_limit_keeps_its_session() {
     let busy =
-        |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(4)).max_requests_in_flight(MOST);
+        |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(4)).max_requests_in_flight(LIMIT);
     let (proxy, client) = behind_proxy_with(busy).await;
     let mut states = client.connection_states();
     expect(&mut states, ConnectionState::Connected).await;
@@ -39,7 +39,7 @@ async fn a_client_at_its_request_limit_keeps_its_session() {
     let until = session.lease().valid_until() + session.timeout();
     let busy = async {
         loop {
-            let requests = join_all((0..MOST).map(|_| session.exists(&ZPath::root())));
+            let requests = join_all((0..LIMIT).map(|_| session.exists(&ZPath::root())));
             assert!(matches!(session.exists(&ZPath::root()).await, Err(Error::TooManyRequests { .. })));
             requests.await;
         }

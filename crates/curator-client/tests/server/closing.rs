@@ -13,7 +13,7 @@ use crate::support::{
 /// A close timeout that a test waits for.
 const CLOSE: Duration = Duration::from_millis(500);
 
-/// A client whose first session exists on the server, but has not answered its first request.
+/// A client whose first session exists on the server, but whose first request has not been answered.
 async fn being_opened(builder: CuratorClientBuilder, proxy: &FaultProxy) -> (CuratorClient, i64) {
     proxy.hold_replies(OpCode::Sync);
     let client = builder.start().unwrap();
@@ -68,7 +68,7 @@ async fn a_close_is_unconfirmed_if_a_session_that_was_being_opened_may_be_alive(
 }
 
 #[tokio::test]
-async fn a_dropped_close_goes_on() {
+async fn a_dropped_close_continues() {
     let client = direct().await;
     let id = id_of(&client).await;
     let mut close = Box::pin(client.close());
@@ -122,7 +122,7 @@ async fn a_close_during_an_outage_ends_in_time_and_abandons_pending_deletes() {
     // The error contains the total time, not only the close timeout.
     let Error::CloseUnconfirmed { after } = error else { panic!("{error}") };
     assert!((2 * CLOSE..=took).contains(&after), "{error}");
-    // A second close reports the same.
+    // A second close reports the same time.
     let again = client.close().await.unwrap_err();
     assert!(matches!(again, Error::CloseUnconfirmed { after: again } if again == after), "{again}");
     // The deletes were abandoned.

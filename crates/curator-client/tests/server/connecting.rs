@@ -14,7 +14,7 @@ const CONNECTION: Duration = Duration::from_millis(800);
 async fn a_connect_without_a_server_or_a_reply_ends_at_the_connection_timeout() {
     type Fault = fn(&FaultProxy);
     let silent = "connected, but no answer to the handshake";
-    // The last server answers the handshake, which takes time on a busy machine.
+    // In the last row, the server answers the handshake, which takes time on a busy machine.
     let rows: [(Fault, u64, Duration, &str); 4] = [
         (|proxy| proxy.refuse(true).unwrap(), 60, CONNECTION, "connection refused"),
         (|proxy| proxy.black_hole(Direction::Both), 1, CONNECTION, silent),

@@ -16,7 +16,7 @@ async fn a_missing_node_is_created_and_an_existing_one_is_set() {
     assert_eq!(client.get_data(&path).await.unwrap().1.version, 0);
     assert_eq!(create_or_set(&client).with_mode(CreateMode::Ephemeral).for_path(&path, "two").await.unwrap(), path);
     let (data, stat) = client.get_data(&path).await.unwrap();
-    // The node is still the old one.
+    // The node was not recreated, so it is still persistent.
     assert_eq!((data.as_slice(), stat.version, stat.ephemeral_owner), (b"two".as_slice(), 1, 0));
     let below = format!("{path}/a/b");
     assert!(matches!(create_or_set(&client).for_path(&below, "").await, Err(Error::NoNode { .. })));
@@ -37,7 +37,7 @@ async fn sequential_and_protected_nodes_are_always_created() {
     assert_eq!(client.get_children(&dir).await.unwrap().len(), 4);
 }
 
-/// Without this, a create with an unknown outcome is not retried.
+/// A plain create with an unknown outcome is not retried.
 #[tokio::test]
 async fn create_or_set_succeeds_after_lost_requests_and_replies() {
     let faults: [fn(&FaultProxy, OpCode); 3] =

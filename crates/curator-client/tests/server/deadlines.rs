@@ -12,7 +12,7 @@ const OPERATION: Duration = Duration::from_millis(300);
 const FOREVER: Duration = Duration::from_secs(600);
 const CONNECTION: Duration = Duration::from_secs(1);
 
-/// A client that makes one attempt.
+/// A client with a short operation timeout that makes one attempt.
 async fn impatient() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|client| client.operation_timeout(OPERATION).retry_policy(once())).await
 }
@@ -41,7 +41,7 @@ async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_nev
     assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
     let refused = format!("{}: connection refused", proxy.connect_string());
     assert!(error.to_string().ends_with(&refused), "{error}");
-    // Nor by the session itself.
+    // A request of the session itself is not sent either.
     assert!(!session.is_connected());
     let error = session.delete(&client.resolve("/no-such-node").unwrap(), None).await.unwrap_err();
     assert!(matches!(error, Error::Disconnected { .. }), "{error}");
@@ -84,7 +84,6 @@ async fn the_operation_timeout_of_an_unpolled_request_counts_from_the_call() {
     let started = Instant::now();
     let (swallowed, answered) = (session.exists(&ZPath::root()), session.exists(&ZPath::root()));
     answered.await.unwrap();
-    // The time counts from the call.
     tokio::time::sleep(OPERATION).await;
     let error = soon(swallowed).await.unwrap_err();
     assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
@@ -101,7 +100,7 @@ async fn without_an_operation_timeout_the_session_timeout_applies() {
     assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
 }
 
-/// The client does not offer the ended session meanwhile.
+/// Until there is another session, the client does not return the ended one.
 #[tokio::test]
 async fn an_operation_without_a_session_ends_at_the_connection_timeout() {
     let brief = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(1)).retry_policy(once());
@@ -135,7 +134,7 @@ async fn an_operation_under_way_ends_with_its_session() {
     };
     let (end, read) = soon(async { tokio::join!(others, reading) }).await;
     assert_eq!(end, Some(SessionEnd::LeaseOver));
-    // The connection of an ended session is given up, which another thread may report first.
+    // The client also gives up the connection of an ended session. Another thread may report that first.
     let error = read.unwrap_err();
     let is_over = matches!(error, Error::SessionEnded { end: SessionEnd::LeaseOver, .. });
     assert!(is_over || matches!(error, Error::ConnectionLost { .. }), "{error}");

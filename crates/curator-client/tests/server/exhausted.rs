@@ -13,7 +13,7 @@ use tokio::runtime::Builder;
 
 use crate::support::{DEFAULT_TIMEOUT, alone, builder, soon};
 
-/// The process's limit of descriptors here: far more than one test needs, and quickly exhausted.
+/// The limit of descriptors that a test sets for its process: far more than it needs, and quickly exhausted.
 const DESCRIPTORS: u64 = 256;
 
 /// Opens descriptors until only `free` of them are left.
@@ -40,7 +40,7 @@ fn a_client_connects_once_there_are_descriptors_again(free: usize) {
     });
 }
 
-/// The event loop that all connections share needs three.
+/// The event loop that all connections share needs three descriptors.
 #[test]
 fn a_client_that_starts_without_a_free_descriptor_connects_when_there_are_some() {
     alone("exhausted::a_client_that_starts_without_a_free_descriptor_connects_when_there_are_some", || {
@@ -80,7 +80,7 @@ fn a_client_that_starts_while_no_thread_can_be_spawned_connects_once_one_can() {
     });
 }
 
-/// From now on the calling thread cannot start threads: `clone` and `clone3` fail as they do beyond a limit.
+/// Prevents the calling thread from starting threads: `clone` and `clone3` fail as if a limit was reached.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn forbid_threads() {
     const CALLS: [i64; 2] = if cfg!(target_arch = "x86_64") { [56, 435] } else { [220, 435] };

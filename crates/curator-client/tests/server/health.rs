@@ -27,7 +27,7 @@ async fn a_client_that_connects_is_not_ready_until_it_has_a_session() {
     assert_eq!((health.state, health.session_id), (Connected, Some(session.id())));
     assert!(health.lease_remaining > LONG / 2 && health.lease_remaining <= LONG);
     assert_eq!((health.connections_resumed, health.sessions_replaced), (0, 0));
-    // It reports past failures, too.
+    // The last failure is still reported.
     assert!(health.last_failure.is_some());
 }
 

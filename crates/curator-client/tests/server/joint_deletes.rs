@@ -41,7 +41,7 @@ async fn existing_nodes_are_deleted_in_one_request() {
     let baggage = Arc::new(());
     proxy.hold_replies(OpCode::Multi);
     client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&baggage))));
-    // Sent by the call, before any poll.
+    // The call itself sends the request, before any poll.
     assert_eq!(client.janitor().pending(), 3);
     assert_eq!(pending(&client), names(&paths));
     proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
@@ -62,7 +62,7 @@ async fn the_other_nodes_are_deleted_when_one_is_already_gone() {
     proxy.set_delay(Duration::from_millis(5));
     proxy.hold_replies(OpCode::Delete);
     client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&baggage))));
-    // All of them, before the first is answered.
+    // All three are sent before the first is answered.
     proxy.wait_for_reply(OpCode::Delete, 3).await.unwrap();
     assert_eq!(pending(&client), names(&[paths[0].clone(), paths[2].clone(), paths[3].clone()]));
     assert!(client.janitor().pending_deletes().iter().all(|delete| {
@@ -89,7 +89,7 @@ async fn a_joint_delete_of_one_node_sends_a_plain_delete_and_of_none_sends_nothi
     assert!(left_of(&paths).await.is_empty());
 }
 
-/// The directory of the first denies deletes.
+/// The directory of the first node permits no deletes.
 #[tokio::test]
 async fn a_refused_delete_is_given_up_and_the_other_nodes_are_deleted() {
     let (_proxy, client, session, paths) = nodes(2).await;

@@ -1,4 +1,4 @@
-//! The lease ends before another client can see the session gone.
+//! The lease ends before another client can see that the session has ended.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use futures_util::future::join_all;
 
 use crate::support::{SHORT, behind_proxy_with, builder, direct, direct_with, ephemeral, proxy, soon, watch_over};
 
-/// Clients that are cut off in each direction, each at another point between two of its probes.
+/// How many clients are cut off in each direction, each at another point between two of its probes.
 const ROUNDS: u32 = 5;
 
-/// In any direction, the lease ends before an observer sees that the node is gone.
+/// Whichever direction is cut off, the lease ends before an observer sees that the node is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lease_of_a_client_that_is_cut_off_ends_before_others_see_its_node_gone() {
     let observer = direct().await;
@@ -26,7 +26,7 @@ async fn cut_off(direction: Direction, observer: &CuratorClient, round: u32) {
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
     let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
-    // Another phase in each round; the result does not depend on it.
+    // Each round cuts at another point between two probes. The result must not depend on it.
     tokio::time::sleep(session.lease().probe_interval() * round / ROUNDS).await;
     proxy.black_hole(direction);
     let cut_at = ClockInstant::now();
@@ -36,11 +36,11 @@ async fn cut_off(direction: Direction, observer: &CuratorClient, round: u32) {
         ClockInstant::now()
     });
     assert!(promised < gone_at, "{direction:?}");
-    assert!(promised < cut_at + session.timeout(), "{direction:?}: the lease was renewed by nobody");
+    assert!(promised < cut_at + session.timeout(), "{direction:?}: the lease was renewed without a reply");
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver), "{direction:?}");
 }
 
-/// Two probes prove that a session lives, and there would be no time for the second one.
+/// A lease is normally renewed by two probes. Here the lease would end before the second one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_resumed_near_the_end_of_its_lease_renews_it_and_outlives_it() {
     let observer = direct().await;
@@ -78,12 +78,12 @@ async fn a_lease_is_computed_from_the_granted_session_timeout() {
     assert!(session.lease().remaining() > session.timeout() / 2);
 }
 
-/// It would have less than two probe intervals left, so the client opens another session.
+/// The next two probes might not be answered within the rest of the lease, so the client opens another session.
 #[tokio::test]
 async fn a_session_is_not_used_if_opening_it_has_taken_half_of_its_lease() {
     let proxy = proxy().await;
-    // Together the delays exceed what is left beyond half of the lease; neither makes the client give the connection
-    // up.
+    // Together the delays leave less than half of the session timeout. Neither alone makes the client give up the
+    // connection.
     for answer in [OpCode::CreateSession, OpCode::Sync] {
         proxy.delay_nth_reply(answer, 1, SHORT / 4);
     }
@@ -94,9 +94,9 @@ async fn a_session_is_not_used_if_opening_it_has_taken_half_of_its_lease() {
 #[tokio::test]
 async fn a_session_that_outlives_its_lease_is_closed_with_its_nodes() {
     // Long enough that a loaded machine does not lose the session accidentally.
-    const MIDDLING: Duration = Duration::from_secs(4);
+    const MEDIUM: Duration = Duration::from_secs(4);
     let ((proxy, client), observer) =
-        (behind_proxy_with(|client| client.session_timeout(MIDDLING)).await, direct().await);
+        (behind_proxy_with(|client| client.session_timeout(MEDIUM)).await, direct().await);
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
     let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
@@ -105,7 +105,7 @@ async fn a_session_that_outlives_its_lease_is_closed_with_its_nodes() {
     let lost_at = Instant::now();
     assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted);
     // Requests reached the server all the time: without the close, it would have kept the session for its timeout.
-    assert!(lost_at.elapsed() < MIDDLING / 2, "the node went {:?} after the session", lost_at.elapsed());
+    assert!(lost_at.elapsed() < MEDIUM / 2, "the node was deleted {:?} after the session was lost", lost_at.elapsed());
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn a_lease_ends_in_time_while_the_runtime_is_stuck() {
     runtime.shutdown_background();
 }
 
-/// Without it, the client crate would keep the session for as long as the process lives.
+/// `zookeeper-client` alone would keep the session alive for as long as the process runs.
 #[tokio::test]
 async fn the_servers_end_the_session_of_a_client_whose_runtime_is_stuck() {
     let (proxy, observer) = (proxy().await, direct().await);

@@ -11,7 +11,7 @@ const LIMIT: usize = 0xf_ffff;
 async fn a_request_of_the_maximum_size_is_served_and_a_larger_one_is_refused() {
     let (proxy, client) = behind_proxy().await;
     let path = client.create().for_path(unique_path("node"), "").await.unwrap();
-    // Measured: the limit minus the size that the error reports for empty data.
+    // The error reports the size of the whole request, so `size - LIMIT` is the size of everything except the data.
     let Err(Error::RequestTooLarge { size, .. }) = client.set_data(&path, vec![0; LIMIT], None).await else {
         panic!("{LIMIT} bytes of data were not refused")
     };
@@ -29,8 +29,8 @@ async fn a_request_of_the_maximum_size_is_served_and_a_larger_one_is_refused() {
     client.set_data(&path, "", None).await.unwrap();
 }
 
-/// The client crate names all watched paths in the requests that it reconnects with, and never reconnects if there are
-/// too many.
+/// `zookeeper-client` lists all watched paths in the requests that it sends when it reconnects, and cannot reconnect if
+/// there are too many.
 #[tokio::test]
 async fn a_session_is_resumed_regardless_of_its_number_of_watches() {
     let (proxy, client) = behind_proxy().await;
@@ -56,7 +56,8 @@ async fn a_session_is_resumed_regardless_of_its_number_of_watches() {
     assert_eq!(client.session().await.unwrap().id(), session.id());
 }
 
-/// The janitor retries a delete after a lost connection, so such a request would break connections forever.
+/// The janitor retries a delete after a lost connection, so a request that is too large would break connections for
+/// ever.
 #[tokio::test]
 async fn a_path_that_is_too_long_is_refused_by_every_request_without_side_effects() {
     let (proxy, client) = behind_proxy().await;

@@ -74,22 +74,22 @@ async fn each_session_event_is_logged_as_one_line() {
 /// A subscriber may do anything with a line, such as querying the client's health.
 #[tokio::test]
 async fn a_log_subscriber_may_call_the_client() {
-    let (proxy, client) = client("asked").await;
-    let (asked, times) = (client.clone(), Arc::new(AtomicUsize::new(0)));
+    let (proxy, client) = client("called").await;
+    let (called, times) = (client.clone(), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&times);
-    read_by("asked", move || {
-        drop((asked.health(), asked.janitor().pending_deletes(), asked.try_session()));
+    read_by("called", move || {
+        drop((called.health(), called.janitor().pending_deletes(), called.try_session()));
         counted.fetch_add(1, Ordering::Relaxed);
     });
-    let no_way_out = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
-    let dir = client.create().with_acl(no_way_out).for_path(unique_path("node"), "").await.unwrap();
+    let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
+    let dir = client.create().with_acl(no_delete).for_path(unique_path("node"), "").await.unwrap();
     let node = client.create().for_path(dir.child("node").unwrap(), "").await.unwrap();
     client.janitor().delete(&node);
     soon(client.janitor().idle()).await;
     reconnect(&proxy, &client).await;
     replace_session(&proxy, &client).await;
     soon(client.close()).await.unwrap();
-    let lines = lines_since_start("asked");
+    let lines = lines_since_start("called");
     assert!(lines.iter().any(|line| line.message == "cannot delete a node; it stays"), "{lines:#?}");
     assert!(lines.iter().any(|line| line.message.starts_with("not deleted before the client closed")), "{lines:#?}");
     assert!(times.load(Ordering::Relaxed) >= lines.len() - 1);
@@ -149,8 +149,8 @@ async fn no_secret_is_logged() {
     replace_session(&proxy, &client).await;
     client.close().await.unwrap();
     let text = text_of(&all_lines_of("secretive"));
-    for told in ["session opened", "create", "cannot resume the session"] {
-        assert!(text.contains(told), "no {told:?} in {text}");
+    for logged in ["session opened", "create", "cannot resume the session"] {
+        assert!(text.contains(logged), "no {logged:?} in {text}");
     }
     let passwords = proxy.sessions().into_iter().map(|session| session.password);
     let passwords: Vec<_> = passwords.flat_map(|password| printed(&password)).collect();

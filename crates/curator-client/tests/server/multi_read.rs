@@ -76,7 +76,7 @@ async fn a_multi_read_without_a_reply_fails_as_a_whole_unless_it_is_empty() {
     let (proxy, client) = behind_proxy_with(|client| impatient(client).max_request_size(1024)).await;
     let session = client.session().await.unwrap();
     let reads = |count| session.read_all(vec![ReadOperation::Children(ZPath::root()); count]);
-    // Neither is sent.
+    // Neither an empty nor a too large request is sent.
     assert!(reads(0).await.unwrap().is_empty());
     let error = reads(100).await.unwrap_err();
     assert!(matches!(error, Error::RequestTooLarge { limit: 1024, .. }), "{error}");

@@ -61,14 +61,14 @@ async fn a_view_has_another_namespace_and_the_same_session() {
     assert_eq!(path.as_str(), format!("{chroot}/other/node"));
     assert_eq!(none.get_data("/other/node").await.unwrap().0, b"data");
     assert!(client.check_exists("/node").await.unwrap().is_none());
-    // The node itself, in any namespace.
+    // A resolved path names the same node in every view.
     for view in [&client, &other, &none] {
         assert_eq!(view.get_data(&path).await.unwrap().0, b"data");
     }
     assert!(client.session().await.unwrap().is_same(&other.session().await.unwrap()));
     let error = client.using_namespace("a//b").unwrap_err().to_string();
     assert_eq!(error, r#"invalid path "/a//b": expected a name between any two slashes"#);
-    assert!(observer.check_exists(format!("{chroot}/one")).await.unwrap().is_none(), "made without need");
+    assert!(observer.check_exists(format!("{chroot}/one")).await.unwrap().is_none(), "an unused namespace was created");
     other.close().await.unwrap();
     assert!(matches!(client.get_data("/node").await, Err(Error::Closed)));
 }

@@ -1,4 +1,4 @@
-//! Requests are sent by the call: those that are not awaited in between share a round trip.
+//! A call sends its request immediately, so requests that are not awaited in between share a round trip.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::support::{behind_proxy, pipelines, reconnect, soon, unique_path};
 /// Long enough that no reply arrives before the second of two requests is sent.
 const ONE_WAY: Duration = Duration::from_millis(5);
 
-/// A client behind a slow network whose background requests are not counted.
-async fn far_away() -> (FaultProxy, CuratorClient) {
+/// A client behind a slow network, whose probes are not counted.
+async fn slow_network() -> (FaultProxy, CuratorClient) {
     let (proxy, client) = behind_proxy().await;
     slow_down(&proxy);
     (proxy, client)
@@ -30,14 +30,14 @@ pub(crate) async fn two_at_once(proxy: &FaultProxy, client: &CuratorClient, sess
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_calls_in_a_spawned_task_on_many_threads_are_one_round_trip() {
-    let (proxy, client) = far_away().await;
+    let (proxy, client) = slow_network().await;
     let session = client.session().await.unwrap();
     tokio::spawn(async move { two_at_once(&proxy, &client, &session).await }).await.unwrap();
 }
 
 #[tokio::test]
 async fn two_calls_are_one_round_trip_after_an_outage_too() {
-    let (proxy, client) = far_away().await;
+    let (proxy, client) = slow_network().await;
     let session = client.session().await.unwrap();
     two_at_once(&proxy, &client, &session).await;
     for _ in 0..3 {
@@ -48,7 +48,7 @@ async fn two_calls_are_one_round_trip_after_an_outage_too() {
 
 #[tokio::test]
 async fn unpolled_requests_are_sent() {
-    let (proxy, client) = far_away().await;
+    let (proxy, client) = slow_network().await;
     let session = client.session().await.unwrap();
     let path = client.resolve("/").unwrap();
     proxy.reset_counts();

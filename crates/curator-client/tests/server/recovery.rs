@@ -110,7 +110,7 @@ async fn the_node_of_a_dying_session_is_not_adopted() {
     assert!(session.epoch() > old.epoch());
     let stat = client.check_exists(&path).await.unwrap().unwrap();
     assert_eq!(stat.ephemeral_owner, session.id());
-    assert_eq!(observer.get_children(&dir).await.unwrap().len(), 2, "the old node went too early for this test");
+    assert_eq!(observer.get_children(&dir).await.unwrap().len(), 2, "the old node was deleted too early for this test");
     until(async || observer.get_children(&dir).await.unwrap() == [path.name()]).await;
 }
 

@@ -5,8 +5,8 @@ use curator_client::{Acl, AuthId, CreateMode, CuratorClient, Permission, ZPath};
 
 use crate::support::{direct, soon, unique_path};
 
-/// Creates a directory in which any client may create and none delete.
-async fn no_way_out(client: &CuratorClient) -> ZPath {
+/// Creates a directory in which every client may create nodes, and no client may delete any.
+async fn without_deletes(client: &CuratorClient) -> ZPath {
     let acl = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
     client.create().with_acl(acl).for_path(unique_path("node"), "").await.unwrap()
 }
@@ -24,7 +24,7 @@ fn paths(deletes: Vec<curator_client::PendingDelete>) -> Vec<String> {
 async fn a_refused_delete_is_reported_to_subscribers_of_its_session() {
     let client = direct().await;
     let session = client.session().await.unwrap();
-    let (dir, mut refusals) = (no_way_out(&client).await, client.janitor().refusals(&session));
+    let (dir, mut refusals) = (without_deletes(&client).await, client.janitor().refusals(&session));
     let path = numbered(&client, &dir, "n-").await;
     assert!(refusals.current().is_empty());
     client.janitor().delete_owned(&session, &path);
@@ -45,7 +45,7 @@ async fn a_refused_delete_is_reported_to_subscribers_of_its_session() {
 async fn find_and_delete_reports_the_path_of_a_node_that_cannot_be_deleted() {
     let client = direct().await;
     let session = client.session().await.unwrap();
-    let dir = no_way_out(&client).await;
+    let dir = without_deletes(&client).await;
     let path = numbered(&client, &dir, "sought-").await;
     client.janitor().find_and_delete(&session, NodeFinder::by_name(&dir, "sought-"));
     soon(client.janitor().idle()).await;

@@ -14,8 +14,8 @@ use crate::support::{
 /// So long that neither the servers nor the lease end a session within half of it.
 const OUTLASTING: Duration = Duration::from_secs(60);
 
-/// Between two attempts there is at most a second; the rest allows for a busy machine. The client crate's own pauses
-/// would be longer from the seventh on.
+/// The client pauses for at most a second between two attempts; the rest allows for a busy machine. The pauses of
+/// `zookeeper-client` itself would be longer than this from the seventh on.
 const PAUSE: Duration = Duration::from_secs(5);
 
 const FAILURES: u64 = 8;
@@ -32,13 +32,13 @@ async fn set_up() -> (FaultProxy, CuratorClient, Session, ConnectionStates) {
 #[tokio::test]
 async fn a_connection_whose_probes_are_answered_is_kept() {
     let (proxy, client) = behind_proxy_with(|client| client.session_timeout(Duration::from_secs(4))).await;
-    // There are six in a session timeout, after which a connection that answers none is given up.
+    // The client sends six probes in a session timeout, and gives up a connection over which none of them is answered.
     soon(proxy.wait_for_reply(OpCode::Sync, 8)).await.unwrap();
     assert_eq!(proxy.handshakes(), 1);
     drop(client);
 }
 
-/// Cuts the connection, and lets the next one hang until another one is tried.
+/// Cuts the connection, and withholds the reply to the next handshake until the client tries another connection.
 async fn hang(proxy: &FaultProxy) {
     proxy.hold_replies(OpCode::CreateSession);
     proxy.cut();
@@ -69,7 +69,7 @@ async fn a_session_is_resumed_soon_after_repeated_failed_handshakes() {
 #[tokio::test]
 async fn a_session_is_resumed_where_replies_are_slow() {
     let (proxy, client, session, mut states) = set_up().await;
-    // A round trip takes longer than the time a connection has at first.
+    // A round trip takes longer than the client waits in its first attempt.
     proxy.set_delay(Duration::from_millis(700));
     proxy.cut();
     expect(&mut states, Suspended).await;
@@ -85,7 +85,8 @@ async fn an_abandoned_connection_neither_reconnects_nor_closes_the_session() {
     hang(&proxy).await;
     proxy.release_held();
     within(PAUSE, states.wait_for(Reconnected)).await;
-    // The old connection would have reconnected at once, and cut the new one off. A probe is due every ten seconds.
+    // If the abandoned connection reconnected, it would do so immediately, and cut off the new one. So the counts show
+    // it after the next probe, which is due within ten seconds.
     let probes = proxy.requests()[&OpCode::Sync];
     soon(proxy.wait_for_reply(OpCode::Sync, probes + 1)).await.unwrap();
     assert_eq!((proxy.handshakes(), proxy.connections()), (2, 1));
@@ -98,7 +99,8 @@ async fn a_resumed_session_begins_with_a_confirmed_write() {
     let (proxy, client, session, mut states) = set_up().await;
     hang(&proxy).await;
     assert_eq!(proxy.requests().get(&OpCode::Multi), None);
-    // A connection that ends before the reply does not suffice, nor does the reply to the probe behind it.
+    // The first connection ends before the reply. On the second, only the probe behind the write is answered. Neither
+    // suffices.
     proxy.cut_before_reply(OpCode::Multi);
     proxy.swallow_nth_reply(OpCode::Multi, 2);
     proxy.release_held();
@@ -125,7 +127,7 @@ async fn a_session_that_ends_while_it_is_being_resumed_is_replaced() {
     let (proxy, client, session, mut states) = set_up().await;
     hang(&proxy).await;
     end_session(&proxy).await;
-    // Held since before the session ended, so this reply confirms it; the next one reports its end.
+    // The held reply was sent before the session ended, so it confirms the session. The next reply reports its end.
     proxy.cut();
     proxy.release_held();
     assert_eq!(within(PAUSE, session.ended()).await, SessionEnd::Expired);
@@ -141,14 +143,14 @@ async fn closing_a_client_while_its_session_is_resumed_completes_pending_deletes
     client.janitor().delete(&path);
     let mut closing = std::pin::pin!(client.close());
     assert!((&mut closing).now_or_never().is_none());
-    // This attempt fails, and the next one is that of a closing client.
+    // This attempt fails, and the closing client makes another.
     proxy.cut();
     proxy.release_held();
     soon(closing).await.unwrap();
     assert_eq!(direct().await.check_exists(&path).await.unwrap(), None);
 }
 
-/// A server that grants less would end the session while its lease is still valid.
+/// A server that grants a shorter timeout would end the session while its lease is still valid.
 #[tokio::test]
 async fn a_session_that_is_granted_a_shorter_timeout_ends_immediately() {
     let server = EmbeddedServer::start().unwrap();
@@ -168,7 +170,7 @@ async fn a_session_that_is_granted_a_shorter_timeout_ends_immediately() {
     until(gone).await;
 }
 
-/// On one thread: no task that runs there can read the reply.
+/// The test blocks the only thread of its runtime, so no task can read the reply.
 #[tokio::test]
 async fn a_shorter_timeout_that_is_granted_while_the_runtime_is_blocked_ends_the_session() {
     let (proxy, client, session, mut states) = set_up().await;
@@ -202,7 +204,7 @@ async fn a_session_that_is_granted_a_longer_timeout_continues_with_its_old_one()
     assert!(session.is_valid());
 }
 
-/// A session that could not be confirmed in time would block others until its timeout.
+/// If the client did not close such a session, its nodes would block others until the session times out.
 #[tokio::test]
 async fn a_session_whose_lease_is_over_is_closed_as_soon_as_a_server_is_reachable() {
     let server = EmbeddedServer::start().unwrap();

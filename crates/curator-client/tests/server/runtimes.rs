@@ -139,7 +139,7 @@ async fn calls_of_a_busy_thread_fail_without_a_panic_when_the_runtime_ends() {
     }
 }
 
-/// A session that depends on a blocking thread would be lost.
+/// A client that needed a blocking thread would not connect here.
 #[tokio::test]
 async fn a_session_is_opened_while_all_blocking_threads_are_busy() {
     let runtime = Builder::new_multi_thread().worker_threads(1).max_blocking_threads(1).enable_all().build().unwrap();
@@ -156,7 +156,7 @@ async fn a_session_is_opened_while_all_blocking_threads_are_busy() {
     shut_down(runtime);
 }
 
-/// A server that grants session timeouts longer than any test waits.
+/// A server that grants session timeouts that no test exceeds.
 async fn patient_server() -> TestingServer {
     TestingServer::builder().property("maxSessionTimeout", "600000").start().await.unwrap()
 }

@@ -1,8 +1,8 @@
 //! If a sandbox forbids the system calls of debuggers, a pipeline is still one round trip, and the process survives.
 //!
-//! systemd's `SystemCallFilter=@system-service` kills for calls that are not in its list, Docker's default profile
-//! (moby, `profiles/seccomp/default.json`) makes them fail. Neither allows the calls of debuggers. The filter here is
-//! the reverse: it forbids these calls and allows all others.
+//! systemd's `SystemCallFilter=@system-service` kills a process for a call that is not in its list; with Docker's
+//! default profile (moby, `profiles/seccomp/default.json`), such a call fails. Neither allows the calls of debuggers.
+//! The filter here is the reverse: it forbids these calls and allows all others.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::support::builder;
 /// `@debug`, or allowed by Docker only with `CAP_SYS_PTRACE`.
 #[cfg(target_arch = "x86_64")]
 const FORBIDDEN: [i64; 6] = [438, 101, 310, 311, 312, 298];
-/// The same.
+/// The same calls.
 #[cfg(target_arch = "aarch64")]
 const FORBIDDEN: [i64; 6] = [438, 117, 270, 271, 272, 241];
 

@@ -1,4 +1,4 @@
-//! SASL on servers where it is not set up. Servers with users: the target `real`.
+//! SASL on servers where it is not set up. The target `real` tests servers with users.
 
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ async fn a_connect_with_sasl_fails_immediately_if_the_server_has_no_sasl() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// A client authenticated in another way is accepted.
+/// A client that is authenticated by another scheme is accepted.
 #[tokio::test]
 async fn the_identity_of_a_client_is_checked_once_per_connection_and_leaves_no_node() {
     let known = |client: CuratorClientBuilder| client.authorization("digest", "alice:wonderland").sasl(alice());
     let (proxy, client) = behind_proxy_with(known).await;
     assert_eq!(proxy.requests()[&OpCode::Multi], 1);
     reconnect(&proxy, &client).await;
-    // Nor does a resumed session write anything else first.
+    // When a session is resumed, the check is part of the write that confirms the session.
     assert_eq!(proxy.requests()[&OpCode::Multi], 2);
     let children = client.get_children("/").await.unwrap();
     assert!(!children.iter().any(|name| name.contains("who-it-is")), "{children:?}");

@@ -7,12 +7,12 @@ use curator_client::ConnectionState::{Connected, Connecting, Lost};
 use curator_client::{ClientEnd, CuratorClient, CuratorClientBuilder, Error, RetryForever, RetryNTimes};
 use curator_test::TestingServer;
 
-use crate::support::{DEFAULT_TIMEOUT, Noted, builder, expect, reading, soon, until, within};
+use crate::support::{DEFAULT_TIMEOUT, Recorded, builder, expect, reading, soon, until, within};
 
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A server that is down, and a client of it with short timeouts per attempt.
-async fn nobody_there() -> (TestingServer, CuratorClientBuilder) {
+async fn stopped_server() -> (TestingServer, CuratorClientBuilder) {
     let server = TestingServer::start().await.unwrap();
     server.stop().await.unwrap();
     let client = builder(server.connect_string()).connection_timeout(Duration::from_millis(500));
@@ -21,10 +21,10 @@ async fn nobody_there() -> (TestingServer, CuratorClientBuilder) {
 
 #[tokio::test]
 async fn a_connect_waits_for_its_ensemble_while_the_policy_retries() {
-    let (server, client) = nobody_there().await;
-    let patient = Noted::new(u32::MAX, PAUSE);
+    let (server, client) = stopped_server().await;
+    let patient = Recorded::new(u32::MAX, PAUSE);
     let connecting = tokio::spawn(client.connection_timeout(PAUSE).retry_policy(patient.clone()).connect());
-    until(async || patient.asked.lock().unwrap().len() >= 10).await;
+    until(async || patient.calls.lock().unwrap().len() >= 10).await;
     server.restart().await.unwrap();
     let client = soon(connecting).await.unwrap().unwrap();
     // With such a short timeout, its connection may be suspended again by now.
@@ -34,19 +34,19 @@ async fn a_connect_waits_for_its_ensemble_while_the_policy_retries() {
 
 #[tokio::test]
 async fn a_connect_fails_when_its_retry_policy_ends() {
-    let (_server, client) = nobody_there().await;
+    let (_server, client) = stopped_server().await;
     for retries in [0, 3] {
-        let policy = Noted::new(retries, PAUSE);
+        let policy = Recorded::new(retries, PAUSE);
         let error = soon(client.clone().retry_policy(policy.clone()).connect()).await.unwrap_err();
         assert!(matches!(error, Error::ConnectFailed { .. }), "{error}");
         assert!(error.to_string().ends_with("connection refused"), "{error}");
-        assert_eq!(policy.asked.lock().unwrap().len(), retries as usize + 1);
+        assert_eq!(policy.calls.lock().unwrap().len(), retries as usize + 1);
     }
 }
 
 #[tokio::test]
 async fn a_started_client_connects_as_soon_as_its_ensemble_is_available() {
-    let (server, client) = nobody_there().await;
+    let (server, client) = stopped_server().await;
     let client = client.retry_policy(RetryForever::new(PAUSE).unwrap()).start().unwrap();
     let mut states = client.connection_states();
     expect(&mut states, Connecting).await;
@@ -69,7 +69,7 @@ async fn a_started_client_connects_as_soon_as_its_ensemble_is_available() {
 
 #[tokio::test]
 async fn an_operation_without_a_session_fails_with_the_cause() {
-    let (server, client) = nobody_there().await;
+    let (server, client) = stopped_server().await;
     let client = client.retry_policy(RetryNTimes::new(2, PAUSE).unwrap()).start().unwrap();
     let error = soon(client.get_data("/")).await.unwrap_err();
     let expected = format!("within 500ms: {}: connection refused", server.connect_string());
@@ -78,7 +78,7 @@ async fn an_operation_without_a_session_fails_with_the_cause() {
 
 #[tokio::test]
 async fn a_connection_failure_names_each_server_with_its_problem() {
-    // Port 1 refuses connections; and the system accepts those of a listener that nothing reads from.
+    // Port 1 refuses connections. For the listener, the system accepts them, and nothing reads from them.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap();
     let connect_string = format!("127.0.0.1:1,no-such-host.invalid,{silent}/app");
@@ -88,7 +88,7 @@ async fn a_connection_failure_names_each_server_with_its_problem() {
     until(async || {
         let Err(Error::NotConnected { cause: latest, .. }) = client.wait_connected(PAUSE).await else { panic!() };
         cause = latest;
-        // In random order. On a busy machine, an attempt may report less.
+        // The client tries the servers in random order. On a busy machine, an attempt may end before it tries all.
         cause.contains("handshake within")
             && cause.contains("refused")
             && ![" yet", "tried"].iter().any(|w| cause.contains(w))
@@ -96,7 +96,7 @@ async fn a_connection_failure_names_each_server_with_its_problem() {
     .await;
     let [refused, unknown, silent_problem] = &*cause.split("; ").collect::<Vec<_>>() else { panic!("{cause}") };
     assert_eq!(*refused, "127.0.0.1:1: connection refused");
-    // Without a reachable name server, the cause says no more.
+    // Without a reachable name server, the cause is only that no address was found.
     let is_unknown = ["cannot be resolved (", "no address found within 500ms"].map(|problem| unknown.contains(problem));
     assert!(unknown.starts_with("no-such-host.invalid:2181: ") && is_unknown != [false; 2], "{unknown}");
     assert_eq!(*silent_problem, format!("{silent}: connected, but no answer to the handshake within 500ms"));
@@ -115,7 +115,7 @@ async fn a_started_client_that_is_refused_keeps_trying_and_reports_the_cause() {
 
 #[tokio::test]
 async fn closing_a_client_that_has_never_been_connected_takes_no_time() {
-    let (_server, client) = nobody_there().await;
+    let (_server, client) = stopped_server().await;
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let hanging = builder(silent.local_addr().unwrap().to_string());
     for client in [client, hanging] {
@@ -139,7 +139,7 @@ async fn closing_a_client_that_has_never_been_connected_takes_no_time() {
 
 #[tokio::test]
 async fn a_client_that_has_never_connected_ends_with_its_runtime() {
-    let (_server, client) = nobody_there().await;
+    let (_server, client) = stopped_server().await;
     let home = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let client = {
         let _inside = home.enter();
@@ -150,7 +150,7 @@ async fn a_client_that_has_never_connected_ends_with_its_runtime() {
     let errors = [
         soon(read).await.unwrap().unwrap_err(),
         client.wait_connected(DEFAULT_TIMEOUT).await.unwrap_err(),
-        // Without a time: no server was asked.
+        // `close` reports no `CloseUnconfirmed`, because it has sent no request.
         client.close().await.unwrap_err(),
     ];
     for error in errors {

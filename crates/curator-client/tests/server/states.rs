@@ -18,7 +18,7 @@ async fn the_state_becomes_reconnected_only_after_a_reply() {
     let (proxy, client) = behind_proxy().await;
     let mut states = client.connection_states();
     expect(&mut states, Connected).await;
-    // The client crate reports a connection as soon as it has sent its handshake.
+    // `zookeeper-client` reports a connection as soon as it has sent its handshake.
     proxy.hold_replies(OpCode::Sync);
     proxy.reset_counts();
     proxy.cut();
@@ -43,7 +43,7 @@ async fn a_server_pause_past_the_lease_loses_the_session_in_time_and_a_new_one_o
         assert!(soon(states.wait_for(Lost)).await);
         ClockInstant::now()
     });
-    assert!(promised < paused_at + session.timeout(), "the lease was renewed by nobody");
+    assert!(promised < paused_at + session.timeout(), "the lease was renewed without a reply");
     assert!(lost_at >= promised, "the lease was given up before its end");
     let late = lost_at.saturating_duration_since(promised);
     assert!(late < SCHEDULING, "Lost came {late:?} after the end of the lease");
@@ -69,7 +69,7 @@ async fn a_session_that_is_closed_on_the_server_is_lost_immediately() {
     let end = within(DEFAULT_TIMEOUT / 6, session.ended()).await;
     assert_eq!(end, SessionEnd::Expired);
     assert!(!session.is_valid());
-    // It sends no more requests.
+    // An ended session sends no more requests.
     let error = session.get_children(&client.resolve("/").unwrap()).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Expired, .. }), "{error}");
     assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));

@@ -38,11 +38,11 @@ async fn a_refusing_or_silent_server_is_not_a_permanent_tls_failure() {
     }
 }
 
-/// How long a server without a quorum takes to disconnect: about a third of the time that it has.
+/// How long a server without a quorum takes to disconnect: about a third of the connection timeout.
 const HESITATION: Duration = Duration::from_millis(250);
 
 /// A server without a quorum, which disconnects every session, and speaks TLS on its port. If it `speaks_plainly` too,
-/// it reports that in reply to a four-letter word. It ends with the runtime.
+/// it replies to a four-letter word that it does not serve requests. It ends with the runtime.
 async fn without_quorum(speaks_plainly: bool) -> String {
     let listener = async_net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Several operations, applied all or none.
+//! Transactions: all of several operations are applied, or none.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn a_transaction_is_applied_as_a_whole() {
     assert_eq!(client.check_exists(&old).await.unwrap(), None);
 }
 
-/// Old servers do not return them in the reply, so the client reads the nodes there; on other servers it does not.
+/// Old servers do not return the stats in the reply. There, and only there, the client reads the nodes.
 #[tokio::test]
 async fn a_transaction_returns_the_stats_of_new_nodes_of_every_kind() {
     let ((proxy, client), direct) = (behind_proxy().await, direct().await);
@@ -60,9 +60,9 @@ async fn a_transaction_returns_the_stats_of_new_nodes_of_every_kind() {
         let [TransactionResult::Created(created)] = &*results else { panic!("{results:?}") };
         assert_eq!(direct.check_exists(&created.path).await.unwrap(), Some(created.stat), "{mode:?}");
     }
-    let looks = proxy.requests().get(&OpCode::Exists).copied().unwrap_or_default();
-    let told = TestingServer::shared().await.version().unwrap().tells_stats_in_transactions();
-    assert_eq!(looks, if told { 0 } else { 4 }, "of containers and nodes with a time to live all servers tell");
+    let reads = proxy.requests().get(&OpCode::Exists).copied().unwrap_or_default();
+    let are_returned = TestingServer::shared().await.version().unwrap().tells_stats_in_transactions();
+    assert_eq!(reads, if are_returned { 0 } else { 4 }, "all servers return the stats of containers and TTL nodes");
 }
 
 #[tokio::test]

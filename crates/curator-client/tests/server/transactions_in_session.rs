@@ -41,7 +41,7 @@ async fn a_transaction_does_not_move_to_another_session() {
     let (proxy, client) = behind_proxy().await;
     let session = client.session().await.unwrap();
     replace_session(&proxy, &client).await;
-    // The session may have been resumed briefly, which begins with a transaction.
+    // The session may have been resumed briefly, and a resumed session begins with a transaction.
     proxy.reset_counts();
     let error = soon(create(&client, unique_path("node")).commit_in(&session)).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Expired, .. }), "{error}");
@@ -76,7 +76,7 @@ async fn a_transaction_waits_for_the_connection_of_its_session() {
     soon(commit).await.unwrap();
     assert!(session.is_valid());
     assert!(client.check_exists(&path).await.unwrap().is_some());
-    // The other one is the first request of a resumed session.
+    // The other transaction is the first request of the resumed session.
     assert_eq!(multis(&proxy), 2);
 }
 

@@ -50,7 +50,7 @@ async fn deleting_a_node_without_children_takes_one_request() {
     assert_eq!(sent(&proxy), [(OpCode::Delete, 1)]);
 }
 
-/// Begins to delete a tree, and runs `meanwhile` while the reply to the first level's list is in flight.
+/// Starts to delete a tree, and runs `meanwhile` while the reply to the first level's list is in flight.
 async fn delete_and_meanwhile(top: &ZPath, proxy: &FaultProxy, delete: DeleteBuilder, meanwhile: impl Future) {
     proxy.reset_counts();
     proxy.hold_replies(OpCode::GetChildren);
@@ -83,7 +83,7 @@ async fn a_tree_delete_succeeds_while_others_create_and_delete_nodes() {
 async fn a_tree_delete_gives_up_if_new_children_keep_appearing() {
     let (proxy, client) = behind_proxy().await;
     let top = tree(&client).await;
-    // As if all listed children were deleted and others created, each time.
+    // Each list is empty, as if all children were deleted before it and others created after it.
     for pass in 1..1_000 {
         proxy.alter_nth_reply(OpCode::GetChildren, pass, |reply| {
             reply.truncate(16);

@@ -29,14 +29,14 @@ async fn a_deletion_fires_both_kinds_of_watch_and_a_fired_watch_needs_no_removal
 async fn a_children_watch_fires_when_a_child_is_created_or_deleted() {
     let (client, other) = (direct().await, direct().await);
     let dir = node(&client).await;
-    let (children, mut come) = client.watch_children(&dir).await.unwrap();
+    let (children, mut created) = client.watch_children(&dir).await.unwrap();
     assert!(children.is_empty());
     let child = other.create().with_mode(CreateMode::Ephemeral).for_path(format!("{dir}/child"), "").await.unwrap();
-    assert_eq!(soon(come.fired()).await, WatchEvent::ChildrenChanged);
-    let (children, mut gone) = client.watch_children(&dir).await.unwrap();
+    assert_eq!(soon(created.fired()).await, WatchEvent::ChildrenChanged);
+    let (children, mut deleted) = client.watch_children(&dir).await.unwrap();
     assert_eq!(children, [child.name()]);
     other.close().await.unwrap();
-    assert_eq!(soon(gone.fired()).await, WatchEvent::ChildrenChanged);
+    assert_eq!(soon(deleted.fired()).await, WatchEvent::ChildrenChanged);
 }
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn a_watch_fires_once() {
     let client = direct().await;
     let path = node(&client).await;
     let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
-    // It still fires after dropped waits.
+    // A watch still fires after its waits were dropped.
     for _ in 0..3 {
         assert_eq!(watch.fired().now_or_never(), None);
     }
@@ -69,7 +69,7 @@ async fn a_watch_fires_once() {
     assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
     assert!(!is_watched(path.as_str()).await);
     client.delete().for_path(&path).await.unwrap();
-    // It keeps returning its event.
+    // A fired watch keeps returning its event.
     assert_eq!(watch.fired().now_or_never(), Some(WatchEvent::DataChanged));
 }
 
@@ -81,7 +81,7 @@ async fn a_dropped_watch_is_removed_from_the_server() {
     let (_, _, mut second) = client.watch_data(&path).await.unwrap();
     let (_, mut children) = client.watch_children(&path).await.unwrap();
     assert!(is_watched(path.as_str()).await);
-    // A watch that others still wait for stays.
+    // The server keeps the watch, because another `Watch` still waits for it.
     drop(first);
     client.sync(&path).await.unwrap();
     assert!(is_watched(path.as_str()).await);
@@ -173,13 +173,13 @@ async fn a_new_watch_waits_for_the_removal_of_dropped_watches_of_both_kinds_on_i
     assert_eq!((value.as_slice(), syncs(), proxy.notifications()), (&b"1"[..], 2, 2));
     other.set_data(&path, "2", None).await.unwrap();
     assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
-    // The next one waits for nothing.
+    // Nothing is being removed now, so the next watch needs no sync.
     let again = client.watch_data(&path).await.unwrap();
     drop(again);
     assert_eq!(syncs(), 2);
 }
 
-/// Otherwise the client crate would use freed memory (`docs/upstream.md`).
+/// If the connection did not end, `zookeeper-client` would use freed memory (`docs/upstream.md`).
 #[tokio::test]
 async fn a_connection_ends_when_watches_of_both_kinds_are_dropped_while_another_is_set() {
     let (proxy, client) = behind_proxy().await;

@@ -1,9 +1,9 @@
 //! Clients, proxies and waits that the tests share.
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
-// A unit test includes it too; it is packaged with the sources.
 #[path = "../../../curator-test/tests/support/alone.rs"]
 mod alone;
+// This file is in `src` because a unit test includes it too, and is packaged with the sources.
 #[path = "../../src/supervisor/tests/log.rs"]
 pub(crate) mod log;
 pub(crate) mod sasl_server;
@@ -45,23 +45,24 @@ pub(crate) fn patient() -> RetryForever {
     RetryForever::new(Duration::from_secs(3_600)).unwrap()
 }
 
-/// A policy that allows this many retries, and records its arguments: how often, and since when.
+/// A policy that allows this many retries, and records the arguments of each call: the number of retries, and the
+/// elapsed time.
 #[derive(Debug, Clone)]
-pub(crate) struct Noted {
+pub(crate) struct Recorded {
     retries: u32,
     pause: Duration,
-    pub(crate) asked: Arc<Mutex<Vec<(u32, Duration)>>>,
+    pub(crate) calls: Arc<Mutex<Vec<(u32, Duration)>>>,
 }
 
-impl Noted {
+impl Recorded {
     pub(crate) fn new(retries: u32, pause: Duration) -> Self {
-        Self { retries, pause, asked: Arc::default() }
+        Self { retries, pause, calls: Arc::default() }
     }
 }
 
-impl RetryPolicy for Noted {
+impl RetryPolicy for Recorded {
     fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
-        self.asked.lock().unwrap().push((retries, elapsed));
+        self.calls.lock().unwrap().push((retries, elapsed));
         (retries < self.retries).then_some(self.pause)
     }
 }
@@ -110,7 +111,7 @@ pub(crate) async fn cause_of_failure(client: CuratorClientBuilder) -> String {
     }
 }
 
-/// The error of a client that would wait for its servers forever: it is refused at once.
+/// The error of a client whose connect fails without a retry, although its policy would retry for ever.
 pub(crate) async fn refusal(client: CuratorClientBuilder) -> Error {
     let started = Instant::now();
     let error = soon(client.retry_policy(patient()).connect()).await.unwrap_err();
@@ -150,7 +151,7 @@ pub(crate) async fn pipelines(proxy: &FaultProxy, client: &CuratorClient, sessio
     proxy.round_trips()
 }
 
-/// The requests sent, without lease probes: one may have been due at any time.
+/// The requests sent, without lease probes, which may be due at any time.
 pub(crate) fn sent(proxy: &FaultProxy) -> Vec<(OpCode, u64)> {
     proxy.requests().into_iter().filter(|(op, _)| *op != OpCode::Sync).collect()
 }
@@ -169,7 +170,7 @@ pub(crate) async fn reconnect(proxy: &FaultProxy, client: &CuratorClient) {
     assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
 }
 
-/// Begins an outage for the client behind `proxy`, until `proxy.refuse(false)`.
+/// Starts an outage for the client behind `proxy`, until `proxy.refuse(false)`.
 pub(crate) async fn begin_outage(proxy: &FaultProxy, client: &CuratorClient) {
     let mut states = client.connection_states();
     proxy.refuse(true).unwrap();
@@ -183,8 +184,8 @@ pub(crate) async fn end_session(proxy: &FaultProxy) {
     curator_test::close_session(server, proxy.sessions().last().unwrap()).await.unwrap();
 }
 
-/// Ends the session while the client is cut off, which could otherwise resume it first, and waits until it has another
-/// one.
+/// Cuts the client off, ends its session, and waits until the client has another session. A client that is not cut off
+/// could resume the old session first.
 pub(crate) async fn replace_session(proxy: &FaultProxy, client: &CuratorClient) {
     begin_outage(proxy, client).await;
     let mut states = client.connection_states();
@@ -211,8 +212,8 @@ pub(crate) fn expect(states: &mut ConnectionStates, state: ConnectionState) -> i
     async move { assert_eq!(next.await, Some(state)) }
 }
 
-/// Polls a lease until it is over, and checks at each poll that it does not outlive its own promise. Returns the last
-/// instant that it promised.
+/// Polls a lease until it is over, and checks at each poll that it is invalid once its `valid_until` has passed.
+/// Returns the latest `valid_until`.
 pub(crate) async fn watch_over(lease: &SessionLease) -> ClockInstant {
     let end = Instant::now() + DEFAULT_TIMEOUT;
     let mut promised = lease.valid_until();

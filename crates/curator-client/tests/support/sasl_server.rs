@@ -12,7 +12,7 @@ pub(crate) const USERS: [(&str, &str); 4] = [
     ("shop", "a long password"),
 ];
 
-/// Writes the login configuration of a server that knows these users, where it stays until the next run.
+/// Writes the login configuration of a server that knows these users. The file stays until the next run.
 pub(crate) fn write_login_configuration(name: &str, users: &[(&str, &str)]) -> PathBuf {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let users: String =
@@ -23,7 +23,7 @@ pub(crate) fn write_login_configuration(name: &str, users: &[(&str, &str)]) -> P
     path
 }
 
-/// A real server on which SASL is set up as `login` says.
+/// A real server whose SASL configuration is the file `login`.
 pub(crate) fn sasl_server(login: &Path) -> TestingServerBuilder {
     TestingServer::builder()
         .kind(ServerKind::Real)

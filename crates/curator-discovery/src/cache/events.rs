@@ -35,13 +35,14 @@ pub enum ServiceEvent<P = RawJson> {
 
 /// The changes of a service, for one consumer; made by [`ServiceCache::events`](crate::ServiceCache::events).
 ///
-/// A [`Stream`], also with [`next`](Self::next). It starts with an [`Inserted`](ServiceEvent::Inserted) for each known
-/// instance, and [`Ready`](ServiceEvent::Ready) if they are up to date. It ends with the cache.
+/// Implements [`Stream`]; [`next`](Self::next) works without importing the trait. It starts with an
+/// [`Inserted`](ServiceEvent::Inserted) for each known instance, and [`Ready`](ServiceEvent::Ready) if they are up to
+/// date. It ends with the cache.
 ///
 /// # Guarantees
 ///
-/// Those of [`CacheEvents`]: applying all events gives the instances. An instance that was registered anew between two
-/// reads is removed and inserted, even with the same contents. Nodes that cannot be parsed are left out.
+/// Those of [`CacheEvents`]: applying all events gives the instances. An instance that was registered again between two
+/// reads is reported as removed and inserted, even with the same contents. Nodes that cannot be parsed are left out.
 ///
 /// # Cancel safety
 ///

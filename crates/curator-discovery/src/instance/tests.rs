@@ -48,7 +48,7 @@ impl Payload for Details {
     const JAVA_CLASS: Option<&'static str> = Some("com.example.Details");
 }
 
-/// A payload with a class that is an object without fields, or not an object.
+/// A payload with a Java class: an object without fields, or a number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Odd {

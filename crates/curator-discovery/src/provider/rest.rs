@@ -1,4 +1,4 @@
-//! Counts the errors of instances, and rests an instance after too many.
+//! Counts the errors of instances: an instance with too many errors rests, so the provider skips it.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use curator_recipes::client::ZPath;
 
 use crate::found::FoundInstance;
 
-/// One registration of an instance: a recreated node is another one.
+/// One registration of an instance: a recreated node is another registration.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Node {
     path: ZPath,
@@ -55,7 +55,7 @@ impl Rests {
         }
     }
 
-    /// As of the last call of `forget`.
+    /// Whether the instance rests, as of the last call of `forget`.
     pub(super) fn is_resting<P>(&self, instance: &FoundInstance<P>) -> bool {
         // Fast path: usually there are no errors.
         !self.noted.is_empty()
@@ -63,7 +63,7 @@ impl Rests {
             && self.noted.get(&Node::of(instance)).is_some_and(|noted| noted.errors >= self.errors)
     }
 
-    /// Ends rests, and drops errors, older than the period. So deleted instances take no memory.
+    /// Ends rests and drops errors that are older than the period. So deleted instances use no memory.
     pub(super) fn forget(&mut self, now: Instant) {
         self.noted.retain(|_, noted| now.saturating_duration_since(noted.since) < self.period);
     }

@@ -1,4 +1,4 @@
-//! The instances for a load balancer.
+//! Tests of the stream of instances for a load balancer.
 
 use std::convert::Infallible;
 
@@ -8,7 +8,7 @@ use tower::discover::{Change, Discover};
 
 use crate::support::{behind_proxy, connected, discovery, instance, path, registered, soon, unplug};
 
-/// What comes next, in a few words.
+/// The next change, as text.
 async fn next(changes: &mut ServiceDiscover<String>) -> String {
     match soon(changes.next()).await.unwrap().unwrap() {
         Change::Insert(key, service) => format!("{key} at {service}"),
@@ -38,7 +38,7 @@ async fn a_drained_deregistered_or_unusable_instance_is_removed_from_the_balance
     soon(a.drain()).await.unwrap();
     assert_eq!(next(&mut changes).await, "a removed");
     soon(a.deregister()).await.unwrap();
-    // There is nothing to connect to.
+    // Without an address, a client cannot connect.
     soon(b.update(ServiceInstance::new("orders").id("b"))).await.unwrap();
     assert_eq!(next(&mut changes).await, "b removed");
     soon(b.update(instance("b"))).await.unwrap();
@@ -67,7 +67,7 @@ async fn an_instance_whose_node_is_replaced_by_one_with_the_same_contents_keeps_
     soon(replace.commit()).await.unwrap();
     assert_ne!(soon(cache.caught_up()).await.unwrap().get("a").unwrap().stat.czxid, found.stat.czxid);
     soon(services_of_all.publish(&ServiceInstance::clone(&found).port(1))).await.unwrap();
-    // Nothing came before.
+    // No change was reported before this one.
     assert_eq!(next(&mut changes).await, "a at 10.0.0.7:1");
 }
 
@@ -83,6 +83,6 @@ async fn a_stale_cache_removes_all_services_only_with_when_stale_empty() {
     proxy.refuse(false).unwrap();
     assert_eq!(next(&mut emptied).await, "a at 10.0.0.7:8080");
     soon(a.drain()).await.unwrap();
-    // Nothing came before.
+    // No change was reported before this one.
     assert_eq!([next(&mut kept).await, next(&mut emptied).await], ["a removed"; 2]);
 }

@@ -1,4 +1,4 @@
-//! The instances of a service, followed; and the choice among them.
+//! Tests of caches, which follow the instances of a service, and of providers, which select one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,21 +11,21 @@ use curator_discovery::{
 
 use crate::support::{behind_proxy, connected, discovery, id, ids, instance, path, registered, soon, unplug, until};
 
-/// Waits until these are the instances.
+/// Waits until the cache is current and contains exactly these instances.
 #[track_caller]
-fn are(cache: &ServiceCache, wanted: &[&str]) -> impl Future<Output = ()> {
+fn wait_for_instances(cache: &ServiceCache, wanted: &[&str]) -> impl Future<Output = ()> {
     until(async move || {
         let instances = cache.instances();
         ids(&instances) == wanted && instances.state() == CacheState::Current
     })
 }
 
-/// What comes next, in a few words.
+/// The next event, as text.
 async fn next(events: &mut ServiceEvents) -> String {
     match soon(events.next()).await.unwrap() {
-        ServiceEvent::Inserted(instance) => format!("{} came", instance.id),
+        ServiceEvent::Inserted(instance) => format!("{} inserted", instance.id),
         ServiceEvent::Changed { old, new } => format!("{}: {:?} to {:?}", new.id, old.port, new.port),
-        ServiceEvent::Removed(instance) => format!("{} went", instance.id),
+        ServiceEvent::Removed(instance) => format!("{} removed", instance.id),
         ServiceEvent::Ready => "ready".to_owned(),
         other => format!("{other:?}"),
     }
@@ -39,18 +39,18 @@ async fn cache_events_report_added_changed_and_removed_instances() {
     let mut events = cache.events();
     assert_eq!(next(&mut events).await, "ready");
     let a = registered(&client, &base, "a").await;
-    assert_eq!(next(&mut events).await, "a came");
+    assert_eq!(next(&mut events).await, "a inserted");
     let b = registered(&client, &base, "b").await;
-    assert_eq!(next(&mut events).await, "b came");
+    assert_eq!(next(&mut events).await, "b inserted");
     soon(a.update(instance("a").port(9090))).await.unwrap();
     assert_eq!(next(&mut events).await, "a: Some(8080) to Some(9090)");
     let instances = soon(cache.caught_up()).await.unwrap();
     assert_eq!((ids(&instances), instances.get("a").unwrap().port), (vec!["a".to_owned(), "b".to_owned()], Some(9090)));
     assert_eq!(instances.get("b").unwrap().stat.ephemeral_owner, client.session().await.unwrap().id());
     soon(a.deregister()).await.unwrap();
-    assert_eq!(next(&mut events).await, "a went");
-    are(&cache, &["b"]).await;
-    // As it was.
+    assert_eq!(next(&mut events).await, "a removed");
+    wait_for_instances(&cache, &["b"]).await;
+    // The earlier instances are unchanged.
     assert_eq!(instances.len(), 2);
     soon(cache.close()).await.unwrap();
     assert!(soon(events.next()).await.is_none());
@@ -59,7 +59,7 @@ async fn cache_events_report_added_changed_and_removed_instances() {
     drop(b);
 }
 
-/// CURATOR-574, CURATOR-452: wrong JSON is only logged.
+/// Curator only logs invalid JSON: CURATOR-574, CURATOR-452.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cache_reports_a_node_with_invalid_json_and_keeps_the_other_instances() {
     let (client, base) = (connected().await, path("cache-garbage"));
@@ -67,25 +67,25 @@ async fn a_cache_reports_a_node_with_invalid_json_and_keeps_the_other_instances(
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
     soon(cache.ready()).await.unwrap();
     let mut events = cache.events();
-    assert_eq!([next(&mut events).await, next(&mut events).await], ["a came", "ready"]);
+    assert_eq!([next(&mut events).await, next(&mut events).await], ["a inserted", "ready"]);
     client.create().for_path(&b, "{").await.unwrap();
     let instances = soon(cache.caught_up()).await.unwrap();
     assert_eq!((ids(&instances), instances.unreadable().next().unwrap().path.as_str()), (vec!["a".to_owned()], &*b));
     client.set_data(&b, instance("b").to_json().unwrap(), None).await.unwrap();
-    assert_eq!(next(&mut events).await, "b came");
+    assert_eq!(next(&mut events).await, "b inserted");
     let instances = soon(cache.caught_up()).await.unwrap();
     assert_eq!((instances.len(), instances.unreadable().count()), (2, 0));
     client.set_data(&b, "[]", None).await.unwrap();
-    assert_eq!(next(&mut events).await, "b went");
+    assert_eq!(next(&mut events).await, "b removed");
     client.delete().for_path(&b).await.unwrap();
     let instances = soon(cache.caught_up()).await.unwrap();
     assert_eq!((instances.len(), instances.unreadable().count()), (1, 0));
 }
 
-/// Curator's queue of events drops the oldest, without a sign.
+/// Curator's event queue drops the oldest events without reporting it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_consumer_gets_a_resync_with_all_instances() {
-    /// More than are kept for a consumer.
+    /// More events than the cache keeps for a consumer.
     const MANY: usize = 1_100;
     let (client, others, base) = (connected().await, connected().await, path("cache-slow"));
     let services = discovery(&client, &base);
@@ -106,7 +106,7 @@ async fn a_slow_consumer_gets_a_resync_with_all_instances() {
     }
     soon(services.remove("orders", "goes")).await.unwrap();
     wanted.sort_unstable();
-    // The cache's instances are brought up to date in the same way.
+    // The instances of the cache itself are complete, too.
     assert_eq!(ids(&soon(cache.caught_up()).await.unwrap()), wanted);
     let resync = async {
         loop {
@@ -117,25 +117,25 @@ async fn a_slow_consumer_gets_a_resync_with_all_instances() {
     };
     assert_eq!(ids(&soon(resync).await), wanted);
     soon(services.remove("orders", "stays")).await.unwrap();
-    assert_eq!([next(&mut slow).await, next(&mut slow).await], ["ready", "stays went"]);
+    assert_eq!([next(&mut slow).await, next(&mut slow).await], ["ready", "stays removed"]);
 }
 
-/// CURATOR-163: Curator's cache stays empty.
+/// Curator's cache then stays empty: CURATOR-163.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cache_is_empty_after_its_directory_is_deleted_and_fills_again() {
     let (client, others, base) = (connected().await, connected().await, path("cache-deleted"));
     let a = registered(&client, &base, "a").await;
     let cache = discovery(&others, &base).start_cache("orders").unwrap();
-    are(&cache, &["a"]).await;
+    wait_for_instances(&cache, &["a"]).await;
     soon(a.deregister()).await.unwrap();
     let directory = format!("{base}/orders");
-    // Unless the server was first: it is a container.
+    // The directory is a container, so the server may have deleted it already.
     let _ = others.delete().for_path(&directory).await;
     assert_eq!(others.check_exists(&directory).await.unwrap(), None);
     assert!(soon(cache.caught_up()).await.unwrap().is_empty());
-    are(&cache, &[]).await;
+    wait_for_instances(&cache, &[]).await;
     let _b = registered(&client, &base, "b").await;
-    are(&cache, &["b"]).await;
+    wait_for_instances(&cache, &["b"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -145,8 +145,8 @@ async fn a_cut_off_cache_becomes_stale_and_keeps_or_hides_its_instances() {
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
     let empty = cache.clone().when_stale(WhenStale::Empty);
     assert!(empty.instances().is_empty());
-    are(&cache, &["a"]).await;
-    are(&empty, &["a"]).await;
+    wait_for_instances(&cache, &["a"]).await;
+    wait_for_instances(&empty, &["a"]).await;
     let provider = ServiceProvider::new(&empty, ProviderStrategy::RoundRobin);
     unplug(&proxy, &client).await;
     let mut states = cache.state();
@@ -157,8 +157,8 @@ async fn a_cut_off_cache_becomes_stale_and_keeps_or_hides_its_instances() {
     assert!(provider.instance().is_none());
     let _b = registered(&others, &base, "b").await;
     proxy.refuse(false).unwrap();
-    are(&cache, &["a", "b"]).await;
-    are(&empty, &["a", "b"]).await;
+    wait_for_instances(&cache, &["a", "b"]).await;
+    wait_for_instances(&empty, &["a", "b"]).await;
     assert!(provider.instance().is_some() && cache.last_error().is_none());
 }
 
@@ -208,13 +208,13 @@ async fn an_instance_that_fails_rests_and_one_that_is_registered_again_does_not(
     let _a = registered(&client, &base, "a").await;
     soon(cache.caught_up()).await.unwrap();
     assert_eq!(offered(), ["a", "b"]);
-    // Its time is up at once.
+    // With a period of zero, a rest ends immediately.
     let brief = ServiceProvider::new(&cache, ProviderStrategy::Random).rest_after(1, Duration::ZERO);
     brief.note_error(&cache.instances().get("a").unwrap().clone());
     assert_eq!(brief.instances().len(), 2);
 }
 
-/// As a lost session does: its replacement deletes and creates in one transaction.
+/// The node is replaced as after a lost session: deleted and created in one transaction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_does_not_vanish_while_its_node_is_replaced() {
     let (client, base) = (connected().await, path("replaced"));
@@ -224,7 +224,7 @@ async fn an_instance_does_not_vanish_while_its_node_is_replaced() {
     let found = soon(cache.caught_up()).await.unwrap().get("a").unwrap().clone();
     let sticky = ServiceProvider::new(&cache, ProviderStrategy::Sticky);
     let is_over = Arc::new(AtomicBool::new(false));
-    let looking = std::thread::spawn({
+    let reader = std::thread::spawn({
         let (cache, is_over) = (cache.clone(), Arc::clone(&is_over));
         move || {
             let mut vanished = 0;
@@ -242,7 +242,7 @@ async fn an_instance_does_not_vanish_while_its_node_is_replaced() {
     soon(cache.caught_up()).await.unwrap();
     assert!(sticky.instance().is_some());
     is_over.store(true, Ordering::Relaxed);
-    assert_eq!(looking.join().unwrap(), 0);
+    assert_eq!(reader.join().unwrap(), 0);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Questions that are asked once, and instances that stay.
+//! Tests of single queries, and of published instances.
 
 use std::time::Duration;
 
@@ -39,11 +39,11 @@ async fn a_query_lists_once_reads_each_instance_and_omits_those_deleted_meanwhil
     proxy.reset_counts();
     proxy.hold_replies(OpCode::GetChildren);
     let services = discovery(&client, &base);
-    let asking = tokio::spawn(async move { services.instances("orders").await });
+    let query = tokio::spawn(async move { services.instances("orders").await });
     proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
     soon(a.deregister()).await.unwrap();
     proxy.release_held();
-    assert_eq!(ids(&soon(asking).await.unwrap().unwrap()), ["b"]);
+    assert_eq!(ids(&soon(query).await.unwrap().unwrap()), ["b"]);
     assert_eq!(proxy.requests(), [(OpCode::GetChildren, 1), (OpCode::GetData, 2)].into());
 }
 
@@ -99,7 +99,8 @@ async fn an_instance_is_found_with_the_requested_payload_type() {
     assert_eq!((texts.len(), texts.unreadable().count()), (0, 1));
 }
 
-/// CURATOR PR 2: Java removes permanent instances when it is closed, and creates them again at a reconnect.
+/// Curator's `ServiceDiscovery` removes permanent instances when it is closed, and recreates them at a reconnect:
+/// CURATOR PR 2.
 #[tokio::test]
 async fn a_permanent_instance_stays_until_it_is_removed() {
     let (client, others, base) = (connected().await, connected().await, path("permanent"));
@@ -169,7 +170,7 @@ async fn the_service_type_decides_between_register_and_publish() {
     assert_eq!(client.get_children("/").await.unwrap().iter().find(|name| format!("/{name}") == base), None);
 }
 
-/// Java writes such nodes: the number is behind the id.
+/// Java writes such nodes, with a sequence number after the id.
 #[tokio::test]
 async fn a_sequential_instance_of_java_is_found() {
     let (client, base) = (connected().await, path("sequential"));

@@ -1,4 +1,4 @@
-//! An instance that is registered.
+//! Tests of a registered instance.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ async fn a_registration_of_a_taken_id_waits_and_fails_at_its_deadline() {
     );
     assert!(error.is_retryable());
     assert!(matches!(&*second.state().borrow(), PersistentNodeState::Foreign { owner, .. } if is_owner(owner)));
-    // A process that dies.
+    // The session of the first process ends.
     soon(one.close()).await.unwrap();
     soon(second.registered()).await.unwrap();
     assert_eq!(soon(discovery(&other, &base).instance("orders", "a")).await.unwrap().unwrap().port, Some(9090));

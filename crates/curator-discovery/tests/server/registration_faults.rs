@@ -1,4 +1,4 @@
-//! A registration under faults that Curator's has had: each test is about one of them.
+//! Tests of registrations: each test is about a fault that Curator's registration has had.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::{
     unplug, until, writes,
 };
 
-/// Curator deletes and creates every instance at each reconnect, and a sequential one once more.
+/// Curator deletes and recreates every instance at each reconnect, and creates a sequential instance once more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reconnect_writes_nothing_and_no_client_sees_a_flicker() {
     let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("reconnect"));
@@ -21,7 +21,7 @@ async fn a_reconnect_writes_nothing_and_no_client_sees_a_flicker() {
     let mut events = cache.events();
     assert!(matches!(soon(events.next()).await, Some(ServiceEvent::Inserted(_))));
     assert!(matches!(soon(events.next()).await, Some(ServiceEvent::Ready)));
-    // The client's look at a new connection: a transaction that checks the root.
+    // Do not count the transaction that the client sends on each new connection: it checks the root.
     proxy.pass_over("/");
     for _ in 0..3 {
         unplug(&proxy, &client).await;
@@ -33,7 +33,7 @@ async fn a_reconnect_writes_nothing_and_no_client_sees_a_flicker() {
     let after = soon(cache.caught_up()).await.unwrap();
     assert_eq!((after.len(), after.get("a").unwrap().stat), (1, before.stat));
     soon(registration.deregister()).await.unwrap();
-    // Nothing came before.
+    // No event was reported before this one.
     assert!(matches!(soon(events.next()).await, Some(ServiceEvent::Removed(_))));
 }
 
@@ -42,7 +42,7 @@ async fn a_lost_session_replaces_the_node_once() {
     let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("lost"));
     let registration = registered(&client, &base, "a").await;
     let before = client.session().await.unwrap();
-    // The client's look at a new connection.
+    // Do not count the transaction that the client sends on each new connection: it checks the root.
     proxy.pass_over("/");
     proxy.reset_counts();
     end_session(&proxy).await;
@@ -53,14 +53,16 @@ async fn a_lost_session_replaces_the_node_once() {
     soon(registration.registered()).await.unwrap();
     assert_eq!(owner().await, Some(client.session().await.unwrap().id()));
     let requests = proxy.requests();
-    // In place of the old node, whose session may end meanwhile: then the transaction is refused, and the node is created.
+    // A transaction replaces the old node. If the old session ends first, the transaction fails, and the node is
+    // created.
     let count = |op| requests.get(&op).copied().unwrap_or_default();
     let (plain, replaced) = (count(OpCode::Create) + count(OpCode::Create2), count(OpCode::Multi));
     assert!((1..=2).contains(&(plain + replaced)) && plain <= 1 && replaced <= 1, "{requests:?}");
     assert_eq!(requests.get(&OpCode::Delete), None, "{requests:?}");
 }
 
-/// Each of Curator's deletes the other's node, and on the second `NodeExists` it deletes and gives up without an error.
+/// Curator's registrations delete each other's node. At the second `NodeExists`, a registration deletes the node and
+/// gives up without an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_concurrent_registrations_of_one_id_one_succeeds_and_the_other_reports_it() {
     let (one, other) = (connected().await, connected().await);
@@ -89,7 +91,7 @@ async fn of_two_concurrent_registrations_of_one_id_one_succeeds_and_the_other_re
 async fn after_a_lost_session_the_latest_contents_are_registered() {
     let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("twice"));
     let first = registered(&client, &base, "a").await;
-    // In the same session. It is not written over the first.
+    // A second registration in the same session does not overwrite the first.
     let second = discovery(&client, &base).register(instance("a").port(9090)).unwrap();
     until(async || matches!(*second.state().borrow(), PersistentNodeState::Foreign { .. })).await;
     unplug(&proxy, &client).await;
@@ -104,21 +106,21 @@ async fn after_a_lost_session_the_latest_contents_are_registered() {
     let before = client.session().await.unwrap();
     end_session(&proxy).await;
     soon(before.ended()).await;
-    // Either may be first in the new session.
+    // Either registration may be first in the new session.
     let services = discovery(&others, &base);
     let is_new = |stat: &curator_discovery::client::Stat| stat.ephemeral_owner != before.id();
     until(async || services.instance("orders", "a").await.unwrap().is_some_and(|found| is_new(&found.stat))).await;
     let of_first = port().await == Some(7070);
     assert_eq!(port().await, Some(if of_first { 7070 } else { 9090 }));
     let (there, waiting) = if of_first { (first, second) } else { (second, first) };
-    // Its state may still be that of the last session.
+    // The state of the waiting registration may still be that of the last session.
     until(async || matches!(*waiting.state().borrow(), PersistentNodeState::Foreign { .. })).await;
     soon(there.deregister()).await.unwrap();
     soon(waiting.registered()).await.unwrap();
     assert_eq!(port().await, Some(if of_first { 9090 } else { 7070 }));
 }
 
-/// CURATOR-617: a deregistration that has failed cannot be repeated. CURATOR-164: the instance comes back.
+/// In Curator, a failed deregistration cannot be repeated (CURATOR-617), and the instance comes back (CURATOR-164).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delete_that_fails_is_repeated_and_the_instance_does_not_come_back() {
     type Fault = fn(&FaultProxy, OpCode);
@@ -175,7 +177,7 @@ async fn a_refused_registration_reports_its_error_and_succeeds_once_permitted() 
     assert!(registration.last_error().is_none());
 }
 
-/// The same.
+/// As above, Curator's `start` swallows the error, and relies on the next reconnect.
 #[tokio::test]
 async fn a_registration_and_a_cache_started_without_a_connection_complete_on_connect() {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();

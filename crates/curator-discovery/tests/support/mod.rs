@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers for the tests.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use curator_test::{FaultProxy, OpCode, TestingServer};
 
 pub(crate) use curator_test::{soon, unique_path as path, until};
 
-/// A session that no test means to lose.
+/// The session timeout of clients whose session must not expire during a test.
 pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);
 
 pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> CuratorClientBuilder {
@@ -29,20 +29,20 @@ pub(crate) async fn behind_proxy() -> (FaultProxy, CuratorClient) {
     (proxy, client)
 }
 
-/// From now on there is no connection, and the client knows it.
+/// Cuts the connection, refuses new ones, and waits until the client has noticed it.
 pub(crate) async fn unplug(proxy: &FaultProxy, client: &CuratorClient) {
     proxy.refuse(true).unwrap();
     proxy.cut();
     until(async || client.try_session().is_err()).await;
 }
 
-/// Ends the first session of the client behind `proxy` on the shared server, without its client.
+/// Ends the first session of the client behind `proxy` on the shared server, from a connection other than the client's.
 pub(crate) async fn end_session(proxy: &FaultProxy) {
     let address = TestingServer::shared().await.address();
     curator_test::close_session(address, &proxy.sessions().remove(0)).await.unwrap();
 }
 
-/// How many requests have come through `proxy` that write.
+/// The number of write requests that have passed through `proxy`.
 pub(crate) fn writes(proxy: &FaultProxy) -> u64 {
     let requests = proxy.requests();
     [OpCode::Create, OpCode::Create2, OpCode::CreateContainer, OpCode::Delete, OpCode::SetData, OpCode::Multi]

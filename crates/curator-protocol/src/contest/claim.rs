@@ -17,7 +17,7 @@ pub(super) const LEASES: usize = 1;
 
 /// How many leases there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
+#[expect(clippy::exhaustive_enums, reason = "a runner of contests must handle every case")]
 pub enum LeaseLimit {
     /// This many; every contender uses the same number.
     Fixed(usize),
@@ -41,7 +41,7 @@ pub(super) struct Claim {
     place_version: i32,
     /// Whether leases of ours may exist: a take was sent, and is not known to have failed.
     may_exist: bool,
-    /// As last seen.
+    /// Whether the directory of the leases was missing when it was last read.
     is_directory_missing: bool,
     /// Whether a take has failed because `is_directory_missing` was wrong.
     has_directory_changed: bool,
@@ -62,12 +62,12 @@ enum State {
     ReadingPlace(Limit),
     /// The outcome of the take is unknown.
     Recovering(Limit),
-    /// These leases are ours. Still to be read: the transaction that created them.
+    /// These leases are ours. Sent: a read of the first, for the transaction that created them.
     Inspecting(Limit, Vec<String>),
     Taken(Vec<OwnNode>),
 }
 
-/// What has been read. It can get worse for us only with an event.
+/// The leases and the limit, as far as they have been read. Without an event, they change only in our favour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct LeaseReads {
     leases: Option<usize>,
@@ -156,7 +156,7 @@ impl Claim {
                 let is_synced = match answers.pop() {
                     Some((_, Answer::Done)) => true,
                     Some((_, Answer::Unknown)) => false,
-                    other => return Err(End::protocol(format!("{other:?} is no answer to a sync"))),
+                    other => return Err(End::protocol(format!("{other:?} is not an answer to a sync"))),
                 };
                 return self.recovered(limit, is_synced, listed);
             }
@@ -208,7 +208,7 @@ impl Claim {
     }
 
     /// Whether the claim cannot be won while `stuck` of the leases exist, even if all others are returned. A claim for
-    /// more than the limit waits for a change of the limit, and is not blocked by them.
+    /// more than the limit waits for a change of the limit, and is not blocked by leases.
     pub(super) fn is_blocked_by(&self, stuck: usize) -> bool {
         let leases = match (&self.state, self.limit) {
             (State::Waiting(LeaseReads { limit: Some(limit), .. }), _) => limit.leases,
@@ -236,7 +236,7 @@ impl Claim {
         }
     }
 
-    fn ask(&mut self, state: State, requests: impl IntoIterator<Item = (usize, Request)>, pace: Pace) {
+    fn request(&mut self, state: State, requests: impl IntoIterator<Item = (usize, Request)>, pace: Pace) {
         (self.state, self.pending, self.pace) = (state, requests.into_iter().collect(), pace);
     }
 
@@ -249,16 +249,16 @@ impl Claim {
         };
         let limit = known.limit.is_none().then_some((LEASES, limit));
         let leases = known.leases.is_none().then_some((LEASES, list));
-        self.ask(State::Looking(known), limit.into_iter().chain(leases), pace);
+        self.request(State::Looking(known), limit.into_iter().chain(leases), pace);
     }
 
     fn looked(&mut self, mut known: LeaseReads, answers: Vec<(Request, Answer)>) -> Outcome {
         let no_limit = self.note(&mut known, answers)?;
         match (known.leases, known.limit) {
             _ if no_limit => {
-                // Another client keeps deleting it, as with the directory.
+                // If the limit is missing again, another client keeps deleting it: then ask the retry policy.
                 let pace = if self.limit_was_created { Pace::Retry } else { Pace::Now };
-                self.ask(State::CreatingLimit(known), [(LEASES, Request::CreateLimit)], pace);
+                self.request(State::CreatingLimit(known), [(LEASES, Request::CreateLimit)], pace);
             }
             (Some(leases), Some(limit)) if self.suffices(leases, limit) => self.take(limit, Pace::Now),
             (Some(_), Some(_)) if !self.waits => return Err(End::Refused),
@@ -302,7 +302,7 @@ impl Claim {
             place: self.place.name.clone(),
             place_version: self.place_version,
         };
-        self.ask(State::Taking(limit), [(LEASES, take)], pace);
+        self.request(State::Taking(limit), [(LEASES, take)], pace);
     }
 
     fn take_answered(&mut self, limit: Limit, answer: Answer) -> Outcome {
@@ -331,12 +331,12 @@ impl Claim {
     /// Reads our place again. The number of leases has not risen, because we are still first.
     fn read_place(&mut self, limit: Limit, pace: Pace) {
         let inspect = Request::Inspect { name: self.place.name.clone() };
-        self.ask(State::ReadingPlace(limit), [(QUEUE, inspect)], pace);
+        self.request(State::ReadingPlace(limit), [(QUEUE, inspect)], pace);
     }
 
     fn recover(&mut self, limit: Limit) {
         let requests = [(LEASES, Request::Sync), (LEASES, Request::List)];
-        self.ask(State::Recovering(limit), requests, Pace::Retry);
+        self.request(State::Recovering(limit), requests, Pace::Retry);
     }
 
     fn recovered(&mut self, limit: Limit, is_synced: bool, listed: Answer) -> Outcome {
@@ -361,7 +361,7 @@ impl Claim {
             }
             Some(first) if names.len() == self.quantity => {
                 let inspect = Request::Inspect { name: first.clone() };
-                self.ask(State::Inspecting(limit, names), [(LEASES, inspect)], Pace::Now);
+                self.request(State::Inspecting(limit, names), [(LEASES, inspect)], Pace::Now);
             }
             // Another client has deleted some of them.
             Some(_) => return Err(End::Restart),

@@ -121,7 +121,7 @@ impl Entry {
         (mem::take(&mut self.pending), self.pace)
     }
 
-    pub(super) fn ask(&mut self, state: State, requests: impl Into<Vec<Request>>, pace: Pace) -> Outcome {
+    pub(super) fn request(&mut self, state: State, requests: impl Into<Vec<Request>>, pace: Pace) -> Outcome {
         (self.state, self.pending, self.pace) = (state, requests.into(), pace);
         Ok(())
     }
@@ -137,7 +137,7 @@ impl Entry {
 impl Entry {
     pub(super) fn join(&mut self) -> Outcome {
         self.may_exist = true;
-        self.ask(State::Joining, [Request::Create, Request::List], Pace::Now)
+        self.request(State::Joining, [Request::Create, Request::List], Pace::Now)
     }
 
     /// Creates the directory together with our node. At the second attempt, the runner has looked up which directories
@@ -146,7 +146,7 @@ impl Entry {
         self.may_exist = true;
         let pace = if self.without_directory < 2 { Pace::Now } else { Pace::Retry };
         self.without_directory = 2.min(self.without_directory + 1);
-        self.ask(State::Joining, [Request::CreateWithParents, Request::List], pace)
+        self.request(State::Joining, [Request::CreateWithParents, Request::List], pace)
     }
 
     fn joined(&mut self, driver: &dyn LockInternalsDriver, answers: Vec<(Request, Answer)>) -> Outcome {
@@ -156,7 +156,7 @@ impl Entry {
                 let sequence = driver.sequence(&node.name);
                 let own = self.own.insert(node);
                 if sequence.is_none() {
-                    return Err(End::protocol(format!("the server named our node {:?}", own.name)));
+                    return Err(End::protocol(format!("the server gave our node the name {:?}", own.name)));
                 }
                 self.take_listing(driver, None, listed)
             }
@@ -171,7 +171,7 @@ impl Entry {
 /// Finding our node again when the answer to its create was lost.
 impl Entry {
     fn recover(&mut self) -> Outcome {
-        self.ask(State::Recovering, [Request::Sync, Request::List], Pace::Retry)
+        self.request(State::Recovering, [Request::Sync, Request::List], Pace::Retry)
     }
 
     fn recovered(&mut self, driver: &dyn LockInternalsDriver, answers: Vec<(Request, Answer)>) -> Outcome {
@@ -195,7 +195,7 @@ impl Entry {
             // The leader has not applied the create, and after the sync it cannot any more.
             return self.join();
         }
-        self.ask(State::Identifying { queue }, requests, Pace::Now)
+        self.request(State::Identifying { queue }, requests, Pace::Now)
     }
 
     fn identified(

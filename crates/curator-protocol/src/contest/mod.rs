@@ -20,7 +20,7 @@ pub use self::step::{Answer, ContestError, Event, Limit, OwnNode, Pace, Request,
 use crate::driver::{LockInternalsDriver, Verdict};
 use crate::queue::Queue;
 
-/// One contender's acquire, from the create of its node to ownership: of one queue, of several queues at once, or of
+/// One contender's acquire, from the create of its node to ownership: of one queue, of several queues together, or of
 /// leases of a semaphore.
 ///
 /// A contest belongs to one session. Drop it when the session is lost, and never use its id again.
@@ -37,12 +37,13 @@ use crate::queue::Queue;
 /// - The requests of a pipeline go out in order, on one session, and all answers are reported in that order. A request
 ///   whose answer is lost has the answer [`Answer::Unknown`]. Later requests of the session must not overtake it.
 /// - All [`Request::Create`] and [`Request::CreateWithParents`] of a pipeline are one transaction. If it fails because
-///   a directory is missing, each of them has that answer.
+///   a directory is missing, the answer to each of them is [`Answer::NoParent`].
 /// - Watches are kept by the name of their node, from an [`Answer::Node`] until their event. Several can be in force. A
 ///   new watch on the leases, or on their limit, replaces the previous one and its event.
 /// - All watches are on one connection. When it breaks, all are gone, and the runner reports [`Event::Interrupted`].
 ///   Events from before the break may be reported first, in their order, or dropped. Events of watches on the next
-///   connection are reported after it, or dropped with their watch; only those of an own node may be reported earlier.
+///   connection are reported after `Interrupted`, or dropped with their watch; only events of an own node may be
+///   reported earlier.
 ///   If the contest is won before the break was reported, the owner must read its nodes again.
 /// - Queue events until the contest waits. Before reporting an `AheadDeleted`, check once more for an event of an own
 ///   node, and report that first: two separate watchers do not preserve the order in which the server sent them. Keep
@@ -70,7 +71,7 @@ enum Stage {
 
 impl Contest {
     /// A contest of the contender `id` in the session `session_id`, for `queues` queues: at least one, because a
-    /// contest for none is won at once.
+    /// contest for none is won immediately.
     #[must_use]
     pub fn new(id: Uuid, session_id: i64, queues: usize) -> Self {
         let entries = (0..queues).map(|_| Entry::new(id, session_id)).collect();
@@ -92,7 +93,7 @@ impl Contest {
         self
     }
 
-    /// Starts the contest. To be called once.
+    /// Starts the contest. Call it once.
     pub fn start(&mut self) -> Step {
         if self.stage != Stage::New {
             return self.misused("started twice");
@@ -154,7 +155,7 @@ impl Contest {
         self.advance([(queue, outcome)])
     }
 
-    /// Our nodes that are known and not known to be deleted, each with its queue.
+    /// Our nodes whose names are known, except those that are known to be deleted, each with its queue.
     pub fn nodes(&self) -> impl Iterator<Item = (usize, &OwnNode)> {
         self.entries.iter().enumerate().filter_map(|(queue, entry)| Some((queue, entry.own.as_ref()?)))
     }
@@ -184,7 +185,7 @@ impl Contest {
         entries.flat_map(|(queue, entry)| entry.surplus.iter().map(move |name| (queue, name.as_str())))
     }
 
-    /// Whether the contest stands in a queue and only waits.
+    /// Whether the contest has a node in a queue, and is not taking leases yet.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.nodes().next().is_some() && !self.claim.as_ref().is_some_and(Claim::has_begun)
@@ -291,7 +292,7 @@ impl Contest {
         if let Some(claim) = self.claim.as_ref().filter(|_| requests.iter().any(|(_, request)| request.is_create())) {
             requests.extend(claim.early_reads());
         }
-        // Stable: within each class the requests keep their order. `Contender::send` relies on the classes.
+        // A stable sort: within each class the requests keep their order. `Contender::send` relies on the classes.
         requests.sort_by_key(|(_, request)| match request {
             Request::Create | Request::CreateWithParents => 0,
             Request::List | Request::Limit => 2,
@@ -303,8 +304,8 @@ impl Contest {
 
 /// Whether `own` cannot own the lock as long as `other` exists.
 ///
-/// A queue of these two decides it. The guarantees of every driver: if `own` does not own the lock there, it does not
-/// own it in any queue that contains both.
+/// The verdict in a queue of these two nodes decides this. Every driver guarantees: if `own` does not own the lock
+/// there, it does not own the lock in any queue that contains both.
 fn blocks(driver: &dyn LockInternalsDriver, other: &str, own: &str) -> bool {
     if other == own {
         return false;

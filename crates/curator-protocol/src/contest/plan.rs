@@ -48,8 +48,8 @@ impl Plan {
             return Ok(Some(Self::Outlive { blockers: vec![near] }));
         };
         if !driver.looks_ahead() {
-            // Usually, nodes further ahead are deleted earlier. Then this takes one event and one list, however many
-            // there are.
+            // Usually, nodes further ahead are deleted earlier. Then the waiter needs one event and one list, however
+            // many nodes are before it.
             return Ok(Some(Self::LookAgain { near }));
         }
         Ok(Some(match take_blocker(driver, &mut queue, own - 2)? {
@@ -95,14 +95,14 @@ impl Plan {
     }
 }
 
-/// Takes the nearest node that blocks another from owning the lock out of the queue.
+/// Removes the nearest node that blocks the node at place `own`, and returns its name; `None` if no node blocks it.
 fn take_blocker(driver: &dyn LockInternalsDriver, queue: &mut Queue, own: usize) -> Result<Option<String>, End> {
     let place = match driver.verdict(queue, own) {
         Verdict::Owns => return Ok(None),
         Verdict::WaitsFor(place) => place,
     };
     if place >= own || place >= queue.len() {
-        return Err(End::protocol(format!("the driver has place {own} wait for place {place}")));
+        return Err(End::protocol(format!("the driver lets place {own} wait for place {place}")));
     }
     Ok(Some(queue.entries.remove(place).name))
 }

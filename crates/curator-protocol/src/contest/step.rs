@@ -4,10 +4,10 @@ use crate::queue::SequenceOverflow;
 
 /// The next action of the runner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[must_use = "the contest does not go on by itself"]
-#[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
+#[must_use = "the contest continues only if its runner performs the step"]
+#[expect(clippy::exhaustive_enums, reason = "a runner of contests must handle every case")]
 pub enum Step {
-    /// Send one pipeline: all requests without waiting for answers; then report all answers at once.
+    /// Send one pipeline: all requests without waiting for answers; then report all answers in one call.
     Send {
         /// The requests, each with the index of its directory: that of a queue, or, for the leases, the one after the
         /// queues. All creates come first and are one transaction; all plain reads come last and are one `multiRead`.
@@ -35,17 +35,17 @@ pub enum Step {
 
 /// When to send a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
+#[expect(clippy::exhaustive_enums, reason = "a runner of contests must handle every case")]
 pub enum Pace {
-    /// At once.
+    /// Immediately.
     Now,
-    /// After a failure: when the retry policy allows it, or never.
+    /// When the retry policy allows it, or never: a request has failed.
     Retry,
 }
 
 /// A request to the server, about a directory or a child of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
+#[expect(clippy::exhaustive_enums, reason = "a runner of contests must handle every case")]
 pub enum Request {
     /// Create our node: ephemeral and sequential.
     Create,
@@ -93,7 +93,7 @@ pub enum Request {
         limit: Limit,
         /// The name of our place in queue 0.
         place: String,
-        /// The last version of its data that was read. Other clients write it only to ask for the place back.
+        /// The last version of its data that was read. Other clients write the data only to request a revocation.
         place_version: i32,
     },
 }
@@ -108,7 +108,7 @@ impl Request {
 
 /// The limit: how many leases there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_structs, reason = "whoever runs a contest writes it in full")]
+#[expect(clippy::exhaustive_structs, reason = "a runner of contests constructs it")]
 pub struct Limit {
     /// The number.
     pub leases: usize,
@@ -120,7 +120,7 @@ pub struct Limit {
 ///
 /// Other failures (no permission, a full disk) are not reported to the contest: the runner gives up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
+#[expect(clippy::exhaustive_enums, reason = "a runner of contests must handle every case")]
 pub enum Answer {
     /// To `Create` and `CreateWithParents`.
     Created(OwnNode),
@@ -163,7 +163,7 @@ pub enum Answer {
 /// those that arrive at other times. It must not report an `AheadDeleted` before an `OwnDeleted` that the server sent
 /// earlier: see [`Contest`](crate::Contest).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "whoever runs a contest has to deal with every case")]
+#[expect(clippy::exhaustive_enums, reason = "a runner of contests must handle every case")]
 pub enum Event {
     /// A node before ours was deleted.
     AheadDeleted {
@@ -207,7 +207,7 @@ pub struct Standing<'a> {
 
 /// A node of ours.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_structs, reason = "whoever runs a contest writes it in full")]
+#[expect(clippy::exhaustive_structs, reason = "a runner of contests constructs it")]
 pub struct OwnNode {
     /// Its name within the directory.
     pub name: String,

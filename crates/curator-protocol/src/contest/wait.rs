@@ -6,7 +6,7 @@ use super::step::{Answer, End, Event, Pace, Request};
 use crate::driver::LockInternalsDriver;
 use crate::queue::Queue;
 
-/// What the answers of a pipeline say about the watched nodes. Our own node exists: without it, the contest has ended.
+/// What the answers of a pipeline say about the watched nodes. If our own node is missing, the contest ends instead.
 #[derive(Default)]
 struct WatchReport {
     gone: Vec<String>,
@@ -34,7 +34,7 @@ impl Entry {
         }
         let missing = self.missing_watches(&plan);
         let state = if missing.is_empty() { State::Waiting { plan } } else { State::PlacingWatches { plan } };
-        self.ask(state, missing, Pace::Now)
+        self.request(state, missing, Pace::Now)
     }
 
     pub(super) fn watches_placed(&mut self, mut plan: Plan, answers: Vec<(Request, Answer)>) -> Outcome {
@@ -95,7 +95,7 @@ impl Entry {
     fn look(&mut self, expected: Option<Plan>, pace: Pace) -> Outcome {
         let mut requests = expected.as_ref().map_or_else(Vec::new, |plan| self.missing_watches(plan));
         requests.push(Request::List);
-        self.ask(State::Looking { expected }, requests, pace)
+        self.request(State::Looking { expected }, requests, pace)
     }
 
     pub(super) fn looked(
@@ -135,7 +135,7 @@ impl Entry {
     fn take_ownership(&mut self, pace: Pace) -> Outcome {
         self.place = 0;
         let own = self.missing_own_watch().into_iter().collect::<Vec<_>>();
-        self.ask(State::Owned { is_certain: pace == Pace::Now }, own, pace)
+        self.request(State::Owned { is_certain: pace == Pace::Now }, own, pace)
     }
 
     /// Takes the answer about our own node.

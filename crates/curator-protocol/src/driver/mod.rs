@@ -17,7 +17,7 @@ pub use self::standard::StandardLockInternalsDriver;
 
 /// Whether a contender owns the lock, and if not, which node it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "a question with two answers")]
+#[expect(clippy::exhaustive_enums, reason = "a node owns the lock or waits for another")]
 pub enum Verdict {
     /// The node owns the lock.
     Owns,
@@ -53,7 +53,7 @@ impl fmt::Display for ParticipantKind {
 
 /// What distinguishes one kind of lock from another: the names of its nodes, and when one of them owns the lock.
 ///
-/// After Curator's class of the same name.
+/// Modelled on Curator's class of the same name.
 ///
 /// # Guarantees required of an implementation
 ///
@@ -70,13 +70,14 @@ pub trait LockInternalsDriver: fmt::Debug + Send + Sync + 'static {
     /// The name of a contender's node, up to where the server appends the sequence number. It must contain `id`, by
     /// which a node is found again if the answer to its create is lost.
     ///
-    /// `id` is new for each attempt to enqueue, and never used in two sessions: that would permit two holders (Curator
+    /// `id` is new for each attempt to enqueue, and never used in two sessions: reuse would permit two holders (Curator
     /// issue 1121).
     fn node_prefix(&self, id: &Uuid) -> String;
 
     /// The sequence number in a child's name; `None` if the child does not contend for this lock.
     ///
-    /// [`i32::MAX`] or negative if the parent's counter is exhausted. A queue with such a number has no owner.
+    /// The number is [`i32::MAX`] or negative if the parent's counter is exhausted. A queue with such a number has no
+    /// owner.
     fn sequence(&self, child: &str) -> Option<i32>;
 
     /// The kind of this child's contender. Called only for children that have a [sequence](Self::sequence) number.
@@ -92,13 +93,13 @@ pub trait LockInternalsDriver: fmt::Debug + Send + Sync + 'static {
     /// Whether these children, at least two, may all have the same number.
     ///
     /// The server assigns each number once, until its counter is exhausted. So unless the driver permits it, a queue in
-    /// which a number occurs twice has no owner. Permit it only if a contender names a second node after its node that
-    /// the server numbered, and only for children that may own the lock together.
+    /// which a number occurs twice has no owner. Permit it only if a contender can create a second node with the number
+    /// that the server gave to its first, and only for children that may own the lock together.
     fn may_share_a_number(&self, _children: &[&str]) -> bool {
         false
     }
 
-    /// Whether no node that can block a waiter can newly appear before it.
+    /// Whether the blockers of a waiter are final: no new node that blocks it can appear before it.
     ///
     /// If so, a waiter owns the lock when the last node before it is deleted, without another list. If not, it always
     /// lists again: for example a writer, before which a write lock can become a read lock.
@@ -108,10 +109,10 @@ pub trait LockInternalsDriver: fmt::Debug + Send + Sync + 'static {
 
     /// Whether a waiter also watches the blocker before the nearest one, to list before its turn.
     ///
-    /// This saves one round trip at the hand-over, for one more wake-up. It does not suit drivers where many wait for
-    /// the same node (readers behind writers): all of them would be woken twice. Without it, a waiter with one blocker
-    /// still owns the lock as soon as the blocker is deleted; one with several watches only the nearest, and lists
-    /// again.
+    /// This saves one round trip at the hand-over, for one more wake-up. It does not suit drivers where many
+    /// contenders wait for the same node (readers behind writers): all of them would be woken twice. Without it, a
+    /// waiter with one blocker still owns the lock as soon as the blocker is deleted; a waiter with several blockers
+    /// watches only the nearest, and lists again.
     ///
     /// Where [predecessors are not final](Self::predecessors_are_final), no waiter looks ahead.
     fn looks_ahead(&self) -> bool {
@@ -148,7 +149,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// As [`of`](Self::of), but accepts numbers that define no order. For leases, which are only counted.
+    /// As [`of`](Self::of), but accepts numbers that define no order. Used for leases, which are only counted.
     pub fn in_any_order<C>(children: impl IntoIterator<Item = C>, driver: &dyn LockInternalsDriver) -> Self
     where
         C: AsRef<str> + Into<String>,
@@ -168,7 +169,7 @@ fn protected_prefix(id: &Uuid, lock_name: &str) -> String {
 /// The number that the server appended after the *last* occurrence of `lock_name`, by which Curator sorts.
 ///
 /// `None` unless the rest is exactly as the server writes it: ten digits, or, once the counter is exhausted, a minus
-/// sign and digits. Other children must not take part, let alone be first.
+/// sign and digits. Children with other names are not contenders, and must not block any.
 #[must_use]
 pub fn sequence_after(child: &str, lock_name: &str) -> Option<i32> {
     // Fast path: most names end with ten digits, and these cannot contain a lock name with a character that is not a

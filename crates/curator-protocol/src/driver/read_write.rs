@@ -7,19 +7,19 @@ use crate::queue::{Queue, QueueEntry};
 
 /// The read lock: owned by every node that has no write node before it.
 ///
-/// A reader that has one waits for the nearest write node before it. After the class of the same name in Curator's
-/// `InterProcessReadWriteLock`; its nodes are called `_c_<uuid>-__READ__<sequence>`.
+/// Any other reader waits for the nearest write node before it. Modelled on the class of the same name in Curator's
+/// `InterProcessReadWriteLock`; the nodes are called `_c_<uuid>-__READ__<sequence>`.
 ///
-/// Only a [downgraded](downgraded_read_name) write lock can newly appear before a reader. That is a read node and does
-/// not block it, so a reader's predecessors are final.
+/// Only the read node of a [downgraded](downgraded_read_name) write lock can newly appear before a reader. A read node
+/// does not block a reader, so a reader's predecessors are final.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "a rule without parameters")]
 pub struct ReadLockInternalsDriver;
 
 /// The write lock: owned by the first node in the queue, whether the others are readers or writers.
 ///
-/// Any other writer waits for the nearest node before it. After the class of the same name in Curator's
-/// `InterProcessReadWriteLock`; its nodes are called `_c_<uuid>-__WRIT__<sequence>`.
+/// Any other writer waits for the nearest node before it. Modelled on the class of the same name in Curator's
+/// `InterProcessReadWriteLock`; the nodes are called `_c_<uuid>-__WRIT__<sequence>`.
 ///
 /// A [downgraded](downgraded_read_name) read node can newly appear before a writer, in place of a write node: a
 /// writer's predecessors are not final. A read node with the number of the writer's own node is the writer's read lock,
@@ -113,14 +113,14 @@ fn verdict(queue: &Queue, own: usize) -> Verdict {
 
 /// Whether these children, which have the same number, can be nodes of one writer: at most one write node, which the
 /// server numbered, and read nodes named after it. Several read nodes are possible: a released one is deleted in the
-/// background while its owner takes the read lock again. If the server itself repeats a number, that number is its
-/// last, and was refused earlier.
+/// background while its owner takes the read lock again. The only number that the server itself repeats is its last,
+/// which [`Queue::of`] has refused earlier.
 fn are_of_one_writer(children: &[&str]) -> bool {
     children.iter().filter(|child| kind(child) == ParticipantKind::Write).count() <= 1
 }
 
 fn kind(child: &str) -> ParticipantKind {
-    // A child that is neither is in no queue.
+    // A child that is neither kind of node has no number, so it is in no queue.
     read_or_write(child).map_or(ParticipantKind::Exclusive, |(kind, _)| kind)
 }
 

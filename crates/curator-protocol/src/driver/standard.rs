@@ -9,7 +9,7 @@ use crate::queue::Queue;
 
 /// The exclusive lock: owned by the first in the queue; each other contender waits for the one before it.
 ///
-/// After Curator's class of the same name; its nodes are called `_c_<uuid>-<lock name><sequence>`.
+/// Modelled on Curator's class of the same name; the nodes are called `_c_<uuid>-<lock name><sequence>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StandardLockInternalsDriver {
     lock_name: Cow<'static, str>,

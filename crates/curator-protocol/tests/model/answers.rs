@@ -48,13 +48,13 @@ impl World {
         let prefix = scenario.clients[sender.who].driver.node_prefix(&contender_id(client.number, sender.contest));
         let creator = Creator::Contest { client: client.number, contest: sender.contest };
         if client.creator() == creator {
-            // The contest has nodes again.
+            // The contest gets new nodes. What happened to its earlier nodes does not count any more.
             client.was_first = false;
-            directories.clone().for_each(|dir| client.robbed[dir] = false);
+            directories.clone().for_each(|dir| client.node_deleted[dir] = false);
         }
         let all = &mut self.server.directories;
         let created = directories.map(|dir| {
-            let is_kept = |node: &&Node| scenario.has(Defect::ReentersAlone) && node.session == sender.session;
+            let is_kept = |node: &&Node| scenario.has(Defect::ReentersOneQueue) && node.session == sender.session;
             let kept = all[dir].nodes.iter().find(is_kept).cloned();
             let node = kept.or_else(|| all[dir].create(&prefix, sender.session, creator));
             // Each contest has a unique prefix, so the name is free.
@@ -66,7 +66,7 @@ impl World {
     fn answer(&mut self, scenario: &Scenario, sender: Sender, dir: usize, request: &Request) -> Answer {
         let directory = &mut self.server.directories[dir];
         match request {
-            // These are answered together with those of the other queues.
+            // Not reached: `create` answers the creates of all queues together.
             Request::Create | Request::CreateWithParents => Answer::Unknown,
             Request::Sync => Answer::Done,
             Request::List | Request::WatchList if !directory.exists => Answer::NoParent,
@@ -84,7 +84,7 @@ impl World {
                 Answer::Done
             }
             Request::Take { with_directory, quantity, limit, place, place_version } => {
-                let is_trusted = scenario.has(Defect::TrustsTheLimit);
+                let is_trusted = scenario.has(Defect::IgnoresTheLimitsVersion);
                 if !is_trusted && limit.version != self.server.limit.and_then(|limit| limit.version) {
                     return Answer::LimitChanged;
                 }
@@ -94,7 +94,7 @@ impl World {
                 if !keeps_its_place(scenario) {
                     let Some(node) = self.server.node(0, place) else { return Answer::Missing };
                     let is_unread = node.version != *place_version;
-                    if is_unread && !scenario.has(Defect::TakesUnread) {
+                    if is_unread && !scenario.has(Defect::IgnoresThePlacesVersion) {
                         return Answer::PlaceWritten;
                     }
                     self.server.unread |= is_unread;
@@ -147,7 +147,7 @@ impl World {
         self.clients.iter_mut().for_each(|client| client.fire(scenario, false, |watch| *watch == Watch::Leases));
     }
 
-    /// Records which contests have been first in all their queues, or, as readers, behind readers only.
+    /// Records which contests have, at some moment, been first in all their queues (readers: behind read nodes only).
     pub(super) fn note_the_first(&mut self, scenario: &Scenario) {
         let directories = &self.server.directories;
         for (client, wanted) in self.clients.iter_mut().zip(&scenario.clients) {

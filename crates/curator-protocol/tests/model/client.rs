@@ -1,4 +1,4 @@
-//! The client's side: a contest, and the state of its runner.
+//! The modelled client: one attempt to acquire (`Contest`), and the state of its runner, which sends the requests.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
@@ -35,11 +35,11 @@ pub(crate) struct Client {
     pub(crate) events: VecDeque<Seen>,
     /// Whether the connection broke and the contest has not been notified.
     pub(crate) interrupted: bool,
-    /// Whether this contest's nodes have ever been first in all queues at one time, or, as a reader's, behind readers
-    /// only. Then it may own.
+    /// Whether at some moment all nodes of this contest were first in their queues (a reader's: behind read nodes
+    /// only). Only then may the contest become the owner.
     pub(crate) was_first: bool,
     /// The directories in which another client has deleted this contest's node.
-    pub(crate) robbed: [bool; 2],
+    pub(crate) node_deleted: [bool; 2],
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -47,8 +47,8 @@ pub(crate) enum Phase {
     /// A pipeline of this many requests is in flight.
     InFlight(usize),
     Waiting,
-    /// The client considers itself the owner by these nodes, each with its directory. `rightful` if it was the owner at
-    /// some time, or an event that ends its ownership is on its way.
+    /// The client considers itself the owner. `nodes`: the nodes through which it owns the lock, each with its
+    /// directory. `rightful`: the client `was_first`, or an event that reports the loss of a node is on its way.
     ///
     /// A writer has one node or two: the write lock's, then the read lock's.
     Owning {
@@ -67,13 +67,14 @@ pub(crate) enum Phase {
 /// A request in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Call {
-    /// A contest's request, or several in one, each with its directory. Unless `wanted`, the contest ignores the
-    /// answer.
+    /// One request of a contest, or several that are sent as one, each with its directory. If not `wanted`, the contest
+    /// ignores the answers.
     Contest { requests: Vec<(usize, Request)>, contest: u8, wanted: bool },
     /// A delete by the janitor, which repeats it until it is answered. With the directory.
     Delete(usize, String),
-    /// A sweep by the janitor: find the nodes of this contest in this directory, and delete them. Really several
-    /// requests; but only this session could create such a node meanwhile, and does not.
+    /// A sweep by the janitor: find the nodes of this contest in this directory, and delete them. In reality, a sweep
+    /// is several requests. One step suffices here, because only this session could create such a node in between, and
+    /// it creates none.
     Sweep(usize, Creator),
 }
 
@@ -88,7 +89,7 @@ pub(crate) enum Watch {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Seen {
     pub(crate) watch: Watch,
-    /// Otherwise the node was written.
+    /// Whether the node was deleted; if not, it was written.
     pub(crate) deleted: bool,
 }
 
@@ -108,7 +109,7 @@ impl Client {
 
     pub(crate) fn next_contest(&mut self, scenario: &Scenario) {
         self.drop_contest();
-        if !scenario.has(Defect::ReturnsUnderItsOldName) {
+        if !scenario.has(Defect::ReturnsWithItsOldId) {
             self.contests += 1;
         }
         let id = contender_id(self.number, self.contests);
@@ -119,7 +120,7 @@ impl Client {
         };
         self.contest = Some(if wanted.waits { contest } else { contest.without_waiting() });
         self.was_first = false;
-        self.robbed = [false; 2];
+        self.node_deleted = [false; 2];
     }
 
     /// The runner ends the contest. Requests already sent stay in flight.
@@ -159,12 +160,12 @@ impl Client {
         matches!(self.phase, Phase::Owning { .. })
     }
 
-    /// Whether it owns as a reader only, and so may own together with other readers.
+    /// Whether the client owns the lock only as a reader, and so may share it with other readers.
     pub(crate) fn shares(&self) -> bool {
         self.is_owner() && self.owned_nodes().iter().all(|(_, name)| kind(name) == ParticipantKind::Read)
     }
 
-    /// The nodes by which it owns the lock.
+    /// The nodes through which the client owns the lock.
     pub(crate) fn owned_nodes(&self) -> &[(usize, String)] {
         match &self.phase {
             Phase::Owning { nodes, .. } => nodes,
@@ -172,7 +173,8 @@ impl Client {
         }
     }
 
-    /// The name of the read node beside a write node. By client, it sorts alternately before and after the write node.
+    /// The name of the read node beside a write node. It sorts before the write node for clients with an even number,
+    /// and after it for the others.
     pub(crate) fn downgraded_name(&self, sequence: i32) -> String {
         let contest = if self.number.is_multiple_of(2) { 0 } else { u8::MAX };
         downgraded_read_name(&contender_id(self.number, contest), sequence)
@@ -190,11 +192,12 @@ impl Client {
     pub(crate) fn fire(&mut self, scenario: &Scenario, deleted: bool, which: impl Fn(&Watch) -> bool) {
         let (fired, kept): (Vec<_>, _) = mem::take(&mut self.watches).into_iter().partition(which);
         self.watches = kept;
-        // Before an interruption is reported, these watches were placed on the next connection. Their events are
-        // reported later, and the contest places the watches anew; but a runner may check its own nodes first.
-        let are_all_given = !self.interrupted || scenario.has(Defect::ReportsInterruptionsLate);
-        let is_given = |watch: &Watch| are_all_given || matches!(watch, Watch::Own(..));
-        self.events.extend(fired.into_iter().filter(is_given).map(|watch| Seen { watch, deleted }));
+        // While an interruption is unreported, the watches that fire are those of the next connection. Their events are
+        // dropped, because the contest will set all watches again; except events of own nodes, because a runner may
+        // check its own nodes first.
+        let are_all_kept = !self.interrupted || scenario.has(Defect::ReportsInterruptionsLate);
+        let is_kept = |watch: &Watch| are_all_kept || matches!(watch, Watch::Own(..));
+        self.events.extend(fired.into_iter().filter(is_kept).map(|watch| Seen { watch, deleted }));
     }
 
     pub(crate) fn watches_each_node_once(&self) -> bool {
@@ -210,20 +213,22 @@ impl Client {
     pub(crate) fn deliverable(&self, scenario: &Scenario) -> impl Iterator<Item = usize> {
         let any_order = scenario.has(Defect::ForgetsOrderOfEvents) || scenario.has(Defect::KeepsWatchesOverConnections);
         (0..self.events.len()).filter(move |&i| {
-            // The first event; or an own node's, which the runner checks first; or events from separate watchers.
+            // The first event; and events of own nodes, which the runner checks first, and of the leases and the limit,
+            // which have separate watchers.
             i == 0 || any_order || !matches!(self.events[i].watch, Watch::Ahead(..))
         })
     }
 
-    /// Whether an event of this own node is on its way. After an interruption, an owner reads its nodes itself.
-    pub(crate) fn is_told(&self, dir: usize, name: &str) -> bool {
+    /// Whether the client will learn that this own node was deleted: its event is queued, or the interruption makes the
+    /// owner read its nodes.
+    pub(crate) fn will_learn_of_loss(&self, dir: usize, name: &str) -> bool {
         let is_it = |seen: &Seen| matches!(seen.watch, Watch::Own(..)) && seen.watch.is_on(dir, name);
         self.interrupted || self.events.iter().any(is_it)
     }
 }
 
 impl Call {
-    /// Whether the call changes more than its sender's knowledge.
+    /// Whether the call can change nodes on the server; false if it only reads or sets watches.
     pub(crate) fn has_effect(&self) -> bool {
         let Self::Contest { requests, .. } = self else { return true };
         let changes =

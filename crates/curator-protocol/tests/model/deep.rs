@@ -1,4 +1,4 @@
-//! The same search as `main.rs`, with more faults at once, and longer rows of readers and writers: millions of states.
+//! The same search as `main.rs`, with more faults per run, and longer rows of readers and writers: millions of states.
 //!
 //! Takes minutes, so a plain `cargo test` leaves it out. Run it when the protocol changes:
 //!
@@ -6,7 +6,7 @@
 //! cargo test --release -p curator-protocol --test model-deep -- --nocapture
 //! ```
 
-#![allow(dead_code, reason = "the defects and the search for circles are for `main.rs`")]
+#![allow(dead_code, reason = "only `main.rs` uses the defects and the check that every run ends")]
 
 mod answers;
 mod client;
@@ -20,14 +20,14 @@ mod world;
 mod writer;
 
 use scenario::{Fault, KINDS, Scenario, pairs_of_kinds};
-use search::hold;
+use search::assert_properties;
 
 #[test]
 fn three_faults() {
     for (i, first) in KINDS.into_iter().enumerate() {
         for (j, second) in KINDS.into_iter().enumerate().skip(i) {
             for third in KINDS.into_iter().skip(j) {
-                hold(
+                assert_properties(
                     [Scenario::of(2), Scenario::of(1).behind(3)].map(|scenario| scenario.with(&[first, second, third])),
                 );
             }
@@ -37,49 +37,49 @@ fn three_faults() {
 
 #[test]
 fn three_contenders_with_a_lost_session_and_another_fault() {
-    hold(KINDS.map(|fault| Scenario::of(3).with(&[fault, Fault::LostSession])));
+    assert_properties(KINDS.map(|fault| Scenario::of(3).with(&[fault, Fault::LostSession])));
 }
 
 #[test]
 fn more_readers_and_writers_with_one_fault() {
     // With a lost session, only three can be searched in minutes: `main.rs` does that.
     for fault in KINDS.into_iter().filter(|fault| *fault != Fault::LostSession) {
-        hold(Scenario::rows_of_readers_and_writers(4).map(|row| row.with(&[fault])));
+        assert_properties(Scenario::rows_of_readers_and_writers(4).map(|row| row.with(&[fault])));
     }
 }
 
 #[test]
 fn more_readers_and_writers_with_two_faults() {
-    // The largest by far; `main.rs` searches them with two contenders.
+    // These two are the largest by far; `main.rs` searches them with two contenders.
     let is_large = |faults: &[Fault; 2]| matches!(faults, [Fault::LostSession | Fault::Disconnect, Fault::LostSession]);
     for faults in pairs_of_kinds().filter(|faults| !is_large(faults)) {
-        hold(Scenario::rows_of_readers_and_writers(3).map(|row| row.with(&faults)));
+        assert_properties(Scenario::rows_of_readers_and_writers(3).map(|row| row.with(&faults)));
     }
 }
 
 #[test]
 fn one_fault_of_each_kind_together() {
-    hold([Scenario::of(1).behind(3).with(&KINDS)]);
+    assert_properties([Scenario::of(1).behind(3).with(&KINDS)]);
 }
 
 #[test]
 fn several_queues_with_more_contenders_and_two_faults() {
     for faults in pairs_of_kinds() {
         let scenarios = [Scenario::of_queues(&[&[0, 1], &[1, 0]]), Scenario::of_queues(&[&[0, 1], &[1]])];
-        hold(scenarios.map(|scenario| scenario.with(&faults)));
+        assert_properties(scenarios.map(|scenario| scenario.with(&faults)));
     }
     for fault in KINDS {
         let scenarios = [Scenario::of_queues(&[&[0, 1], &[1, 0], &[1]]), Scenario::of_queues(&[&[0, 1], &[0], &[1]])];
-        hold(scenarios.map(|scenario| scenario.with(&[fault])));
+        assert_properties(scenarios.map(|scenario| scenario.with(&[fault])));
     }
 }
 
 #[test]
 fn a_semaphore_with_more_contenders_and_two_faults() {
-    hold(pairs_of_kinds().map(|faults| Scenario::of_leases(&[1, 2], 2).changed_to(1).with(&faults)));
+    assert_properties(pairs_of_kinds().map(|faults| Scenario::of_leases(&[1, 2], 2).changed_to(1).with(&faults)));
     for fault in KINDS {
         let scenarios = [Scenario::of_leases(&[1, 1, 2], 2), Scenario::of_leases(&[1, 1, 1], 1).changed_to(2)];
-        hold(scenarios.map(|scenario| scenario.with(&[fault])));
+        assert_properties(scenarios.map(|scenario| scenario.with(&[fault])));
     }
 }
 
@@ -87,6 +87,6 @@ fn a_semaphore_with_more_contenders_and_two_faults() {
 fn contests_without_waiting_with_two_faults() {
     for faults in pairs_of_kinds() {
         let scenarios = [Scenario::of(2), Scenario::of_queues(&[&[0, 1], &[1]])];
-        hold(scenarios.map(|scenario| scenario.with_impatient(1).with(&faults)));
+        assert_properties(scenarios.map(|scenario| scenario.with_impatient(1).with(&faults)));
     }
 }

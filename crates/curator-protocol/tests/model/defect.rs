@@ -8,7 +8,7 @@ pub(crate) enum Defect {
     /// An owner continues after its session is lost.
     OwnsOverSessions,
     /// A contender that returns reuses its id.
-    ReturnsUnderItsOldName,
+    ReturnsWithItsOldId,
     /// The watch on the own node is never placed.
     IgnoresOwnWatch,
     /// The watch on a node ahead never fires.
@@ -23,32 +23,32 @@ pub(crate) enum Defect {
     HidesInterruptions,
     /// A broken connection is reported after events of watches on the next one.
     ReportsInterruptionsLate,
-    /// Any deletion of a watched node is ownership, whichever other nodes are before it.
+    /// The deletion of any watched node counts as ownership, whichever other nodes are before the own one.
     TakesAnyDeletionForOwnership,
     /// A cancelled acquire is dropped without a clean-up.
     HasNoJanitor,
     /// A refused contest is dropped without a clean-up.
-    LeavesTheRefused,
+    LeavesNodesWhenRefused,
     /// The nodes are created one after another, in the order in which the contender names its queues.
     EntersOneByOne,
     /// The directories are created before the first node, in a separate request.
     CreatesDirectoriesAlone,
     /// When a node is deleted, only its queue is entered again, and the other nodes are kept.
-    ReentersAlone,
-    /// The own node of a queue that is owned early is not watched.
-    GuardsNothing,
+    ReentersOneQueue,
+    /// In a queue that the contest owns while it waits in another, its own node is not watched.
+    IgnoresOwnWatchInOwnedQueues,
     /// A contest that starts over leaves its old nodes.
-    LeavesTheOthers,
+    LeavesNodesOnRestart,
     /// The place in the queue is deleted after the take, in a separate request.
-    GivesThePlaceUpLater,
+    DeletesThePlaceLater,
     /// The take does not check the limit's version.
-    TrustsTheLimit,
+    IgnoresTheLimitsVersion,
     /// The watch on the leases never fires.
     LosesLeaseEvents,
     /// An unanswered take counts as not applied; the place is deleted after the take.
-    TakesAgainBlindly,
+    TakesAgainWithoutRecovery,
     /// The take does not check the version of the place's data.
-    TakesUnread,
+    IgnoresThePlacesVersion,
     /// The clean-up leaves leases that may have been taken.
     LeavesLeases,
 }

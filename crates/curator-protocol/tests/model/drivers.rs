@@ -5,10 +5,10 @@ use curator_protocol::{LockInternalsDriver, ParticipantKind, Queue, StandardLock
 use super::scenario::WRITER;
 
 const MUTEX: &dyn LockInternalsDriver = &StandardLockInternalsDriver::new();
-pub(crate) const LOOKS_AGAIN: &dyn LockInternalsDriver = &Changed(MUTEX, Change::LooksAgain);
-pub(crate) const IMPATIENT: &dyn LockInternalsDriver = &Changed(MUTEX, Change::Impatient);
-pub(crate) const OVERCONFIDENT: &dyn LockInternalsDriver = &Changed(WRITER, Change::Overconfident);
-pub(crate) const ENDLESS: &dyn LockInternalsDriver = &Changed(WRITER, Change::Endless);
+pub(crate) const LISTS_AGAIN: &dyn LockInternalsDriver = &Changed(MUTEX, Change::ListsAgain);
+pub(crate) const OWNS_TOO_EARLY: &dyn LockInternalsDriver = &Changed(MUTEX, Change::OwnsTooEarly);
+pub(crate) const TRUSTS_PREDECESSORS: &dyn LockInternalsDriver = &Changed(WRITER, Change::TrustsPredecessors);
+pub(crate) const IGNORES_OVERFLOW: &dyn LockInternalsDriver = &Changed(WRITER, Change::IgnoresOverflow);
 
 /// A driver that ships, with one change.
 #[derive(Debug)]
@@ -17,13 +17,13 @@ struct Changed(&'static dyn LockInternalsDriver, Change);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     /// Correct: predecessors are not final, since others may replace their node by a second one.
-    LooksAgain,
-    /// Wrong: any deletion of the node before it is ownership.
-    Impatient,
-    /// Wrong: for this writer a deletion of the node before it is ownership, though a read node may have replaced it.
-    Overconfident,
-    /// Wrong: accepts the last number, and takes any node with its own number for its own reader.
-    Endless,
+    ListsAgain,
+    /// Wrong: a node owns the lock as soon as the number before its own is missing from the queue.
+    OwnsTooEarly,
+    /// Wrong: a writer's predecessors are final, although a read node may replace the deleted node before it.
+    TrustsPredecessors,
+    /// Wrong: accepts the last number, and treats all nodes with the same number as those of one holder.
+    IgnoresOverflow,
 }
 
 impl LockInternalsDriver for Changed {
@@ -32,7 +32,7 @@ impl LockInternalsDriver for Changed {
     }
 
     fn sequence(&self, child: &str) -> Option<i32> {
-        let last = if self.1 == Change::Endless { i32::MAX - 1 } else { i32::MAX };
+        let last = if self.1 == Change::IgnoresOverflow { i32::MAX - 1 } else { i32::MAX };
         self.0.sequence(child).map(|number| number.min(last))
     }
 
@@ -41,13 +41,13 @@ impl LockInternalsDriver for Changed {
     }
 
     fn may_share_a_number(&self, children: &[&str]) -> bool {
-        matches!(self.1, Change::LooksAgain | Change::Endless) || self.0.may_share_a_number(children)
+        matches!(self.1, Change::ListsAgain | Change::IgnoresOverflow) || self.0.may_share_a_number(children)
     }
 
     fn verdict(&self, queue: &Queue, own: usize) -> Verdict {
         let number = |place: usize| queue.get(place).map(|entry| entry.sequence);
         match own.checked_sub(1) {
-            Some(before) if self.1 == Change::Impatient && number(before).map(|n| n + 1) != number(own) => {
+            Some(before) if self.1 == Change::OwnsTooEarly && number(before).map(|n| n + 1) != number(own) => {
                 Verdict::Owns
             }
             _ => self.0.verdict(queue, own),
@@ -56,8 +56,8 @@ impl LockInternalsDriver for Changed {
 
     fn predecessors_are_final(&self) -> bool {
         match self.1 {
-            Change::LooksAgain => false,
-            Change::Overconfident => true,
+            Change::ListsAgain => false,
+            Change::TrustsPredecessors => true,
             _ => self.0.predecessors_are_final(),
         }
     }

@@ -11,7 +11,7 @@ use super::server::DyingSession;
 use super::world::{Action, World};
 
 impl World {
-    pub(super) fn go_wrong(&mut self, scenario: &Scenario, fault: Action) {
+    pub(super) fn apply_fault(&mut self, scenario: &Scenario, fault: Action) {
         match fault {
             Action::ChangeLimit => {
                 let (Some(leases), Some(limit)) = (self.change.take(), &mut self.server.limit) else { return };
@@ -34,7 +34,7 @@ impl World {
                 self.spend(Fault::Reap);
                 self.server.directories[dir].reap();
             }
-            progress => unreachable!("{progress:?} is no fault"),
+            progress => unreachable!("not a fault: {progress:?}"),
         }
     }
 
@@ -58,7 +58,7 @@ impl World {
         let directory = &mut self.server.directories[dir];
         let node = &mut directory.nodes[place];
         match fault {
-            Fault::Delete => self.rob(scenario, dir, place),
+            Fault::Delete => self.delete_contenders_node(scenario, dir, place),
             Fault::Write => {
                 // Only a semaphore reads the version.
                 node.version += i32::from(scenario.is_semaphore());
@@ -108,7 +108,8 @@ impl World {
     pub(super) fn reconnect(&mut self, scenario: &Scenario, who: usize) {
         let client = &mut self.clients[who];
         client.connected = true;
-        // The defect keeps the watches: they are placed again, and report what they missed.
+        // There are watches only with the defect `KeepsWatchesOverConnections`. They are set again, and report the
+        // deletions that they missed.
         for (dir, name) in
             client.watches.iter().map(Watch::node).map(|(dir, name)| (dir, name.to_owned())).collect::<Vec<_>>()
         {
@@ -120,7 +121,8 @@ impl World {
 
     fn leave_unanswered(&mut self, scenario: &Scenario, who: usize, call: &Call) {
         let Call::Contest { requests, wanted: true, .. } = call else { return };
-        let is_blind = scenario.has(Defect::TakesAgainBlindly) && matches!(requests[..], [(_, Request::Take { .. })]);
+        let is_blind =
+            scenario.has(Defect::TakesAgainWithoutRecovery) && matches!(requests[..], [(_, Request::Take { .. })]);
         let answer = if is_blind { Answer::LimitChanged } else { Answer::Unknown };
         self.take_answers(scenario, who, vec![answer; requests.len()]);
     }
@@ -132,7 +134,7 @@ impl World {
         let id = client.session();
         client.sessions += 1;
         let wire = mem::take(&mut client.wire);
-        // Of the requests in flight, only creating ones can do harm.
+        // Of the requests in flight, only those that create nodes can do harm.
         let creates = |call: &&Call| {
             let creates = |request: &Request| request.is_create() || matches!(request, Request::Take { .. });
             matches!(call, Call::Contest { requests, .. } if requests.iter().any(|(_, request)| creates(request)))
@@ -151,7 +153,7 @@ impl World {
         } else if client.contends() {
             self.begin(scenario, who);
         } else if client.is_owner() && scenario.has(Defect::OwnsOverSessions) {
-            // Its watch does not report it.
+            // The owner does not notice the loss.
         } else {
             client.drop_contest();
             client.phase = Phase::Done;
@@ -159,11 +161,11 @@ impl World {
     }
 
     /// Another client deletes a contender's node.
-    fn rob(&mut self, scenario: &Scenario, dir: usize, place: usize) {
+    fn delete_contenders_node(&mut self, scenario: &Scenario, dir: usize, place: usize) {
         let node = &self.server.directories[dir].nodes[place];
         let (name, creator) = (node.name.clone(), node.creator);
         if let Some(client) = self.clients.iter_mut().find(|client| client.creator() == creator) {
-            client.robbed[dir] = true;
+            client.node_deleted[dir] = true;
         }
         self.delete(scenario, dir, |node| node.name == name);
     }

@@ -1,11 +1,11 @@
-//! Contenders that may not wait: they own or are refused at once, leave no node behind, and do not block others.
+//! Contenders that may not wait: they own or are refused immediately, leave no node behind, and do not block others.
 
 use super::defect::Defect;
 use super::scenario::{Fault, KINDS, Scenario};
-use super::search::{breaks, end, hold};
-use super::world::{LEFTOVER, SLEEPER};
+use super::search::{assert_properties, assert_runs_end, assert_violations};
+use super::world::{LEFTOVER, STUCK_WAITER};
 
-/// A contender that may not wait beside one that may, and only such contenders.
+/// Contenders that may not wait, some of them beside contenders that may.
 fn scenarios() -> [Scenario; 8] {
     let crossed = || Scenario::of_queues(&[&[0, 1], &[1, 0]]);
     [
@@ -22,8 +22,8 @@ fn scenarios() -> [Scenario; 8] {
 
 #[test]
 fn contests_without_waiting_own_or_are_refused() {
-    hold(scenarios());
-    hold(Scenario::rows_of_readers_and_writers(3).skip(1).map(|row| row.with_impatient(1)));
+    assert_properties(scenarios());
+    assert_properties(Scenario::rows_of_readers_and_writers(3).skip(1).map(|row| row.with_impatient(1)));
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn contests_without_waiting_own_or_are_refused_with_one_fault() {
     for fault in KINDS {
         // A lost session stays alive on the server for a while, which multiplies the states.
         let is_small = |scenario: &Scenario| fault != Fault::LostSession || scenario.clients.len() < 3;
-        hold(scenarios().into_iter().filter(is_small).map(|scenario| scenario.with(&[fault])));
+        assert_properties(scenarios().into_iter().filter(is_small).map(|scenario| scenario.with(&[fault])));
     }
 }
 
@@ -39,7 +39,7 @@ fn contests_without_waiting_own_or_are_refused_with_one_fault() {
 fn every_run_of_contests_without_waiting_ends() {
     for fault in KINDS {
         let scenarios = [Scenario::of(2), Scenario::of_leases(&[1, 1], 1)];
-        end(scenarios.map(|scenario| scenario.with_impatient(1).with(&[fault])));
+        assert_runs_end(scenarios.map(|scenario| scenario.with_impatient(1).with(&[fault])));
     }
 }
 
@@ -47,11 +47,11 @@ fn every_run_of_contests_without_waiting_ends() {
 fn deliberate_defects_of_contests_without_waiting_are_found() {
     let cases = [
         (LEFTOVER, Scenario::of(1).behind(1)),
-        (SLEEPER, Scenario::of(2).behind(1)),
+        (STUCK_WAITER, Scenario::of(2).behind(1)),
         (LEFTOVER, Scenario::of_queues(&[&[0, 1]]).behind_in([0, 1])),
-        (SLEEPER, Scenario::of_leases(&[1, 1, 1], 1)),
+        (STUCK_WAITER, Scenario::of_leases(&[1, 1, 1], 1)),
     ];
-    breaks(
-        cases.map(|(property, scenario)| (property, scenario.with_impatient(1).spoilt_by(Defect::LeavesTheRefused))),
-    );
+    assert_violations(cases.map(|(property, scenario)| {
+        (property, scenario.with_impatient(1).with_defect(Defect::LeavesNodesWhenRefused))
+    }));
 }

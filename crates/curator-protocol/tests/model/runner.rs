@@ -11,7 +11,7 @@ impl World {
     pub(super) fn act(&mut self, scenario: &Scenario, action: Action) {
         match action {
             Action::Serve(who) => self.serve(scenario, who),
-            Action::Look(who, event) => self.look(scenario, who, event),
+            Action::Observe(who, event) => self.observe(scenario, who, event),
             Action::Interrupt(who) => self.interrupt(scenario, who),
             Action::Release(who) => self.release(who),
             Action::Downgrade(who) => self.downgrade(scenario, who),
@@ -33,7 +33,7 @@ impl World {
                 let name = self.server.directories[dir].nodes[place].name.clone();
                 self.delete(scenario, dir, |node| node.name == name);
             }
-            fault => self.go_wrong(scenario, fault),
+            fault => self.apply_fault(scenario, fault),
         }
     }
 
@@ -45,8 +45,8 @@ impl World {
         self.perform(scenario, who, step);
     }
 
-    /// Performs the contest's step after these answers; none after an event. It continues at once, unless a request has
-    /// failed.
+    /// Performs the contest's step after these answers, or after an event without answers. Fails the contest if the
+    /// pace is wrong: `Retry` although no request has failed, or `Now` although all answers are unknown.
     fn perform_in_pace(&mut self, scenario: &Scenario, who: usize, step: Step, answers: &[Answer]) {
         let is_lost = |answer: &Answer| *answer == Answer::Unknown;
         let has_failed = |answer: &Answer| is_lost(answer) || matches!(answer, Answer::NoParent | Answer::Missing);
@@ -94,23 +94,24 @@ impl World {
                 client.wire.extend(surplus.map(delete));
                 // With one queue, the order of the events is certain.
                 let may_be_late = scenario.clients[who].queues.len() > 1;
-                let is_lost = |dir, name: &str| self.server.node(dir, name).is_none() && client.is_told(dir, name);
-                let is_told = may_be_late && nodes.iter().any(|(dir, name)| is_lost(*dir, name));
-                let rightful = client.was_first || is_told;
+                let is_lost =
+                    |dir, name: &str| self.server.node(dir, name).is_none() && client.will_learn_of_loss(dir, name);
+                let will_learn = may_be_late && nodes.iter().any(|(dir, name)| is_lost(*dir, name));
+                let rightful = client.was_first || will_learn;
                 client.drop_contest();
                 client.phase = Phase::Owning { nodes, rightful };
             }
             Step::Refused => {
-                let is_left = scenario.has(Defect::LeavesTheRefused);
+                let is_left = scenario.has(Defect::LeavesNodesWhenRefused);
                 self.end(scenario, who, Phase::Refused, is_left);
             }
-            Step::Restart if scenario.has(Defect::LeavesTheOthers) || scenario.has(Defect::ReentersAlone) => {
+            Step::Restart if scenario.has(Defect::LeavesNodesOnRestart) || scenario.has(Defect::ReentersOneQueue) => {
                 self.begin(scenario, who);
             }
             Step::Restart => {
                 let sweeps = self.clean_up(scenario, who);
                 self.begin(scenario, who);
-                // The janitor is late: the next contest's create may be sent before it.
+                // The sweeps are late: the create of the next contest is sent before them.
                 self.clients[who].wire.extend(sweeps);
             }
             Step::Failed { error: ContestError::SequenceOverflow(_), .. } if scenario.is_near_the_end() => {
@@ -144,11 +145,11 @@ impl World {
         };
         let client = &mut self.clients[who];
         // Only in an owned queue is the own node watched without a watch ahead.
-        let guards = |dir| !client.watches.iter().any(|watch| matches!(watch, Watch::Ahead(of, _) if *of == dir));
+        let is_owned = |dir| !client.watches.iter().any(|watch| matches!(watch, Watch::Ahead(of, _) if *of == dir));
         let is_ignored = match &watch {
             Watch::Own(dir, _) => match scenario.defect {
                 Some(Defect::IgnoresOwnWatch) => true,
-                Some(Defect::GuardsNothing) => guards(*dir),
+                Some(Defect::IgnoresOwnWatchInOwnedQueues) => is_owned(*dir),
                 _ => false,
             },
             Watch::Ahead(..) => scenario.has(Defect::LosesAheadEvents),
@@ -172,7 +173,7 @@ impl World {
         }
     }
 
-    fn look(&mut self, scenario: &Scenario, who: usize, event: usize) {
+    fn observe(&mut self, scenario: &Scenario, who: usize, event: usize) {
         let client = &mut self.clients[who];
         let Some(seen) = client.events.remove(event) else { return };
         let Some(contest) = &mut client.contest else { return };
@@ -198,11 +199,11 @@ impl World {
         self.perform_in_pace(scenario, who, step, &[]);
     }
 
-    /// Releases. An owner that is notified of its loss does the same.
+    /// Releases the lock. An owner that is notified of the loss of its node does the same.
     fn release(&mut self, who: usize) {
         let client = &mut self.clients[who];
         let Phase::Owning { nodes, .. } = std::mem::replace(&mut client.phase, Phase::Cleaning) else { return };
-        // Of a writer's two nodes, the second first. The other order is a separate action.
+        // Of a writer's two nodes, the second is deleted first. `ReleaseWrite` covers the other order.
         client.wire.extend(nodes.into_iter().rev().map(|(dir, name)| Call::Delete(dir, name)));
     }
 
@@ -240,7 +241,8 @@ impl World {
         }
     }
 
-    /// How a client has ended matters only if it returns. Forgetting the rest keeps the number of states small.
+    /// Resets clients that are done, unless clients may return: how their contests ended does not matter any more. This
+    /// keeps the number of states small.
     pub(super) fn forget_the_past(&mut self) {
         if self.faults.contains(&Fault::Return) {
             return;
@@ -253,7 +255,7 @@ impl World {
     }
 }
 
-/// Whether these two consecutive requests are sent as one: all creates, and all plain reads.
+/// Whether these two consecutive requests are sent in one call. All creates are one call, and all plain reads.
 fn are_one_call(scenario: &Scenario, one: &Request, next: &Request) -> bool {
     match (one, next) {
         (one, next) if one.is_create() && next.is_create() => !scenario.has(Defect::EntersOneByOne),
@@ -263,5 +265,5 @@ fn are_one_call(scenario: &Scenario, one: &Request, next: &Request) -> bool {
 }
 
 pub(super) fn keeps_its_place(scenario: &Scenario) -> bool {
-    scenario.has(Defect::GivesThePlaceUpLater) || scenario.has(Defect::TakesAgainBlindly)
+    scenario.has(Defect::DeletesThePlaceLater) || scenario.has(Defect::TakesAgainWithoutRecovery)
 }

@@ -39,14 +39,14 @@ pub(crate) struct Scenario {
     pub(crate) lock_name: &'static str,
 }
 
-/// The request of one contender.
+/// What one contender wants to acquire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     /// The directories of its queues, in the order of this contender.
     pub(crate) queues: &'static [usize],
-    /// How many leases; 0 if it wants to own its queues.
+    /// How many leases; 0 if the contender wants to own its queues.
     pub(crate) leases: usize,
-    /// Whether it may wait.
+    /// Whether the contender may wait.
     pub(crate) waits: bool,
     pub(crate) driver: &'static dyn LockInternalsDriver,
 }
@@ -56,7 +56,8 @@ pub(crate) struct Wanted {
 pub(crate) enum Fault {
     /// A connection is lost. Requests in flight may or may not have been applied.
     Disconnect,
-    /// The runner stops waiting for a pipeline, though the connection stands and the server will apply all of it.
+    /// The runner stops waiting for the answers to a pipeline. The connection is open, and the server applies all
+    /// requests.
     TimeOut,
     /// A runner cannot rely on its watches any more, and drops them.
     LostWatches,
@@ -66,17 +67,18 @@ pub(crate) enum Fault {
     Cancel,
     /// Another client deletes a contender's node.
     Delete,
-    /// Another client writes to a node, as Curator does to ask for a lock back.
+    /// Another client writes to a node, as Curator does to request a revocation.
     Write,
     /// The server removes an empty directory, and its counter with it.
     Reap,
     /// A contender that has left, or has lost ownership, contends again, as a leader latch does.
     Return,
-    /// One of the others creates a second node with its number: a write lock becomes a read lock.
+    /// A client outside the search creates a second node with the number of its first: a write lock becomes a read
+    /// lock.
     Downgrade,
 }
 
-/// Scenarios, without faults at first.
+/// Constructors, and variants of a scenario. The constructors add no faults.
 impl Scenario {
     /// Contests for Curator's mutex.
     pub(crate) fn of(contenders: usize) -> Self {
@@ -131,13 +133,13 @@ impl Scenario {
         Self { directories, ..self }
     }
 
-    /// Limits how many usable numbers the first directory has left. A contest that then fails is correct if it cleans
-    /// up.
+    /// Leaves the first directory only this many usable numbers. A contest that then fails for lack of a number is
+    /// correct if it cleans up.
     pub(crate) fn with_numbers_left(self, left: i32) -> Self {
         Self { counter: i32::MAX - left, ..self }
     }
 
-    pub(crate) fn spoilt_by(self, defect: Defect) -> Self {
+    pub(crate) fn with_defect(self, defect: Defect) -> Self {
         Self { defect: Some(defect), ..self }
     }
 
@@ -151,7 +153,7 @@ impl Scenario {
         Self { change: Some(limit), ..self.with_limit_node(true) }
     }
 
-    /// A node contains the limit; without `exists`, it has to be created first.
+    /// A node contains the limit. If not `exists`, a contender has to create it first.
     pub(crate) fn with_limit_node(self, exists: bool) -> Self {
         Self { limit_node: Some(exists), ..self }
     }
@@ -196,7 +198,7 @@ impl Scenario {
         (one.queues, one.leases, one.waits) == (other.queues, other.leases, other.waits)
     }
 
-    /// The prefix of the second node by which one of the others continues when its first node is deleted.
+    /// The prefix of the second node that a client outside the search creates in a downgrade.
     pub(crate) fn downgraded_prefix(&self) -> &'static str {
         match self.lock_name {
             WriteLockInternalsDriver::LOCK_NAME => "_c_another-__READ__",
@@ -204,7 +206,8 @@ impl Scenario {
         }
     }
 
-    /// Whether two can own together: a reader has another reader before it, or a writer that becomes one.
+    /// Whether two contenders can own the lock together: before a reader is another reader, or a writer that becomes a
+    /// reader.
     pub(crate) fn can_be_shared(&self) -> bool {
         let prefix = |client: &Wanted| client.driver.node_prefix(&Uuid::nil());
         self.clients.iter().skip(1).any(|client| prefix(client).ends_with(ReadLockInternalsDriver::LOCK_NAME))

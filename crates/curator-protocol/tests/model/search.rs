@@ -8,9 +8,9 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use super::scenario::Scenario;
 
-/// Searches all states of each scenario. Fails if a property is broken, or an expected state is never reached.
+/// Searches all states of each scenario. Fails if a property is violated, or an expected state is never reached.
 #[track_caller]
-pub(crate) fn hold(scenarios: impl IntoIterator<Item = Scenario>) {
+pub(crate) fn assert_properties(scenarios: impl IntoIterator<Item = Scenario>) {
     for scenario in scenarios {
         let (name, started) = (format!("{scenario:?}"), Instant::now());
         let checker = scenario.checker().threads(2).spawn_bfs().join();
@@ -21,22 +21,23 @@ pub(crate) fn hold(scenarios: impl IntoIterator<Item = Scenario>) {
     }
 }
 
-/// Fails unless the search breaks each property in its scenario.
+/// Fails unless the search of each scenario finds a violation of its property.
 #[track_caller]
-pub(crate) fn breaks(cases: impl IntoIterator<Item = (&'static str, Scenario)>) {
+pub(crate) fn assert_violations(cases: impl IntoIterator<Item = (&'static str, Scenario)>) {
     for (property, scenario) in cases {
         let (name, started) = (format!("{scenario:?}"), Instant::now());
         let search = scenario.checker().threads(2).finish_when(HasDiscoveries::AnyOf([property].into()));
         let checker = search.spawn_bfs().join();
         println!("{name}: {} states, {:.1?}", checker.unique_state_count(), started.elapsed());
         let path = checker.assert_any_discovery(property).into_actions();
-        println!("not so that {property}: {path:?}");
+        println!("violated: {property}: {path:?}");
     }
 }
 
-/// Checks that no run is infinite. So every run reaches a quiet state, which the properties are about.
+/// Checks that no run is infinite. So every run reaches a final state, in which `LEFTOVER` and `STUCK_WAITER` are
+/// checked.
 #[track_caller]
-pub(crate) fn end(scenarios: impl IntoIterator<Item = Scenario>) {
+pub(crate) fn assert_runs_end(scenarios: impl IntoIterator<Item = Scenario>) {
     for scenario in scenarios {
         let started = Instant::now();
         let hasher = RandomState::new();
@@ -51,7 +52,7 @@ pub(crate) fn end(scenarios: impl IntoIterator<Item = Scenario>) {
                 Visit::Enter(state) => {
                     let fingerprint = hasher.hash_one(&state);
                     let seen = on_path.get(&fingerprint);
-                    assert_ne!(seen, Some(&true), "{scenario:?}: comes back to {state:#?}");
+                    assert_ne!(seen, Some(&true), "{scenario:?}: a run returns to {state:#?}");
                     if seen.is_some() {
                         continue;
                     }

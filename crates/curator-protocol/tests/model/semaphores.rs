@@ -2,12 +2,12 @@
 
 use super::defect::Defect;
 use super::scenario::{Fault, KINDS, Scenario, pairs_of_kinds};
-use super::search::{breaks, end, hold};
-use super::world::{EXACT, LEFTOVER, READ, SLEEPER, TOO_MANY};
+use super::search::{assert_properties, assert_runs_end, assert_violations};
+use super::world::{LEFTOVER, LIMIT_EXCEEDED, STUCK_WAITER, UNREAD_WRITE, WRONG_LEASES};
 
 #[test]
 fn a_semaphore_without_faults() {
-    hold([
+    assert_properties([
         Scenario::of_leases(&[1, 1], 1),
         Scenario::of_leases(&[1, 1, 1], 1),
         Scenario::of_leases(&[1, 1, 2], 2),
@@ -29,7 +29,7 @@ fn a_semaphore_with_one_fault() {
             Scenario::of_leases(&[1, 1], 1).changed_to(2),
             Scenario::of_leases(&[1, 2], 2).changed_to(1),
         ];
-        hold(scenarios.map(|scenario| scenario.with(&[fault])));
+        assert_properties(scenarios.map(|scenario| scenario.with(&[fault])));
     }
 }
 
@@ -37,18 +37,18 @@ fn a_semaphore_with_one_fault() {
 fn a_semaphore_with_two_faults() {
     for faults in pairs_of_kinds() {
         let two = Scenario::of_leases(&[1, 1], 1).with_limit_node(true);
-        hold([two, Scenario::of_leases(&[2], 2).changed_to(1)].map(|scenario| scenario.with(&faults)));
+        assert_properties([two, Scenario::of_leases(&[2], 2).changed_to(1)].map(|scenario| scenario.with(&faults)));
     }
 }
 
-/// The directory of the leases, and the node that contains their limit.
+/// Missing are the directory of the leases, or the node that contains their limit.
 #[test]
 fn a_semaphore_whose_nodes_are_missing() {
     let two = || Scenario::of_leases(&[1, 1], 1);
     for fault in KINDS {
         let directories = [[true, true], [true, false], [false, false]];
-        hold(directories.map(|exist| two().with_limit_node(false).in_directories(exist).with(&[fault])));
-        hold([two().with(&[fault, Fault::Reap])]);
+        assert_properties(directories.map(|exist| two().with_limit_node(false).in_directories(exist).with(&[fault])));
+        assert_properties([two().with(&[fault, Fault::Reap])]);
     }
 }
 
@@ -56,7 +56,7 @@ fn a_semaphore_whose_nodes_are_missing() {
 fn every_run_of_a_semaphore_ends() {
     for fault in KINDS {
         let scenarios = [Scenario::of_leases(&[1, 1], 1), Scenario::of_leases(&[1, 2], 2).changed_to(1)];
-        end(scenarios.map(|scenario| scenario.with(&[fault])));
+        assert_runs_end(scenarios.map(|scenario| scenario.with(&[fault])));
     }
 }
 
@@ -65,13 +65,13 @@ fn deliberate_defects_of_a_semaphore_are_found() {
     use Fault::{Cancel, Delete, Disconnect, Write};
     let (one, two) = (|| Scenario::of_leases(&[1], 1), || Scenario::of_leases(&[1, 1], 1));
     let cases = [
-        (TOO_MANY, two().with(&[Delete]).spoilt_by(Defect::GivesThePlaceUpLater)),
-        (TOO_MANY, Scenario::of_leases(&[2], 2).changed_to(1).spoilt_by(Defect::TrustsTheLimit)),
-        (READ, one().with(&[Write]).spoilt_by(Defect::TakesUnread)),
-        (SLEEPER, two().spoilt_by(Defect::LosesLeaseEvents)),
-        (SLEEPER, two().with(&[Disconnect]).spoilt_by(Defect::HidesInterruptions)),
-        (EXACT, Scenario::of_leases(&[1], 2).with(&[Disconnect]).spoilt_by(Defect::TakesAgainBlindly)),
-        (LEFTOVER, one().with(&[Cancel]).spoilt_by(Defect::LeavesLeases)),
+        (LIMIT_EXCEEDED, two().with(&[Delete]).with_defect(Defect::DeletesThePlaceLater)),
+        (LIMIT_EXCEEDED, Scenario::of_leases(&[2], 2).changed_to(1).with_defect(Defect::IgnoresTheLimitsVersion)),
+        (UNREAD_WRITE, one().with(&[Write]).with_defect(Defect::IgnoresThePlacesVersion)),
+        (STUCK_WAITER, two().with_defect(Defect::LosesLeaseEvents)),
+        (STUCK_WAITER, two().with(&[Disconnect]).with_defect(Defect::HidesInterruptions)),
+        (WRONG_LEASES, Scenario::of_leases(&[1], 2).with(&[Disconnect]).with_defect(Defect::TakesAgainWithoutRecovery)),
+        (LEFTOVER, one().with(&[Cancel]).with_defect(Defect::LeavesLeases)),
     ];
-    breaks(cases);
+    assert_violations(cases);
 }

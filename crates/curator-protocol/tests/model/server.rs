@@ -1,4 +1,4 @@
-//! The server's side: the directories, and the sessions that will expire.
+//! The modelled server: the directories, and the sessions that will expire.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ pub(crate) struct Directory {
     pub(crate) exists: bool,
     /// The number of the next node.
     next: i32,
-    /// How many creates there were; also the last one's transaction. Those of two directories are never compared.
+    /// How many nodes were created; also the `czxid` of the last. The `czxid`s of two directories are never compared.
     created: i64,
     /// In the order of the queue.
     pub(crate) nodes: Vec<Node>,
@@ -40,7 +40,7 @@ pub(crate) struct Node {
     pub(crate) czxid: i64,
     pub(crate) session: i64,
     pub(crate) creator: Creator,
-    /// Whether readers can own the lock together with it.
+    /// Whether this is a read node: readers can own the lock together with it.
     pub(crate) reads: bool,
     /// How often it was written; counted only where that matters.
     pub(crate) version: i32,
@@ -59,7 +59,7 @@ pub(crate) enum Creator {
 pub(crate) struct DyingSession {
     pub(crate) id: i64,
     pub(crate) who: usize,
-    /// Creating requests still in flight.
+    /// The requests in flight that create nodes.
     pub(crate) calls: VecDeque<Call>,
 }
 
@@ -71,8 +71,8 @@ impl Server {
         let directory = |exists| Directory { exists, next: 0, created: 0, nodes: Vec::new() };
         let mut directories = scenario.directories.map(directory);
         directories[0].next = scenario.counter;
-        let says = scenario.limit_node == Some(true);
-        let limit = says.then_some(Limit { leases: scenario.limit, version: Some(0) });
+        let exists = scenario.limit_node == Some(true);
+        let limit = exists.then_some(Limit { leases: scenario.limit, version: Some(0) });
         Self { directories, limit, dying: Vec::new(), exceeded: false, unread: false }
     }
 
@@ -112,7 +112,7 @@ impl Directory {
         self.nodes.insert(place, node);
     }
 
-    /// Whether this contest's node owns the queue: it is the first, or it reads and only readers are before it.
+    /// Whether a node of this contest is first in the queue, or is a read node with only read nodes before it.
     pub(crate) fn is_entitled(&self, creator: Creator) -> bool {
         self.nodes.iter().filter(|node| node.creator == creator).any(|own| {
             let before = self.nodes.iter().take_while(|node| node.sequence < own.sequence);
@@ -129,7 +129,7 @@ impl Directory {
         self.nodes.iter().rev().map(|node| node.name.clone()).collect()
     }
 
-    /// Removes the empty directory. The next one counts from 0.
+    /// Removes the empty directory. If it is recreated, its numbers start from 0.
     pub(crate) fn reap(&mut self) {
         self.exists = false;
         self.next = 0;

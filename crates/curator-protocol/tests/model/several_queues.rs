@@ -1,12 +1,12 @@
-//! The search with several queues at once, and the defects that it has to find.
+//! The search with contests for several queues together, and the defects that it has to find.
 //!
-//! Two queues, since any circle of waiters contains two neighbours. Two contenders for both and a third, or nodes of
-//! others, suffice for each of the two to be first in one queue and not in the other.
+//! Two queues suffice, since any circle of waiters contains two that are adjacent. Two contenders for both queues, with
+//! a third contender or nodes of others, suffice for a state in which each of the two is first in only one queue.
 
 use super::defect::Defect;
 use super::scenario::{Fault, KINDS, Scenario, pairs_of_kinds};
-use super::search::{breaks, end, hold};
-use super::world::{LEFTOVER, RIGHTFUL, SLEEPER, UNUSED};
+use super::search::{assert_properties, assert_runs_end, assert_violations};
+use super::world::{LEFTOVER, STUCK_WAITER, UNUSED_DIRECTORY, WRONG_OWNER};
 
 /// Two contenders for both queues, named in opposite orders.
 fn crossed() -> Scenario {
@@ -31,9 +31,9 @@ fn one_and_singles() -> Scenario {
 
 #[test]
 fn several_queues_without_faults() {
-    hold([same(), crossed(), Scenario::of_queues(&[&[0, 1], &[1, 0], &[1]]), one_and_singles()]);
-    hold([[3, 0], [2, 1], [1, 1]].map(|others| crossed().behind_in(others)));
-    hold([[false, false], [true, false]].map(|exist| crossed().in_directories(exist)));
+    assert_properties([same(), crossed(), Scenario::of_queues(&[&[0, 1], &[1, 0], &[1]]), one_and_singles()]);
+    assert_properties([[3, 0], [2, 1], [1, 1]].map(|others| crossed().behind_in(others)));
+    assert_properties([[false, false], [true, false]].map(|exist| crossed().in_directories(exist)));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn several_queues_with_one_fault() {
             one().behind_in([1, 3]),
             one_and_single().in_directories([true, false]),
         ];
-        hold(scenarios.map(|scenario| scenario.with(&[fault])));
+        assert_properties(scenarios.map(|scenario| scenario.with(&[fault])));
     }
 }
 
@@ -55,20 +55,23 @@ fn several_queues_with_two_faults() {
         // A lost session stays alive on the server for a while; `deep.rs` searches these with more contenders.
         let is_large = faults.contains(&Fault::LostSession);
         let most = if is_large { one().behind_in([0, 1]) } else { one_and_single() };
-        hold([one().behind_in([1, 0]), one().behind_in([1, 1]), most].map(|scenario| scenario.with(&faults)));
+        assert_properties(
+            [one().behind_in([1, 0]), one().behind_in([1, 1]), most].map(|scenario| scenario.with(&faults)),
+        );
     }
 }
 
-/// A recovery that finds only one of the nodes. Entering the other queue alone would make a circle.
+/// A recovery finds only one of the two nodes. If the contest entered the other queue alone, the contenders could wait
+/// for each other.
 #[test]
 fn several_queues_with_an_unknown_create_and_a_deleted_node() {
-    hold([Fault::Disconnect, Fault::TimeOut].map(|unknown| crossed().with(&[unknown, Fault::Delete])));
+    assert_properties([Fault::Disconnect, Fault::TimeOut].map(|unknown| crossed().with(&[unknown, Fault::Delete])));
 }
 
 #[test]
 fn every_run_over_several_queues_ends() {
     for fault in KINDS {
-        end([one().behind_in([1, 2]), one_and_single()].map(|scenario| scenario.with(&[fault])));
+        assert_runs_end([one().behind_in([1, 2]), one_and_single()].map(|scenario| scenario.with(&[fault])));
     }
 }
 
@@ -76,12 +79,12 @@ fn every_run_over_several_queues_ends() {
 fn deliberate_defects_over_several_queues_are_found() {
     use Fault::{Cancel, Delete};
     let cases = [
-        (SLEEPER, crossed().spoilt_by(Defect::EntersOneByOne)),
-        (SLEEPER, same().behind_in([0, 1]).with(&[Delete]).spoilt_by(Defect::ReentersAlone)),
-        (RIGHTFUL, one().behind_in([0, 1]).with(&[Delete]).spoilt_by(Defect::GuardsNothing)),
-        (UNUSED, one().in_directories([true, false]).spoilt_by(Defect::CreatesDirectoriesAlone)),
-        (LEFTOVER, one().behind_in([0, 1]).with(&[Delete]).spoilt_by(Defect::LeavesTheOthers)),
-        (SLEEPER, one_and_single().with(&[Delete, Cancel]).spoilt_by(Defect::LeavesTheOthers)),
+        (STUCK_WAITER, crossed().with_defect(Defect::EntersOneByOne)),
+        (STUCK_WAITER, same().behind_in([0, 1]).with(&[Delete]).with_defect(Defect::ReentersOneQueue)),
+        (WRONG_OWNER, one().behind_in([0, 1]).with(&[Delete]).with_defect(Defect::IgnoresOwnWatchInOwnedQueues)),
+        (UNUSED_DIRECTORY, one().in_directories([true, false]).with_defect(Defect::CreatesDirectoriesAlone)),
+        (LEFTOVER, one().behind_in([0, 1]).with(&[Delete]).with_defect(Defect::LeavesNodesOnRestart)),
+        (STUCK_WAITER, one_and_single().with(&[Delete, Cancel]).with_defect(Defect::LeavesNodesOnRestart)),
     ];
-    breaks(cases);
+    assert_violations(cases);
 }

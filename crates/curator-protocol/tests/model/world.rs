@@ -17,18 +17,19 @@ pub(crate) struct World {
 }
 
 pub(crate) const TWO_OWNERS: &str = "there are never two owners of a queue, unless all of them are readers";
-pub(crate) const RIGHTFUL: &str = "whoever calls itself the owner has been first in all its queues at once, or a reader \
-                                   behind readers, or is being told that it is not any more";
-pub(crate) const SLEEPER: &str = "nobody sleeps through its turn, and nobody waits in a circle";
-pub(crate) const LEFTOVER: &str = "nothing is left behind";
-pub(crate) const UNUSED: &str = "no directory is created without a node";
-pub(crate) const OWNED: &str = "what is contended for is owned at some time";
-pub(crate) const SHARED: &str = "two own the lock together at some time";
-pub(crate) const PATIENT: &str = "nobody waits who may not";
-pub(crate) const REFUSED: &str = "somebody is refused at some time";
-pub(crate) const TOO_MANY: &str = "leases are taken only within the limit";
-pub(crate) const EXACT: &str = "whoever holds leases has as many as it wants";
-pub(crate) const READ: &str = "whoever takes leases has read what was written to its place";
+pub(crate) const WRONG_OWNER: &str = "a client considers itself the owner only if all its nodes were first at the \
+                                      same time (a reader's: behind read nodes only), or if the loss of one of them is \
+                                      yet to be reported to it";
+pub(crate) const STUCK_WAITER: &str = "no contender misses its turn, and no contenders wait for each other";
+pub(crate) const LEFTOVER: &str = "at the end of a run, only waiting contenders have nodes, and only in their queues";
+pub(crate) const UNUSED_DIRECTORY: &str = "no directory is created without a node";
+pub(crate) const OWNED: &str = "a contender owns the lock or its leases at some time";
+pub(crate) const SHARED: &str = "two contenders own the lock together at some time";
+pub(crate) const FORBIDDEN_WAIT: &str = "a contender that may not wait does not wait";
+pub(crate) const REFUSED: &str = "a contender is refused at some time";
+pub(crate) const LIMIT_EXCEEDED: &str = "leases are taken only within the limit";
+pub(crate) const WRONG_LEASES: &str = "an owner of leases has exactly as many as it wants, and knows their names";
+pub(crate) const UNREAD_WRITE: &str = "a contender takes leases only if it has read the latest data of its queue node";
 
 /// Clients, directories, nodes and dying sessions are given by index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,9 +37,9 @@ pub(crate) enum Action {
     // Progress.
     /// The server applies a client's next request, and the answer arrives.
     Serve(usize),
-    /// A runner takes this one of its events.
-    Look(usize, usize),
-    /// A runner finds its connection broken, before it has taken its earlier events.
+    /// A runner reports this event to its contest.
+    Observe(usize, usize),
+    /// A runner reports to its contest that the connection broke, and drops the events that it has not reported yet.
     Interrupt(usize),
     Release(usize),
     /// The holder of a write lock downgrades to the read lock: one transaction creates the read node and deletes the
@@ -52,20 +53,20 @@ pub(crate) enum Action {
     /// The server applies a late request of a dying session.
     ServeDying(usize),
     Expire(usize),
-    /// One of the other nodes is deleted: this one of this directory.
+    /// A node of a client outside the search is deleted: its directory, and its place there.
     Leave(usize, usize),
     // Faults, and other actions that may or may not happen.
     ChangeLimit,
-    /// Of the requests in flight, the first few are applied, some more are lost, and the others wait for the next
-    /// connection.
+    /// The connection breaks. The first `lost` requests in flight get no answer; the server has applied the first
+    /// `done` of them. The other requests wait for the next connection.
     Disconnect {
         who: usize,
         done: usize,
         lost: usize,
     },
-    /// A fault of this client.
+    /// A fault that affects this client.
     Strike(Fault, usize),
-    /// A fault of this node of this directory.
+    /// A fault that affects a node: its directory, and its place there.
     StrikeNode(Fault, usize, usize),
     Reap(usize),
 }
@@ -104,24 +105,24 @@ impl Model for Scenario {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
-            Property::always(RIGHTFUL, |_, world: &World| {
+            Property::always(WRONG_OWNER, |_, world: &World| {
                 !world.clients.iter().any(|client| matches!(client.phase, Phase::Owning { rightful: false, .. }))
             }),
-            Property::always("the protocol holds", |_, world: &World| {
+            Property::always("no contest fails, and each step has the right pace", |_, world: &World| {
                 !world.clients.iter().any(|client| matches!(client.phase, Phase::Failed(_)))
             }),
             Property::always("no node is watched twice by one contender", |_, world: &World| {
                 world.clients.iter().all(Client::watches_each_node_once)
             }),
-            // These two check states in which nothing can happen except another fault.
-            Property::always(SLEEPER, |scenario: &Self, world: &World| {
-                !world.is_quiet(scenario) || world.nobody_sleeps(scenario)
+            // These two are checked in the states in which nothing can happen except another fault.
+            Property::always(STUCK_WAITER, |scenario: &Self, world: &World| {
+                !world.is_quiet(scenario) || world.no_waiter_is_stuck(scenario)
             }),
             Property::always(LEFTOVER, |scenario: &Self, world: &World| {
                 !world.is_quiet(scenario) || world.server.nodes().all(|(dir, _, node)| world.is_of_a_waiter(dir, node))
             }),
             // The server removes a container only if it has had a child.
-            Property::always(UNUSED, |scenario: &Self, world: &World| {
+            Property::always(UNUSED_DIRECTORY, |scenario: &Self, world: &World| {
                 let mut directories = world.server.directories.iter().zip(scenario.directories);
                 directories.all(|(directory, was_there)| was_there || directory.is_missing_or_used())
             }),
@@ -129,9 +130,9 @@ impl Model for Scenario {
         ];
         if self.is_semaphore() {
             properties.extend([
-                Property::always(TOO_MANY, |_, world: &World| !world.server.exceeded),
-                Property::always(READ, |_, world: &World| !world.server.unread),
-                Property::always(EXACT, |scenario: &Self, world: &World| world.holds_exactly(scenario)),
+                Property::always(LIMIT_EXCEEDED, |_, world: &World| !world.server.exceeded),
+                Property::always(UNREAD_WRITE, |_, world: &World| !world.server.unread),
+                Property::always(WRONG_LEASES, |scenario: &Self, world: &World| world.holds_exactly(scenario)),
             ]);
         } else {
             properties.push(Property::always(TWO_OWNERS, |_, world: &World| world.owners_are_alone_or_share()));
@@ -143,7 +144,7 @@ impl Model for Scenario {
         }
         if self.is_any_impatient() {
             properties.extend([
-                Property::always(PATIENT, |scenario: &Self, world: &World| {
+                Property::always(FORBIDDEN_WAIT, |scenario: &Self, world: &World| {
                     let mut clients = world.clients.iter().zip(&scenario.clients);
                     clients.all(|(client, wanted)| wanted.waits || client.phase != Phase::Waiting)
                 }),
@@ -161,13 +162,14 @@ impl World {
     fn owners_are_alone_or_share(&self) -> bool {
         (0..self.server.directories.len()).all(|dir| {
             // An owner whose node was deleted by another client does not count.
-            let owns = |client: &&Client| !client.robbed[dir] && client.owned_nodes().iter().any(|node| node.0 == dir);
+            let owns =
+                |client: &&Client| !client.node_deleted[dir] && client.owned_nodes().iter().any(|node| node.0 == dir);
             let mut owners = self.clients.iter().filter(owns);
             owners.clone().count() <= 1 || owners.all(Client::shares)
         })
     }
 
-    fn nobody_sleeps(&self, scenario: &Scenario) -> bool {
+    fn no_waiter_is_stuck(&self, scenario: &Scenario) -> bool {
         let (limit, queue) = (self.limit(scenario), &self.server.directories[0]);
         // A contender for more leases than the final limit waits for ever, and so do all behind it.
         let is_hopeless = |who: usize| scenario.clients[who].leases > limit;
@@ -203,7 +205,7 @@ impl World {
             }
             match client.phase {
                 Phase::Waiting => {
-                    actions.extend(client.deliverable(scenario).map(|event| Action::Look(who, event)));
+                    actions.extend(client.deliverable(scenario).map(|event| Action::Observe(who, event)));
                     actions.extend(client.interrupted.then_some(Action::Interrupt(who)));
                 }
                 Phase::Owning { .. } => {
@@ -250,7 +252,7 @@ impl World {
         }
         for (dir, place, node) in self.server.nodes() {
             let (is_other, is_lease) = (node.creator == Creator::Other, scenario.is_semaphore() && dir == LEASES);
-            // A write matters to clients that watch the node, and to a take for its place.
+            // A write affects clients that watch the node, and a take, which checks the version of its place.
             let matters =
                 scenario.is_semaphore() || self.clients.iter().any(|client| client.watches_node(dir, &node.name));
             let strikes = [

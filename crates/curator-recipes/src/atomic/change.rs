@@ -1,4 +1,5 @@
-//! The node of an atomic value: reads it, and writes the changed data if the version is still the same.
+//! Changes the node of an atomic value: reads it, computes the new data, and writes it if the version is still the
+//! same.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ type Change<'a, T> = dyn Fn(&T) -> Result<T> + Send + Sync + 'a;
 /// The values of an attempt that was applied; `None` if another client has changed the node since the read.
 type AttemptResult<T> = Option<AtomicValue<T>>;
 
-/// An attempt with a receipt, whose reply may be lost.
+/// An attempt that was sent with a receipt. Its reply may be lost.
 struct Sent<T> {
     attempt: u64,
     values: AtomicValue<T>,
@@ -42,7 +43,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         let guard = mutex.acquire().await.map_err(|cause| self.not_locked(cause))?;
         // Clients in their first attempts do not acquire the mutex, so there may still be conflicts.
         let changed = self.contend(change, receipt.as_deref_mut(), &mut attempts).await;
-        // Released in the background: the change does not depend on the mutex.
+        // The mutex is released in the background, because the change does not depend on it.
         drop(guard);
         changed?.ok_or_else(|| contended(attempts))
     }
@@ -51,7 +52,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         ValueError::Lock { path: self.path().clone(), cause: Box::new(cause) }
     }
 
-    /// Retries until the policy gives up.
+    /// Attempts the change until it is applied or fails. Returns `None` when the policy for conflicts gives up.
     async fn contend(
         &self,
         change: &Change<'_, T>,
@@ -118,7 +119,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         }
     }
 
-    /// The new data, and the values before and after the change.
+    /// Returns the new data, and the values before and after the change.
     fn make(&self, read: &Read, change: &Change<'_, T>) -> Result<(Vec<u8>, AtomicValue<T>)> {
         let pre_value = match read {
             Some((data, _)) => self.value.decode(data)?,
@@ -130,7 +131,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         Ok((data, AtomicValue { pre_value, post_value }))
     }
 
-    /// Reads the node. If `is_behind`, after a `sync`: the last attempt has shown that there is newer data.
+    /// Reads the node. If `is_behind`, sends a `sync` first, because the last read may have been outdated.
     async fn read(&self, session: &Session, is_behind: bool) -> ClientResult<Read> {
         let sync = || is_behind.then(|| session.sync(self.path()));
         let (synced, read) = session.pipelined(|| (sync(), session.get_data(self.path())));

@@ -75,9 +75,9 @@ impl IdGenerator {
     ///
     /// # Errors
     ///
-    /// Those of [`DistributedAtomicLong::add`]. After [`OutcomeUnknown`](crate::ValueError::OutcomeUnknown) it
-    /// reserves another block, as often as the client's retry policy permits. Up to one block of the last ids below
-    /// `i64::MAX` is not usable. In a forked child it fails.
+    /// Those of [`DistributedAtomicLong::add`]. After [`OutcomeUnknown`](crate::ValueError::OutcomeUnknown) this
+    /// reserves another block, as often as the client's retry policy permits. The last ids below `i64::MAX`, up to one
+    /// block, cannot be used. In a forked child, this fails.
     ///
     /// # Cancel safety
     ///
@@ -92,13 +92,13 @@ impl IdGenerator {
             if let Some(id) = left.next() {
                 return Ok(id);
             }
-            let end = self.take().await?;
+            let end = self.reserve().await?;
             *left = end - i64::from(self.block)..end;
         }
     }
 
     /// Reserves a block, and returns its end.
-    async fn take(&self) -> Result<i64> {
+    async fn reserve(&self) -> Result<i64> {
         let mut failures = self.counter.client().retrier();
         loop {
             match self.counter.add(i64::from(self.block)).await {

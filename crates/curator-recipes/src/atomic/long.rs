@@ -65,7 +65,7 @@ impl DistributedAtomicLong {
     /// # Errors
     ///
     /// [`Overflow`](ValueError::Overflow) when the sum overflows an `i64`: then nothing is written. Curator's
-    /// wraps around. Also the errors of [`update`](Self::update), except `Declined`.
+    /// `DistributedAtomicLong` wraps around. Also the errors of [`update`](Self::update), except `Declined`.
     ///
     /// # Cancel safety
     ///

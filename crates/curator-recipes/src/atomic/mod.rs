@@ -56,7 +56,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// - If the reply to a change is lost, the change returns [`OutcomeUnknown`](ValueError::OutcomeUnknown), and is
 ///   not retried. Curator retries it, mistakes its first write for that of another client, and adds twice.
 /// - With a [receipt](Self::exactly_once), the outcome is determined after a lost reply, and the change is applied
-///   exactly once: through lost connections and sessions. If its future is dropped, at most once.
+///   exactly once, even across lost connections and sessions; if its future is dropped, at most once.
 ///
 /// # Caveats
 ///
@@ -64,10 +64,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// the write of a change, and created again with as many writes, the change replaces a value that it has not read.
 ///
 /// [`get`](Self::get) can miss a recent write of another client: where that matters, call [`CuratorClient::sync`]
-/// before it. A change is never based on an outdated read: its write is rejected, and retried; and before a change is
-/// declined, the value is read again after a `sync`.
+/// before it. A change is never based on an outdated read: the server rejects the write that follows such a read, and
+/// the change is retried. Before a change is declined, the value is read again after a `sync`.
 ///
-/// Each change is two requests, one after the other: a read and a write.
+/// Each change sends two requests, one after the other: a read and a write.
 ///
 /// Clones share the receipt.
 #[derive_where(Clone)]
@@ -144,11 +144,11 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     /// Other clients, including Curator's, do not need the receipt. The changes of one handle and its clones run one
     /// after another. The first change reads the receipt, with two additional requests.
     ///
-    /// [`force_set`](Self::force_set) and [`initialize`](Self::initialize) do not use it.
+    /// [`force_set`](Self::force_set) and [`initialize`](Self::initialize) do not use the receipt.
     ///
     /// # Errors
     ///
-    /// When the path is invalid, or that of the value.
+    /// When the path is invalid, or is the path of the value.
     pub fn exactly_once(mut self, receipt_path: impl NodePath) -> Result<Self> {
         let path = self.client().resolve(receipt_path)?;
         if path == *self.path() {
@@ -220,8 +220,8 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         self.value.set(value).await
     }
 
-    /// Sets the value if it is `expected`; returns whether it was. A node that does not exist has the value `absent` of
-    /// the handle.
+    /// Sets the value if the current value equals `expected`; returns `false` otherwise. A node that does not exist has
+    /// the value `absent` of the handle.
     ///
     /// # Errors
     ///

@@ -6,8 +6,9 @@
 //! 6ba7b810-9dad-11d1-80b4-00c04fd430c8 9`.
 //!
 //! If the reply to a change is lost, the writer reads the receipt. If the change was not applied, the writer first
-//! writes the receipt alone: its version increases, so that the lost change cannot be applied later. A retry with the
-//! same version would be wrong: a `compare_and_set` would read the value that its late write has set, and decline.
+//! writes the receipt alone: its version increases, so that the lost change cannot be applied later. Without this
+//! write, a retry could be wrong: a `compare_and_set` could read the value that the lost change has set in the
+//! meantime, and decline.
 
 use curator_client::{
     CreateMode, CuratorClient, Error, NodeSpec, ProtectionId, RecipeSupport as _, Result, Session, Stat,
@@ -16,7 +17,7 @@ use curator_client::{
 
 use crate::shared::ANY_VERSION;
 
-/// See the module. It is locked during a change.
+/// The receipt of one handle: see the module. The mutex around it is locked during a change.
 #[derive(Debug)]
 pub(super) struct Receipt {
     pub(super) path: ZPath,
@@ -40,7 +41,7 @@ enum State {
 /// The content of the receipt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Content {
-    /// Its `czxid` and version; `None` if it did not exist.
+    /// The `czxid` and version of the receipt's node; `None` if the node did not exist.
     node: Option<(i64, i32)>,
     /// The number of applied changes.
     number: u64,
@@ -84,8 +85,8 @@ impl Receipt {
         Some((self.attempts, self.write(client, content, content.number.saturating_add(1), self.attempts)))
     }
 
-    /// Records the reply to the attempt: the result of its operation, or `None` for an error that means that it was not
-    /// applied.
+    /// Records the reply to the attempt: the result of the receipt's operation, or `None` if an error shows that the
+    /// attempt was not applied.
     pub(super) fn answered(&mut self, result: Option<&TransactionResult>) {
         let State::InDoubt(content, _) = self.state else { return };
         let written = |stat: &Stat| {
@@ -134,7 +135,8 @@ impl Receipt {
         }
     }
 
-    /// Processes a read of the receipt. Returns `None` if the attempt in doubt was not applied yet, and may be later.
+    /// Processes a read of the receipt. Returns `None` if the attempt in doubt has not been applied yet, but may still
+    /// be.
     fn take(&mut self, found: Option<(&[u8], &Stat)>) -> Option<Settlement> {
         let text = found.map(|(data, _)| String::from_utf8_lossy(data)).unwrap_or_default();
         let mut words = text.split(' ');
@@ -233,16 +235,19 @@ mod tests {
         receipt.take(None);
         let (late, operation) = receipt.attempt(&client).unwrap();
         let (applied_late, _) = data(operation);
-        assert_eq!(receipt.take(None), None, "it may be applied yet");
+        assert_eq!(receipt.take(None), None, "the attempt may still be applied");
         let (fence, version) = data(receipt.fence(&client).unwrap());
-        assert!(version.is_none() && fence.starts_with("0 ") && fence.ends_with(" 2"), "both expect the same: {fence}");
-        // The receipt has the first of the two writes.
+        assert!(
+            version.is_none() && fence.starts_with("0 ") && fence.ends_with(" 2"),
+            "expects the same version as the attempt: {fence}"
+        );
+        // The attempt was applied before the fence.
         assert_eq!(receipt.take(Some((applied_late.as_bytes(), &stat(0)))), Some(Settlement::Applied(late)));
         let (_, operation) = receipt.attempt(&client).unwrap();
         drop(operation);
         let (fence, _) = data(receipt.fence(&client).unwrap());
         assert_eq!(receipt.take(Some((fence.as_bytes(), &stat(1)))), Some(Settlement::NotApplied));
-        assert!(data(receipt.attempt(&client).unwrap().1).0.starts_with("2 "), "one was applied");
+        assert!(data(receipt.attempt(&client).unwrap().1).0.starts_with("2 "), "only the late attempt was applied");
     }
 
     #[tokio::test]
@@ -256,7 +261,7 @@ mod tests {
         assert_eq!(receipt.take(Some((b"9 another 5", &stat(11)))), in_use(false));
         let (written, version) = data(receipt.attempt(&client).unwrap().1);
         assert!(version == Some(11) && written.starts_with("10 "));
-        // Any other data, and another node with the same version.
+        // Data that is not a receipt's, and then a recreated node with the same version.
         assert_eq!(receipt.take(Some((b"\xff", &stat(12)))), in_use(true));
         let mut other = stat(12);
         other.czxid = 6;

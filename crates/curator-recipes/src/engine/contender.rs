@@ -29,7 +29,7 @@ pub(crate) struct Contender<'a> {
     /// contender's nodes.
     pub(super) missing: Vec<ZPath>,
     pub(crate) watches: Watches,
-    /// Whether another client has requested this place in a semaphore's queue.
+    /// Whether a client has written a revocation request to this contender's node in a semaphore's queue.
     pub(super) revoked: bool,
     /// The error that made the last pipeline incomplete.
     pub(crate) failure: Option<ClientError>,
@@ -117,7 +117,7 @@ impl<'a> Contender<'a> {
                 continue;
             }
             let names = || contest.nodes().filter(|(queue, _)| *queue == directory).map(|(_, node)| node.name.as_str());
-            // Skips building paths, which validates them: most replies change nothing.
+            // Most replies change nothing. Then this does not build the paths, which would validate each of them.
             if self.nodes.are_named(directory, names()) {
                 continue;
             }
@@ -140,7 +140,7 @@ impl<'a> Contender<'a> {
     }
 
     /// Makes holds from the nodes that have won the contest: one hold for all of them, with one node in each queue; or,
-    /// for leases, one hold for each, in which case the place in the queue has been deleted.
+    /// for leases, one hold for each lease. The node in a semaphore's queue has been deleted by then.
     pub(crate) fn into_holds(mut self, won: &[OwnNode], log: &AcquireLog<'_>) -> Result<Vec<Hold>> {
         let token = |node: &OwnNode| FencingToken::new(node.czxid);
         if self.directories.len() == self.watches.own.len() {

@@ -53,8 +53,8 @@ impl<'a> Failures<'a> {
         Ok(self.retrier().again().await?)
     }
 
-    /// The error of an acquire that retries nothing.
-    pub(crate) fn at_once(&self, cause: ClientError) -> Error {
+    /// Returns the error of an acquire that does not retry.
+    pub(crate) fn without_retry(&self, cause: ClientError) -> Error {
         self.failed(1, cause)
     }
 

@@ -8,7 +8,7 @@ use curator_client::{CuratorClient, Error, RecipeSupport as _, Result, Retrier, 
 pub(crate) trait Followed: Send {
     type State: Send;
 
-    /// Waits until the current watch has fired; returns at once if there is none.
+    /// Waits until the current watch has fired; returns immediately if no watch is set.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
 
     /// Reads the node once, and sets a watch.
@@ -34,8 +34,8 @@ impl<F: Followed> Follower<F> {
         Self { node, retrier: client.persistent_retrier() }
     }
 
-    /// Returns the node's state, at once if no watch is set, and then after each change. Several changes may be
-    /// reported as one.
+    /// Returns the node's state: immediately if no watch is set, otherwise after the next change. Several changes may
+    /// be reported as one.
     ///
     /// # Errors
     ///
@@ -71,8 +71,8 @@ impl<F: Followed> Follower<F> {
     }
 }
 
-/// Waits until the watch has fired or its session is over (whose connection may look open for a while), and removes the
-/// watch. Returns `None` at once if there is no watch.
+/// Waits until the watch fires or its session ends, and removes the watch. Returns `None` immediately if there is no
+/// watch. The session can end while its connection still looks open.
 pub(crate) async fn fired(watch: &mut Option<(Session, Watch)>) -> Option<WatchEvent> {
     let (session, set) = watch.as_mut()?;
     let event = tokio::select! {

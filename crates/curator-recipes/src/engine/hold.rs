@@ -21,7 +21,7 @@ use crate::fencing::FencingToken;
 use crate::owner::OwnerId;
 use crate::wait::Wait;
 
-/// The owning nodes, in one session: one for each queue.
+/// A held lock: its nodes in one session, one for each queue.
 #[derive(Debug)]
 pub(crate) struct Hold {
     client: CuratorClient,
@@ -49,11 +49,11 @@ struct State {
     held: Vec<HeldNode>,
 }
 
-/// What enters or leaves a hold.
+/// Who enters or leaves a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HoldUser {
     Guard,
-    /// The lock itself, briefly: internal, and not logged.
+    /// The code of the lock itself, for a short time. Not logged.
     Lock,
 }
 
@@ -95,10 +95,10 @@ impl Hold {
             return Ok(true);
         }
         while wait == Wait::No || self.session.connected().await.is_ok() {
-            let looks: Vec<_> = self.paths.iter().map(|path| self.session.exists(path)).collect();
-            match try_join_all(looks).await {
+            let requests: Vec<_> = self.paths.iter().map(|path| self.session.exists(path)).collect();
+            match try_join_all(requests).await {
                 Ok(found) => return Ok(found.iter().all(Option::is_some)),
-                Err(error) if wait == Wait::No => return Err(failures.at_once(error)),
+                Err(error) if wait == Wait::No => return Err(failures.without_retry(error)),
                 Err(error) => failures.pause(error).await?,
             }
         }
@@ -118,7 +118,7 @@ impl Hold {
         self.token
     }
 
-    /// The owner that acquired it.
+    /// The owner that acquired the lock.
     pub(crate) fn owner(&self) -> &OwnerId {
         self.log.owner()
     }
@@ -131,7 +131,7 @@ impl Hold {
         &self.session
     }
 
-    /// The span of its log events.
+    /// The span of the hold's log events.
     pub(crate) fn span(&self) -> &Span {
         self.log.span()
     }
@@ -268,7 +268,7 @@ impl Hold {
         self.revocation.is_revoke_requested()
     }
 
-    /// Records that a client requested the lock back before it was held, at a node that the hold does not include.
+    /// Records a revocation request that a client wrote to a node outside this hold, before the lock was held.
     pub(crate) fn note_revocation(&self) {
         self.revocation.note();
     }

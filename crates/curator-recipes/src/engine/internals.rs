@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::owner::OwnerId;
 use crate::wait::Wait;
 
-/// The engine under every lock: takes one place in each of its queues, and waits until it is first in all of them.
+/// The engine under every lock: creates one node in each of its queues, and waits until these nodes own the lock.
 ///
 /// After Curator's class of the same name. The [`Contest`] decides what to do; the [`Contender`] sends the requests.
 #[derive(Debug, Clone)]
@@ -36,14 +36,14 @@ pub(crate) struct LockInternals {
     driver: Arc<dyn LockInternalsDriver>,
     /// The data of the lock's nodes, if it is not the client's default.
     data: Option<Arc<[u8]>>,
-    /// Where contenders wait before they enter the queues; `None` if they enter at once.
+    /// Where contenders wait before they enter the queues; `None` if they enter immediately.
     line: Option<Arc<Line>>,
     /// Receives whether the current acquire waits in the queue. For a lock with one acquire at a time.
     queued: Option<Arc<watch::Sender<bool>>>,
 }
 
 impl LockInternals {
-    /// For the queue in this directory.
+    /// Makes the engine of a lock with the queue in this directory.
     pub(crate) fn new(
         client: &CuratorClient,
         kind: &'static str,
@@ -53,7 +53,7 @@ impl LockInternals {
         Self::of_dirs(client, kind, [dir].into(), driver)
     }
 
-    /// For the queues in these directories; at least one.
+    /// Makes the engine of a lock with the queues in these directories, at least one.
     pub(crate) fn of_dirs(
         client: &CuratorClient,
         kind: &'static str,
@@ -76,7 +76,7 @@ impl LockInternals {
         })
     }
 
-    /// For a lock at `path` whose queue is in a subdirectory.
+    /// Sets the lock's path, for messages, if its queue is in a subdirectory of `path`.
     pub(crate) fn of_lock(mut self, path: &ZPath) -> Self {
         self.paths = [path.clone()].into();
         self
@@ -88,7 +88,7 @@ impl LockInternals {
         self
     }
 
-    /// For contenders that must each have a node, however many there are.
+    /// Lets all contenders enter the queue immediately, so that each of them has a node.
     pub(crate) fn without_line(mut self) -> Self {
         self.line = None;
         self
@@ -137,7 +137,7 @@ impl LockInternals {
         &self.dirs[0]
     }
 
-    /// The failure count, empty, for an acquire of this lock.
+    /// An empty failure count, for an acquire of this lock.
     pub(crate) fn failures(&self) -> Failures<'_> {
         Failures::new(&self.client, &self.paths[0])
     }
@@ -221,7 +221,7 @@ fn check_prefix(dir: &ZPath, driver: &dyn LockInternalsDriver) -> Result<()> {
         return Err(invalid("a name with the contender's id in it"));
     }
     if driver.sequence(&format!("{prefix}0000000007")) != Some(7) {
-        return Err(invalid("a name that the driver's own `sequence` understands"));
+        return Err(invalid("a name that the driver's `sequence` can parse"));
     }
     Ok(())
 }

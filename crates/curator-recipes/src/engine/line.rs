@@ -1,5 +1,5 @@
-//! Limits how many contenders of one client are in a queue at once; the others wait in a local line, in order of
-//! arrival.
+//! Limits how many contenders of one client are in a queue at the same time; the others wait in a local line, in order
+//! of arrival.
 //!
 //! Each contender lists the directory when it arrives, and again when it gets near the head of the queue. With
 //! thousands of contenders in one client, each would read a list of thousands of names, and the session would be lost.
@@ -16,8 +16,8 @@ use curator_client::{CuratorClient, RecipeSupport as _, ZPath};
 use dashmap::DashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How many contenders of one client are in one queue at once. A contender needs three pipelines until it is ready to
-/// own the lock; sixteen contenders hide that latency.
+/// How many contenders of one client are in one queue at the same time. A contender needs three pipelines until it is
+/// ready to own the lock; sixteen contenders hide that latency.
 const IN_QUEUE: usize = 16;
 
 /// The lines of one client.
@@ -44,9 +44,9 @@ pub(crate) struct Line {
     key: Key,
 }
 
-/// Permits its contender to be in the queue, until it is dropped.
+/// Permits one contender to be in the queue. Dropping the permit lets another contender enter.
 #[derive(Debug)]
-#[must_use = "the next one enters when it is dropped"]
+#[must_use = "the next contender enters when the permit is dropped"]
 pub(crate) struct QueuePermit {
     _place: Option<OwnedSemaphorePermit>,
     admission: Option<OwnedSemaphorePermit>,
@@ -77,8 +77,8 @@ impl Line {
 }
 
 impl QueuePermit {
-    /// For contenders that do not wait. They bypass the line and take no place: if others are in the line, others are
-    /// in the queue too, which refuses this contender.
+    /// For contenders that do not wait. They bypass the line, and do not count there: while other contenders wait in
+    /// the line, there are also contenders in the queue, so this contender gives up after it has read the queue.
     pub(crate) fn without_line() -> Self {
         Self { _place: None, admission: None }
     }

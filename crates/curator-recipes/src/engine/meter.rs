@@ -14,10 +14,10 @@ pub(crate) use self::unmeasured::{CacheMeter, Meter};
 /// Why an acquire did not get the lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NotAcquired {
-    /// It may not wait, and other contenders are ahead.
+    /// The acquire may not wait, and other contenders are ahead.
     Busy,
     TimedOut,
-    /// Its future was dropped.
+    /// The acquire's future was dropped.
     Cancelled,
     Failed,
     /// The client is closing, or has ended.

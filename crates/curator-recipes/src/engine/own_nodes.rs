@@ -27,7 +27,7 @@ pub(crate) struct OwnNodes {
     pub(super) watched: Vec<WatchedNode>,
 }
 
-/// The nodes in one directory. Only leases can be more than one.
+/// The nodes in one directory: at most one, except leases.
 #[derive(Debug)]
 struct Nodes {
     finder: NodeFinder,
@@ -47,7 +47,7 @@ pub(crate) enum State {
 }
 
 impl OwnNodes {
-    /// Without any nodes.
+    /// Starts without any nodes.
     pub(crate) fn new(client: &CuratorClient, session: &Session) -> Self {
         Self { client: client.clone(), session: session.clone(), nodes: Vec::new(), watched: Vec::new() }
     }
@@ -176,8 +176,8 @@ impl OwnNodes {
                 cause => failures.push(Error::ReleaseRefused { path, cause }),
             }
         }
-        // A node that is missing after a lost reply may have been deleted by this release; one that was missing before
-        // was not.
+        // After a lost reply, a missing node counts as deleted by this release. But the node of the known loss was
+        // missing before, so that loss is still reported.
         let is_reported = |failure: &Error| matches!(failure, Error::Lost(_));
         if let Some(lost) = known_loss.filter(|_| !failures.iter().any(is_reported)) {
             failures.push(lost.into());

@@ -39,7 +39,7 @@ enum Reply {
 #[derive(Clone, Copy)]
 struct Origin {
     directory: usize,
-    /// Whether the same pipeline creates the contender's node, so that the first contender is not known yet.
+    /// Whether the same pipeline creates the contender's node, so that it is not known yet which contender is first.
     is_early: bool,
 }
 
@@ -47,10 +47,10 @@ struct Origin {
 impl Contender<'_> {
     /// Sends one pipeline: everything is sent before anything is awaited. Two cases take more round trips: creating the
     /// node with the limit, which is sent alone; and a create that fails because parents are unexpectedly missing,
-    /// after which it looks for them.
+    /// after which the client checks which of them exist.
     ///
-    /// In the contest's order: all creates, as one transaction; then the other requests, one by one; then all plain
-    /// reads, as one `multiRead`.
+    /// The requests are sent in the contest's order: all creates, as one transaction; then the other requests, one by
+    /// one; then all plain reads, as one `multiRead`.
     pub(crate) fn send(&mut self, requests: &[(usize, Request)]) -> Result<Pipeline> {
         self.session.pipelined(|| self.send_all(requests))
     }
@@ -82,7 +82,7 @@ impl Contender<'_> {
         let (session, path) = (self.session, &self.directories[directory].path);
         Ok(match request {
             // Creates are sent together.
-            Request::Create | Request::CreateWithParents => return Err(self.unexpected_answer(request)),
+            Request::Create | Request::CreateWithParents => return Err(self.unexpected_reply(request)),
             Request::Sync => one(session.sync(path).map_ok(|()| Reply::Done)),
             Request::List => one(session.get_children(path).map_ok(|children| Reply::Children(children, None))),
             Request::WatchList => {
@@ -148,7 +148,7 @@ impl Contender<'_> {
     }
 }
 
-/// Answers.
+/// Receiving.
 impl Contender<'_> {
     /// Waits for the replies to a pipeline, in the order of its requests.
     ///
@@ -167,7 +167,7 @@ impl Contender<'_> {
         let last = (last_count, ready(last).boxed());
         for (count, sent) in sent.into_iter().chain([last]) {
             let (together, replies) = (&requests[answers.len()..][..count], sent.await);
-            // Before the loop below, which returns at the first error.
+            // Record denied creates before the loop below, which returns at the first error.
             for ((directory, request), reply) in together.iter().zip(&replies) {
                 if (request.is_create() || matches!(request, Request::Take { .. }))
                     && reply.as_ref().is_err_and(is_denied)
@@ -186,9 +186,9 @@ impl Contender<'_> {
         Ok(match (request, reply) {
             (Request::Sync | Request::CreateLimit, Ok(Reply::Done)) => Answer::Done,
             (Request::Create | Request::CreateWithParents, Ok(Reply::Created(mut created))) => {
-                let created = created.pop().ok_or_else(|| self.unexpected_answer(request))?;
+                let created = created.pop().ok_or_else(|| self.unexpected_reply(request))?;
                 let node = own_node(&created);
-                // Recorded here, in case the rest of the pipeline fails.
+                // Record the node here, in case the rest of the pipeline fails.
                 self.nodes.set(origin.directory, State::Answered(vec![created.path]));
                 Answer::Created(node)
             }
@@ -209,7 +209,7 @@ impl Contender<'_> {
                 Answer::Children(children)
             }
             (Request::List | Request::WatchList, Err(ClientError::NoNode { .. })) => {
-                // Assumes that its parent exists.
+                // This assumes that the directory's parent exists.
                 let path = &self.directories[origin.directory].path;
                 if origin.is_early && origin.directory < self.watches.own.len() && !self.missing.contains(path) {
                     self.missing.push(path.clone());
@@ -220,7 +220,7 @@ impl Contender<'_> {
                 watch.into_iter().for_each(|watch| self.watches.set_claim(&Event::LimitChanged, watch));
                 match self.limit()?.limit(&data, stat.version) {
                     Ok(limit) => Answer::Limit(limit),
-                    // Irrelevant while the contender is not first; it reads the limit again then.
+                    // An invalid limit does not matter before the contender is first; then it reads the limit again.
                     Err(_) if origin.is_early => Answer::Unknown,
                     Err(error) => return Err(error),
                 }
@@ -250,11 +250,11 @@ impl Contender<'_> {
             (Request::CreateLimit, Err(error)) => self.unknown(error)?,
             (_, Err(ClientError::NoNode { .. })) => Answer::Missing,
             (_, Err(error)) => self.unknown(error)?,
-            (request, Ok(_)) => return Err(self.unexpected_answer(request)),
+            (request, Ok(_)) => return Err(self.unexpected_reply(request)),
         })
     }
 
-    /// Keeps the watch, and records whether a client has requested this contender's node.
+    /// Keeps the watch, and records whether a client has written a revocation request to this contender's node.
     fn note_data(&mut self, directory: usize, request: &Request, data: &[u8], watch: Option<Watch>) {
         match (request, watch) {
             (Request::WatchAhead { name }, Some(watch)) => self.watches.set_ahead(directory, name, watch),
@@ -263,7 +263,7 @@ impl Contender<'_> {
         }
     }
 
-    /// Converts an error to an unknown answer, which is retried, unless a retry cannot help.
+    /// Converts an error to [`Answer::Unknown`], which is retried. Returns the error if a retry cannot help.
     fn unknown(&mut self, error: ClientError) -> Result<Answer> {
         if !error.is_retryable() {
             return Err(error.into());
@@ -273,12 +273,12 @@ impl Contender<'_> {
     }
 
     fn limit(&self) -> Result<&dyn LimitNode> {
-        self.limit.ok_or_else(|| self.unexpected_answer(&Request::Limit))
+        self.limit.ok_or_else(|| self.unexpected_reply(&Request::Limit))
     }
 
-    fn unexpected_answer(&self, request: &Request) -> Error {
+    fn unexpected_reply(&self, request: &Request) -> Error {
         let dir = self.directories[0].path.clone();
-        Error::Protocol { dir, cause: format!("unexpected answer to {request:?}") }
+        Error::Protocol { dir, cause: format!("unexpected reply to {request:?}") }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Finds nodes of this client whose deletion the server refuses. A contender behind such a node would wait for its own
-//! client.
+//! Finds nodes of this client whose deletion the server refuses. A contender behind such a node would wait for a node
+//! that its own client cannot delete.
 
 use curator_client::{Error as ClientError, PendingDelete, Refusals, Session, ZPath};
 use curator_protocol::{Contest, LockInternalsDriver};

@@ -8,7 +8,7 @@ use super::log::HoldLog;
 /// The data that Curator writes to a lock's node to request the lock back.
 pub(crate) const REVOKE_MESSAGE: &[u8] = b"__REVOKE__";
 
-/// Whether a lock node's data is such a request.
+/// Whether a lock node's data is a revocation request.
 pub(crate) fn is_revoke_request(data: &[u8]) -> bool {
     data == REVOKE_MESSAGE
 }
@@ -36,7 +36,7 @@ impl Revocation {
         }
     }
 
-    /// Waits for such a request.
+    /// Waits for a request to give the lock back.
     pub(crate) async fn revoke_requested(&self) {
         // The sender lives in `self`, so the channel cannot be closed.
         let _ = self.revoke_requested.subscribe().wait_for(|revoke_requested| *revoke_requested).await;

@@ -16,7 +16,7 @@ use super::revocation::{Revocation, is_revoke_request};
 #[derive(Debug)]
 pub(crate) struct OwnWatch {
     pub(crate) watch: Watch,
-    /// Whether a client had requested the lock back by then.
+    /// Whether a client had requested the lock back when the watch was set.
     pub(crate) revoked: bool,
 }
 
@@ -33,7 +33,8 @@ pub(crate) type Deleted = Shared<Pin<Box<dyn Future<Output = ZPath> + Send>>>;
 
 /// One node of a hold, and the watch on it.
 ///
-/// [`is_deleted`](Self::is_deleted) checks it without sending anything, with or without a driver that polls it. Clones
+/// The *driver* is the future of [`watch_nodes`], which sets the watch again after each event.
+/// [`is_deleted`](Self::is_deleted) checks the watch without a request, whether or not the driver is polled. Clones
 /// share the state.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchedNode {
@@ -82,9 +83,9 @@ impl WatchedNode {
         let mut seen = self.lock();
         // The watch keeps only one waker: pass the driver's, if there is one.
         let driver = seen.driver.clone();
-        let looked = seen.poll_event(&mut Context::from_waker(driver.as_ref().unwrap_or(Waker::noop())));
+        let polled = seen.poll_event(&mut Context::from_waker(driver.as_ref().unwrap_or(Waker::noop())));
         let is_deleted = seen.is_deleted;
-        if matches!(looked, Poll::Ready(Some(_)))
+        if matches!(polled, Poll::Ready(Some(_)))
             && let Some(driver) = seen.driver.take()
         {
             // This poll took the event that the driver waits for.
@@ -106,7 +107,7 @@ impl WatchedNode {
         }
     }
 
-    /// Waits for the event of the watch. Returns `None`, at once, if there is no watch.
+    /// Waits for the event of the watch. Returns `None` immediately if there is no watch.
     async fn event(&self) -> Option<WatchEvent> {
         poll_fn(|cx| {
             let mut seen = self.lock();
@@ -124,7 +125,7 @@ impl WatchedNode {
         .await
     }
 
-    /// Watches the node from now on.
+    /// Keeps the new watch on the node.
     fn watch(&self, watch: Watch) {
         self.lock().watch = Some(watch);
         self.watching.has_begun.store(true, Ordering::Release);
@@ -151,8 +152,8 @@ impl Seen {
 
 /// Watches the nodes of one hold. The first poll of the result sets the missing watches.
 ///
-/// Records in `revocation` when a node's data requests the lock back. Keeps neither the client nor the hold alive: it
-/// can outlive them in a handle that is not polled.
+/// Records in `revocation` when a node's data requests the lock back. Keeps neither the client nor the hold alive,
+/// because a handle that is not polled can outlive both.
 pub(crate) fn watch_nodes(
     client: &CuratorClient,
     session: &Session,
@@ -190,7 +191,7 @@ struct WatchedInSession {
 }
 
 impl Followed for WatchedInSession {
-    /// Whether it exists.
+    /// Whether the node exists.
     type State = bool;
 
     async fn changed(&mut self) {

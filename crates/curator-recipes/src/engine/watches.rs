@@ -60,8 +60,8 @@ impl Watches {
     /// Waits for the next event; `ended` is the end of the session.
     ///
     /// On one connection, events arrive in the order of the server. But each watch has its own channel, so after an
-    /// event of another contender's node, this polls the watches on the own nodes again: an earlier event of an own
-    /// node has arrived by then.
+    /// event of another contender's node, this polls the watches on the contender's own nodes again: an earlier event
+    /// of an own node has arrived by then.
     ///
     /// # Errors
     ///

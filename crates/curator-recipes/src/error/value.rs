@@ -19,7 +19,7 @@ pub enum ValueError {
     Lock {
         /// The node of the value.
         path: ZPath,
-        /// Why.
+        /// Why the mutex was not acquired.
         #[source]
         cause: Box<Error>,
     },
@@ -33,7 +33,7 @@ pub enum ValueError {
         attempts: u32,
     },
     /// The reply was lost: the value may or may not have been changed. A retry could change it twice.
-    #[error("it is not known whether {path} was changed, and it cannot safely be tried again: {cause}")]
+    #[error("it is unknown whether {path} was changed, and a retry could change it twice: {cause}")]
     OutcomeUnknown {
         /// The node.
         path: ZPath,
@@ -61,7 +61,9 @@ pub enum ValueError {
     /// The node was written 2^32 - 1 times, and its version is one that servers treat as any version, so a conditional
     /// write is not possible. For a value, call [`force_set`](crate::DistributedAtomicValue::force_set); a receipt can
     /// be deleted while its process does not run.
-    #[error("the version of {path} is -1, which servers take for any version: it has to be set or deleted first")]
+    #[error(
+        "the version of {path} is -1, which servers treat as any version: first set the value unconditionally, or delete the receipt"
+    )]
     VersionExhausted {
         /// The node: the value or the receipt.
         path: ZPath,
@@ -75,8 +77,8 @@ pub enum ValueError {
         /// The codec's error.
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// Another handle has written the receipt: in another process, or for another value in this process; each must have
-    /// a different receipt. Or another client has deleted it. The next call takes the receipt over.
+    /// Another handle has written the receipt (in another process, or for another value in this process), or another
+    /// client has deleted it. Each handle needs a different receipt. The next call takes the receipt over.
     #[error("the receipt {receipt} was written or deleted by another client; it is {}known whether {path} was changed", if *is_in_doubt { "not " } else { "" })]
     ReceiptInUse {
         /// The node of the value.

@@ -32,8 +32,8 @@ const NONE: i64 = 0;
 /// - The check and the read or write after it are separate steps. Hold the store's lock from before
 ///   [`admit`](Self::admit) to the end of the read or write, or use [`FencedResource`](super::FencedResource), which
 ///   does this.
-/// - It knows only the tokens passed to it. If a holder's write depends on a read, admit the token before the read too;
-///   otherwise an older holder's write can be admitted between the read and the write, and be lost.
+/// - The checker knows only the tokens passed to it. If a holder's write depends on a read, admit the token before the
+///   read too; otherwise an older holder's write can be admitted between the read and the write, and be lost.
 ///
 /// After Kleppmann, "How to do distributed locking" (2016).
 #[derive(Debug)]

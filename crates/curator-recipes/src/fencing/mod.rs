@@ -52,15 +52,15 @@
 //!   includes tokens of reads. [`FencingChecker::starting_at`] and [`FencedResource::starting_at`] start from the
 //!   stored token.
 //! - *Remember a token for each resource separately.* A comparison of tokens of different locks has no meaning: a new
-//!   holder of one lock does not make the holder of another lock late.
+//!   holder of one lock does not make the token of another lock's holder stale.
 //! - *Admit equal tokens.* A holder reads and writes many times with one token.
 //! - *Trust its writers.* A token is neither a secret nor a signature. A client that sends a very large token locks out
 //!   all later holders.
 //!
 //! # A database
 //!
-//! The table stores the token next to the data; 0 in a row that no holder has used yet. One statement checks, writes
-//! and stores the token:
+//! The table stores the token next to the data; in a row that no holder has used yet, the token is 0. One statement
+//! checks, writes and stores the token:
 //!
 //! ```sql
 //! UPDATE orders
@@ -118,16 +118,16 @@
 //! use curator_recipes::FencingToken;
 //! use curator_recipes::fencing::FencedResource;
 //!
-//! /// The status and the body of an answer.
-//! type Answer = (u16, String);
+//! /// The status and the body of a reply.
+//! type Reply = (u16, String);
 //!
-//! fn token(header: Option<&str>) -> Result<FencingToken, Answer> {
+//! fn token(header: Option<&str>) -> Result<FencingToken, Reply> {
 //!     let text = header.ok_or((400, "expected a header Fencing-Token".to_owned()))?;
 //!     text.parse().map_err(|invalid| (400, format!("{invalid}")))
 //! }
 //!
-//! /// What a server does with a holder's `GET /orders/7`. Others may look without a token.
-//! fn get(order: &FencedResource<String>, fencing_token: Option<&str>) -> Result<Answer, Answer> {
+//! /// Handles a holder's `GET /orders/7`. Other clients may read without a token.
+//! fn get(order: &FencedResource<String>, fencing_token: Option<&str>) -> Result<Reply, Reply> {
 //!     let body = match fencing_token {
 //!         Some(_) => order.read_with(token(fencing_token)?, String::clone).map_err(|stale| (409, stale.to_string()))?,
 //!         None => order.read(String::clone),
@@ -135,14 +135,14 @@
 //!     Ok((200, body))
 //! }
 //!
-//! /// What it does with `PUT /orders/7`.
-//! fn put(order: &FencedResource<String>, fencing_token: Option<&str>, body: &str) -> Result<Answer, Answer> {
+//! /// Handles a holder's `PUT /orders/7`.
+//! fn put(order: &FencedResource<String>, fencing_token: Option<&str>, body: &str) -> Result<Reply, Reply> {
 //!     let write = |order: &mut String| body.clone_into(order);
 //!     order.write(token(fencing_token)?, write).map_err(|stale| (409, stale.to_string()))?;
 //!     Ok((204, String::new()))
 //! }
 //!
-//! # fn main() -> Result<(), Answer> {
+//! # fn main() -> Result<(), Reply> {
 //! let order = FencedResource::new("new".to_owned());
 //! assert_eq!(get(&order, Some("4294967299"))?.1, "new");
 //! assert_eq!(put(&order, Some("4294967299"), "paid")?.0, 204);
@@ -185,7 +185,7 @@
 //!         Ok(())
 //!     }
 //!
-//!     /// For a holder that appends what follows from it.
+//!     /// For a holder whose next append depends on the last line.
 //!     async fn last(&self, token: FencingToken) -> Result<String, StaleToken> {
 //!         let file = self.file.lock().await;
 //!         self.checker.admit(token)?;

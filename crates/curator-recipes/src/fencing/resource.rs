@@ -9,8 +9,8 @@ use super::{FencingChecker, FencingToken, StaleToken};
 /// If a write depends on a read, use [`read_with`](Self::read_with): afterwards no older holder can change the value. A
 /// read and a write within one [`write`](Self::write) are atomic, and need no `read_with`.
 ///
-/// It belongs in the store, not in the holders: holders in several processes send their writes and tokens to the one
-/// process that has it.
+/// The resource belongs in the store, not in the holders: holders in several processes send their writes and tokens to
+/// the one process that has the resource.
 ///
 /// ```
 /// use curator_recipes::FencingToken;
@@ -20,7 +20,7 @@ use super::{FencingChecker, FencingToken, StaleToken};
 /// let (old, new) = (FencingToken::try_from(33)?, FencingToken::try_from(34)?);
 /// let seen_by_old = stock.read_with(old, |stock| *stock)?;
 /// let seen_by_new = stock.read_with(new, |stock| *stock)?;
-/// // The old holder resumes before the new one writes. What the new one has read stays true.
+/// // The old holder resumes before the new one writes. The value that the new holder has read is not changed.
 /// assert!(stock.write(old, |stock| *stock = seen_by_old - 1).is_err());
 /// stock.write(new, |stock| *stock = seen_by_new - 1)?;
 /// assert_eq!(stock.into_inner(), 9);
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_write_with_a_stale_token_is_rejected_before_its_closure_runs() {
         let resource = FencedResource::starting_at(0, token(34));
-        let stale = resource.write(token(33), |_| panic!("it was called")).unwrap_err();
+        let stale = resource.write(token(33), |_| panic!("the closure was called")).unwrap_err();
         assert_eq!(stale, StaleToken { token: token(33), highest: token(34) });
         assert_eq!(resource.write(token(34), |value| std::mem::replace(value, 7)), Ok(0));
         assert_eq!(resource.read(|value| *value), 7);
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_read_with_a_stale_token_is_rejected_before_its_closure_runs() {
         let resource = FencedResource::starting_at(7, token(34));
-        let stale = resource.read_with(token(33), |_| panic!("it was called")).unwrap_err();
+        let stale = resource.read_with(token(33), |_| panic!("the closure was called")).unwrap_err();
         assert_eq!(stale, StaleToken { token: token(33), highest: token(34) });
         assert_eq!(resource.read_with(token(35), |value| *value), Ok(7));
         assert_eq!(resource.highest(), Some(token(35)));

@@ -9,8 +9,8 @@ use std::str::FromStr;
 /// keeps increasing when the lock's directory is deleted and created again. Send it with every write, and with every
 /// read on which a write depends, and let the store reject a token that is lower than one that it has seen. Then a
 /// holder that was paused, lost its lock without noticing, and resumed, neither overwrites what a newer holder has
-/// written nor changes what it has read. The module [`fencing`](crate::fencing) explains how a store does this, and
-/// what a token in the write alone does not protect.
+/// written nor changes what the newer holder has read. The module [`fencing`](crate::fencing) explains how a store does
+/// this, and what a token in the write alone does not protect.
 ///
 /// `Display` writes the wire format, the number in decimal digits, and `FromStr` parses it. `TryFrom<i64>` converts a
 /// number, such as one from a database.

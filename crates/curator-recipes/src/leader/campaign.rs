@@ -96,7 +96,8 @@ pub(super) struct Campaign {
     pub(super) commands: watch::Receiver<Command>,
     /// Whether the current acquire has a place in the queue, and waits.
     pub(super) queued: Arc<watch::Sender<bool>>,
-    /// Whether the text `__REVOKE__` in its node is a request to resign. False if it is the participant's id.
+    /// Whether the data `__REVOKE__` in the participant's node is a request to resign. False if the participant's id is
+    /// this text.
     pub(super) is_revocable: bool,
     pub(super) reporter: Reporter,
     /// Paces the attempts to take part after a failure; `None` while there is no failure.
@@ -205,7 +206,7 @@ impl Campaign {
     /// Leads until the term ends.
     async fn lead(&mut self, guard: LockGuard) -> Next {
         let (mut lost, hold) = (guard.loss(), Arc::clone(guard.hold()));
-        // Skips the report if a client has already requested the lock back: the term ends at once.
+        // Skips the report if a client has already requested the lock back: the term ends immediately.
         if !self.is_revocable || !hold.is_revoked() {
             self.reporter.report_term(Leadership::new(guard.hold(), guard.loss()));
         }

@@ -11,7 +11,7 @@ use crate::lock::participants::{Listed, Numbers};
 /// Reads the first node of a queue, and watches only that node: no other node can be first before it is deleted.
 ///
 /// A read is never older than an earlier read, even in a new session: a session counts as connected only once a server
-/// has answered its probe, which a server that lags behind cannot.
+/// has replied to its probe, and a server that lags behind cannot reply to a probe.
 pub(super) struct QueueHead {
     client: CuratorClient,
     dir: ZPath,
@@ -26,7 +26,7 @@ impl QueueHead {
         Self { client: client.clone(), dir, driver, first: Vec::new(), watch: None }
     }
 
-    /// Waits until the watch has fired, or its session is over; returns at once if there is none.
+    /// Waits until the watch has fired, or its session is over; returns immediately if no watch is set.
     pub(super) async fn changed(&mut self) {
         if fired(&mut self.watch).await == Some(WatchEvent::Deleted) && !self.first.is_empty() {
             self.first.remove(0);
@@ -35,7 +35,8 @@ impl QueueHead {
 
     /// Reads the first participant, and sets a watch.
     ///
-    /// One request if the head is the same, or is the node after the last head; otherwise a list and the head.
+    /// Sends one request if the head is the same, or is the node after the last head; otherwise, lists the queue and
+    /// reads the head.
     pub(super) async fn read(&mut self) -> Result<Option<Participant>> {
         let session = self.client.session().await?;
         loop {

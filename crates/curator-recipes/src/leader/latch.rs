@@ -19,7 +19,7 @@ use crate::lock::{InterProcessMutex, Participant};
 ///
 /// Curator's `LeaderLatch`: Java and Rust programs elect one leader together.
 ///
-/// It takes part from [`start`](LeaderLatchBuilder::start) until it is closed: through outages of any length, lost
+/// A latch takes part from [`start`](LeaderLatchBuilder::start) until it is closed: through outages of any length, lost
 /// sessions, deleted nodes and missing permissions that are repaired later. A background task on the client's runtime
 /// does this; the user need not poll anything.
 ///
@@ -55,7 +55,7 @@ use crate::lock::{InterProcessMutex, Participant};
 ///
 /// # Caveats
 ///
-/// To move leadership, call [`resign`](Self::resign), or [`revoke`](crate::revoke) with the leader's node, on which the
+/// To move leadership, call [`resign`](Self::resign), or [`revoke`](crate::revoke) with the leader's node: then the
 /// leader resigns. Deleting that node moves leadership as well, but the old leader's term stays valid until the
 /// notification arrives. `revoke` overwrites the id of the participant until it has joined again.
 ///
@@ -103,7 +103,7 @@ impl LeaderLatchBuilder {
         Self { mutex: self.mutex.with_metrics_name(name), ..self }
     }
 
-    /// Starts to take part. Returns at once, and works before there is a connection.
+    /// Starts to take part. Returns immediately, also before there is a connection.
     #[must_use = "the participant leaves when its latch is dropped"]
     pub fn start(self) -> LeaderLatch {
         let Self { mutex, queued, is_revocable } = self;
@@ -136,7 +136,7 @@ impl LeaderLatch {
         Ok(LeaderLatchBuilder { mutex: mutex.with_lock_data([]), queued, is_revocable: true })
     }
 
-    /// Waits until this participant leads, and returns the term. Returns at once if it leads now.
+    /// Waits until this participant leads, and returns the term. Returns immediately if it leads now.
     ///
     /// # Errors
     ///
@@ -212,8 +212,8 @@ impl LeaderLatch {
     ///
     /// # Errors
     ///
-    /// [`ReleaseRefused`](Error::ReleaseRefused) when the server denies the deletion of its node, or of that of another
-    /// participant of this client on the path; the errors of [`leadership`](Self::leadership).
+    /// [`ReleaseRefused`](Error::ReleaseRefused) when the server denies the deletion of this participant's node, or of
+    /// the node of another participant of this client on the path; the errors of [`leadership`](Self::leadership).
     ///
     /// # Cancel safety
     ///

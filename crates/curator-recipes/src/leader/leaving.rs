@@ -19,7 +19,7 @@ pub(super) async fn wait_until_left(
     dir: &ZPath,
     driver: &dyn LockInternalsDriver,
 ) -> Result<()> {
-    let (mut retrier, mut has_looked) = (client.persistent_retrier(), false);
+    let (mut retrier, mut has_checked) = (client.persistent_retrier(), false);
     loop {
         let refused = tokio::select! {
             biased;
@@ -33,7 +33,7 @@ pub(super) async fn wait_until_left(
         }
         // In a further round, pause first: the last check found that the node is no longer refused, or there was no
         // session.
-        if std::mem::replace(&mut has_looked, true) && retrier.again().await.is_err() {
+        if std::mem::replace(&mut has_checked, true) && retrier.again().await.is_err() {
             return Ok(());
         }
         let Ok(session) = client.try_session() else { continue };
@@ -68,7 +68,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_failed_deletes_in_the_queue_count_even_without_a_known_sequence_number() {
-        // With an error; and still pending, without one.
+        // The error of a failed delete. A pending delete has no error.
         let refused = CuratorClient::builder("127.0.0.1:1").start().unwrap().check_connected().unwrap_err();
         let (dir, driver) = (ZPath::on_server("/a/b").unwrap(), StandardLockInternalsDriver::with_lock_name("latch-"));
         let counts = |path: &str, error: Option<ClientError>| {

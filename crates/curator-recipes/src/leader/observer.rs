@@ -32,7 +32,7 @@ pub enum ObservedLeader {
 /// Observes the leader of an election, without taking part.
 ///
 /// It reports the first participant, and each change of it. A task on the client's runtime reads it, through outages of
-/// any length and lost sessions, until the client closes, or the last handle, receiver and stream of this observer is
+/// any length and lost sessions, until the client closes, or the last handle, receiver and stream of this observer are
 /// dropped.
 ///
 /// ```no_run
@@ -44,10 +44,10 @@ pub enum ObservedLeader {
 /// let observer = LeaderObserver::observe_latch(&client, "/leaders/reports")?;
 /// let mut state = observer.state();
 /// while state.changed().await.is_ok() {
-///     // A clone: the observer waits while its value is borrowed.
+///     // Clone the value: while it is borrowed, the observer waits.
 ///     match state.borrow_and_update().clone() {
 ///         ObservedLeader::Leader(leader) => println!("{} leads", leader.id()),
-///         ObservedLeader::NoLeader => println!("nobody leads"),
+///         ObservedLeader::NoLeader => println!("there is no leader"),
 ///         _ => println!("no connection"),
 ///     }
 /// }
@@ -60,8 +60,8 @@ pub enum ObservedLeader {
 /// - *Never backwards*: no leader is reported after one with a higher [token](Participant::fencing_token), even when a
 ///   new session connects to a server that lags behind.
 /// - *Unknown while disconnected*: the last leader is not reported as the present one.
-/// - Leaders that come and go between two reads are skipped. An observer watches only the leader's node: participants
-///   that join behind it cause no requests.
+/// - A leader whose term begins and ends between two reads is not reported. An observer watches only the leader's node:
+///   participants that join behind it cause no requests.
 ///
 /// # Caveats
 ///
@@ -88,7 +88,7 @@ debug_line!(LeaderObserver, |observer| path: observer.path(), connection: observ
 
 impl LeaderObserver {
     /// Observes the leader among the [`LeaderLatch`](super::LeaderLatch)es at `path`, including those of Java. Returns
-    /// at once, and works before there is a connection.
+    /// immediately, also before there is a connection.
     ///
     /// It ignores the nodes of selectors and locks: on their path it reports [`NoLeader`](ObservedLeader::NoLeader),
     /// and lists the path after each change.
@@ -101,7 +101,7 @@ impl LeaderObserver {
     }
 
     /// Observes the leader among the [`LeaderSelector`](super::LeaderSelector)s at `path`, including those of Java.
-    /// Returns at once, and works before there is a connection.
+    /// Returns immediately, also before there is a connection.
     ///
     /// The queue is that of an [`InterProcessMutex`](crate::InterProcessMutex), so this also observes the holder of a
     /// mutex.
@@ -148,8 +148,8 @@ impl LeaderObserver {
         }
     }
 
-    /// The leader and its changes. The first [`changed`](watch::Receiver::changed) of each receiver returns at once if
-    /// the leader was ever known. A slow reader gets the latest state only. Do not hold a borrowed value while you
+    /// The leader and its changes. The first [`changed`](watch::Receiver::changed) of each receiver returns immediately
+    /// if the leader was ever known. A slow reader gets the latest state only. Do not hold a borrowed value while you
     /// print or wait, because it blocks the observer's task.
     ///
     /// When the client closes, the state becomes [`Unknown`](ObservedLeader::Unknown), and the channel is closed. In a
@@ -266,7 +266,7 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
                 }
             }
             Err(error) => {
-                tracing::debug!(client = reporter.client.name(), path = %reporter.path, %error, "who leads cannot be read");
+                tracing::debug!(client = reporter.client.name(), path = %reporter.path, %error, "the leader cannot be read");
                 reporter.errors.send_replace(Some(error));
                 reporter.report(&ObservedLeader::Unknown);
                 if retrier.again().await.is_err() {
@@ -323,7 +323,7 @@ mod tests {
         }
     }
 
-    /// Tokens restart in an ensemble that was restored from a backup.
+    /// An ensemble that was restored from a backup has lower tokens than before.
     #[test]
     fn a_leader_with_a_lower_token_is_refused_and_a_revoked_one_keeps_its_id() {
         let path = ZPath::on_server("/leaders").unwrap();

@@ -37,7 +37,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 /// # use curator_recipes::LeaderSelectorError;
 /// # async fn example(client: CuratorClient, stop: tokio::sync::oneshot::Receiver<()>) -> Result<(), LeaderSelectorError<std::io::Error>> {
 /// let selector = LeaderSelector::builder(&client, "/leaders/reports")?.id("replica-1").build();
-/// // Until `stop` completes: whenever this process leads.
+/// // Run the job whenever this process leads, until `stop` completes.
 /// selector
 ///     .run(
 ///         |leadership| async move {
@@ -58,10 +58,10 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 /// - *One job at a time*: the job's future is not polled after its term, and the term ends before another participant
 ///   can lead, as with [`LockGuard::run`](crate::LockGuard::run). A poll that blocks its thread is not interrupted:
 ///   only [`Leadership::is_valid`] and the token protect then.
-/// - It takes part until [`run`](Self::run) returns: through outages of any length, lost sessions, and missing
+/// - A selector takes part until [`run`](Self::run) returns: through outages of any length, lost sessions, and missing
 ///   permissions that are repaired later.
-/// - A job that ends at once does not overload the servers: if it ends within 10 s, a pause of 100 ms, doubling up to
-///   30 s, follows, during which others can lead.
+/// - A job that always ends immediately does not overload the servers: if it ends within 10 s, a pause follows, during
+///   which other participants can lead. The pause is 100 ms, and doubles up to 30 s.
 ///
 /// Clones share the settings and [`interrupt_leadership`](Self::interrupt_leadership). Each run is a separate
 /// participant.
@@ -99,7 +99,7 @@ impl LeaderSelectorBuilder {
     }
 
     /// Sets how long the job may continue after `shutdown` has completed, before it is dropped. Defaults to 10 s. Zero
-    /// drops it at once.
+    /// drops it immediately.
     pub fn grace_period(mut self, time: Duration) -> Self {
         self.selector.grace_period = time;
         self
@@ -182,7 +182,7 @@ impl LeaderSelector {
     /// When `shutdown` completes, [`Leadership::shutdown_requested`] completes in the job. The job may continue for the
     /// [grace period](LeaderSelectorBuilder::grace_period), unless the term is lost; then its future is dropped, and
     /// the node is deleted. **An endless job that does not wait for `shutdown_requested` keeps others from leading for
-    /// the whole grace period.** Closing the client ends the term at once: end the run first.
+    /// the whole grace period.** Closing the client ends the term immediately: end the run first.
     ///
     /// The future can be spawned. The job's error can be any type with `Display`, such as a `Box<dyn Error + Send +
     /// Sync>`.
@@ -342,8 +342,8 @@ impl LeaderSelector {
         tracing::warn!(client = self.mutex.client().name(), path = %self.path(), %error, "leader selector: {what}");
     }
 
-    /// Ends the terms of all runs of this selector and its clones, by dropping the futures of their jobs. They join the
-    /// end of the queue again. Does nothing if none leads.
+    /// Ends the terms of all runs of this selector and its clones, by dropping the futures of their jobs. These
+    /// participants join the end of the queue again. Does nothing if no run leads.
     pub fn interrupt_leadership(&self) {
         self.interrupts.send_replace(());
     }

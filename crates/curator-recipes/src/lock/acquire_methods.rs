@@ -10,8 +10,8 @@ macro_rules! acquire_methods {
         $crate::lock::acquire_methods::acquire_methods!(
             $guard,
             "If the lock is reentrant, the current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately when \
-             it already holds the lock: futures that share a task then do not exclude each other. Of a \
-             [`non_reentrant`](crate::InterProcessMutex::non_reentrant) lock they do."
+             it already holds the lock: futures that share a task then do not exclude each other. With a \
+             [`non_reentrant`](crate::InterProcessMutex::non_reentrant) lock, they exclude each other."
         );
     };
     ($guard:ty, $who:literal) => {
@@ -23,10 +23,10 @@ macro_rules! acquire_methods {
         ///
         /// [`AcquireFailed`](crate::Error::AcquireFailed) when there is no session, or requests fail, and the client's
         /// retry policy gives up; [`RetryForever`](curator_client::RetryForever) never gives up, and the acquire waits
-        /// through an outage of any length. [`Client`](crate::Error::Client) at once for an error that a retry cannot
-        /// help, such as a missing permission; it contains [`Closed`](curator_client::Error::Closed) as soon as the
-        /// client closes. If the session is lost during the wait, there is no error: the acquire joins the end of the
-        /// queue in the next session.
+        /// through an outage of any length. [`Client`](crate::Error::Client) immediately for an error that a retry
+        /// cannot help, such as a missing permission; it contains [`Closed`](curator_client::Error::Closed) as soon as
+        /// the client closes. If the session is lost during the wait, there is no error: the acquire joins the end of
+        /// the queue in the next session.
         ///
         /// [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is reentrant;
         /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when another client keeps deleting the waiting node;
@@ -63,8 +63,8 @@ macro_rules! acquire_methods {
         /// Acquires the lock if it is free; returns `None` if another contender holds it or waits for it, or if another
         /// future of the same owner is acquiring it.
         ///
-        /// Neither waits for other contenders nor retries. Without a connection it fails at once; if the client has not
-        /// detected a lost connection yet, it waits for replies at most the operation timeout.
+        /// Neither waits for other contenders nor retries. Without a connection it fails immediately; if the client has
+        /// not detected a lost connection yet, it waits for replies at most the operation timeout.
         ///
         /// # Errors
         ///

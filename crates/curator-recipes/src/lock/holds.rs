@@ -103,9 +103,9 @@ impl Gate<'_> {
 
     /// Like [`pass`](Self::pass), and logs if another future has passed the gate.
     pub(crate) async fn pass_logged(&self, wait: Wait, log: &AcquireLog<'_>) -> Option<MutexGuard<'_, ()>> {
-        let at_once = self.pass(Wait::No).await;
-        if at_once.is_some() {
-            return at_once;
+        let passed = self.pass(Wait::No).await;
+        if passed.is_some() {
+            return passed;
         }
         log.waits_for_its_owner();
         self.pass(wait).await
@@ -190,13 +190,13 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
-    /// Every task that acquires the lock is an owner.
+    /// Every task that acquires the lock is an owner, so the map must not keep all of them.
     #[test]
     fn an_owner_that_no_longer_contends_and_holds_nothing_is_forgotten() {
         let (holds, owner) = (Holds::default(), OwnerId::new());
         let (first, second) = (holds.gate(&owner), holds.gate(&owner));
         drop(first);
-        assert_eq!(holds.slots.len(), 1, "the second contends");
+        assert_eq!(holds.slots.len(), 1, "the second future still contends");
         drop(second);
         assert!(holds.slots.is_empty(), "{holds:?}");
     }

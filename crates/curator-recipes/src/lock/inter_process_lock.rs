@@ -68,7 +68,7 @@ pub trait InterProcessLock: Debug + Send + Sync {
     /// were slow to reply, and fails if there is no connection or the session is suspended. A non-reentrant lock
     /// ignores the owner.
     ///
-    /// All other methods that acquire call this one. A multi-lock relies on it for its own deadline. With
+    /// All other methods that acquire call this one. A multi-lock passes its own deadline as `wait`. With
     /// [`Wait::FOREVER`], an implementation must not return `None`.
     ///
     /// # Errors
@@ -157,7 +157,8 @@ pub trait InterProcessLock: Debug + Send + Sync {
     }
 }
 
-/// Implements the trait for a type with `enter`, for `acquire_methods!`, and with `participants`, `paths` and `client`.
+/// Implements the trait for a type that has the `enter` of `acquire_methods!`, and `participants`, `paths` and
+/// `client`.
 macro_rules! implement_inter_process_lock {
     ($lock:ty) => {
         #[async_trait::async_trait]

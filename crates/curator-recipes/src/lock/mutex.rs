@@ -48,7 +48,7 @@ const KAZOO_LOCK_NAME: &str = "__lock__";
 /// - *Fair*: owners get the lock in the order in which their nodes reached the ensemble.
 /// - *Reentrant* only if made by [`new`](Self::new): an [owner](OwnerId), which is a task or a thread, that holds the
 ///   lock gets another guard without a request.
-/// - *Herd-free*: a release wakes the next waiter, and one more, which gets ready.
+/// - *Herd-free*: a release wakes at most two waiters: the next owner, and a waiter that prepares to be next.
 /// - *Honest*: a guard reports the loss of its session before another client can acquire the lock.
 /// - *Cancel-safe*: any future can be dropped at any await point; its node is deleted.
 ///
@@ -89,7 +89,7 @@ impl InterProcessMutex {
     /// # use curator_recipes::InterProcessMutex;
     /// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
     /// let mutex = InterProcessMutex::non_reentrant(&client, "/locks/orders")?;
-    /// // One after the other, although they share a task.
+    /// // These run one after the other, although they share a task.
     /// tokio::try_join!(work(&mutex), work(&mutex))?;
     /// # Ok(())
     /// # }
@@ -108,10 +108,10 @@ impl InterProcessMutex {
     /// Makes a *reentrant* mutex on `path`: its holder can acquire it again. Sends nothing; the path is created when it
     /// is first needed.
     ///
-    /// It belongs to the task that acquires it, or to the thread if there is no task; Curator's belongs to a thread.
-    /// **Futures that share a task (`join!`, `select!`, `buffer_unordered`) do not exclude each other**: while one of
-    /// them holds the lock, the others re-enter it. So does a task that has given its guard to another task. With
-    /// [`acquire_as`](Self::acquire_as), the caller chooses the [owner](OwnerId).
+    /// It belongs to the task that acquires it, or to the thread if there is no task; Curator's mutex belongs to a
+    /// thread. **Futures that share a task (`join!`, `select!`, `buffer_unordered`) do not exclude each other**: while
+    /// one of them holds the lock, the others re-enter it. A task that has given its guard to another task re-enters
+    /// it, too. With [`acquire_as`](Self::acquire_as), the caller chooses the [owner](OwnerId).
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl InterProcessMutex {
         Ok(Self { inner: self.inner.with_driver(Arc::new(driver))? })
     }
 
-    /// Makes the mutex of a leader election: its contenders enter the queue at once, each with a node. `queued`
+    /// Makes the mutex of a leader election: its contenders enter the queue immediately, each with a node. `queued`
     /// receives whether the latest contender waits there.
     pub(crate) fn of_leaders(
         client: &CuratorClient,
@@ -267,7 +267,7 @@ mod tests {
 
     use super::*;
 
-    /// There may be ten thousand waiters.
+    /// There may be ten thousand waiters, each with such a future.
     #[tokio::test]
     async fn a_future_of_acquire_is_small() {
         // Sends nothing.

@@ -31,7 +31,7 @@ pub struct Participant {
     /// The token of its current or future hold. A waiter for a semaphore or a semaphore mutex gets a different token
     /// with its lease.
     pub fencing_token: FencingToken,
-    /// Its data: by default the address of its client.
+    /// The data of the node: by default, the address of the client that created it.
     pub data: Vec<u8>,
 }
 
@@ -75,21 +75,21 @@ pub(crate) enum Numbers {
     Nothing,
 }
 
-/// The most nodes that are read at once.
+/// The most nodes that are read in one pipeline.
 const BATCH_SIZE: usize = 64;
 
-/// Reads the queues of several directories: one pipeline for the lists, and one for each part of the listed nodes.
+/// Reads the queues of several directories: one pipeline for the lists, and one for each batch of the listed nodes.
 ///
-/// The parts leave room for the client's other requests. Each part is retried separately, without reading earlier parts
-/// again.
+/// The batches leave room for the client's other requests. Each batch is retried separately, without reading earlier
+/// batches again.
 pub(crate) async fn read_queues(
     client: &CuratorClient,
     queues: &[(&ZPath, &dyn LockInternalsDriver, Numbers)],
 ) -> Result<Vec<Participant>> {
     let listed = client.retry(|session| list(session, queues)).await??;
     let mut participants = Vec::with_capacity(listed.len());
-    for part in listed.chunks(BATCH_SIZE.min(client.max_requests_in_flight() / 2)) {
-        participants.extend(client.retry(|session| read(session, part)).await?);
+    for batch in listed.chunks(BATCH_SIZE.min(client.max_requests_in_flight() / 2)) {
+        participants.extend(client.retry(|session| read(session, batch)).await?);
     }
     Ok(participants)
 }

@@ -51,13 +51,14 @@ impl Reentrant {
         &self.holds
     }
 
-    /// The owner of an acquire that `asking` requests. Use the same one throughout the acquire.
+    /// Returns the owner of an acquire by `caller`. Call this once for each acquire: if the lock is not reentrant, each
+    /// call returns another owner.
     ///
     /// # Errors
     ///
-    /// [`Error::OwnerUnknown`]
-    pub(crate) fn owner<'a>(&self, asking: &'a OwnerId) -> Result<Cow<'a, OwnerId>> {
-        let owner = self.reentry.owner(asking);
+    /// [`Error::OwnerUnknown`] for a reentrant lock outside a tokio runtime.
+    pub(crate) fn owner<'a>(&self, caller: &'a OwnerId) -> Result<Cow<'a, OwnerId>> {
+        let owner = self.reentry.owner(caller);
         if owner.is_unknown() {
             return Err(Error::OwnerUnknown { dir: self.internals.dir().clone() });
         }

@@ -55,8 +55,8 @@ pub(super) type Result<T> = std::result::Result<T, ValueError>;
 /// [`CuratorClient::sync`] before it. Versions restart when the node is deleted and created again, so a
 /// `compare_and_set` across a deletion can replace a different value with the same version.
 ///
-/// Unlike Curator's, it has no `start`, and keeps no copy in the background: each call sends a request. In place of
-/// Curator's listeners, use [`changes`](Self::changes).
+/// Unlike Curator's `SharedValue`, this has no `start`, and keeps no copy in the background: each call sends a request.
+/// In place of Curator's listeners, use [`changes`](Self::changes).
 #[derive_where(Clone)]
 pub struct SharedValue<T> {
     pub(crate) inner: Arc<Inner<T>>,
@@ -165,9 +165,9 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     ///
     /// # Errors
     ///
-    /// Errors of the client when its retry policy gives up. Like [`CuratorClient::set_data`] without a version, this
-    /// retries a request with an unknown outcome, and can overwrite a value that another client has set since the first
-    /// attempt.
+    /// [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the client's retry policy gives up after a lost reply; other
+    /// errors of the client. Like [`CuratorClient::set_data`] without a version, this retries a request whose reply is
+    /// lost, and can overwrite a value that another client has set since the first attempt.
     ///
     /// # Cancel safety
     ///
@@ -189,7 +189,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         set.await.map_err(|error| self.unsure(error))
     }
 
-    /// The error of a write.
+    /// Converts the error of a write.
     pub(crate) fn unsure(&self, cause: curator_client::Error) -> ValueError {
         match cause.outcome() {
             Outcome::Unknown => ValueError::OutcomeUnknown { path: self.inner.path.clone(), cause },
@@ -204,10 +204,10 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     ///
     /// # Errors
     ///
-    /// Errors of the client. An unknown outcome is [`Ambiguous`](curator_client::Error::Ambiguous) and is not retried,
-    /// because a retry could not distinguish this change from another client's: read the value.
-    /// [`Invalid`](ValueError::Invalid) when the version is -1, after 2^32 - 1 writes, which servers treat as any
-    /// version.
+    /// [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the reply is lost. The request is not retried, because a
+    /// retry could not distinguish this change from another client's: read the value.
+    /// [`VersionExhausted`](ValueError::VersionExhausted) when the version is -1, after 2^32 - 1 writes, because
+    /// servers treat -1 as any version. Other errors of the client.
     ///
     /// # Cancel safety
     ///
@@ -248,7 +248,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// Creates the node with the seed, if it does not exist. Retries nothing.
     pub(super) async fn create_with_seed(&self, session: &Session) -> curator_client::Result<()> {
         match self.create(session, &self.inner.codec.encode(&self.inner.seed)).await {
-            // Created by another client, or by an earlier attempt of this call whose reply was lost.
+            // The node was created by another client, or by an earlier attempt of this call whose reply was lost.
             Ok(_) | Err(curator_client::Error::NodeExists { .. }) => Ok(()),
             Err(error) => Err(error),
         }

@@ -1,4 +1,4 @@
-//! A cache with more nodes than a 16-bit count holds, when all of them change at once.
+//! A cache with more than 65,535 nodes, all of which change at the same time.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use curator_test::{FaultProxy, OpCode, TestingServer, within};
 use super::support::{LONG_SESSION, Replay, builder, number, say};
 use super::{ALONE, PATIENCE_WITH_A_CROWD};
 
-/// More than 65,535 children, at which Curator's cache once failed to load (CURATOR-690), and more changes than a cache
+/// Curator's cache once failed to load more than 65,535 children (CURATOR-690). The changes are more than a cache
 /// remembers individually.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
@@ -18,14 +18,14 @@ async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = builder(&proxy.connect_string(), LONG_SESSION).connect().await.unwrap();
-    let its = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
-    its.create().for_path("/leaves", "").await.unwrap();
+    let writer = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
+    writer.create().for_path("/leaves", "").await.unwrap();
     let all: Vec<_> = (0..leaves).map(|leaf| format!("/leaves/{leaf:06}")).collect();
     for some in all.chunks(2_000) {
         let create = |transaction, leaf: &String| {
             curator_recipes::client::Transaction::create(transaction, leaf, "before", CreateMode::Persistent).unwrap()
         };
-        some.iter().fold(its.transaction(), create).commit().await.unwrap();
+        some.iter().fold(writer.transaction(), create).commit().await.unwrap();
     }
     let (cache, begun) = (CuratorCache::builder(&client, "/leaves").unwrap().start().unwrap(), Instant::now());
     let loaded = within(PATIENCE_WITH_A_CROWD, cache.ready()).await.unwrap();
@@ -45,13 +45,13 @@ async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
     // While a reply is in flight, all nodes change.
     proxy.reset_counts();
     proxy.hold_replies(OpCode::MultiRead);
-    its.set_data("/leaves", "first", None).await.unwrap();
+    writer.set_data("/leaves", "first", None).await.unwrap();
     within(PATIENCE_WITH_A_CROWD, proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
     for some in all.chunks(2_000) {
         let set = |transaction, leaf: &String| {
             curator_recipes::client::Transaction::set_data(transaction, leaf, "after", None).unwrap()
         };
-        some.iter().fold(its.transaction(), set).commit().await.unwrap();
+        some.iter().fold(writer.transaction(), set).commit().await.unwrap();
     }
     proxy.release_held();
     let changed = within(PATIENCE_WITH_A_CROWD, cache.caught_up()).await.unwrap();
@@ -62,7 +62,7 @@ async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
     assert!(reads < leaves as u64 / 100, "{reads} requests");
     within(PATIENCE_WITH_A_CROWD, replay.until(&mut events, &changed)).await;
     within(PATIENCE_WITH_A_CROWD, cache.close()).await.unwrap();
-    for client in [client, its] {
+    for client in [client, writer] {
         within(PATIENCE_WITH_A_CROWD, client.close()).await.unwrap();
     }
 }

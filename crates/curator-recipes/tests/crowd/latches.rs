@@ -46,7 +46,7 @@ fn say_costs(stage: &Stage, what: &str, begun: Instant) {
 async fn a_thousand_latches_of_one_client_lead_in_turn() {
     let _alone = ALONE.lock().await;
     let stage = Stage::new().await;
-    // Otherwise each latch whose transaction creates this node too late sends it again: how many depends on the timing.
+    // If this node were missing, latches that fail to create it would retry, and the number of retries would vary.
     stage.holding.create().for_path("/crowd", "").await.unwrap();
     stage.proxy.reset_counts();
     let begun = Instant::now();
@@ -63,7 +63,7 @@ async fn a_thousand_latches_of_one_client_lead_in_turn() {
         let leaders = Arc::clone(&leaders);
         async move {
             let leadership = latch.leadership().await.unwrap();
-            assert_eq!(leaders.fetch_add(1, Ordering::SeqCst), 0, "two lead");
+            assert_eq!(leaders.fetch_add(1, Ordering::SeqCst), 0, "two latches lead at the same time");
             assert!(leadership.is_valid());
             leaders.fetch_sub(1, Ordering::SeqCst);
             latch.close().await.unwrap();
@@ -79,7 +79,7 @@ async fn a_thousand_latches_of_one_client_lead_in_turn() {
 async fn a_thousand_latches_of_one_client_each_lead_on_a_separate_path() {
     let _alone = ALONE.lock().await;
     let stage = Stage::new().await;
-    // Otherwise each latch whose transaction creates this node too late sends it again: how many depends on the timing.
+    // If this node were missing, latches that fail to create it would retry, and the number of retries would vary.
     stage.holding.create().for_path("/crowd", "").await.unwrap();
     stage.proxy.reset_counts();
     let begun = Instant::now();

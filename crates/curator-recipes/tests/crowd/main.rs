@@ -1,7 +1,7 @@
 //! Thousands of tasks of one session wait, on one lock or each on a separate lock; a cache has tens of thousands of
 //! nodes. All are served, no session is lost, and the cost grows linearly with their number.
 //!
-//! Only here: numbers at which a client that is busy with its waiters would miss the deadlines of its session.
+//! Only this target has so many waiters that a client that is busy with them could miss the deadlines of its session.
 //!
 //! `CROWD` sets the number of tasks; the default is 2,000.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
@@ -25,13 +25,13 @@ use self::support::{LONG_SESSION, Witness, number, say};
 const PATIENCE_WITH_A_CROWD: Duration = Duration::from_secs(300);
 /// Just long enough for a busy machine to keep the session.
 const SESSION: Duration = Duration::from_secs(4);
-/// The most bytes received per waiter, however many there are: some lists of some names, and its own nodes.
+/// The limit of received bytes per waiter, for any number of waiters: a few short lists, and the waiter's own nodes.
 const BYTES_EACH: u64 = 12 * 1024;
 
 /// Serializes the tests: crowds would disturb each other.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// A waiting client behind its own proxy, and a client that holds what the first waits for.
+/// A client whose tasks wait, behind a proxy, and a client that holds the locks that they wait for.
 struct Stage {
     crowd: usize,
     _server: TestingServer,
@@ -51,16 +51,16 @@ impl Stage {
         Self { crowd, _server: server, proxy, waiting, holding }
     }
 
-    /// Waits until the crowd is served within the client's first session, and checks what the client received since the
-    /// counts began. Times are printed and not checked: machines differ.
+    /// Waits until all tasks have held their lock. Checks that the client has kept its first session, and checks the
+    /// bytes that it has received since the counts were reset. Times are printed and not checked: machines differ.
     async fn serve(self, what: &str, cut: bool, mut tasks: JoinSet<()>) {
         let begun = Instant::now();
         within(PATIENCE_WITH_A_CROWD, async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
         let Self { crowd, _server, proxy, waiting, holding } = self;
         let each = proxy.bytes_received() / crowd as u64;
         say(&format!("crowd: {crowd} tasks on {what} served in {:.1?}, {each} bytes received each", begun.elapsed()));
-        assert_eq!(proxy.handshakes() > 0, cut, "a connection that was cut is followed by another one");
-        assert!(each <= BYTES_EACH, "{each} bytes were received for each of {crowd}");
+        assert_eq!(proxy.handshakes() > 0, cut, "the client must reconnect if its connection was cut, and only then");
+        assert!(each <= BYTES_EACH, "{each} bytes were received for each of {crowd} tasks");
         // A session exists, even if the first was lost just now.
         waiting.session().await.unwrap();
         assert_eq!(waiting.health().sessions_replaced, 0, "a session was lost");
@@ -81,7 +81,7 @@ async fn on_one_lock(cut: bool) {
         // A new mutex per use, as in most programs.
         let mutex = InterProcessMutex::new(&stage.waiting, "/crowd").unwrap();
         let mut acquire = Box::pin(async move { mutex.acquire_as(&OwnerId::new()).await.unwrap() });
-        // One poll puts the acquire in the queue. `unconstrained`: tokio's budget would pause the task before that.
+        // The first poll puts the acquire in the queue. `unconstrained`: tokio's budget could end the poll before that.
         assert!(poll!(unconstrained(&mut acquire)).is_pending());
         let witness = witness.clone();
         tasks.spawn(async move {
@@ -97,7 +97,7 @@ async fn on_one_lock(cut: bool) {
     held.release().await.unwrap();
     let crowd = stage.crowd;
     stage.serve("one lock", cut, tasks).await;
-    assert!(witness.order().into_iter().eq(0..crowd), "not in the order of their coming");
+    assert!(witness.order().into_iter().eq(0..crowd), "the tasks did not hold in the order of their calls");
 }
 
 async fn on_a_lock_each(cut: bool) {
@@ -116,7 +116,7 @@ async fn on_a_lock_each(cut: bool) {
         let mutex = InterProcessMutex::new(&stage.waiting, path(number)).unwrap();
         tasks.spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() });
     }
-    // All nodes are there when the last waiters have joined.
+    // Waits until every lock has the nodes of its holder and its waiter.
     let last = async {
         for number in 0..stage.crowd {
             while stage.holding.get_children(path(number)).await.unwrap().len() < 2 {}

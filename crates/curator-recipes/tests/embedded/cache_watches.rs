@@ -1,4 +1,4 @@
-//! Caches on servers whose watches are those of old releases.
+//! Caches on servers with the watches of old releases.
 
 use curator_test::{EmbeddedServer, FaultProxy};
 

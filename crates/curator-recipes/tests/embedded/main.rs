@@ -1,5 +1,5 @@
-//! The locks on servers that only the embedded one can imitate. Only this suite finds, on every machine, what does not
-//! work on old servers.
+//! The locks on old servers, which only the embedded server can imitate. Only this suite finds, on every machine, what
+//! does not work there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod cache_watches;

@@ -24,7 +24,7 @@ async fn connect(connect_string: &str) -> CuratorClient {
 /// Checks the holder's token against its node.
 async fn checked(client: &CuratorClient, guard: &LockGuard) -> FencingToken {
     for (node, token) in guard.fencing_tokens() {
-        let stat = client.check_exists(node).await.unwrap().expect("the node is there");
+        let stat = client.check_exists(node).await.unwrap().expect("the node exists");
         assert_eq!(token.to_string(), stat.czxid.to_string());
     }
     assert!(guard.is_valid());
@@ -80,13 +80,13 @@ async fn a_lost_exists_request_leaves_one_holder_and_a_free_lock_after_its_relea
             proxy.reset_counts();
             arm(&proxy, OpCode::Exists);
             let guard = soon(lock.acquire()).await.unwrap_or_else(|error| panic!("{name}, {fault}: {error}"));
-            assert!(proxy.requests().contains_key(&OpCode::Exists), "{name}, {fault}: nothing was lost");
+            assert!(proxy.requests().contains_key(&OpCode::Exists), "{name}, {fault}: no exists request was sent");
             checked(&other, &guard).await;
             assert!(others.try_acquire().await.unwrap().is_none(), "{name}, {fault}");
             guard.release().await.unwrap();
             soon(client.janitor().idle()).await;
             let next = others.try_acquire().await.unwrap();
-            next.unwrap_or_else(|| panic!("{name}, {fault}: somebody is in the way")).release().await.unwrap();
+            next.unwrap_or_else(|| panic!("{name}, {fault}: the lock is not free")).release().await.unwrap();
         }
     }
 }
@@ -106,7 +106,7 @@ async fn before_3_6_locks_that_need_multi_read_fail_with_its_name_and_leave_noth
     for dir in ["/one", "/two", "/three", "/mutex/locks", "/mutex/leases"] {
         assert_eq!(client.get_children(dir).await.unwrap_or_default(), [""; 0], "{dir}");
     }
-    // The other locks need no such preparation.
+    // The other locks do not need `multiRead`.
     let lock = InterProcessReadWriteLock::new(&client, "/read-write").unwrap();
     let writing = soon(lock.write().acquire()).await.unwrap();
     writing.downgrade().await.unwrap().release().await.unwrap();
@@ -125,7 +125,7 @@ async fn before_3_6_held_nodes_are_checked_one_by_one_after_a_reconnect() {
     let (kept, deleted) = (kept.acquire().await.unwrap(), deleted.acquire().await.unwrap());
     let mut states = client.connection_states();
     other.delete().for_path(deleted.node()).await.unwrap();
-    // Such a server may reject the request before it has answered the probe, and then closes the connection.
+    // Such a server may reject `multiRead` before it has answered the probe, and then closes the connection.
     proxy.swallow_next_reply(OpCode::Multi);
     proxy.swallow_next_reply(OpCode::Sync);
     proxy.cut();

@@ -40,12 +40,12 @@ named! {
 
 impl Act {
     fn any(numbers: &mut Numbers) -> Self {
-        Self::all().nth(numbers.below(Self::all().len())).expect("one of them")
+        Self::all().nth(numbers.below(Self::all().len())).expect("the number is below the number of acts")
     }
 }
 
-/// What a server does on one connection: it behaves until it has sent `at` replies, does something hostile at the next
-/// one, and continues with the next interval and act.
+/// What a server does on one connection: it behaves correctly until it has sent `at` replies, performs `act` at
+/// the next one, and continues with another interval and act.
 pub(crate) struct Script {
     pub(crate) numbers: Numbers,
     pub(crate) act: Act,
@@ -66,7 +66,7 @@ impl Script {
         self.at += 1 + Self::pause(&mut self.numbers);
     }
 
-    /// A handshake and a probe are few frames; what follows are some dozens.
+    /// A handshake and a probe are a few frames; the operations after them are some dozens.
     fn pause(numbers: &mut Numbers) -> usize {
         match numbers.below(4) {
             0 => numbers.below(4),

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::{join, try_join};
 
 use super::Numbers;
-use super::answer::BODY;
+use super::reply::BODY;
 use super::server::HostileServer;
 use super::survey::Survey;
 
@@ -33,7 +33,7 @@ const CLOSE_BOUND: Duration = Duration::from_secs(6);
 /// How soon after the last hostile act the client must work again.
 const RECOVERY_BOUND: Duration = Duration::from_secs(60);
 
-/// Runs all operations at once against a server whose acts follow from `seed`.
+/// Runs all operations concurrently against a server whose acts follow from `seed`.
 pub(crate) async fn run(servers: &Handle, good: SocketAddr, seed: u64) -> Survey {
     let mut numbers = Numbers(seed);
     let hostile = [1, 1, 2, 3, usize::MAX][numbers.below(5)];
@@ -42,8 +42,8 @@ pub(crate) async fn run(servers: &Handle, good: SocketAddr, seed: u64) -> Survey
     let mut ended = Survey::default();
     for (name, took, outcome) in operations(&client, seed).await {
         match outcome {
-            Ok(true) => ended.well += 1,
-            Ok(false) => ended.ill += 1,
+            Ok(true) => ended.succeeded += 1,
+            Ok(false) => ended.failed += 1,
             Err(wrong) => ended.wrong.push(format!("{name} {wrong}")),
         }
         ended.longest = ended.longest.max((took, name));
@@ -69,7 +69,7 @@ pub(crate) async fn run(servers: &Handle, good: SocketAddr, seed: u64) -> Survey
 }
 
 /// Runs a case without hostile acts.
-pub(crate) async fn get_acquainted(servers: &Handle, good: SocketAddr) {
+pub(crate) async fn run_without_acts(servers: &Handle, good: SocketAddr) {
     let server = HostileServer::start(servers, good, 0, 0).await.unwrap();
     let client = builder(&server, &mut Numbers(0)).connect().await.unwrap();
     for path in ["/hostile", "/hostile-acl"] {
@@ -81,16 +81,16 @@ pub(crate) async fn get_acquainted(servers: &Handle, good: SocketAddr) {
     client.close().await.unwrap();
 }
 
-/// Sends a list that claims 2^31 - 1 names and contains none.
-pub(crate) fn be_told_of_a_long_list() {
+/// Lists children with a reply that announces 2^31 - 1 names and contains none.
+pub(crate) fn list_children_with_huge_count() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let server = EmbeddedServer::start().unwrap();
         let proxy = FaultProxy::start(server.address()).unwrap();
         let client = CuratorClient::builder(proxy.connect_string()).connect().await.unwrap();
-        proxy.alter_next_reply(OpCode::GetChildren, |answer| {
-            answer.truncate(BODY);
-            answer.extend(i32::MAX.to_be_bytes());
+        proxy.alter_next_reply(OpCode::GetChildren, |reply| {
+            reply.truncate(BODY);
+            reply.extend(i32::MAX.to_be_bytes());
         });
         let _failed = client.get_children("/").await;
     });
@@ -144,7 +144,7 @@ const NAMES: [&str; 14] = [
     "multi-lock",
 ];
 
-/// The result has the requested form, whatever the server has replied.
+/// Runs one operation. If it succeeds, its result must have the requested form, whatever the server has replied.
 async fn operation(name: &str, client: CuratorClient, root: String) -> Result<(), Box<dyn Error + Send + Sync>> {
     const MISSED: &str = "not acquired in time";
     let path = |leaf: &str| format!("{root}-{leaf}");
@@ -201,7 +201,7 @@ async fn operation(name: &str, client: CuratorClient, root: String) -> Result<()
         }
         "semaphore" => {
             let semaphore = InterProcessSemaphoreV2::new(&client, path("semaphore"), 3)?;
-            // Dropped: the janitor releases the leases.
+            // The leases are dropped, so the janitor releases them.
             drop(semaphore.acquire_many_timeout(2, timeout).await?.ok_or(MISSED)?);
         }
         _ => {
@@ -212,7 +212,7 @@ async fn operation(name: &str, client: CuratorClient, root: String) -> Result<()
     Ok(())
 }
 
-/// Retries until everything works that a lock needs. The server behaves by now, or soon.
+/// Retries until a lock can be acquired and released. The server behaves correctly by now, or soon.
 async fn recover(client: &CuratorClient, seed: u64) {
     for number in 0.. {
         let mutex = InterProcessMutex::new(client, format!("/hostile/{seed}-recovered-{number}")).unwrap();

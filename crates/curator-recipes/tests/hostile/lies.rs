@@ -8,8 +8,8 @@ use rustix::net::sockopt::set_socket_linger;
 use tokio::io::AsyncWriteExt as _;
 
 use super::act::Act;
-use super::answer::{BODY, CODE, EVENT, PING, ZXID, event, framed, int, set_int, spoil, tame};
-use super::server::{Asked, Connection};
+use super::reply::{BODY, CODE, EVENT, PING, ZXID, event, framed, int, set_int, spoil, tame};
+use super::server::{Connection, Requests};
 
 /// The chunk size of an endless stream of events, and the pause between chunks: about 20 MB/s.
 const STREAM: usize = 100 * 1024;
@@ -17,45 +17,45 @@ const STREAM_PAUSE: Duration = Duration::from_millis(5);
 
 /// Whether the connection continues after an act.
 pub(super) enum Then {
-    GoOn,
+    Continue,
     /// Nothing more is sent.
-    BeSilent,
+    StaySilent,
 }
 
 impl Connection {
     /// Performs a hostile act in place of this reply, to a request of the kind `op`.
-    pub(super) async fn act(&mut self, act: Act, mut answer: Vec<u8>, op: Option<i32>) -> io::Result<Then> {
+    pub(super) async fn act(&mut self, act: Act, mut reply: Vec<u8>, op: Option<i32>) -> io::Result<Then> {
         let is_handshake = op.is_none() && self.before.is_empty();
         match act {
-            Act::Spoiled if is_handshake => self.spoil_handshake(&mut answer),
+            Act::Spoiled if is_handshake => self.spoil_handshake(&mut reply),
             Act::Spoiled => {
-                spoil(&mut self.script.numbers, &mut answer);
+                spoil(&mut self.script.numbers, &mut reply);
             }
-            Act::WrongXid => set_int(&mut answer, 0, self.wrong_xid()),
+            Act::WrongXid => set_int(&mut reply, 0, self.wrong_xid()),
             Act::WrongZxid => {
                 let zxid = [i64::MIN, -1, 0, i64::MAX, 1][self.script.numbers.below(5)];
-                if let Some(place) = answer.get_mut(ZXID..CODE) {
+                if let Some(place) = reply.get_mut(ZXID..CODE) {
                     place.copy_from_slice(&zxid.to_be_bytes());
                 }
             }
             Act::WrongCode => {
                 let any = self.script.numbers.next() as i32;
                 let known = -(self.script.numbers.below(130) as i32);
-                set_int(&mut answer, CODE, if self.script.numbers.below(3) == 0 { any } else { known });
+                set_int(&mut reply, CODE, if self.script.numbers.below(3) == 0 { any } else { known });
             }
             Act::OtherBody => {
                 let other = self.script.numbers.below(self.before.len().max(1));
                 if let Some(other) = self.before.get(other).and_then(|other| other.get(BODY..)) {
-                    answer.truncate(BODY);
-                    answer.extend_from_slice(other);
+                    reply.truncate(BODY);
+                    reply.extend_from_slice(other);
                 }
             }
-            Act::LongList => set_int(&mut answer, BODY, i32::MAX),
-            Act::WrongLength => return self.lie_about_the_length(&answer).await,
-            Act::Twice => self.say(&framed(&answer)).await?,
+            Act::LongList => set_int(&mut reply, BODY, i32::MAX),
+            Act::WrongLength => return self.lie_about_the_length(&reply).await,
+            Act::Twice => self.say(&framed(&reply)).await?,
             Act::OutOfOrder => {
-                self.late = Some(answer);
-                return Ok(Then::GoOn);
+                self.late = Some(reply);
+                return Ok(Then::Continue);
             }
             Act::Events => {
                 for _ in 0..self.script.numbers.below(300) {
@@ -65,7 +65,7 @@ impl Connection {
             }
             Act::Unrequested => {
                 let xid = self.wrong_xid();
-                let mut other = answer.clone();
+                let mut other = reply.clone();
                 set_int(&mut other, 0, xid);
                 self.say(&framed(&other)).await?;
             }
@@ -74,12 +74,12 @@ impl Connection {
                 self.say(&garbage).await?;
             }
             Act::Partial => {
-                let frame = framed(&answer);
+                let frame = framed(&reply);
                 let part = self.script.numbers.below(frame.len());
                 self.say(&frame[..part]).await?;
-                return Ok(Then::BeSilent);
+                return Ok(Then::StaySilent);
             }
-            Act::Silence => return Ok(Then::BeSilent),
+            Act::Silence => return Ok(Then::StaySilent),
             Act::EndlessFrame => {
                 self.say(&i32::MAX.to_be_bytes()).await?;
                 // The client buffers all of it. The rate is low enough for all concurrent cases to stay within the
@@ -98,45 +98,45 @@ impl Connection {
             }
         }
         if let Some(op) = op {
-            tame(op, &mut answer);
+            tame(op, &mut reply);
         }
-        self.say(&framed(&answer)).await?;
-        Ok(Then::GoOn)
+        self.say(&framed(&reply)).await?;
+        Ok(Then::Continue)
     }
 
-    /// Version, timeout, session id, password, and whether the server is read-only.
-    fn spoil_handshake(&mut self, answer: &mut Vec<u8>) {
+    /// Corrupts the reply to a handshake: version, timeout, session id, password, and whether the server is read-only.
+    fn spoil_handshake(&mut self, reply: &mut Vec<u8>) {
         let numbers = &mut self.script.numbers;
         match numbers.below(6) {
-            0 => set_int(answer, 4, [0, -1, i32::MIN, i32::MAX, 1, 50, 100_000][numbers.below(7)]),
+            0 => set_int(reply, 4, [0, -1, i32::MIN, i32::MAX, 1, 50, 100_000][numbers.below(7)]),
             1 => {
                 let id = [0, -1, i64::MIN, 4711][numbers.below(4)];
-                answer.splice(8..16, id.to_be_bytes());
+                reply.splice(8..16, id.to_be_bytes());
             }
             2 => {
                 let password = vec![7; [0, 1, 15, 17, 1000, 100_000][numbers.below(6)]];
-                answer.splice(16.., [framed(&password), vec![0]].concat());
+                reply.splice(16.., [framed(&password), vec![0]].concat());
             }
-            3 => set_int(answer, 16, [-1, 0, 15, 17, i32::MAX][numbers.below(5)]),
-            4 => answer.truncate(numbers.below(answer.len())),
-            _ => spoil(numbers, answer),
+            3 => set_int(reply, 16, [-1, 0, 15, 17, i32::MAX][numbers.below(5)]),
+            4 => reply.truncate(numbers.below(reply.len())),
+            _ => spoil(numbers, reply),
         }
     }
 
-    async fn lie_about_the_length(&mut self, answer: &[u8]) -> io::Result<Then> {
-        let length = answer.len() as i32;
+    async fn lie_about_the_length(&mut self, reply: &[u8]) -> io::Result<Then> {
+        let length = reply.len() as i32;
         let lies = [length + 1, length - 1, 0, 1, -1, i32::MIN, i32::MAX, 2 * length, 0x0010_0000];
         let lie = lies[self.script.numbers.below(lies.len())];
         self.say(&lie.to_be_bytes()).await?;
-        self.say(answer).await?;
-        Ok(Then::GoOn)
+        self.say(reply).await?;
+        Ok(Then::Continue)
     }
 
     /// An unknown xid, that of a pending or of an answered request, or a reserved one.
     fn wrong_xid(&mut self) -> i32 {
-        let waiting = self.asked().pending.keys().copied().min();
+        let waiting = self.requests().pending.keys().copied().min();
         let any = self.script.numbers.next() as i32;
-        let answered = self.before.last().and_then(|answer| int(answer, 0));
+        let answered = self.before.last().and_then(|reply| int(reply, 0));
         let special = [EVENT, PING, -4, -8, 0, i32::MAX, i32::MIN];
         match self.script.numbers.below(4) {
             0 => waiting.unwrap_or(any),
@@ -167,9 +167,9 @@ impl Connection {
 
     /// A path from the client's requests.
     fn a_path(&mut self) -> Option<Vec<u8>> {
-        let asked = self.asked.lock().unwrap();
-        let at = self.script.numbers.below(asked.paths.len().max(1));
-        asked.paths.get(at).cloned()
+        let requests = self.requests.lock().unwrap();
+        let at = self.script.numbers.below(requests.paths.len().max(1));
+        requests.paths.get(at).cloned()
     }
 
     fn garbage(&mut self) -> Vec<u8> {
@@ -181,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// Repeats until the client disconnects.
+    /// Sends the bytes again and again until the client disconnects.
     async fn stream(&mut self, bytes: &[u8]) -> io::Result<Then> {
         loop {
             self.say(bytes).await?;
@@ -193,7 +193,7 @@ impl Connection {
         self.to_client.write_all(bytes).await
     }
 
-    pub(super) fn asked(&self) -> MutexGuard<'_, Asked> {
-        self.asked.lock().unwrap()
+    pub(super) fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap()
     }
 }

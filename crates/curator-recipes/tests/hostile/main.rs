@@ -5,7 +5,7 @@
 //! `HOSTILE_CASES` is the number of cases, 400 by default; `HOSTILE_SEED` the first seed, random by default: with one
 //! case, it selects the case to repeat.
 //!
-//! Only here: replies that no server sends, and the memory and panics they cost.
+//! Only this target tests replies that no correct server sends, and the memory and panics that they cause.
 //!
 //! The clients run in a separate process with limited memory.
 #![cfg(target_os = "linux")]
@@ -16,7 +16,6 @@
 mod named;
 
 mod act;
-mod answer;
 mod case;
 #[path = "../support/environment.rs"]
 mod environment;
@@ -24,6 +23,7 @@ mod lies;
 #[path = "../../../curator-test/tests/support/numbers.rs"]
 mod numbers;
 mod process;
+mod reply;
 mod server;
 #[path = "../support/status.rs"]
 mod status;
@@ -36,11 +36,11 @@ use self::numbers::Numbers;
 use self::process::Limited;
 use self::survey::Survey;
 
-/// Set in the process that runs the clients.
+/// The environment variable that is set in the process with the clients.
 const CLIENTS: &str = "HOSTILE_CLIENTS";
 const SEED: &str = "HOSTILE_SEED";
-/// Concurrent cases: most of them wait.
-const AT_ONCE: usize = 32;
+/// The number of concurrent cases. Most of them wait.
+const CONCURRENT: usize = 32;
 
 #[test]
 fn operations_end_and_clients_recover_whatever_a_server_replies() {
@@ -49,21 +49,21 @@ fn operations_end_and_clients_recover_whatever_a_server_replies() {
     }
     let seed = number(SEED, new_seed());
     say(&format!("hostile servers: {SEED}={seed}"));
-    let said =
+    let process =
         Limited::run("operations_end_and_clients_recover_whatever_a_server_replies", &[(CLIENTS, 1), (SEED, seed)]);
-    said.assert_success();
+    process.assert_success();
 }
 
-/// A limitation that cannot be fixed here: see "Servers that lie" in `docs/guarantees.md`. When this fails, the client
-/// crate has improved, and the page can promise more.
+/// A limitation that cannot be fixed here: see "Servers that lie" in `docs/guarantees.md`. When this fails,
+/// `zookeeper-client` has improved, and the page can promise more.
 #[test]
 fn the_announced_count_of_a_list_is_allocated_without_a_check() {
     if std::env::var_os(CLIENTS).is_some() {
         process::limit_memory();
-        return case::be_told_of_a_long_list();
+        return case::list_children_with_huge_count();
     }
     let died_of = Limited::run("the_announced_count_of_a_list_is_allocated_without_a_check", &[(CLIENTS, 1)]).died_of();
-    let died_of = died_of.expect("two billion names have done no harm");
+    let died_of = died_of.expect("the process survived an announced count of two billion names");
     assert!(died_of.contains("memory allocation of 51539607528 bytes failed"), "{died_of}");
 }
 
@@ -71,11 +71,11 @@ fn the_announced_count_of_a_list_is_allocated_without_a_check() {
 fn clients(cases: u64, first: u64) {
     process::limit_memory();
     let panics = process::count_panics();
-    // In a separate thread: the clients' tasks are counted.
+    // The servers have a separate runtime, because the tasks of the clients' runtime are counted.
     let servers = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let good = EmbeddedServer::start().unwrap();
-    let survey = runtime.block_on(Survey::take(servers.handle(), &good, first..first + cases, AT_ONCE));
+    let survey = runtime.block_on(Survey::take(servers.handle(), &good, first..first + cases, CONCURRENT));
     survey.say(&panics);
     survey.judge(&panics);
 }

@@ -24,7 +24,7 @@ pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Counts of panics by message and place. Panics of the client crate are contained.
+/// Counts of panics by message and place. Panics of `zookeeper-client` are contained.
 pub(crate) type Panics = Arc<Mutex<BTreeMap<String, usize>>>;
 
 /// Starts counting panics.
@@ -57,8 +57,8 @@ impl Limited {
         command.args(["--exact", test, "--nocapture"]).stdin(Stdio::null());
         command.envs(variables.iter().map(|(name, value)| (name, value.to_string())));
         let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        said.lines().filter(|line| line.starts_with("hostile")).for_each(say);
+        let lines = String::from_utf8_lossy(&output.stdout);
+        lines.lines().filter(|line| line.starts_with("hostile")).for_each(say);
         Self(output)
     }
 
@@ -68,7 +68,7 @@ impl Limited {
         assert!(status.success(), "{status}\n{stdout}\n{stderr}");
     }
 
-    /// The output of the process if it died.
+    /// The error output of the process, if the process has failed.
     pub(crate) fn died_of(&self) -> Option<String> {
         (!self.0.status.success()).then(|| String::from_utf8_lossy(&self.0.stderr).into_owned())
     }

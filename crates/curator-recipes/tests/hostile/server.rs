@@ -13,8 +13,8 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::Numbers;
 use super::act::{Act, Script};
-use super::answer::{framed, int, read_frame};
 use super::lies::Then;
+use super::reply::{framed, int, read_frame};
 
 /// Listens until it is dropped, which closes its connections.
 #[derive(Debug)]
@@ -66,13 +66,13 @@ impl HostileServer {
 
 /// The client's requests, for the acts on their replies.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct Requests {
     /// The kinds of the unanswered requests, by xid.
     pub(super) pending: HashMap<i32, i32>,
     pub(super) paths: Vec<Vec<u8>>,
 }
 
-impl Asked {
+impl Requests {
     fn note(&mut self, request: &[u8]) {
         let (Some(xid), Some(op)) = (int(request, 0), int(request, 4)) else { return };
         self.pending.insert(xid, op);
@@ -86,7 +86,7 @@ impl Asked {
 pub(super) struct Connection {
     pub(super) to_client: OwnedWriteHalf,
     pub(super) script: Script,
-    pub(super) asked: Arc<Mutex<Asked>>,
+    pub(super) requests: Arc<Mutex<Requests>>,
     acts: Arc<Mutex<Vec<Act>>>,
     /// Earlier replies.
     pub(super) before: Vec<Vec<u8>>,
@@ -106,43 +106,44 @@ impl Connection {
         server.set_nodelay(true)?;
         let (from_client, to_client) = client.into_split();
         let (mut from_server, to_server) = server.into_split();
-        let asked = Arc::default();
-        let requests = requests(from_client, to_server, Arc::clone(&asked));
-        let answers = async {
+        let requests = Arc::default();
+        let forwarding = forward_requests(from_client, to_server, Arc::clone(&requests));
+        let replies = async {
             let Some(script) = script else {
                 let mut to_client = to_client;
                 tokio::io::copy(&mut from_server, &mut to_client).await?;
                 return Ok(());
             };
-            Self { to_client, script, asked, acts, before: Vec::new(), late: None }.answers(from_server).await
+            Self { to_client, script, requests, acts, before: Vec::new(), late: None }.replies(from_server).await
         };
         tokio::select! {
-            ended = requests => ended,
-            ended = answers => ended,
+            ended = forwarding => ended,
+            ended = replies => ended,
         }
     }
 
-    async fn answers(mut self, mut from_server: OwnedReadHalf) -> io::Result<()> {
+    async fn replies(mut self, mut from_server: OwnedReadHalf) -> io::Result<()> {
         let mut count = 0;
         loop {
-            let answer = read_frame(&mut from_server).await?;
-            let op = if count == 0 { None } else { int(&answer, 0).and_then(|xid| self.asked().pending.remove(&xid)) };
+            let reply = read_frame(&mut from_server).await?;
+            let op =
+                if count == 0 { None } else { int(&reply, 0).and_then(|xid| self.requests().pending.remove(&xid)) };
             if count == self.script.at {
                 let act = self.script.act;
                 self.acts.lock().unwrap().push(act);
-                match self.act(act, answer.clone(), op).await? {
-                    Then::GoOn => {}
-                    Then::BeSilent => std::future::pending().await,
+                match self.act(act, reply.clone(), op).await? {
+                    Then::Continue => {}
+                    Then::StaySilent => std::future::pending().await,
                 }
                 self.script.next();
             } else {
-                self.say(&framed(&answer)).await?;
+                self.say(&framed(&reply)).await?;
             }
-            if let Some(late) = self.late.take_if(|late| *late != answer) {
+            if let Some(late) = self.late.take_if(|late| *late != reply) {
                 self.say(&framed(&late)).await?;
             }
             if self.before.len() < 50 {
-                self.before.push(answer);
+                self.before.push(reply);
             }
             count += 1;
         }
@@ -150,16 +151,16 @@ impl Connection {
 }
 
 /// Forwards the client's requests until it disconnects.
-async fn requests(
+async fn forward_requests(
     mut from_client: OwnedReadHalf,
     mut to_server: OwnedWriteHalf,
-    asked: Arc<Mutex<Asked>>,
+    requests: Arc<Mutex<Requests>>,
 ) -> io::Result<()> {
     let mut is_handshake = true;
     loop {
         let request = read_frame(&mut from_client).await?;
         if !std::mem::take(&mut is_handshake) {
-            asked.lock().unwrap().note(&request);
+            requests.lock().unwrap().note(&request);
         }
         to_server.write_all(&framed(&request)).await?;
     }

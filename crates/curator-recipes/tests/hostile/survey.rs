@@ -23,8 +23,8 @@ pub(crate) struct Survey {
     cases: u64,
     took: Duration,
     /// Operations that succeeded and failed.
-    pub(crate) well: usize,
-    pub(crate) ill: usize,
+    pub(crate) succeeded: usize,
+    pub(crate) failed: usize,
     pub(crate) acts: BTreeMap<&'static str, usize>,
     /// The longest operation and its duration.
     pub(crate) longest: (Duration, &'static str),
@@ -37,15 +37,20 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    pub(crate) async fn take(servers: &Handle, good: &EmbeddedServer, mut seeds: Range<u64>, at_once: usize) -> Self {
+    pub(crate) async fn take(
+        servers: &Handle,
+        good: &EmbeddedServer,
+        mut seeds: Range<u64>,
+        concurrent: usize,
+    ) -> Self {
         let mut survey = Self { resident: (status("VmRSS"), 0), ..Self::default() };
         let (begun, address) = (Instant::now(), good.address());
-        // What the first client starts stays: the I/O thread, for example.
-        case::get_acquainted(servers, address).await;
+        // What the first client starts stays in the process, such as the I/O thread. So the counts start after it.
+        case::run_without_acts(servers, address).await;
         let before = (Handle::current().metrics().num_alive_tasks(), descriptors());
         let mut running = JoinSet::new();
         loop {
-            while running.len() < at_once
+            while running.len() < concurrent
                 && let Some(seed) = seeds.next()
             {
                 say(&format!("begin {seed}"));
@@ -78,8 +83,8 @@ impl Survey {
 
     fn add(&mut self, seed: u64, case: Self) {
         self.cases += 1;
-        self.well += case.well;
-        self.ill += case.ill;
+        self.succeeded += case.succeeded;
+        self.failed += case.failed;
         for (act, count) in case.acts {
             *self.acts.entry(act).or_default() += count;
         }
@@ -90,14 +95,14 @@ impl Survey {
     }
 
     pub(crate) fn say(&self, panics: &Panics) {
-        let Self { cases, took, well, ill, acts, longest, recovered, longest_recovery, resident, .. } = self;
+        let Self { cases, took, succeeded, failed, acts, longest, recovered, longest_recovery, resident, .. } = self;
         let done: usize = acts.values().sum();
         say(&format!("hostile servers: {cases} cases in {took:.0?}; {done} hostile acts: {acts:?}"));
         let ((time, what), [before, most]) = (longest, [resident.0, resident.1].map(|memory| memory >> 10));
         say(&format!(
-            "hostile servers: {well} operations succeeded, {ill} ended with an error; the longest took {time:.1?} ({what}); \
-             {recovered} clients recovered, the slowest within {longest_recovery:.1?}; {before} MiB of memory at the beginning, \
-             {most} MiB at most"
+            "hostile servers: {succeeded} operations succeeded, {failed} ended with an error; the longest took \
+             {time:.1?} ({what}); {recovered} clients recovered, the slowest within {longest_recovery:.1?}; \
+             {before} MiB of memory at the beginning, {most} MiB at most"
         ));
         for (place, count) in &*panics.lock().unwrap() {
             say(&format!("hostile servers: {count} panics at {place}"));
@@ -111,6 +116,9 @@ impl Survey {
         let panics = panics.lock().unwrap();
         let ours: Vec<_> = panics.keys().filter(|place| place.starts_with("crates/")).collect();
         assert!(ours.is_empty(), "panics in this project, at {ours:?}");
-        assert!(self.well > 0 && self.ill > 0 && self.recovered > 0, "one kind of outcome has not come up");
+        assert!(
+            self.succeeded > 0 && self.failed > 0 && self.recovered > 0,
+            "there were no successes, no errors, or no recoveries"
+        );
     }
 }

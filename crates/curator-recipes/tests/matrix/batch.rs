@@ -1,4 +1,4 @@
-//! Plays many cells concurrently, and checks for watches that they leave on the server.
+//! Runs many cells concurrently, and checks for watches that they leave on the server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
 use super::cells::{Cell, Requests};
-use super::play::{Played, play};
+use super::run::{Finished, run};
 use super::stage::{BOUND, Hall, Stage};
 
-/// Cells played concurrently in a hall. A batch ends with its slowest cell.
-const AT_ONCE: usize = 50;
+/// The number of cells that run concurrently in a hall. A batch ends with its slowest cell.
+const CONCURRENT: usize = 50;
 /// For four halls, with about nine descriptors per cell.
 const DESCRIPTORS: u64 = 2_048;
 /// How long a server may take to remove the watches of a closed session.
@@ -43,20 +43,20 @@ pub(crate) fn permit_descriptors() {
     }
 }
 
-/// Plays the cells in batches of [`AT_ONCE`], in this order.
-pub(crate) async fn play_all(hall: &Arc<Hall>, cells: &[Cell]) -> Vec<Result> {
+/// Runs the cells in batches of [`CONCURRENT`], in this order.
+pub(crate) async fn run_all(hall: &Arc<Hall>, cells: &[Cell]) -> Vec<Result> {
     let mut results = Vec::new();
-    for cells in cells.chunks(AT_ONCE) {
-        let mut playing = JoinSet::new();
+    for cells in cells.chunks(CONCURRENT) {
+        let mut running = JoinSet::new();
         for cell in cells.iter().copied() {
             let hall = Arc::clone(hall);
-            playing.spawn(async move { (cell, tokio::spawn(play_one(hall, cell)).await) });
+            running.spawn(async move { (cell, tokio::spawn(run_with_retries(hall, cell)).await) });
         }
         let mut stages = Vec::new();
-        while let Some(played) = playing.join_next().await {
-            let (cell, played) = played.expect("it waits for another task only");
-            let (outcome, requests, took) = match played {
-                Ok(Some(Played { outcome, requests, took, stage })) => {
+        while let Some(finished) = running.join_next().await {
+            let (cell, finished) = finished.expect("this task only waits for another one");
+            let (outcome, requests, took) = match finished {
+                Ok(Some(Finished { outcome, requests, took, stage })) => {
                     stages.push((cell, stage));
                     (Ok(outcome), requests, took)
                 }
@@ -67,7 +67,7 @@ pub(crate) async fn play_all(hall: &Arc<Hall>, cells: &[Cell]) -> Vec<Result> {
             results.push(Result { cell, outcome, requests, took });
         }
         for (cell, leaked) in close(hall, stages).await {
-            let result = results.iter_mut().find(|result| result.cell == cell).expect("it was played");
+            let result = results.iter_mut().find(|result| result.cell == cell).expect("the cell was run");
             result.outcome = Err(format!("{leaked} watches are left on the server"));
         }
     }
@@ -80,18 +80,18 @@ fn may_be_missing(cell: &Cell) -> bool {
     cell.cut.is_some() || cell.strike.is_some_and(|strike| strike.op == OpCode::RemoveWatches)
 }
 
-async fn play_one(hall: Arc<Hall>, cell: Cell) -> Option<Played> {
+async fn run_with_retries(hall: Arc<Hall>, cell: Cell) -> Option<Finished> {
     for _ in 0..TRIES {
-        let played = play(&hall, cell).await;
-        if played.is_some() {
-            return played;
+        let finished = run(&hall, cell).await;
+        if finished.is_some() {
+            return finished;
         }
     }
     None
 }
 
 /// Closes the clients of these cells. No watches should be left before that; if some are, returns the cells whose
-/// sessions hold them, and how many.
+/// sessions have them, and how many each has.
 async fn close(hall: &Hall, stages: Vec<(Cell, Stage)>) -> Vec<(Cell, u64)> {
     let mut leaks = Vec::new();
     if is_left(hall, BOUND).await {
@@ -109,7 +109,7 @@ async fn close(hall: &Hall, stages: Vec<(Cell, Stage)>) -> Vec<(Cell, u64)> {
         }
         // The neighbours' clients stay open for all later cells.
         let is_left = is_left(hall, Duration::ZERO).await;
-        assert!(!is_left, "neighbours have left watches on the server, in one of these:\n{}", cells.join("\n"));
+        assert!(!is_left, "neighbours have left watches on the server, in one of these cells:\n{}", cells.join("\n"));
         return leaks;
     }
     let closed = join_all(stages.iter().map(|(_, stage)| stage.actor.close())).await;

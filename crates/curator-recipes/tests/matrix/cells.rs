@@ -8,11 +8,11 @@ use curator_test::OpCode;
 use super::fault::{AFTER, Cut, Fault, Strike};
 use super::phase::{Course, Phase, Position};
 
-/// A course, and the faults that strike it, if any.
+/// A course, and the faults at its requests, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cell {
     pub(crate) course: Course,
-    /// Strikes first, so that requests that are sent only because of it can be struck.
+    /// Comes before `strike`, which can then be at a request that is sent only because of the cut.
     pub(crate) cut: Option<Cut>,
     pub(crate) strike: Option<Strike>,
 }
@@ -51,7 +51,7 @@ impl Cell {
 
     /// Whether the acquire is cut after it has created its node and before it receives the reply.
     pub(crate) fn finds_its_node(&self) -> bool {
-        self.course.phase.makes_a_node() && self.cut.is_some_and(|cut| cut.is_done && CREATES.contains(&cut.op))
+        self.course.phase.creates_a_node() && self.cut.is_some_and(|cut| cut.is_done && CREATES.contains(&cut.op))
     }
 
     /// Each fault at each of these requests.

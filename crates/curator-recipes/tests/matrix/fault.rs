@@ -79,8 +79,8 @@ impl Strike {
     }
 }
 
-/// Breaks the connection at the first request of this kind in a phase, so that the requests sent because of that can be
-/// struck.
+/// Breaks the connection at the first request of this kind in a phase, so that a strike can be at a request that is
+/// sent because of this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cut {
     pub(crate) op: OpCode,
@@ -99,7 +99,7 @@ impl Cut {
     /// Waits until the cut has struck, resets the counts, and arms `next` before the contender can reconnect.
     pub(crate) async fn struck(self, proxy: &FaultProxy, next: Option<Strike>) {
         proxy.wait_for_faults().await.unwrap();
-        // Also waits until the requests sent beside it can have no further effect.
+        // The requests that were sent together with the cut one have no further effect after this wait.
         proxy.wait_for_connections(0).await.unwrap();
         proxy.reset_counts();
         if let Some(next) = next {
@@ -121,8 +121,8 @@ pub(crate) const AFTER: &str = "after ";
 
 /// The name of the error that the documentation permits for this fault in this phase.
 ///
-/// An acquire that may wait permits none: it retries until it has the lock. Exception: an acquire of several locks in
-/// turn fails when it has lost one of them.
+/// For an acquire that may wait, no error is permitted: it retries until it has the lock. Exception: an acquire of
+/// several locks one after another fails when it has lost one of them.
 pub(crate) fn documented(phase: Phase, fault: Option<Fault>, error: &Error) -> Option<&'static str> {
     let expired = fault == Some(Fault::Expired);
     match (phase, error) {
@@ -137,12 +137,12 @@ pub(crate) fn documented(phase: Phase, fault: Option<Fault>, error: &Error) -> O
         (
             Phase::NewDirectory | Phase::Acquire | Phase::Turn | Phase::TimeOut | Phase::Try,
             Error::MultiLockMember { cause, rollback, .. },
-        ) if expired && is_of_the_end(cause) && rollback.iter().all(is_of_the_end) => Some("MultiLockMember"),
+        ) if expired && is_session_loss(cause) && rollback.iter().all(is_session_loss) => Some("MultiLockMember"),
         // The connection was cut just before the timeout.
         (Phase::TimeOut, error) if fault.is_some() && is_not_connected(error) => Some("NotConnected"),
         (Phase::Transaction, Error::Client(ClientError::Ambiguous { .. })) => Some("Ambiguous"),
         (Phase::Transaction | Phase::ReadToo | Phase::Downgrade | Phase::ReEntry | Phase::Release, error)
-            if expired && is_of_the_end(error) =>
+            if expired && is_session_loss(error) =>
         {
             Some("Lost")
         }
@@ -159,10 +159,10 @@ fn is_not_connected(error: &Error) -> bool {
 }
 
 /// Whether the error reports a lost session.
-fn is_of_the_end(error: &Error) -> bool {
+fn is_session_loss(error: &Error) -> bool {
     match error {
         Error::Lost(lost) => matches!(lost.reason, LossReason::SessionLost(_)),
-        Error::ReleasesFailed { failures } => failures.iter().all(is_of_the_end),
+        Error::ReleasesFailed { failures } => failures.iter().all(is_session_loss),
         _ => false,
     }
 }
@@ -170,7 +170,7 @@ fn is_of_the_end(error: &Error) -> bool {
 /// Whether the release continues in the background because of this fault, or failed because of it.
 fn is_pending(error: &Error, fault: Option<Fault>) -> bool {
     match fault {
-        Some(Fault::Expired) => is_of_the_end(error),
+        Some(Fault::Expired) => is_session_loss(error),
         Some(Fault::Late) => matches!(error, Error::ReleasePending { .. }),
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! Plays one cell of a leader latch: a course with or without a fault.
+//! Runs one cell of a leader latch: a course with or without a fault.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use super::cells::Cell;
 use super::fault::Fault;
 use super::operation::{Ended, Operation};
 use super::phase::{Course, Phase};
-use super::play::{Played, arm, free_watches, in_time, struck};
+use super::run::{Finished, arm, free_watches, in_time, struck};
 use super::stage::{ACTOR, BEHIND, Hall, Stage};
 use super::terms::{Participant, Terms};
 use crate::support::{path, soon};
@@ -28,30 +28,30 @@ struct Scene {
     nodes: usize,
 }
 
-/// Plays a course, with or without a fault. Returns `None` if a request that is to be struck was not sent.
+/// Runs a course, with or without a fault. Returns `None` if the request of the strike was not sent.
 ///
 /// # Panics
 ///
 /// If the outcome is wrong.
-pub(crate) async fn play(hall: &Arc<Hall>, cell: Cell) -> Option<Played> {
+pub(crate) async fn run(hall: &Arc<Hall>, cell: Cell) -> Option<Finished> {
     let Cell { course, cut, strike } = cell;
     let mut scene = Scene::set(Stage::open(hall, course.kind, cut, strike).await, course).await;
     arm(cell, &scene.stage);
     let mut operation = scene.begin();
-    let is_struck = struck(cell, &scene.stage, scene.to_the_end(&operation));
+    let is_struck = struck(cell, &scene.stage, scene.until_phase_ends(&operation));
     if !in_time(Instant::now(), "the phase has not ended", is_struck).await {
         return None;
     }
     let requests = scene.stage.requests();
     let fault = strike.map(|strike| strike.fault);
     let begun = Instant::now();
-    let outcome = in_time(begun, "what was struck has not ended", scene.suffer(fault, &mut operation)).await;
+    let outcome = in_time(begun, "the operation has not ended", scene.complete_fault(fault, &mut operation)).await;
     drop(operation);
-    in_time(begun, "not everybody has led", scene.lead_in_turn()).await;
+    in_time(begun, "not every participant has led", scene.lead_in_turn()).await;
     let took = begun.elapsed();
-    in_time(begun, "a node, or work, is left", scene.stage.free()).await;
+    in_time(begun, "a node or pending work is left", scene.stage.free()).await;
     free_watches(strike, &scene.stage);
-    Some(Played { outcome, requests, took, stage: scene.stage })
+    Some(Finished { outcome, requests, took, stage: scene.stage })
 }
 
 impl Scene {
@@ -124,12 +124,12 @@ impl Scene {
     }
 
     fn latch(&self) -> &LeaderLatch {
-        &self.actor.as_ref().expect("it takes part").latch
+        &self.actor.as_ref().expect("the participant exists").latch
     }
 
     /// Waits until the phase is complete if no fault strikes.
     // Boxed: the compiler cannot prove that it is `Send` otherwise.
-    fn to_the_end<'a>(&'a self, operation: &'a Operation) -> BoxFuture<'a, ()> {
+    fn until_phase_ends<'a>(&'a self, operation: &'a Operation) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if self.course.ends_waiting() {
                 self.stage.until_nodes(|now| now > self.nodes).await;
@@ -144,15 +144,15 @@ impl Scene {
                 operation.finished().await;
             }
             if self.course.phase == Phase::Resign {
-                // It rejoins.
+                // The participant joins again.
                 self.stage.until_nodes(|now| now == self.nodes).await;
             }
             self.stage.settle().await;
         })
     }
 
-    /// What follows directly from the fault, until the struck operation ends.
-    async fn suffer(&mut self, fault: Option<Fault>, operation: &mut Operation) -> &'static str {
+    /// Completes the fault, and waits until the operation ends and has taken effect. Returns the outcome.
+    async fn complete_fault(&mut self, fault: Option<Fault>, operation: &mut Operation) -> &'static str {
         let Course { phase, position, .. } = self.course;
         if self.behind.is_none() && position.has_one_behind() {
             self.behind = Some(self.start(BEHIND));
@@ -171,7 +171,7 @@ impl Scene {
         }
         if self.course.ends_waiting() && !is_dropped && fault.is_some() {
             self.stage.recover(fault == Some(Fault::Lost)).await;
-            assert!(!self.latch().has_leadership(), "it leads before those that are before it");
+            assert!(!self.latch().has_leadership(), "it leads before the participants ahead of it");
         }
         let outcome = match phase {
             Phase::Join | Phase::TakeOver => {
@@ -183,7 +183,7 @@ impl Scene {
             }
             // The command is still carried out.
             _ if is_dropped => "done, and not waited for",
-            _ => self.judge(operation.join().await).await,
+            _ => self.check_outcome(operation.join().await).await,
         };
         match phase {
             Phase::StandAside | Phase::StandAsideWaiting => {
@@ -203,11 +203,11 @@ impl Scene {
         outcome
     }
 
-    /// Ends the session of the participant. Its terms in that session no longer count, even before it learns of the
+    /// Ends the session of the participant. Its terms in that session no longer count, even before it notices the
     /// end.
     async fn end_session(&self) {
         self.terms.end(ACTOR, i64::MAX);
-        self.stage.end_session_unheard().await;
+        self.stage.end_session_unnoticed().await;
         let written = path("after-the-end");
         self.stage.others.create().for_path(&written, "").await.unwrap();
         let stat = self.stage.others.check_exists(&written).await.unwrap().unwrap();
@@ -216,11 +216,11 @@ impl Scene {
     }
 
     /// Checks that a command that has returned was carried out.
-    async fn judge(&self, result: Result<Ended>) -> &'static str {
+    async fn check_outcome(&self, result: Result<Ended>) -> &'static str {
         let phase = self.course.phase;
         match result {
             Ok(Ended::Done) => {}
-            // After all its time: the delete continues in the background.
+            // `close` has timed out: the delete continues in the background.
             Err(Error::ReleasePending { .. }) if matches!(phase, Phase::Close | Phase::CloseWaiting) => {
                 return "pending";
             }
@@ -229,7 +229,7 @@ impl Scene {
         if phase == Phase::Resign {
             "joins again"
         } else {
-            // Gone already, not "soon".
+            // The node is gone when the command returns.
             assert_eq!(self.stage.nodes().await, self.nodes - 1);
             "gone"
         }
@@ -240,7 +240,7 @@ impl Scene {
         self.stage.until_nodes(|now| now == self.nodes - 1).await;
     }
 
-    /// All participants lead in turn, and leave for good.
+    /// Lets all participants lead in turn, and leave for good.
     async fn lead_in_turn(&mut self) {
         let all = std::mem::take(&mut self.before).into_iter().chain(self.actor.take()).chain(self.behind.take());
         let mut all: Vec<_> = all.collect();
@@ -250,7 +250,7 @@ impl Scene {
             let is_leaving = self.course.phase == Phase::TakeOver && all[first].who != ACTOR;
             let term = match term {
                 Ok(term) => term,
-                // It was leaving when the fault struck.
+                // This participant was leaving when the fault struck.
                 Err(Error::RecipeClosed { .. }) if is_leaving => {
                     all.remove(first);
                     continue;
@@ -266,14 +266,17 @@ impl Scene {
             assert!(last < Some(token), "{token} after {last:?}");
             last = Some(token);
             let leader = all.remove(first);
-            self.stage.look().await;
-            assert!(leader.latch.has_leadership(), "lost, for no reason");
-            // A participant whose session was ended on the server leads until it learns of that.
+            self.stage.make_round_trips().await;
+            assert!(leader.latch.has_leadership(), "the term was lost without a reason");
+            // A participant whose session was ended on the server leads until it notices that.
             let mut others = all.iter().filter(|other| !self.terms.has_ended_session(other.who));
             assert!(!others.any(|other| other.latch.has_leadership()) || !term.is_valid(), "two leaders");
             leader.latch.close().await.unwrap();
             assert!(!term.is_valid());
-            assert!(self.stage.others.check_exists(term.node()).await.unwrap().is_none(), "its node is left");
+            assert!(
+                self.stage.others.check_exists(term.node()).await.unwrap().is_none(),
+                "the node of a closed latch is left"
+            );
         }
         self.terms.check();
     }

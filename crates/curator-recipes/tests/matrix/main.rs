@@ -1,19 +1,20 @@
 //! The fault matrix: every lock and the leader latch, every request that it sends, every fault, at the first, middle
 //! and last place in the queue.
 //!
-//! The cells are derived. Each [course](phase::Course) of a lock is played without a fault, and its requests are
-//! counted; then it is played again for each of these requests and each [fault](fault::Fault). So a request that is
-//! added to a lock is in the matrix automatically. Some requests are sent only after a fault: so courses are also
-//! played with a [cut](fault::Cut), and the requests that follow only from the cut are struck too.
+//! The cells are derived. Each [course](phase::Course) of a lock is run without a fault, and its requests are counted;
+//! then it is run again for each of these requests and each [fault](fault::Fault). So a request that is added to a lock
+//! is in the matrix automatically. Some requests are sent only after a fault. Therefore courses are also run with a
+//! [cut](fault::Cut), and then again with each fault at each request that is sent only because of the cut.
 //!
 //! The required outcome of a cell, without intervention and within a [bound](stage::BOUND): the contender owns the
-//! lock, or has an error that its documentation names; no contender ever holds beside an exclusive holder; all others
-//! get the lock in turn; no node, watch or pending work is left.
+//! lock, or has an error that its documentation names; no contender ever holds beside an exclusive holder; all other
+//! contenders get the lock in turn; no node, watch or pending work is left.
 //!
-//! Only here: each single request of each lock, struck by each fault, and what a lock sends only because of one.
+//! Only this target injects every fault at every single request of a lock, also at those that it sends only because of
+//! another fault.
 //!
 //! The outcomes are printed. `CURATOR_FAULT_CELL` selects cells by a name, as printed by a failure, or by parts of one,
-//! as in `mutex / Create2 1` or `mutex / after Create2 1 cut before`: only such cells are played.
+//! as in `mutex / Create2 1` or `mutex / after Create2 1 cut before`: only such cells are run.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 #[macro_use]
@@ -28,7 +29,7 @@ mod neighbour;
 mod operation;
 mod phase;
 mod plan;
-mod play;
+mod run;
 mod scene;
 mod stage;
 mod terms;
@@ -39,14 +40,14 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
-use self::batch::{NOT_SENT, Result, permit_descriptors, play_all};
+use self::batch::{NOT_SENT, Result, permit_descriptors, run_all};
 use self::cells::{Cell, Choice};
 use self::fault::Fault;
 use self::plan::Sent;
 use self::stage::Hall;
 use self::support::say;
 
-/// Slightly fewer than there are: cells in all, and cells after a cut.
+/// The minimum numbers of all cells, and of cells after a cut: slightly below the actual numbers.
 const AT_LEAST: (usize, usize) = (4_750, 1_300);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -59,14 +60,14 @@ async fn a_fault_at_any_request_ends_in_one_owner_or_an_error_and_leaves_nothing
     let courses = chosen(Cell::courses());
     let mut without_faults = Vec::new();
     let mut twice = async |cells: &[Cell]| {
-        let (one, other) = tokio::join!(play_all(&hall, cells), play_all(&other_hall, cells));
+        let (one, other) = tokio::join!(run_all(&hall, cells), run_all(&other_hall, cells));
         let sent = Sent::both(&one, &other);
         without_faults.extend([one, other].concat());
         sent
     };
     let quiet = twice(&courses).await;
     let cut = twice(&chosen(quiet.cuts())).await.because_of_the_cut(&quiet);
-    // A request that depends on a race is not struck unless it was sent both times.
+    // A request that depends on a race is in a cell only if it was sent both times.
     for differing in quiet.differing.iter().chain(&cut.differing) {
         say(&format!("not the same each time: {differing}"));
     }
@@ -77,12 +78,12 @@ async fn a_fault_at_any_request_ends_in_one_owner_or_an_error_and_leaves_nothing
     // Cells of one batch wait for each other, so group those that take equally long.
     quick.sort_by_key(Cell::fault);
     let halves = [&slow, &quick].map(|cells| cells.split_at(cells.len().div_ceil(2)));
-    let mut playing = Vec::new();
+    let mut running = Vec::new();
     for cells in halves.into_iter().flat_map(|(some, others)| [some, others]) {
         let hall = Arc::new(Hall::open().await);
-        playing.push(async move { play_all(&hall, cells).await });
+        running.push(async move { run_all(&hall, cells).await });
     }
-    let with_faults = join_all(playing).await.concat();
+    let with_faults = join_all(running).await.concat();
 
     let after_a_cut = cells.iter().filter(|cell| cell.cut.is_some()).count();
     let took = with_faults.iter().map(|result| result.took).max().unwrap_or(Duration::ZERO);
@@ -100,7 +101,7 @@ async fn a_fault_at_any_request_ends_in_one_owner_or_an_error_and_leaves_nothing
     ));
     let failed: Vec<_> = [without_faults, with_faults.clone()].concat().iter().filter_map(failure).collect();
     assert!(failed.is_empty(), "{} cells have failed:\n{}", failed.len(), failed.join("\n"));
-    assert!(!cells.is_empty(), "there is no such cell");
+    assert!(!cells.is_empty(), "no cell has this name");
     if choice.is_all() {
         assert_eq!([quiet.gaps(), cut.gaps_of_recovery()].concat(), [""; 0]);
         let not_sent = with_faults.iter().filter(|result| result.outcome == Ok(NOT_SENT)).count();
@@ -124,7 +125,7 @@ fn table(results: &[Result]) -> String {
         let outcomes: Vec<_> = outcomes.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
         format!("| {} | {} | {} |\n", subject, fault.map_or("-", Fault::name), outcomes.join(", "))
     });
-    ["| Lock | Fault | What came of it |\n|---|---|---|\n".to_owned()].into_iter().chain(rows).collect()
+    ["| Lock | Fault | Outcomes |\n|---|---|---|\n".to_owned()].into_iter().chain(rows).collect()
 }
 
 fn failure(result: &Result) -> Option<String> {

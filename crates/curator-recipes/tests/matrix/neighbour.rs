@@ -18,16 +18,16 @@ pub(crate) struct Neighbour {
 impl Neighbour {
     /// Acquires the lock, as `who`.
     pub(crate) fn begin(who: usize, lock: Lock, witness: Witness, client: CuratorClient) -> Self {
-        let (go, told) = oneshot::channel();
+        let (go, may_release) = oneshot::channel();
         let (enter, entered) = oneshot::channel();
         let task = tokio::spawn(async move {
             let held = lock.acquire().await.unwrap();
             witness.enter(who, lock.shares(), &held);
             // The receiver may be gone.
             let _ = enter.send(());
-            look(&client).await;
+            make_round_trips(&client).await;
             // The end of the channel is the signal.
-            let _ = told.await;
+            let _ = may_release.await;
             witness.leave(lock.shares());
             held.release().await.unwrap();
         });
@@ -65,7 +65,7 @@ pub(crate) fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
 }
 
 /// Makes some round trips, during which a second holder would be detected.
-pub(crate) async fn look(client: &CuratorClient) {
+pub(crate) async fn make_round_trips(client: &CuratorClient) {
     for _ in 0..3 {
         client.check_exists("/").await.unwrap();
     }

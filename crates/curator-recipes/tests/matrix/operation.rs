@@ -44,7 +44,7 @@ impl Operation {
         Self { task, ended }
     }
 
-    /// Acquires the lock; from then on the contender holds it, for the witness too.
+    /// Acquires the lock, and records for the witness that the contender holds it.
     pub(crate) fn acquire(stage: &Stage, waits: Waits) -> Self {
         let (lock, enter, janitor) = (stage.lock(), stage.entrance(), stage.actor.janitor().clone());
         Self::spawn(async move {
@@ -55,7 +55,7 @@ impl Operation {
             };
             let Some(held) = held else {
                 if let Waits::For(_) = waits {
-                    // The place in the queue is removed in the background.
+                    // The queue node is deleted in the background.
                     janitor.idle().await;
                 }
                 return Ok(Ended::Done);

@@ -3,8 +3,8 @@
 use super::support::subjects::Kind;
 
 impl Kind {
-    /// The locks of the matrix. Locks that send the same requests are here once: the semaphore mutex sends what a
-    /// semaphore with one lease sends.
+    /// The locks of the matrix. Of locks that send the same requests, only one is here: the semaphore mutex sends what
+    /// a semaphore with one lease sends.
     pub(crate) const STRUCK: [Self; 8] = [
         Self::Mutex,
         Self::SemaphoreMutex,
@@ -16,7 +16,8 @@ impl Kind {
         Self::Locks,
     ];
 
-    /// The lock kind of the `nth` contender ahead, counted from the first. Of two consecutive ones, one is exclusive.
+    /// The lock kind of the `nth` contender ahead, counted from the first. One of two consecutive contenders is
+    /// exclusive.
     pub(crate) fn before(self, nth: usize) -> Self {
         match (self, nth % 2) {
             (Self::Read, 0) | (Self::Write, 1) => Self::Write,
@@ -25,7 +26,7 @@ impl Kind {
         }
     }
 
-    /// Whether its courses are also played with a cut. One lock represents all that recover in the same way.
+    /// Whether the lock's courses are also run with a cut. One lock represents all that recover in the same way.
     pub(crate) fn stands_for_recovery(self) -> bool {
         self != Self::SemaphoreMutex
     }
@@ -36,9 +37,9 @@ named! {
     enum Position {
         /// No contender is ahead, and one is behind.
         First => "first",
-        /// One is ahead, and one behind.
+        /// One contender is ahead, and one is behind.
         Middle => "middle",
-        /// Three are ahead, so that it begins as a waiter far back, and none is behind.
+        /// Three contenders are ahead, so that this one starts as a waiter far back, and none is behind.
         Last => "last",
     }
 }
@@ -63,9 +64,9 @@ named! {
     enum Phase {
         /// An acquire, until it has the lock; the directories are missing.
         NewDirectory => "acquire, no directory",
-        /// An acquire, until it has the lock or waits for those ahead.
+        /// An acquire, until it has the lock or waits for the contenders ahead.
         Acquire => "acquire",
-        /// Those ahead leave, until the contender has the lock.
+        /// The contenders ahead leave, until this one has the lock.
         Turn => "its turn",
         /// An acquire that does not wait, until it has the lock or is refused.
         Try => "try_acquire",
@@ -89,9 +90,10 @@ named! {
         /// The holder drops its guard.
         Drop => "guard dropped",
         // From here on, the contender is a leader latch.
-        /// A participant joins, until it leads or waits for those ahead; the directories exist if it is not the first.
+        /// A participant joins, until it leads or waits for the participants ahead. The directories exist if it is not
+        /// the first.
         Join => "join",
-        /// Those ahead leave, until the participant leads.
+        /// The participants ahead leave, until this one leads.
         TakeOver => "take over",
         /// The leader resigns, and rejoins.
         Resign => "resign",
@@ -113,7 +115,7 @@ impl Phase {
             Self::NewDirectory => position == Position::First,
             Self::Turn | Self::Abandon => position != Position::First,
             Self::TakeOver | Self::StandAsideWaiting | Self::CloseWaiting => position != Position::First,
-            // Before its timeout, it sends what an acquire sends in all positions.
+            // Before its timeout, the contender sends the same requests as without a timeout, in all positions.
             Self::TimeOut => position == Position::Middle,
             _ => true,
         }
@@ -140,7 +142,7 @@ impl Phase {
     }
 
     /// Whether the contender creates its node in this phase.
-    pub(crate) fn makes_a_node(self) -> bool {
+    pub(crate) fn creates_a_node(self) -> bool {
         matches!(self, Self::Acquire | Self::Join | Self::Resign)
     }
 
@@ -154,7 +156,7 @@ impl Phase {
         matches!(self, Self::Try | Self::TimeOut)
     }
 
-    /// Whether it may send no request in some positions, because earlier requests have done everything.
+    /// Whether the phase may need no request in some positions, because earlier requests have done everything.
     pub(crate) fn may_be_silent(self) -> bool {
         matches!(self, Self::Turn | Self::Loss | Self::TakeOver)
     }
@@ -184,7 +186,7 @@ impl Course {
         Kind::STRUCK.into_iter().flat_map(phases).flat_map(positions).collect()
     }
 
-    /// Whether the phase ends while the contender waits for those ahead.
+    /// Whether the phase ends while the contender waits for the contenders ahead.
     pub(crate) fn ends_waiting(self) -> bool {
         matches!(self.phase, Phase::Acquire | Phase::Join) && self.position.before() > 0
     }

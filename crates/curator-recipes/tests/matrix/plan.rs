@@ -1,4 +1,4 @@
-//! Counts the requests that are sent without a strike, and derives what can be struck.
+//! Counts the requests that are sent without a strike, and derives the possible strikes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use super::fault::{Cut, Fault};
 use super::phase::{Course, Phase};
 use super::support::subjects::Kind;
 
-/// The requests of each course without a fault, or after its cut, as far as they were the same in both plays.
+/// The requests of each course without a fault, or after its cut, as far as they were the same in both runs.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     requests: BTreeMap<Cell, Requests>,
-    /// The differences between the two plays.
+    /// The differences between the two runs.
     pub(crate) differing: Vec<String>,
 }
 
 impl Sent {
-    /// Compares two plays of the same cells.
+    /// Compares two runs of the same cells.
     pub(crate) fn both(one: &[Result], other: &[Result]) -> Self {
         let mut sent = Self::default();
         let other: BTreeMap<_, _> = other.iter().map(|result| (result.cell, &result.requests)).collect();
@@ -44,10 +44,10 @@ impl Sent {
         self.requests.iter().flat_map(|(cell, requests)| cell.with_faults(requests)).collect()
     }
 
-    /// Of the requests sent after a cut, those that are sent because of it. If the acquire has created its node and
-    /// does not know it, that is all of them: it searches for the node with the same kinds of requests that other
-    /// operations send. Otherwise, it is what the uncut course does not send, assuming that the usual requests come
-    /// first.
+    /// Keeps only the requests that are sent because of a cut. If the acquire has created its node and does not know
+    /// it, these are all requests after the cut: the acquire searches for the node with the same kinds of requests that
+    /// other operations send. Otherwise, these are the requests that the uncut course does not send, assuming that the
+    /// usual requests come first.
     pub(crate) fn because_of_the_cut(mut self, quiet: &Self) -> Self {
         for (cell, requests) in &mut self.requests {
             let quiet = &quiet.requests[&Cell { cut: None, ..*cell }];
@@ -59,7 +59,7 @@ impl Sent {
                 }
             }
             // A client's handshakes do not depend on its locks.
-            let is_of_the_lock = |op: OpCode| op != OpCode::CreateSession || cell.course.phase.makes_a_node();
+            let is_of_the_lock = |op: OpCode| op != OpCode::CreateSession || cell.course.phase.creates_a_node();
             requests.retain(|op, count| *count > 0 && is_of_the_lock(*op));
         }
         self
@@ -83,13 +83,13 @@ impl Sent {
         gaps
     }
 
-    /// What is missing from the cells to strike, if all courses were played.
+    /// The requests and strikes that are missing, if all courses were run.
     pub(crate) fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
         for (cell, requests) in &self.requests {
             let Course { phase, .. } = cell.course;
             if requests.is_empty() && !phase.may_be_silent() {
-                gaps.push(format!("{cell}: nothing is sent"));
+                gaps.push(format!("{cell}: no request is sent"));
             }
             // A re-entry sends no request.
             let without = Cell { course: Course { phase: Phase::Release, ..cell.course }, ..*cell };

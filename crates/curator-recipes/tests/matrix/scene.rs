@@ -38,7 +38,7 @@ impl Scene {
             Self { course, stage, before: VecDeque::new(), behind: None, nodes: 0, waiting: None, held: None };
         let stage = &scene.stage;
         if phase != Phase::NewDirectory {
-            stage.make_directories().await;
+            stage.create_directories().await;
         }
         for nth in 0..position.before() {
             let mut neighbour = stage.line_up(nth).await;
@@ -54,7 +54,7 @@ impl Scene {
         }
         let mut acquiring = Operation::acquire(stage, Waits::Forever);
         if !scene.before.is_empty() {
-            // Queued behind them.
+            // Waits until the contender is queued behind them.
             stage.until_nodes(|now| now > nodes).await;
         }
         if phase.begins_holding() {
@@ -85,10 +85,10 @@ impl Scene {
             Phase::NewDirectory | Phase::Acquire => Operation::acquire(stage, Waits::Forever),
             Phase::Try => Operation::acquire(stage, Waits::Not),
             Phase::TimeOut => Operation::acquire(stage, Waits::For(TIME)),
-            Phase::Turn => self.waiting.take().expect("it waits"),
+            Phase::Turn => self.waiting.take().expect("the contender waits"),
             Phase::Abandon => {
-                let cancelled = self.waiting.take().expect("it waits").cancel().await;
-                assert!(cancelled.is_none(), "{cancelled:?} while others were before it");
+                let cancelled = self.waiting.take().expect("the contender waits").cancel().await;
+                assert!(cancelled.is_none(), "{cancelled:?} while others were ahead of it");
                 self.cleaning()
             }
             Phase::Drop => {
@@ -111,7 +111,7 @@ impl Scene {
                 let held = self.held();
                 Operation::spawn(async move { held.read_too().await.map(Ended::Held) })
             }
-            // The witness still counts it as exclusive: only readers may enter.
+            // For the witness, the contender still holds exclusively, so the writer behind it must not enter.
             Phase::Downgrade => {
                 let held = self.give();
                 Operation::spawn(async move { held.downgrade().await.map(Ended::Held) })
@@ -120,15 +120,16 @@ impl Scene {
                 let (lock, exit, held) = (stage.lock(), stage.exit(), self.held());
                 drop(self.held.take());
                 Operation::spawn(async move {
-                    // In either case the witness sees it leave before the lock is free: `exit` is dropped first.
-                    let inside = (exit, held);
-                    let again = lock.enter_again(&inside.1).await?;
+                    // `exit` is dropped first, so the witness records the leave before the lock is free, also if the
+                    // future is dropped.
+                    let exit_and_held = (exit, held);
+                    let again = lock.enter_again(&exit_and_held.1).await?;
                     assert!(again.is_reentry());
                     again.release().await?;
-                    let (exit, held) = inside;
-                    assert!(held.is_valid(), "given back with what was entered last");
+                    let (exit, held) = exit_and_held;
+                    assert!(held.is_valid(), "the release of the second guard has released the lock");
                     drop(exit);
-                    let held = Arc::into_inner(held).expect("nobody else has it");
+                    let held = Arc::into_inner(held).expect("no other task has the guard");
                     held.release().await.map(|()| Ended::Done)
                 })
             }
@@ -142,11 +143,14 @@ impl Scene {
     }
 
     pub(crate) fn held(&self) -> Arc<Held> {
-        self.held.clone().expect("it holds")
+        self.held.clone().expect("the contender holds the lock")
     }
 
     fn give(&mut self) -> Held {
-        self.held.take().and_then(Arc::into_inner).expect("it holds, and nobody else has it")
+        self.held
+            .take()
+            .and_then(Arc::into_inner)
+            .expect("the contender holds the lock, and no other task has the guard")
     }
 
     /// An operation that waits for the clean-up after a drop.
@@ -161,7 +165,7 @@ impl Scene {
 
 /// Waits until the phase is complete if no fault strikes.
 // Boxed: the compiler cannot prove that it is `Send` otherwise.
-pub(crate) fn to_the_end<'a>(
+pub(crate) fn until_phase_ends<'a>(
     course: Course,
     stage: &'a Stage,
     (before, nodes): (&'a mut VecDeque<Neighbour>, usize),
@@ -180,7 +184,7 @@ pub(crate) fn to_the_end<'a>(
                 }
                 operation.finished().await;
             }
-            // Without a loss, it would wait forever.
+            // Without a loss, the operation would wait forever.
             Phase::Loss => {}
             _ if course.ends_waiting() => stage.until_nodes(|now| now > nodes).await,
             _ => operation.finished().await,

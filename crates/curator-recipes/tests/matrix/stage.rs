@@ -8,7 +8,7 @@ use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
 
 use super::cells::Requests;
 use super::fault::{Cut, LATE, Strike};
-use super::neighbour::{Neighbour, look};
+use super::neighbour::{Neighbour, make_round_trips};
 use super::support::subjects::{Held, Kind, Lock};
 use crate::support::{Witness, builder, children, connect, path};
 
@@ -16,19 +16,21 @@ use crate::support::{Witness, builder, children, connect, path};
 const SESSION: Duration = Duration::from_secs(20);
 /// The operation timeout of the contender.
 const OPERATION: Duration = Duration::from_millis(600);
-/// The latest end after a fault: twice the longest expected time, as a hundred cells are played concurrently.
+/// The longest time that a cell may take after its fault: twice the longest expected time, because a hundred cells run
+/// concurrently.
 pub(crate) const BOUND: Duration = LATE.saturating_add(OPERATION).saturating_add(SESSION).saturating_mul(2);
-/// Round trips without another request after which the contender is considered idle. More where requests are counted.
+/// After this many round trips without another request, the contender is considered idle; after more of them where
+/// requests are counted.
 const QUIET: usize = 4;
 const QUIET_TO_COUNT: usize = 30;
 /// After a cut, requests are retried after a pause.
 const QUIET_AFTER_CUT: usize = 60;
 
-/// Between two polls.
+/// The pause between two polls.
 const PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// What all cells share.
+/// The server that many cells share, and the clients of their neighbours.
 #[derive(Debug)]
 pub(crate) struct Hall {
     pub(crate) server: TestingServer,
@@ -72,7 +74,7 @@ pub(crate) struct Stage {
 
 /// The number of the contender that the fault strikes, for the witness.
 pub(crate) const ACTOR: usize = 100;
-/// The number of the contender behind it.
+/// The number of the contender behind that one.
 pub(crate) const BEHIND: usize = 101;
 
 /// Whether the contender holds the lock, as the witness sees it.
@@ -143,7 +145,7 @@ impl Stage {
     }
 
     /// Creates all nodes that outlive a lock.
-    pub(crate) async fn make_directories(&self) {
+    pub(crate) async fn create_directories(&self) {
         let held = self.kind.lock(&self.others, &self.path).acquire().await.unwrap();
         held.release().await.unwrap();
         self.others.create().creating_parent_containers().for_path(self.data_path(), "old").await.unwrap();
@@ -175,14 +177,14 @@ impl Stage {
         locked(&self.seat)
     }
 
-    /// Ends the contender's session on the server, and then delivers the news.
+    /// Ends the contender's session on the server, and then lets the contender notice.
     pub(crate) async fn end_session(&self) {
-        self.end_session_unheard().await;
+        self.end_session_unnoticed().await;
         self.proxy.release_held();
     }
 
-    /// Ends the contender's session on the server. The contender does not learn of it yet.
-    pub(crate) async fn end_session_unheard(&self) {
+    /// Ends the contender's session on the server. The contender does not notice yet.
+    pub(crate) async fn end_session_unnoticed(&self) {
         let session = self.proxy.sessions().pop().unwrap();
         {
             let mut seat = self.seat();
@@ -197,8 +199,8 @@ impl Stage {
         self.seat().ended == Some(held.session_id())
     }
 
-    /// Starts one more contender, at any place in the queue: one of those ahead, by its number from the first on, or
-    /// the one [`BEHIND`], which releases the lock soon.
+    /// Starts one more contender, at any place in the queue: a contender ahead, by its number from the first on, or
+    /// the contender [`BEHIND`], which releases the lock soon.
     pub(crate) fn begin(&self, who: usize) -> Neighbour {
         let kind = if who == BEHIND { self.kind.blocker() } else { self.kind.before(who) };
         let lock = kind.lock(&self.others, &self.path);
@@ -231,11 +233,11 @@ impl Stage {
 
     /// Waits until the contender has handled a fault.
     ///
-    /// The contender notices a lost answer (`answer_is_lost`) when its request times out, and may never do so if it
-    /// does not matter.
-    pub(crate) async fn recover(&self, answer_is_lost: bool) {
+    /// The contender notices a lost reply (`reply_is_lost`) when its request times out, or never if the reply does not
+    /// matter.
+    pub(crate) async fn recover(&self, reply_is_lost: bool) {
         self.settle().await;
-        if answer_is_lost {
+        if reply_is_lost {
             let sent = self.sent();
             let again = async {
                 while self.sent() == sent {
@@ -258,8 +260,8 @@ impl Stage {
     }
 
     /// Makes some round trips, during which a second holder would be detected.
-    pub(crate) async fn look(&self) {
-        look(&self.others).await;
+    pub(crate) async fn make_round_trips(&self) {
+        make_round_trips(&self.others).await;
     }
 
     /// The number of the lock's nodes.
@@ -271,10 +273,10 @@ impl Stage {
         nodes
     }
 
-    /// Waits until the number of the lock's nodes is right.
+    /// Waits until `are_right` returns true for the number of the lock's nodes.
     pub(crate) async fn until_nodes(&self, are_right: impl Fn(usize) -> bool + Send) {
-        // Not with `until`: the compiler could not prove that the future is `Send`. A hundred cells poll concurrently,
-        // and what takes seconds need not be noticed at once.
+        // Not with `until`: the compiler could not prove that the future is `Send`. The pause grows, because a hundred
+        // cells poll concurrently.
         let mut pause = PAUSE;
         while !are_right(self.nodes().await) {
             tokio::time::sleep(pause).await;
@@ -286,12 +288,12 @@ impl Stage {
     pub(crate) async fn free(&self) {
         self.actor.janitor().idle().await;
         self.until_nodes(|nodes| nodes == 0).await;
-        let anybody = self.kind.blocker().lock(&self.others, &self.path);
-        let held = anybody.try_acquire().await.unwrap().expect("somebody is in the way");
-        self.witness.enter(BEHIND, anybody.shares(), &held);
-        self.witness.leave(anybody.shares());
+        let blocker = self.kind.blocker().lock(&self.others, &self.path);
+        let held = blocker.try_acquire().await.unwrap().expect("the lock is not free");
+        self.witness.enter(BEHIND, blocker.shares(), &held);
+        self.witness.leave(blocker.shares());
         held.release().await.unwrap();
-        assert_eq!((self.nodes().await, self.witness.inside()), (0, 0));
+        assert_eq!((self.nodes().await, self.witness.holders()), (0, 0));
     }
 }
 

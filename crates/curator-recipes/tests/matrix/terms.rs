@@ -49,7 +49,7 @@ impl Terms {
 
     /// # Panics
     ///
-    /// If two have led at the same time.
+    /// If two participants have led at the same time.
     pub(crate) fn check(&self) {
         let two = {
             let mut noted = self.noted();

@@ -8,7 +8,7 @@ include!("sasl_example.rs");
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_documented_sasl_example_denies_the_locks_of_a_user_to_others() {
     let page = include_str!("../../../../docs/production.md");
-    assert!(page.contains(include_str!("sasl_example.rs")), "the page shows something else");
+    assert!(page.contains(include_str!("sasl_example.rs")), "the page must contain `sasl_example.rs`");
     let (connect_string, (_, password)) = (shared_sasl_server().await.connect_string(), USERS[3]);
     let (shop, path) = (connect(&connect_string, password).await.unwrap(), path("sasl"));
     let guard = mutex(&shop, &path).acquire().await.unwrap();

@@ -3,12 +3,12 @@
 use curator_recipes::client::{Error as ClientError, Permission};
 use curator_recipes::{LossReason, SharedCount};
 
-use crate::contract::permission::{Ours, is_for_anyone, owner};
+use crate::contract::permission::{OwnerAcls, is_for_anyone, owner};
 use crate::support::{client, mutex, path, read_write, soon};
 
 #[tokio::test]
 async fn nodes_of_counts_and_downgraded_writers_get_the_acls_of_their_paths() {
-    let acls = Ours { directories: Permission::READ, contenders: Permission::CREATE };
+    let acls = OwnerAcls { directories: Permission::READ, contenders: Permission::CREATE };
     let (client, path) = (owner(acls).await, path("acl"));
     let reading =
         read_write(&client, &format!("{path}/lock")).write().acquire().await.unwrap().downgrade().await.unwrap();
@@ -24,7 +24,7 @@ async fn nodes_of_counts_and_downgraded_writers_get_the_acls_of_their_paths() {
 #[tokio::test]
 async fn a_client_that_may_delete_in_the_directory_can_break_a_lock_and_the_holder_is_notified() {
     let open = Permission::CREATE | Permission::READ | Permission::DELETE;
-    let owner = owner(Ours { directories: open, contenders: Permission::NONE }).await;
+    let owner = owner(OwnerAcls { directories: open, contenders: Permission::NONE }).await;
     let (stranger, path) = (client().await, path("acl-open"));
     let guard = mutex(&owner, &path).acquire().await.unwrap();
     assert!(matches!(stranger.get_data(guard.node()).await, Err(ClientError::NoAuth { .. })));

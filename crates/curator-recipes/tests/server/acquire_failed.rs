@@ -33,7 +33,7 @@ async fn impatient(connection_timeout: Duration) -> (FaultProxy, CuratorClient) 
 fn cause_of(error: &Error, path: &str, tried: u32, at_least: Duration) -> client::Error {
     let Error::AcquireFailed { lock, attempts, failing_for, cause } = error else { panic!("{error}") };
     assert_eq!((lock.as_str(), *attempts), (path, tried), "{error}");
-    // Since the beginning of the first attempt.
+    // Counted from the start of the first attempt.
     assert!(*failing_for >= at_least, "{error}");
     assert!(error.is_retryable(), "{error}");
     (**cause).clone()
@@ -60,7 +60,7 @@ async fn without_a_connection_each_lock_fails_with_its_path_and_the_number_of_at
     fails(soon(semaphore.acquire()).await.map(drop), 3).await;
     fails(soon(exclusive.acquire()).await.map(drop), 3).await;
     fails(soon(together.acquire()).await.map(drop), 3).await;
-    // These do not retry.
+    // `try_acquire` does not retry.
     fails(mutex.try_acquire().await.map(drop), 1).await;
     fails(both.write().try_acquire().await.map(drop), 1).await;
     fails(semaphore.try_acquire().await.map(drop), 1).await;
@@ -98,19 +98,19 @@ async fn failing_for_excludes_the_time_in_the_queue() {
     queue_of(&steady, &path, 2).await;
     assert!(still_waits(&waiter, &client).await);
     tokio::time::sleep(NO_ANSWER).await;
-    let all_was_well = Instant::now();
+    let before_failures = Instant::now();
     proxy.hold_replies(OpCode::GetChildren);
-    // It contends for another place, whose name it does not learn.
+    // The waiter queues again, but gets no list of the queue.
     let place = children(&steady, &path).await.into_iter().find(|name| name != held.node().name()).unwrap();
     steady.delete().for_path(format!("{path}/{place}")).await.unwrap();
     let error = soon(waiter).await.unwrap().unwrap_err();
     let Error::AcquireFailed { failing_for, .. } = &error else { panic!("{error}") };
-    assert!(*failing_for <= all_was_well.elapsed(), "{error}");
+    assert!(*failing_for <= before_failures.elapsed(), "{error}");
     proxy.release_held();
     held.release().await.unwrap();
 }
 
-/// The reader's node is created in a different way.
+/// The read node of a writer is created by a transaction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_read_acquire_beside_a_write_lock_reports_the_lock() {
     let (proxy, client) = impatient(LONG_SESSION).await;
@@ -126,7 +126,7 @@ async fn a_failed_read_acquire_beside_a_write_lock_reports_the_lock() {
     soon(writing.release()).await.unwrap();
 }
 
-/// An outage that outlives the session, with a policy that never gives up.
+/// The outage outlasts the session, and the retry policy never gives up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_that_retries_forever_waits_through_any_outage() {
     let forever = RetryForever::new(PAUSE).unwrap();
@@ -146,7 +146,7 @@ async fn an_acquire_that_retries_forever_waits_through_any_outage() {
     guard.release().await.unwrap();
 }
 
-/// Never gives up, and records its arguments.
+/// A retry policy that never gives up, and records its arguments.
 #[derive(Debug, Default, Clone)]
 struct Noted(Arc<Mutex<Vec<(u32, Duration)>>>);
 
@@ -168,10 +168,10 @@ async fn the_elapsed_time_of_a_retry_policy_excludes_the_time_in_the_queue() {
     proxy.reset_counts();
     let waiter = acquiring(&waiting, &path);
     queue_of(&steady, &path, 2).await;
-    // It watches the holder's node and its own, and waits.
+    // The waiter watches the holder's node and its own.
     proxy.wait_for_reply(OpCode::GetData, 2).await.unwrap();
     notes.0.lock().unwrap().clear();
-    // The write fires its watch, and the reply to the next watch is lost.
+    // The write fires the waiter's watch, and the reply to its next watch is lost.
     proxy.swallow_next_reply(OpCode::GetData);
     revoke(&steady, held.node()).await.unwrap();
     proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
@@ -181,7 +181,6 @@ async fn the_elapsed_time_of_a_retry_policy_excludes_the_time_in_the_queue() {
     assert_eq!(notes.first(), Some(&(0, Duration::ZERO)), "{notes:?}");
 }
 
-/// For a client without a session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_created_before_the_first_session_are_acquired_in_it() {
     let server = TestingServer::start().await.unwrap();
@@ -216,7 +215,7 @@ async fn a_waiter_whose_place_is_deleted_more_often_than_the_policy_retries_give
         assert!(!waiting.is_finished());
         queue_of(&holder, &path, 2).await;
         let place = children(&holder, &path).await.into_iter().find(|name| name != held.node().name()).unwrap();
-        assert!(!deleted.contains(&place), "{place} is back");
+        assert!(!deleted.contains(&place), "the name {place} is used again");
         holder.delete().for_path(&format!("{path}/{place}")).await.unwrap();
         deleted.push(place);
     }

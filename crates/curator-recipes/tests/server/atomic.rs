@@ -19,7 +19,7 @@ fn long(client: &CuratorClient, path: &str) -> DistributedAtomicLong {
     DistributedAtomicLong::new(client, path).unwrap()
 }
 
-fn never_again() -> RetryNTimes {
+fn no_retry() -> RetryNTimes {
     RetryNTimes::new(0, Duration::from_millis(1)).unwrap()
 }
 
@@ -141,7 +141,7 @@ async fn concurrent_increments_of_many_clients_are_each_counted_once() {
                 1 => counter.promoted_to_lock(format!("{path}-lock")).unwrap(),
                 _ => counter.exactly_once(format!("{path}-receipts/w{number}")).unwrap(),
             };
-            // Other clients win again and again.
+            // Again and again, other clients write between a read and its write.
             let patient = RetryNTimes::new(1_000, Duration::from_millis(1)).unwrap();
             let counter = counter.with_retry_policy(patient);
             let mut values = Vec::new();
@@ -162,7 +162,7 @@ async fn concurrent_increments_of_many_clients_are_each_counted_once() {
 async fn a_client_that_always_conflicts_gives_up_or_acquires_the_mutex() {
     let (proxy, client) = behind_proxy().await;
     let (path, other) = (path("atomic/contended"), crate::support::client().await);
-    let number = long(&client, &path).with_retry_policy(never_again());
+    let number = long(&client, &path).with_retry_policy(no_retry());
     number.increment().await.unwrap();
     let begin = |number: DistributedAtomicLong| {
         proxy.reset_counts();
@@ -193,12 +193,12 @@ async fn a_client_that_always_conflicts_gives_up_or_acquires_the_mutex() {
     crate::support::nothing_left(&other, &[lock]).await;
 }
 
-/// Clients in their first attempts do not acquire the mutex.
+/// The mutex does not exclude clients in their first attempts, which do not acquire it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_holds_the_mutex_can_still_conflict_and_then_releases_it() {
     let (client, other, path) = (client().await, client().await, path("atomic/late"));
     let (number, rival) = (long(&client, &path), long(&other, &path));
-    let number = number.with_retry_policy(never_again()).promoted_to_lock(format!("{path}-lock")).unwrap();
+    let number = number.with_retry_policy(no_retry()).promoted_to_lock(format!("{path}-lock")).unwrap();
     let changing = number.update(|value| {
         let overtaken = block_in_place(|| Handle::current().block_on(rival.add(100)));
         overtaken.is_ok().then(|| value + 1)
@@ -209,12 +209,12 @@ async fn a_client_that_holds_the_mutex_can_still_conflict_and_then_releases_it()
     crate::support::nothing_left(&other, &[format!("{path}-lock")]).await;
 }
 
-/// Increments, while another client runs `acts` between the first read and the write.
-async fn increment_while(number: &DistributedAtomicLong, acts: impl AsyncFn() + Send + Sync) -> (i64, i64) {
+/// Increments, and runs `meanwhile` for another client between the first read and the write.
+async fn increment_while(number: &DistributedAtomicLong, meanwhile: impl AsyncFn() + Send + Sync) -> (i64, i64) {
     let is_first = AtomicBool::new(true);
     let changing = number.update(|value| {
         if is_first.swap(false, Ordering::Relaxed) {
-            block_in_place(|| Handle::current().block_on(acts()));
+            block_in_place(|| Handle::current().block_on(meanwhile()));
         }
         Some(value + 1)
     });
@@ -222,8 +222,8 @@ async fn increment_while(number: &DistributedAtomicLong, acts: impl AsyncFn() + 
     (changed.pre_value, changed.post_value)
 }
 
-/// If a client took equal data with the next version for its own write, one of two increments would be lost. Netflix's
-/// Curator 187: the path is deleted.
+/// A client that mistook equal data with the next version for its own write would lose one of two increments. The
+/// deletion is issue 187 of Netflix's Curator.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_equal_write_of_another_client_and_a_deletion_are_detected() {
     let (client, other) = (client().await, client().await);
@@ -231,7 +231,7 @@ async fn an_equal_write_of_another_client_and_a_deletion_are_detected() {
         let path = path("atomic/meanwhile");
         let (number, rival) = (long(&client, &path), long(&other, &path));
         let number = if has_receipt { number.exactly_once(format!("{path}-receipt")).unwrap() } else { number };
-        // A node created by another client is not taken for ours either.
+        // The first time, another client creates the node: this is not mistaken for our own create either.
         assert_eq!(increment_while(&number, async || assert!(rival.increment().await.is_ok())).await, (1, 2));
         assert_eq!(increment_while(&number, async || assert!(rival.increment().await.is_ok())).await, (3, 4));
         assert_eq!(increment_while(&number, async || other.delete().for_path(&path).await.unwrap()).await, (0, 1));
@@ -287,7 +287,7 @@ async fn each_attempt_of_a_change_decodes_the_data_before_and_after_it() {
     let decoded = Arc::new(Mutex::new(Vec::new()));
     let number = DistributedAtomicValue::with_codec(&client, &path, Recording(Arc::clone(&decoded)), 7).unwrap();
     assert_eq!(number.increment().await.unwrap().post_value, 8);
-    // The node did not exist.
+    // The node did not exist, so only the new value was decoded.
     assert_eq!(std::mem::take(&mut *decoded.lock().unwrap()), [8]);
     proxy.reset_counts();
     proxy.hold_replies(OpCode::GetData);
@@ -321,7 +321,7 @@ async fn ids_are_issued_once_and_a_block_costs_two_requests() {
     assert!(given.iter().all(|given| given.is_sorted()));
     assert_eq!(given.into_iter().flatten().collect::<BTreeSet<_>>(), (1..=250).collect());
     assert_eq!(without_probes(&proxy), [(OpCode::GetData, 2), (OpCode::SetData, 2)].into());
-    // Another generator continues behind the last block.
+    // Another generator continues after the last block.
     let others = IdGenerator::new(&crate::support::client().await, &path, 0).unwrap();
     assert_eq!((others.next().await.unwrap(), others.next().await.unwrap()), (300, 301));
 }

@@ -28,7 +28,7 @@ async fn impatient() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(500)).retry_policy(again)).await
 }
 
-/// Curator adds twice here: it takes its own write for another client's.
+/// Curator adds twice in this case, because it mistakes its own write for another client's.
 #[tokio::test]
 async fn a_lost_reply_is_outcome_unknown_and_the_write_is_not_repeated() {
     let (proxy, client) = impatient().await;
@@ -58,8 +58,8 @@ async fn a_lost_reply_is_outcome_unknown_and_the_write_is_not_repeated() {
     );
 }
 
-/// Curator's `compareAndSet` and `initialize` return false here, and its `increment` adds twice: they find their own
-/// write.
+/// In this case, Curator's `compareAndSet` and `initialize` return false and its `increment` adds twice, because they
+/// mistake their own write for another client's.
 #[tokio::test]
 async fn a_lost_reply_is_outcome_unknown_for_each_kind_of_conditional_write() {
     let (proxy, client) = impatient().await;
@@ -77,7 +77,7 @@ async fn a_lost_reply_is_outcome_unknown_for_each_kind_of_conditional_write() {
         assert!(is_unknown(soon(initialized.initialize(1)).await.unwrap_err()), "{name}");
         for number in [&added, &compared, &initialized] {
             assert!([0, 1].contains(&soon(number.get()).await.unwrap()), "{name}");
-            // This one is repeated: it is unconditional.
+            // `force_set` is repeated, because it is unconditional.
             fault(&proxy, OpCode::SetData);
             soon(number.force_set(5)).await.unwrap();
             proxy.disarm();
@@ -129,7 +129,7 @@ async fn a_receipt_resolves_a_lost_reply_in_the_next_session() {
     assert_eq!(soon(number.increment()).await.unwrap().post_value, 3);
 }
 
-/// At any await point; the change may have been applied or not, and the next change takes that into account.
+/// The change is dropped at each await point. It may have been applied or not, which the next change finds out.
 #[tokio::test]
 async fn a_dropped_change_is_applied_at_most_once() {
     let client = client().await;
@@ -146,7 +146,7 @@ async fn a_dropped_change_is_applied_at_most_once() {
         last = next.post_value;
     }
     let (data, _) = client.get_data(receipt(&path)).await.unwrap();
-    assert!(data.starts_with(format!("{last} ").as_bytes()), "the receipt has counted them all");
+    assert!(data.starts_with(format!("{last} ").as_bytes()), "the receipt counts every change");
 }
 
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn a_receipt_is_adopted_after_a_restart_and_its_concurrent_use_is_reported
     let error = first.increment().await.unwrap_err();
     assert!(matches!(&error, ValueError::ReceiptInUse { is_in_doubt: false, .. }), "{error}");
     assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
-    // It has seen the other client's changes.
+    // `first` has read the other client's change by now.
     assert_eq!(first.increment().await.unwrap().post_value, 3);
     let (data, _) = one.get_data(receipt(&path)).await.unwrap();
     assert!(data.starts_with(b"3 "));
@@ -218,14 +218,14 @@ async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
     number.increment().await.unwrap();
     proxy.reset_counts();
     proxy.cut_before_request(OpCode::Multi);
-    // The receipt is being read.
+    // The second read is that of the receipt.
     proxy.hold_nth_reply(OpCode::GetData, 2);
     let changing = tokio::spawn({
         let number = number.clone();
         async move { number.compare_and_set(&1, 2).await }
     });
     proxy.wait_for_reply(OpCode::GetData, 2).await.unwrap();
-    // The lost request arrives.
+    // The other client sends the lost request, as if it arrived late.
     let (data, _) = other.get_data(receipt(&path)).await.unwrap();
     let text = String::from_utf8(data).unwrap();
     let words: Vec<&str> = text.split(' ').collect();
@@ -236,10 +236,10 @@ async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
     };
     late().commit().await.unwrap();
     proxy.release_held();
-    assert!(soon(changing).await.unwrap().unwrap(), "it was ours");
+    assert!(soon(changing).await.unwrap().unwrap(), "the late request was the attempt of this client");
     assert_eq!(number.get().await.unwrap(), 2);
 
-    // If it arrives later, it is rejected.
+    // The server rejects the lost request if it arrives after the next attempt.
     proxy.reset_counts();
     proxy.cut_before_request(OpCode::Multi);
     assert_eq!(soon(number.increment()).await.unwrap().post_value, 3);
@@ -285,7 +285,7 @@ async fn creating_missing_parents_does_not_count_as_a_conflict() {
     assert_eq!(number.increment().await.unwrap().post_value, 1);
 }
 
-/// For a server, version -1, reached after 2^32 - 1 writes, matches any version.
+/// The version of a node is -1 after 2^32 - 1 writes, but in a request, -1 matches any version.
 #[tokio::test]
 async fn a_version_of_minus_one_is_refused() {
     let (proxy, client) = behind_proxy().await;
@@ -339,7 +339,7 @@ async fn no_id_is_issued_twice_after_a_lost_reply() {
     assert!(given.is_sorted_by(|one, next| one < next), "{given:?}");
 }
 
-/// Fails like a codec whose schema registry is briefly unavailable.
+/// Decodes only once, like a codec whose schema registry then becomes unavailable.
 struct FailsAfter(AtomicU32);
 
 impl ValueCodec<i64> for FailsAfter {
@@ -348,7 +348,7 @@ impl ValueCodec<i64> for FailsAfter {
     }
 
     fn decode(&self, data: &[u8]) -> Result<i64, CodecError> {
-        if self.0.fetch_add(1, Ordering::Relaxed) > 0 { Err("away".into()) } else { BigEndian.decode(data) }
+        if self.0.fetch_add(1, Ordering::Relaxed) > 0 { Err("unavailable".into()) } else { BigEndian.decode(data) }
     }
 }
 

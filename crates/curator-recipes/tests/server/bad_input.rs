@@ -33,7 +33,7 @@ async fn foreign_children_have_no_effect() {
         client.create().creating_parent_containers().for_path(format!("{path}/{foreign}"), "").await.unwrap();
     }
     let wanted = mutex(&client, &path);
-    let guard = wanted.try_acquire().await.unwrap().expect("a foreign child is in the way");
+    let guard = wanted.try_acquire().await.unwrap().expect("a foreign child blocks the lock");
     let waiting = acquiring(&client, &path);
     until(async || wanted.participants().await.unwrap().len() == 2).await;
     guard.release().await.unwrap();

@@ -22,8 +22,8 @@ pub(crate) async fn create(client: &CuratorClient, path: &str, data: &[u8]) {
     client.create().creating_parent_containers().for_path(path, data).await.unwrap();
 }
 
-/// A tree: the root, `a`, `a/x`, `a/y`, `b`, each with its name as data.
-pub(crate) async fn planted(client: &CuratorClient, name: &str) -> String {
+/// Creates a tree: the root, `a`, `a/x`, `a/y`, `b`, each with its name as data.
+pub(crate) async fn create_tree(client: &CuratorClient, name: &str) -> String {
     let root = path(name);
     for below in ["", "/a", "/a/x", "/a/y", "/b"] {
         create(client, &format!("{root}{below}"), below.as_bytes()).await;
@@ -67,8 +67,8 @@ async fn all(events: &mut CacheEvents, root: &str, count: usize) -> Vec<String> 
 
 #[tokio::test]
 async fn a_tree_is_loaded_and_its_changes_are_reported_in_order() {
-    let (client, its) = (connected().await, connected().await);
-    let root = planted(&its, "cache").await;
+    let (client, writer) = (connected().await, connected().await);
+    let root = create_tree(&writer, "cache").await;
     let cache = cache(&client, &root).start().unwrap();
     let mut events = cache.events();
     let snapshot = soon(cache.ready()).await.unwrap();
@@ -79,7 +79,7 @@ async fn a_tree_is_loaded_and_its_changes_are_reported_in_order() {
     assert!(loaded.starts_with(&["+".to_owned()]), "{loaded:?}");
 
     let at = |below: &str| format!("{root}{below}");
-    let Lookup::Present(x) = cache.get(at("/a/x")).unwrap() else { panic!("it was loaded") };
+    let Lookup::Present(x) = cache.get(at("/a/x")).unwrap() else { panic!("the node is not cached") };
     assert_eq!((x.data(), x.stat().num_children), (&b"/a/x"[..], 0));
     assert_eq!(cache.get(at("/c")).unwrap(), Lookup::Absent);
     assert_eq!(cache.get("/elsewhere").unwrap(), Lookup::Unknown);
@@ -87,20 +87,20 @@ async fn a_tree_is_loaded_and_its_changes_are_reported_in_order() {
     assert_eq!(children, ["x", "y"]);
     assert_eq!(cache.children(&root).unwrap().len(), 2);
 
-    its.set_data(at("/a/x"), "new", None).await.unwrap();
+    writer.set_data(at("/a/x"), "new", None).await.unwrap();
     assert_eq!(next(&mut events, &root).await, "/a/x /a/x>new");
-    create(&its, &at("/c"), b"").await;
+    create(&writer, &at("/c"), b"").await;
     assert_eq!(next(&mut events, &root).await, "+/c");
     assert!(snapshot.get(&client.resolve(at("/c")).unwrap()) == Lookup::Absent, "a snapshot does not change");
-    its.delete().for_path(at("/b")).await.unwrap();
+    writer.delete().for_path(at("/b")).await.unwrap();
     assert_eq!(next(&mut events, &root).await, "-/b");
-    its.delete().deleting_children_if_needed().for_path(&root).await.unwrap();
+    writer.delete().deleting_children_if_needed().for_path(&root).await.unwrap();
     let gone = all(&mut events, &root, 5).await;
     assert_eq!(gone.last().map(String::as_str), Some("-"));
     assert!(gone.iter().position(|it| it == "-/a/y") < gone.iter().position(|it| it == "-/a"), "{gone:?}");
     assert!(cache.snapshot().is_empty() && *cache.state().borrow() == CacheState::Current);
     // The root is created again.
-    create(&its, &at("/new"), b"").await;
+    create(&writer, &at("/new"), b"").await;
     assert_eq!(all(&mut events, &root, 2).await, ["+", "+/new"]);
     cache.close().await.unwrap();
     assert_eq!((events.next().await, *cache.state().borrow()), (None, CacheState::Ended));
@@ -112,20 +112,20 @@ async fn a_tree_is_loaded_and_its_changes_are_reported_in_order() {
 
 #[tokio::test]
 async fn the_cache_of_a_missing_root_is_empty_until_the_root_is_created() {
-    let (client, its, root) = (connected().await, connected().await, path("cache-missing"));
+    let (client, writer, root) = (connected().await, connected().await, path("cache-missing"));
     let cache = cache(&client, &root).start().unwrap();
     assert!(soon(cache.ready()).await.unwrap().is_empty());
     assert_eq!(cache.get(&root).unwrap(), Lookup::Absent);
     let mut events = cache.events();
     assert_eq!(next(&mut events, &root).await, "ready");
-    create(&its, &format!("{root}/a/b"), b"").await;
+    create(&writer, &format!("{root}/a/b"), b"").await;
     assert_eq!(all(&mut events, &root, 3).await, ["+", "+/a", "+/a/b"]);
 }
 
 #[tokio::test]
 async fn a_late_consumer_first_receives_the_cached_nodes() {
     let client = connected().await;
-    let root = planted(&client, "cache-late").await;
+    let root = create_tree(&client, "cache-late").await;
     let cache = cache(&client, &root).start().unwrap();
     soon(cache.ready()).await.unwrap();
     let mut events = cache.events();
@@ -137,7 +137,7 @@ async fn a_late_consumer_first_receives_the_cached_nodes() {
 #[tokio::test]
 async fn depth_and_filter_limit_the_cached_nodes() {
     let client = connected().await;
-    let root = planted(&client, "cache-bounded").await;
+    let root = create_tree(&client, "cache-bounded").await;
     for (depth, expected) in [(0, &["/"][..]), (1, &["/", "/a", "/b"]), (2, &["/", "/a", "/a/x", "/a/y", "/b"])] {
         let cache = cache(&client, &root).max_depth(depth).start().unwrap();
         soon(cache.ready()).await.unwrap();
@@ -162,7 +162,7 @@ async fn depth_and_filter_limit_the_cached_nodes() {
 #[tokio::test]
 async fn without_data_only_stats_are_kept() {
     let client = connected().await;
-    let root = planted(&client, "cache-stats").await;
+    let root = create_tree(&client, "cache-stats").await;
     let cache = cache(&client, &root).without_data().start().unwrap();
     let mut events = cache.events();
     soon(cache.ready()).await.unwrap();
@@ -176,7 +176,7 @@ async fn without_data_only_stats_are_kept() {
 #[tokio::test]
 async fn caught_up_returns_the_writes_of_its_client() {
     let client = connected().await;
-    let root = planted(&client, "cache-own").await;
+    let root = create_tree(&client, "cache-own").await;
     let cache = cache(&client, &root).start().unwrap();
     soon(cache.ready()).await.unwrap();
     for round in 0..100 {
@@ -196,7 +196,7 @@ async fn caught_up_returns_the_writes_of_its_client() {
 #[tokio::test]
 async fn caught_up_sends_a_request_that_needs_a_quorum() {
     let (proxy, client) = behind_proxy().await;
-    let root = planted(&client, "cache-quorum").await;
+    let root = create_tree(&client, "cache-quorum").await;
     let cache = cache(&client, &root).start().unwrap();
     soon(cache.ready()).await.unwrap();
     proxy.reset_counts();
@@ -208,16 +208,16 @@ async fn caught_up_sends_a_request_that_needs_a_quorum() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cache_loads_and_catches_up_while_directories_are_created_all_the_time() {
     let (proxy, client) = behind_proxy().await;
-    let its = connected().await;
-    let root = planted(&its, "cache-growing").await;
+    let writer = connected().await;
+    let root = create_tree(&writer, "cache-growing").await;
     let growing = async {
         for number in 0_usize.. {
             let [directory, child] = ["", "/child"].map(|below| format!("{root}/{number}{below}"));
-            let both = its.transaction().create(directory, "", CreateMode::Persistent).unwrap();
+            let both = writer.transaction().create(directory, "", CreateMode::Persistent).unwrap();
             both.create(child, "", CreateMode::Persistent).unwrap().commit().await.unwrap();
         }
     };
-    // Several are created during one request.
+    // The delay is so long that several directories are created during one request.
     proxy.set_delay(Duration::from_millis(10));
     let reading = async {
         let cache = cache(&client, &root).start().unwrap();
@@ -235,18 +235,18 @@ async fn a_cache_loads_and_catches_up_while_directories_are_created_all_the_time
 #[tokio::test]
 async fn caught_up_calls_do_not_delay_a_resync() {
     let (proxy, client) = behind_proxy().await;
-    let root = planted(&client, "cache-resync-asked").await;
+    let root = create_tree(&client, "cache-resync-asked").await;
     let cache = cache(&client, &root).resync_every(Duration::from_millis(50)).start().unwrap();
     soon(cache.ready()).await.unwrap();
     proxy.reset_counts();
-    let asking = async {
+    let calling = async {
         loop {
             tokio::join!(cache.caught_up(), cache.caught_up(), cache.caught_up()).0.unwrap();
         }
     };
     // Without changes, only a resync reads.
     tokio::select! {
-        () = asking => {}
+        () = calling => {}
         () = until(async || requests_of(&proxy, OpCode::MultiRead) > 2) => {}
     }
 }
@@ -255,7 +255,7 @@ async fn caught_up_calls_do_not_delay_a_resync() {
 #[tokio::test]
 async fn a_slow_consumer_resyncs_without_delaying_other_consumers() {
     let client = connected().await;
-    let root = planted(&client, "cache-slow").await;
+    let root = create_tree(&client, "cache-slow").await;
     let cache = cache(&client, &root).event_capacity(8).start().unwrap();
     soon(cache.ready()).await.unwrap();
     let (mut slow, mut fast) = (cache.events(), cache.events());
@@ -273,13 +273,13 @@ async fn a_slow_consumer_resyncs_without_delaying_other_consumers() {
     assert_eq!(slowly.resyncs, 1);
     assert_eq!(next(&mut slow, &root).await, "ready");
     client.set_data(format!("{root}/b"), "last", None).await.unwrap();
-    assert_eq!(next(&mut slow, &root).await, "/b 99>last", "it goes on after the snapshot");
+    assert_eq!(next(&mut slow, &root).await, "/b 99>last", "the events after the snapshot follow");
 }
 
 #[tokio::test]
 async fn lookups_of_unreadable_nodes_return_denied_until_a_read_is_permitted() {
     let (client, owner) = (connected().await, owner().await);
-    let root = planted(&owner, "cache-denied").await;
+    let root = create_tree(&owner, "cache-denied").await;
     let node = format!("{root}/a");
     let acl = |who: AuthId| vec![Acl::new(Permission::ALL, who)];
     owner.set_acl(&node, &acl(AuthId::authed()), None).await.unwrap();
@@ -301,11 +301,11 @@ async fn lookups_of_unreadable_nodes_return_denied_until_a_read_is_permitted() {
     until(async || cache.get(&node).unwrap() == Lookup::Absent).await;
 }
 
-/// There were no events for the nodes below it.
+/// The nodes below the unreadable node have had no events.
 #[tokio::test]
 async fn caught_up_returns_a_node_that_became_readable_with_its_descendants() {
     let (client, owner) = (connected().await, owner().await);
-    let root = planted(&owner, "cache-healed").await;
+    let root = create_tree(&owner, "cache-healed").await;
     let node = format!("{root}/a");
     owner.set_acl(&node, &[Acl::new(Permission::ALL, AuthId::authed())], None).await.unwrap();
     let cache = cache(&client, &root).start().unwrap();
@@ -319,7 +319,7 @@ async fn caught_up_returns_a_node_that_became_readable_with_its_descendants() {
 #[tokio::test]
 async fn a_cache_over_its_limits_ends_with_a_too_large_error() {
     let client = connected().await;
-    let root = planted(&client, "cache-limits").await;
+    let root = create_tree(&client, "cache-limits").await;
     let few = cache(&client, &root).max_nodes(4).start().unwrap();
     let error = soon(few.ready()).await.unwrap_err();
     assert!(matches!(error, CacheError::TooLarge { what: "nodes", limit: 4, .. }), "{error}");
@@ -380,7 +380,7 @@ async fn invalid_options_are_rejected_and_the_error_has_the_value() {
 #[tokio::test]
 async fn a_panicking_filter_ends_only_its_cache() {
     let client = connected().await;
-    let root = planted(&client, "cache-panic").await;
+    let root = create_tree(&client, "cache-panic").await;
     let other = cache(&client, &root).start().unwrap();
     let broken = cache(&client, &root).filter(|_| panic!("on purpose")).start().unwrap();
     let error = soon(broken.ready()).await.unwrap_err();
@@ -391,7 +391,7 @@ async fn a_panicking_filter_ends_only_its_cache() {
     assert_eq!(shown(&other)["/b"], "1");
 }
 
-/// Loads 10,000 leaves of one directory; unchanged nodes cost nothing.
+/// After a change, unchanged nodes are not read again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_leaves_are_loaded_by_fewer_than_fifty_requests() {
     let (proxy, client) = behind_proxy().await;
@@ -417,7 +417,7 @@ async fn ten_thousand_leaves_are_loaded_by_fewer_than_fifty_requests() {
     proxy.reset_counts();
     client.set_data(format!("{root}/leaf-00007"), "new", None).await.unwrap();
     until(async || shown(&cache)["/leaf-00007"] == "new").await;
-    assert_eq!(proxy.requests().get(&OpCode::MultiRead), Some(&1), "a change is one request");
+    assert_eq!(proxy.requests().get(&OpCode::MultiRead), Some(&1), "a change costs one read");
     proxy.reset_counts();
     proxy.cut();
     let mut state = cache.state();
@@ -428,7 +428,7 @@ async fn ten_thousand_leaves_are_loaded_by_fewer_than_fifty_requests() {
     soon(cache.close()).await.unwrap();
 }
 
-/// Java's client drops the connection and requests the same reply again.
+/// After a reply of this size, Java's client closes the connection and sends the same request again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_of_more_than_a_mebibyte_are_read() {
     let ((proxy, client), root) = (behind_proxy().await, path("cache-long"));
@@ -447,22 +447,22 @@ async fn replies_of_more_than_a_mebibyte_are_read() {
     let (handshakes, before) = (proxy.handshakes(), proxy.bytes_received());
     let cache = cache(&client, &root).start().unwrap();
     assert_eq!(soon(cache.ready()).await.unwrap().len(), 6_005);
-    // The caches' separate session.
+    // This is the handshake of the caches' separate session.
     assert_eq!(proxy.handshakes(), handshakes + 1);
     assert!(proxy.bytes_received() - before > 4 << 20);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_load_and_each_change_cost_the_documented_requests() {
-    let ((proxy, client), its, root) = (counted().await, connected().await, path("cache-cost"));
+    let ((proxy, client), writer, root) = (counted().await, connected().await, path("cache-cost"));
     let leaves = async |from: usize, to: usize| {
-        let mut transaction = its.transaction();
+        let mut transaction = writer.transaction();
         for leaf in from..to {
             transaction = transaction.create(format!("{root}/{leaf}"), "leaf", CreateMode::Persistent).unwrap();
         }
         transaction.commit().await.unwrap();
     };
-    create(&its, &root, b"").await;
+    create(&writer, &root, b"").await;
     // Opens the caches' session.
     let first = cache(&client, "/cache-cost-first").start().unwrap();
     soon(first.ready()).await.unwrap();
@@ -475,27 +475,27 @@ async fn a_load_and_each_change_cost_the_documented_requests() {
     let mut replay = Replay::default();
     replay.until(&mut events, &cache.snapshot()).await;
     replay.apply(soon(events.next()).await.unwrap());
-    its.set_data(format!("{root}/7"), "new", None).await.unwrap();
+    writer.set_data(format!("{root}/7"), "new", None).await.unwrap();
     assert_eq!(next(&mut events, &root).await, "/7 leaf>new");
     assert_eq!(spent(&proxy), stated(("cache", "the data of a node change")).await);
-    create(&its, &format!("{root}/new"), b"").await;
+    create(&writer, &format!("{root}/new"), b"").await;
     assert_eq!(next(&mut events, &root).await, "+/new");
     assert_eq!(spent(&proxy), stated(("cache", "a node is created, or deleted")).await);
-    its.delete().for_path(format!("{root}/new")).await.unwrap();
+    writer.delete().for_path(format!("{root}/new")).await.unwrap();
     assert_eq!(next(&mut events, &root).await, "-/new");
     assert_eq!(spent(&proxy), stated(("cache", "a node is created, or deleted")).await);
 }
 
-/// A user may read the cache while a state is borrowed, for any time.
+/// A caller may borrow a state for any length of time, and read the cache meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_borrowed_state_blocks_no_lookup_and_no_consumer() {
     let client = connected().await;
-    let root = planted(&client, "cache-borrowed").await;
+    let root = create_tree(&client, "cache-borrowed").await;
     let cache = cache(&client, &root).start().unwrap();
     soon(cache.ready()).await.unwrap();
     for round in 0..200 {
         let (state, node) = (cache.state(), format!("{root}/b"));
-        let looks = tokio::task::spawn_blocking({
+        let lookups = tokio::task::spawn_blocking({
             let (cache, node) = (cache.clone(), node.clone());
             move || {
                 let state = state.borrow();
@@ -506,7 +506,7 @@ async fn a_borrowed_state_blocks_no_lookup_and_no_consumer() {
         });
         client.set_data(&node, round.to_string(), None).await.unwrap();
         soon(cache.caught_up()).await.unwrap();
-        soon(looks).await.unwrap();
+        soon(lookups).await.unwrap();
     }
 }
 
@@ -514,7 +514,7 @@ async fn a_borrowed_state_blocks_no_lookup_and_no_consumer() {
 #[tokio::test]
 async fn a_resync_of_a_consumer_is_followed_by_ready() {
     let client = connected().await;
-    let root = planted(&client, "cache-ready").await;
+    let root = create_tree(&client, "cache-ready").await;
     let cache = cache(&client, &root).event_capacity(2).start().unwrap();
     let mut events = cache.events();
     soon(cache.ready()).await.unwrap();
@@ -527,7 +527,7 @@ async fn a_resync_of_a_consumer_is_followed_by_ready() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn continuous_changes_do_not_delay_a_resync() {
     let ((proxy, client), owner) = (behind_proxy().await, owner().await);
-    let root = planted(&owner, "cache-busy").await;
+    let root = create_tree(&owner, "cache-busy").await;
     let node = format!("{root}/a/x");
     owner.set_acl(&node, &[Acl::new(Permission::ALL, AuthId::authed())], None).await.unwrap();
     let cache = cache(&client, &root).resync_every(Duration::from_millis(50)).start().unwrap();

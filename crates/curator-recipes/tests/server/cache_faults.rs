@@ -6,15 +6,15 @@ use curator_recipes::client::{ConnectionState, CreateMode, CuratorClient, Error 
 use curator_recipes::{CacheError, CacheEvents, CacheState, CuratorCache, Lookup};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 
-use crate::cache::{cache, create, next, planted, shown};
+use crate::cache::{cache, create, create_tree, next, shown};
 use crate::support::{
     FAULTS, LONG_SESSION, Numbers, Replay, SHORT_SESSION, behind_proxy, behind_proxy_with, builder,
     client as connected, new_seed, path, proxy, requests_of, soon, unplug, until,
 };
 
-/// A cache of a planted tree, and a consumer that has received all of it. `its` plants the tree.
-async fn reported(client: &CuratorClient, its: &CuratorClient, name: &str) -> (String, CuratorCache, CacheEvents) {
-    let root = planted(its, name).await;
+/// Creates a tree, a cache of it, and a consumer that has received the events of all nodes.
+async fn reported(client: &CuratorClient, writer: &CuratorClient, name: &str) -> (String, CuratorCache, CacheEvents) {
+    let root = create_tree(writer, name).await;
     let cache = cache(client, &root).start().unwrap();
     soon(cache.ready()).await.unwrap();
     let mut events = cache.events();
@@ -24,7 +24,7 @@ async fn reported(client: &CuratorClient, its: &CuratorClient, name: &str) -> (S
     (root, cache, events)
 }
 
-async fn is_stale(cache: &CuratorCache) {
+async fn until_stale(cache: &CuratorCache) {
     let mut state = cache.state();
     soon(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
 }
@@ -38,7 +38,7 @@ async fn end_sessions(proxy: &FaultProxy) {
 }
 
 /// Checks that the cache equals the servers' state.
-async fn is_the_tree(cache: &CuratorCache, client: &CuratorClient) {
+async fn equals_servers(cache: &CuratorCache, client: &CuratorClient) {
     let snapshot = soon(cache.caught_up()).await.unwrap();
     client.sync("/").await.unwrap();
     let mut found = 0;
@@ -61,78 +61,78 @@ async fn is_the_tree(cache: &CuratorCache, client: &CuratorClient) {
     assert_eq!(snapshot.len(), found);
 }
 
-/// Curator's caches compare versions: these nodes have the same version before and after.
+/// Curator's caches compare versions, so they miss a node that was replaced by one with the same version.
 #[tokio::test]
 async fn a_node_replaced_during_an_outage_is_reported_as_deleted_and_created() {
-    let ((proxy, client), its) = (behind_proxy().await, connected().await);
-    let (root, cache, mut events) = reported(&client, &its, "cache-replaced").await;
+    let ((proxy, client), writer) = (behind_proxy().await, connected().await);
+    let (root, cache, mut events) = reported(&client, &writer, "cache-replaced").await;
     unplug(&proxy, &client).await;
-    is_stale(&cache).await;
-    // One node with the same version; and one with as many changes of children, one of which is replaced.
-    its.delete().for_path(format!("{root}/b")).await.unwrap();
-    its.create().for_path(format!("{root}/b"), "other").await.unwrap();
-    its.delete().deleting_children_if_needed().for_path(format!("{root}/a")).await.unwrap();
+    until_stale(&cache).await;
+    // `b` is replaced by a node with the same version, `a` by one with as many changes of its children as before.
+    writer.delete().for_path(format!("{root}/b")).await.unwrap();
+    writer.create().for_path(format!("{root}/b"), "other").await.unwrap();
+    writer.delete().deleting_children_if_needed().for_path(format!("{root}/a")).await.unwrap();
     for node in ["/a", "/a/x", "/a/z"] {
-        its.create().for_path(format!("{root}{node}"), node).await.unwrap();
+        writer.create().for_path(format!("{root}{node}"), node).await.unwrap();
     }
     proxy.refuse(false).unwrap();
-    let mut told = Vec::new();
-    while told.last().is_none_or(|last| last != "ready") {
-        told.push(next(&mut events, &root).await);
+    let mut received = Vec::new();
+    while received.last().is_none_or(|last| last != "ready") {
+        received.push(next(&mut events, &root).await);
     }
-    let position = |event: &str| told.iter().position(|it| it == event).unwrap_or_else(|| panic!("{event}: {told:?}"));
-    assert!(position("-/a/x") < position("-/a") && position("-/a/y") < position("-/a"), "{told:?}");
-    assert!(position("-/a") < position("+/a") && position("+/a") < position("+/a/x"), "{told:?}");
-    assert!(position("-/b") < position("+/b") && position("+/a") < position("+/a/z"), "{told:?}");
-    assert_eq!(told.len(), 9, "nothing twice: {told:?}");
-    is_the_tree(&cache, &its).await;
+    let position =
+        |event: &str| received.iter().position(|it| it == event).unwrap_or_else(|| panic!("{event}: {received:?}"));
+    assert!(position("-/a/x") < position("-/a") && position("-/a/y") < position("-/a"), "{received:?}");
+    assert!(position("-/a") < position("+/a") && position("+/a") < position("+/a/x"), "{received:?}");
+    assert!(position("-/b") < position("+/b") && position("+/a") < position("+/a/z"), "{received:?}");
+    assert_eq!(received.len(), 9, "no event is reported twice: {received:?}");
+    equals_servers(&cache, &writer).await;
 }
 
 #[tokio::test]
 async fn changes_during_an_outage_are_reported_once_in_the_same_or_a_new_session() {
-    let ((proxy, client), its) = (behind_proxy().await, connected().await);
-    let (root, cache, mut events) = reported(&client, &its, "cache-outage").await;
+    let ((proxy, client), writer) = (behind_proxy().await, connected().await);
+    let (root, cache, mut events) = reported(&client, &writer, "cache-outage").await;
     for (round, is_lost) in [(1, false), (2, true)] {
         unplug(&proxy, &client).await;
-        is_stale(&cache).await;
+        until_stale(&cache).await;
         assert!(matches!(cache.snapshot().state(), CacheState::Stale { .. }));
-        assert_eq!(cache.get(format!("{root}/c")).unwrap(), Lookup::Absent, "what is known stays readable");
+        assert_eq!(cache.get(format!("{root}/c")).unwrap(), Lookup::Absent, "a stale cache stays readable");
         if is_lost {
             end_sessions(&proxy).await;
         }
-        its.set_data(format!("{root}/b"), round.to_string(), None).await.unwrap();
-        its.delete().for_path(format!("{root}/a/x")).await.unwrap();
-        its.create().for_path(format!("{root}/a/n{round}"), "").await.unwrap();
+        writer.set_data(format!("{root}/b"), round.to_string(), None).await.unwrap();
+        writer.delete().for_path(format!("{root}/a/x")).await.unwrap();
+        writer.create().for_path(format!("{root}/a/n{round}"), "").await.unwrap();
         proxy.refuse(false).unwrap();
-        let mut told = Vec::new();
+        let mut received = Vec::new();
         for _ in 0..4 {
-            told.push(next(&mut events, &root).await);
+            received.push(next(&mut events, &root).await);
         }
-        assert_eq!(told.pop().as_deref(), Some("ready"));
-        told.sort();
+        assert_eq!(received.pop().as_deref(), Some("ready"));
+        received.sort();
         let before = if is_lost { "1" } else { "/b" };
-        assert_eq!(told, [format!("+/a/n{round}"), "-/a/x".to_owned(), format!("/b {before}>{round}")]);
-        its.create().for_path(format!("{root}/a/x"), "/a/x").await.unwrap();
+        assert_eq!(received, [format!("+/a/n{round}"), "-/a/x".to_owned(), format!("/b {before}>{round}")]);
+        writer.create().for_path(format!("{root}/a/x"), "/a/x").await.unwrap();
         assert_eq!(next(&mut events, &root).await, "+/a/x");
     }
-    // A broken connection alone reports no change.
+    // A broken connection alone causes no events of changes.
     proxy.cut();
-    is_stale(&cache).await;
+    until_stale(&cache).await;
     assert_eq!(next(&mut events, &root).await, "ready");
-    is_the_tree(&cache, &its).await;
+    equals_servers(&cache, &writer).await;
 }
 
-/// A request of a cache is lost, or its reply.
 #[tokio::test]
 async fn a_cache_survives_the_loss_of_each_kind_of_request_and_reply() {
-    let its = connected().await;
+    let writer = connected().await;
     for op in [OpCode::AddWatch, OpCode::MultiRead, OpCode::Sync] {
         for (name, fault) in FAULTS {
             let settings = |builder: curator_recipes::client::CuratorClientBuilder| {
                 builder.operation_timeout(Duration::from_millis(300))
             };
             let (proxy, client) = behind_proxy_with(settings).await;
-            let root = planted(&its, "cache-lost").await;
+            let root = create_tree(&writer, "cache-lost").await;
             // Opens the caches' session.
             let first = cache(&client, &root).max_depth(0).start().unwrap();
             soon(first.ready()).await.unwrap();
@@ -140,42 +140,46 @@ async fn a_cache_survives_the_loss_of_each_kind_of_request_and_reply() {
                 fault(&proxy, op);
             }
             let cache = cache(&client, &root).start().unwrap();
-            assert_eq!(soon(cache.ready()).await.unwrap().len(), 5, "not before it is loaded");
+            assert_eq!(
+                soon(cache.ready()).await.unwrap().len(),
+                5,
+                "`ready` must not return before the cache is loaded"
+            );
             if op == OpCode::Sync {
                 fault(&proxy, op);
             }
-            its.set_data(format!("{root}/b"), name, None).await.unwrap();
-            its.create().for_path(format!("{root}/c"), "").await.unwrap();
+            writer.set_data(format!("{root}/b"), name, None).await.unwrap();
+            writer.create().for_path(format!("{root}/c"), "").await.unwrap();
             soon(cache.caught_up()).await.unwrap();
             assert_eq!(shown(&cache)["/b"], name);
-            is_the_tree(&cache, &its).await;
+            equals_servers(&cache, &writer).await;
             soon(proxy.wait_for_faults()).await.unwrap();
             soon(cache.close()).await.unwrap();
         }
     }
 }
 
-/// Curator's `PathChildrenCache` never became ready then.
+/// In this case, Curator's `PathChildrenCache` never became ready.
 #[tokio::test]
 async fn a_child_deleted_between_the_listing_and_its_read_is_absent() {
-    let ((proxy, client), its) = (behind_proxy().await, connected().await);
-    let root = planted(&its, "cache-between").await;
-    // The root with its list of children, then the children.
+    let ((proxy, client), writer) = (behind_proxy().await, connected().await);
+    let root = create_tree(&writer, "cache-between").await;
+    // The first `multiRead` reads the root and the names of its children, the second reads the children.
     proxy.hold_nth_reply(OpCode::MultiRead, 1);
     let cache = cache(&client, &root).start().unwrap();
     soon(proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
-    its.delete().for_path(format!("{root}/b")).await.unwrap();
-    create(&its, &format!("{root}/c"), b"/c").await;
+    writer.delete().for_path(format!("{root}/b")).await.unwrap();
+    create(&writer, &format!("{root}/c"), b"/c").await;
     proxy.release_held();
     soon(cache.ready()).await.unwrap();
     assert_eq!(shown(&cache).into_keys().collect::<Vec<_>>(), ["/", "/a", "/a/x", "/a/y", "/c"]);
-    is_the_tree(&cache, &its).await;
+    equals_servers(&cache, &writer).await;
 }
 
 #[tokio::test]
 async fn a_lookup_before_the_cache_is_loaded_returns_unknown() {
     let (proxy, client) = behind_proxy().await;
-    let root = planted(&connected().await, "cache-before").await;
+    let root = create_tree(&connected().await, "cache-before").await;
     proxy.hold_nth_reply(OpCode::MultiRead, 1);
     let cache = cache(&client, &root).start().unwrap();
     soon(proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
@@ -189,8 +193,8 @@ async fn a_lookup_before_the_cache_is_loaded_returns_unknown() {
 async fn a_connection_that_is_silent_makes_the_cache_stale() {
     let proxy = proxy().await;
     let client = builder(&proxy.connect_string(), SHORT_SESSION).connect().await.unwrap();
-    let its = connected().await;
-    let root = planted(&its, "cache-silent").await;
+    let writer = connected().await;
+    let root = create_tree(&writer, "cache-silent").await;
     let cache = cache(&client, &root).start().unwrap();
     soon(cache.ready()).await.unwrap();
     let mut events = cache.events();
@@ -198,8 +202,8 @@ async fn a_connection_that_is_silent_makes_the_cache_stale() {
         next(&mut events, &root).await;
     }
     proxy.black_hole(Direction::ToClient);
-    is_stale(&cache).await;
-    its.set_data(format!("{root}/b"), "later", None).await.unwrap();
+    until_stale(&cache).await;
+    writer.set_data(format!("{root}/b"), "later", None).await.unwrap();
     proxy.heal();
     proxy.cut();
     assert_eq!(next(&mut events, &root).await, "/b /b>later");
@@ -209,13 +213,13 @@ async fn a_connection_that_is_silent_makes_the_cache_stale() {
 /// The connection of the old session looks open until a server closes it.
 #[tokio::test]
 async fn a_session_lost_on_an_open_connection_is_replaced() {
-    let (one, other, its) = (proxy().await, proxy().await, connected().await);
+    let (one, other, writer) = (proxy().await, proxy().await, connected().await);
     let servers = format!("{},{}", one.connect_string(), other.connect_string());
     let client = builder(&servers, SHORT_SESSION).connect().await.unwrap();
-    let root = planted(&its, "cache-open").await;
+    let root = create_tree(&writer, "cache-open").await;
     let cache = cache(&client, &root).start().unwrap();
     soon(cache.ready()).await.unwrap();
-    // No session can be resumed before it is lost.
+    // The client cannot resume its sessions before they are lost.
     for proxy in [&one, &other] {
         proxy.refuse(true).unwrap();
         proxy.black_hole(Direction::Both);
@@ -230,12 +234,12 @@ async fn a_session_lost_on_an_open_connection_is_replaced() {
         next(&mut events, &root).await;
     }
     state.mark_unchanged();
-    its.set_data(format!("{root}/b"), "later", None).await.unwrap();
+    writer.set_data(format!("{root}/b"), "later", None).await.unwrap();
     for proxy in [&one, &other] {
         proxy.heal();
         proxy.refuse(false).unwrap();
     }
-    // The old contents are never current again.
+    // The cache becomes current only with the new contents.
     soon(state.changed()).await.unwrap();
     assert_eq!(*state.borrow(), CacheState::Current);
     assert_eq!(shown(&cache)["/b"], "later");
@@ -248,19 +252,19 @@ async fn a_cache_starts_before_its_client_is_connected_and_loads_once() {
     let proxy = proxy().await;
     proxy.refuse(true).unwrap();
     let client = builder(&proxy.connect_string(), LONG_SESSION).start().unwrap();
-    let root = planted(&connected().await, "cache-early").await;
+    let root = create_tree(&connected().await, "cache-early").await;
     let cache = cache(&client, &root).start().unwrap();
     proxy.refuse(false).unwrap();
     soon(cache.ready()).await.unwrap();
     let counts = proxy.requests();
-    // One read of the root, one of its children, then a list and a read of theirs.
+    // The reads: the root, its children, and the names and the data of the children below them.
     assert_eq!((counts[&OpCode::AddWatch], counts[&OpCode::MultiRead]), (1, 4), "{counts:?}");
 }
 
 #[tokio::test]
 async fn closing_the_client_ends_its_caches() {
     let (proxy, client) = behind_proxy().await;
-    let root = planted(&connected().await, "cache-client-closes").await;
+    let root = create_tree(&connected().await, "cache-client-closes").await;
     let cache = cache(&client, &root).start().unwrap();
     soon(cache.ready()).await.unwrap();
     let mut events = cache.events();
@@ -276,16 +280,16 @@ async fn closing_the_client_ends_its_caches() {
     assert!(soon(late.ready()).await.unwrap_err().is_closed());
 }
 
-/// In an outage of any length. Curator's cache never ended after its client had (CURATOR-729).
+/// Curator's cache never ended after its client had ended (CURATOR-729).
 #[tokio::test]
 async fn closing_ends_a_cache_during_an_outage() {
     for with_client in [false, true] {
         let (proxy, client) = behind_proxy_with(|builder| builder.close_timeout(Duration::from_millis(100))).await;
-        let root = planted(&connected().await, "cache-cut-off").await;
+        let root = create_tree(&connected().await, "cache-cut-off").await;
         let cache = cache(&client, &root).start().unwrap();
         soon(cache.ready()).await.unwrap();
         unplug(&proxy, &client).await;
-        is_stale(&cache).await;
+        until_stale(&cache).await;
         if with_client {
             // No server confirms the close.
             soon(client.close()).await.unwrap_err();
@@ -299,14 +303,14 @@ async fn closing_ends_a_cache_during_an_outage() {
 #[tokio::test]
 async fn caught_up_returns_although_a_read_takes_longer_than_the_resync_interval() {
     let (proxy, client) = behind_proxy().await;
-    let root = planted(&connected().await, "cache-short-resync").await;
+    let root = create_tree(&connected().await, "cache-short-resync").await;
     let cache = cache(&client, &root).resync_every(Duration::from_millis(1)).start().unwrap();
     soon(cache.ready()).await.unwrap();
     proxy.set_delay(Duration::from_millis(10));
     for _ in 0..5 {
         soon(cache.caught_up()).await.unwrap();
     }
-    // It continues to read.
+    // The cache continues to read.
     proxy.reset_counts();
     until(async || requests_of(&proxy, OpCode::MultiRead) > 5).await;
 }
@@ -314,8 +318,8 @@ async fn caught_up_returns_although_a_read_takes_longer_than_the_resync_interval
 /// Each catch-up finds a new directory, and so reads in several rounds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_resync_does_not_restart_a_catch_up_forever() {
-    let ((proxy, client), its) = (behind_proxy().await, connected().await);
-    let root = planted(&its, "cache-resync-catch-up").await;
+    let ((proxy, client), writer) = (behind_proxy().await, connected().await);
+    let root = create_tree(&writer, "cache-resync-catch-up").await;
     let cache = cache(&client, &root).resync_every(Duration::from_millis(1)).start().unwrap();
     soon(cache.ready()).await.unwrap();
     proxy.set_delay(Duration::from_millis(20));
@@ -325,32 +329,33 @@ async fn a_resync_does_not_restart_a_catch_up_forever() {
         for number in 1.. {
             starts(number).await;
             // Its events overtake the catch-up, which the proxy delays.
-            create(&its, &format!("{root}/new-{number}/a/b"), b"").await;
+            create(&writer, &format!("{root}/new-{number}/a/b"), b"").await;
         }
     };
     tokio::select! {
         () = growing => {}
         caught_up = cache.caught_up() => drop(caught_up.unwrap()),
-        () = starts(5) => panic!("it starts over for each resync"),
+        () = starts(5) => panic!("the catch-up starts again for each resync"),
     }
 }
 
-/// Before it has caught up, a cache may contain a part of the changes.
+/// Before `caught_up` returns, a cache may contain a part of the transaction's changes.
 #[tokio::test]
 async fn a_cache_that_has_caught_up_contains_every_change_of_a_transaction() {
-    let (client, its) = (connected().await, connected().await);
-    let root = planted(&its, "cache-transaction").await;
+    let (client, writer) = (connected().await, connected().await);
+    let root = create_tree(&writer, "cache-transaction").await;
     let cache = cache(&client, &root).start().unwrap();
     soon(cache.ready()).await.unwrap();
     for round in 0..50 {
         let text = round.to_string();
         let at = |node: &str| format!("{root}{node}");
-        let both = its.transaction().set_data(at("/b"), &text, None).unwrap().set_data(at("/a"), &text, None).unwrap();
+        let both =
+            writer.transaction().set_data(at("/b"), &text, None).unwrap().set_data(at("/a"), &text, None).unwrap();
         both.create(at("/a/t"), &text, CreateMode::Persistent).unwrap().commit().await.unwrap();
         soon(cache.caught_up()).await.unwrap();
         let now = shown(&cache);
         assert_eq!((&now["/a"], &now["/b"], &now["/a/t"]), (&text, &text, &text));
-        its.delete().for_path(at("/a/t")).await.unwrap();
+        writer.delete().for_path(at("/a/t")).await.unwrap();
     }
 }
 
@@ -382,27 +387,27 @@ async fn events_of_random_changes_under_faults_replay_to_the_tree_and_never_regr
     let mut numbers = Numbers(seed);
     let settings =
         |builder: curator_recipes::client::CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(500));
-    let ((proxy, client), its) = (behind_proxy_with(settings).await, connected().await);
+    let ((proxy, client), writer) = (behind_proxy_with(settings).await, connected().await);
     let root = path("cache-churn");
-    create(&its, &root, b"").await;
+    create(&writer, &root, b"").await;
     let cache = cache(&client, &root).event_capacity(4_096).start().unwrap();
     let mut events = cache.events();
-    let (mut replay, mut late, mut lates) = (Replay::default(), Replay::default(), None);
+    let (mut replay, mut late, mut late_events) = (Replay::default(), Replay::default(), None);
     for round in 0..30 {
-        churn(&its, &root, &mut numbers, 20).await;
-        strike(&proxy, numbers.below(6)).await;
+        churn(&writer, &root, &mut numbers, 20).await;
+        inject_fault(&proxy, numbers.below(6)).await;
         if round == 15 {
-            lates = Some(cache.events());
+            late_events = Some(cache.events());
         }
     }
-    is_the_tree(&cache, &its).await;
+    equals_servers(&cache, &writer).await;
     let snapshot = cache.snapshot();
     replay.until(&mut events, &snapshot).await;
-    late.until(lates.as_mut().unwrap(), &snapshot).await;
+    late.until(late_events.as_mut().unwrap(), &snapshot).await;
     assert_eq!(replay.resyncs, 0);
 }
 
-async fn strike(proxy: &FaultProxy, fault: usize) {
+async fn inject_fault(proxy: &FaultProxy, fault: usize) {
     match fault {
         0 => proxy.cut(),
         1 => proxy.swallow_next_reply(OpCode::MultiRead),

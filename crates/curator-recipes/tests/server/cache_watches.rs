@@ -1,4 +1,4 @@
-//! The watches of caches on the server: none leaks, none is lost, and none affects the watches of locks.
+//! The watches of caches on the server: they do not leak or get lost, and do not affect the watches of locks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn watched(server: &TestingServer) -> usize {
     server.watches_by_path().await.unwrap().len()
 }
 
-/// A server, a proxy in front of it, and a client behind that.
+/// A server, a proxy in front of it, and a client behind the proxy.
 async fn alone_behind_proxy() -> (TestingServer, FaultProxy, CuratorClient) {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
@@ -35,7 +35,7 @@ async fn create(client: &CuratorClient, path: &str) {
     client.create().creating_parent_containers().for_path(path, "").await.unwrap();
 }
 
-/// Changes nodes below `base` until it is dropped.
+/// Changes nodes below `base` until its future is dropped.
 async fn change_forever(client: &CuratorClient, base: &str) {
     for number in 0_usize.. {
         let (node, child) = (format!("{base}/a/b"), format!("{base}/a/b/{}", number % 5));
@@ -59,13 +59,13 @@ async fn read_tree(client: &CuratorClient, path: String, found: &mut BTreeMap<St
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_caches_leave_no_watch() {
-    const AT_ONCE: usize = 8;
+    const CONCURRENT: usize = 8;
     let server = TestingServer::start().await.unwrap();
     let (client, other) = (connect(&server.connect_string()).await, connect(&server.connect_string()).await);
     create(&client, "/t/a/b").await;
     let roots = ["/t", "/t/a", "/t/a/b", "/t/a", "/t/missing"];
-    let caches = join_all((0..AT_ONCE).map(async |first| {
-        for number in (first..1000).step_by(AT_ONCE) {
+    let caches = join_all((0..CONCURRENT).map(async |first| {
+        for number in (first..1000).step_by(CONCURRENT) {
             use_cache(&client, roots[number % roots.len()], End::nth(number)).await;
         }
     }));
@@ -92,9 +92,9 @@ async fn locks_lose_no_watch_beside_caches_of_their_client() {
     other.close().await.unwrap();
 }
 
-/// Before 3.9 they would remove the cache's watch, if they were of the same session (ZOOKEEPER-4466).
+/// On servers older than 3.9, one-shot watches in the cache's session would remove its watch (ZOOKEEPER-4466).
 #[tokio::test]
-async fn one_shot_watches_of_its_client_take_no_event_from_a_cache() {
+async fn one_shot_watches_of_the_same_client_do_not_stop_the_events_of_a_cache() {
     let (with_cache, other) = (client().await, client().await);
     watch_once_beside_a_cache(&with_cache, &other, &path("once")).await;
 }
@@ -109,13 +109,13 @@ async fn a_cache_misses_no_change_while_other_caches_start_and_end_at_its_paths(
     for cache in &caches {
         soon(cache.ready()).await.unwrap();
     }
-    let passers = join_all((0..4).map(async |first| {
+    let other_caches = join_all((0..4).map(async |first| {
         for number in (first..200).step_by(4) {
             use_cache(&client, &roots[number % roots.len()], End::nth(number)).await;
         }
     }));
     tokio::select! {
-        _ = passers => {}
+        _ = other_caches => {}
         () = change_forever(&other, &base) => {}
     }
     for (cache, root) in caches.iter().zip(roots) {
@@ -140,11 +140,11 @@ async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch() {
         proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
         assert_eq!(watched(&server).await, 1);
         if is_closed {
-            // The reply comes later.
+            // The close is dropped before the reply arrives.
             drop(soon(drop_after(cache.close(), 1)).await);
         }
         drop(cache);
-        // Its task has stopped waiting for the reply.
+        // This request shows that the cache's task no longer waits for the reply.
         proxy.wait_for_request(OpCode::Sync, 1).await.unwrap();
         proxy.release_held();
         no_watch_is_left(&server).await;
@@ -165,7 +165,7 @@ async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch_on_an_unrespo
     let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
     proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
     assert_eq!(watched(&server).await, 1);
-    // Its task gives up after the close timeout.
+    // The cache's task gives up after the close timeout.
     let _ = soon(cache.close()).await;
     proxy.release_held();
     no_watch_is_left(&server).await;
@@ -173,7 +173,7 @@ async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch_on_an_unrespo
     no_watch_is_left(&server).await;
 }
 
-/// Without it, the client crate would use freed memory (`docs/upstream.md`).
+/// Without this wait, `zookeeper-client` would use freed memory (`docs/upstream.md`).
 #[tokio::test]
 async fn a_reply_is_awaited_between_removing_a_watch_and_setting_the_next() {
     let (_server, proxy, client) = alone_behind_proxy().await;
@@ -184,7 +184,7 @@ async fn a_reply_is_awaited_between_removing_a_watch_and_setting_the_next() {
     }
     proxy.reset_counts();
     proxy.hold_replies(OpCode::Sync);
-    // The last watch at its path is removed from the server.
+    // The drop of the last cache at the path removes the watch from the server.
     drop((first, second));
     proxy.wait_for_request(OpCode::RemoveWatches, 1).await.unwrap();
     let next = cache();
@@ -213,7 +213,7 @@ async fn a_client_closes_while_a_cache_is_setting_its_watch() {
     until(async || server.sessions().await.unwrap().is_empty()).await;
 }
 
-/// While a watch is being set, removals make the client crate read freed memory: `docs/upstream.md`.
+/// While a watch is being set, removals make `zookeeper-client` read freed memory (`docs/upstream.md`).
 #[tokio::test]
 async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watch() {
     let (server, proxy, client) = alone_behind_proxy().await;

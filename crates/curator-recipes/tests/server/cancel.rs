@@ -23,7 +23,7 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
         proxy.release_held();
         runtime.block_on(free(&client, &[&path]));
     }
-    // A guard, too.
+    // A guard that is dropped outside the runtime is released too.
     let guard = runtime.block_on(mutex(&client, &path).acquire()).unwrap();
     std::thread::spawn(move || drop(guard)).join().unwrap();
     runtime.block_on(free(&client, &[&path]));
@@ -33,7 +33,7 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
 async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
     let (proxy, client) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
     let (steady, path) = (self::client().await, path("drop-session"));
-    // The directory exists, so the next create is that of the place in the queue.
+    // The directory exists, so the next create is that of the queue node.
     free(&client, &[&path]).await;
     proxy.swallow_next_reply(OpCode::Create2);
     let mutex = mutex(&client, &path);
@@ -55,18 +55,18 @@ async fn a_release_and_another_acquire_are_sent_before_any_request_of_unpolled_a
     let ((proxy, client), dir) = (behind_proxy().await, path("unpolled"));
     let free = non_reentrant(&client, &path("free"));
     let guard = soon(free.acquire()).await.unwrap();
-    // Each is polled once, and the replies are held back.
+    // Each acquire is polled once, and the replies are held back.
     let locks: Vec<_> = (0..ACQUIRES).map(|lock| non_reentrant(&client, &format!("{dir}/{lock}"))).collect();
     proxy.hold_replies(OpCode::GetChildren2);
     proxy.hold_replies(OpCode::GetChildren);
     let mut parked: Vec<_> = locks.iter().map(|lock| lock.acquire().boxed()).collect();
-    // With tokio's budget for one task, most of them would not be sent.
+    // With tokio's budget for one task, most acquires would send nothing.
     let polled = tokio::task::unconstrained(async {
         parked.iter_mut().for_each(|acquire| assert!(acquire.as_mut().now_or_never().is_none()));
     });
     polled.await;
     proxy.release_held();
-    // The replies have arrived by then.
+    // When this request is answered, the replies have arrived.
     soon(client.check_exists("/")).await.unwrap();
     let sent = || requests_of(&proxy, OpCode::Create2);
     let creates = sent();

@@ -64,7 +64,7 @@ fn a_token_is_cancelled_when_the_runtime_ends() {
     let (guard, token) = clients.block_on(async {
         let guard = mutex(&connect(&proxy.connect_string()).await, "/token").acquire().await.unwrap();
         let token = guard.cancellation_token();
-        // The task waits by then.
+        // After this reply, the token's task waits.
         proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
         (guard, token)
     });

@@ -16,7 +16,7 @@ use crate::support::{
     round_trips, soon, still_waits, unplug, until, until_watched,
 };
 
-/// A config of a number as text.
+/// A config whose node has a number as text.
 pub(crate) fn number(client: &CuratorClient, path: &str) -> ConfigBuilder<u32> {
     Config::builder(client, path, |data| std::str::from_utf8(data).unwrap().parse::<u32>()).unwrap()
 }
@@ -34,7 +34,7 @@ pub(crate) async fn delete(client: &CuratorClient, path: &str) {
 }
 
 /// Waits until the config has this value and is current.
-pub(crate) async fn is(config: &Config<u32>, value: u32) {
+pub(crate) async fn has_value(config: &Config<u32>, value: u32) {
     soon(config.values().wait_for(|now| **now == value)).await.unwrap();
     status(config, ConfigStatus::is_current).await;
     assert_eq!(*config.current(), value);
@@ -60,19 +60,19 @@ pub(crate) fn is_ended(status: &ConfigStatus) -> bool {
 
 #[tokio::test]
 async fn the_value_follows_the_node_and_refused_data_never_replace_it() {
-    let (client, its, path) = (connected().await, connected().await, path("config/followed"));
-    write(&its, &path, "1").await;
+    let (client, writer, path) = (connected().await, connected().await, path("config/followed"));
+    write(&writer, &path, "1").await;
     let config = soon(number(&client, &path).open()).await.unwrap();
     assert_eq!((*config.current(), config.path().as_str()), (1, &*path));
     assert!(config.status().borrow().is_current());
     let (mut values, first) = (config.values(), config.current());
     assert!(!values.has_changed().unwrap());
-    write(&its, &path, "2").await;
-    is(&config, 2).await;
+    write(&writer, &path, "2").await;
+    has_value(&config, 2).await;
     // A value that a reader holds does not change.
     assert_eq!((*first, **values.borrow_and_update()), (1, 2));
     for (refused, cause) in [("two", "invalid digit found in string"), ("", "cannot parse integer from empty string")] {
-        write(&its, &path, refused).await;
+        write(&writer, &path, refused).await;
         let is_it = |status: &ConfigStatus| matches!(status, ConfigStatus::Invalid { error } if error.to_string().ends_with(cause));
         let ConfigStatus::Invalid { error } = status(&config, is_it).await else { unreachable!() };
         assert_eq!(error.to_string(), format!("the data of the config {path} are invalid: {cause}"));
@@ -80,47 +80,48 @@ async fn the_value_follows_the_node_and_refused_data_never_replace_it() {
         assert_eq!(*config.current(), 2);
     }
     assert!(!values.has_changed().unwrap());
-    write(&its, &path, "3").await;
-    is(&config, 3).await;
+    write(&writer, &path, "3").await;
+    has_value(&config, 3).await;
     assert!(values.has_changed().unwrap());
     assert!(format!("{config:?}").starts_with(&format!("Config {{ path: {path:?}, status: Current")));
 }
 
-/// Another owner, permission or version does not change the settings.
+/// Such a write changes only the version of the node.
 #[tokio::test]
 async fn rewriting_the_same_bytes_signals_no_change() {
-    let (client, its, path) = (connected().await, connected().await, path("config/same"));
-    write(&its, &path, "1").await;
+    let (client, writer, path) = (connected().await, connected().await, path("config/same"));
+    write(&writer, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
     let (values, states) = (config.values(), config.status());
     let session = client.try_session().unwrap().id();
     for _ in 0..3 {
-        write(&its, &path, "1").await;
+        write(&writer, &path, "1").await;
         until_watched(session, &path).await;
     }
     round_trips(&client).await;
     assert!(!values.has_changed().unwrap() && !states.has_changed().unwrap());
-    // Refused data between two equal values are no change either.
-    write(&its, &path, "one").await;
+    // Refused data between two equal values do not count as a change either.
+    write(&writer, &path, "one").await;
     status(&config, is_invalid).await;
-    write(&its, &path, "1").await;
+    write(&writer, &path, "1").await;
     status(&config, ConfigStatus::is_current).await;
     assert!(!values.has_changed().unwrap());
 }
 
-/// The last element is the config's value while there is no node, and after the deletion of a 5.
+/// Each choice has the value that `open` returns without a node (`None`: it waits or fails), and the value after the
+/// deletion of a node with a 5.
 #[tokio::test]
 async fn if_absent_selects_the_value_without_a_node() {
     let choices = [(IfAbsent::KeepLast, None, 5), (IfAbsent::Default(9), Some(9), 9), (IfAbsent::Fail, None, 5)];
     for (choice, at_open, later) in choices {
-        let (client, its, parent) = (connected().await, connected().await, path("config/absent"));
+        let (client, writer, parent) = (connected().await, connected().await, path("config/absent"));
         let path = format!("{parent}/settings");
         let builder = || number(&client, &path).if_absent(choice.clone());
         let config = match (&choice, at_open) {
             (IfAbsent::Fail, _) => {
                 let error = soon(builder().open()).await.unwrap_err();
                 assert!(matches!(&error, ConfigError::Absent { path: at } if at.as_str() == path), "{error}");
-                write(&its, &path, "5").await;
+                write(&writer, &path, "5").await;
                 soon(builder().open()).await.unwrap()
             }
             (_, None) => {
@@ -129,56 +130,56 @@ async fn if_absent_selects_the_value_without_a_node() {
                 let session = client.try_session().unwrap().id();
                 until_watched(session, &path).await;
                 assert!(still_waits(&opening, &client).await);
-                write(&its, &path, "5").await;
+                write(&writer, &path, "5").await;
                 soon(opening).await.unwrap().unwrap()
             }
             (_, Some(default)) => {
                 let config = soon(builder().open()).await.unwrap();
                 assert!(is_absent(&config.status().borrow()) && *config.current() == default);
-                write(&its, &path, "5").await;
+                write(&writer, &path, "5").await;
                 config
             }
         };
-        is(&config, 5).await;
+        has_value(&config, 5).await;
         for with_parent in [false, true] {
-            delete(&its, &path).await;
+            delete(&writer, &path).await;
             if with_parent {
                 // A container, which the server may have deleted already.
-                let _ = its.delete().for_path(&parent).await;
+                let _ = writer.delete().for_path(&parent).await;
             }
             status(&config, is_absent).await;
             assert_eq!(*config.current(), later);
-            write(&its, &path, "6").await;
-            is(&config, 6).await;
-            write(&its, &path, "5").await;
-            is(&config, 5).await;
+            write(&writer, &path, "6").await;
+            has_value(&config, 6).await;
+            write(&writer, &path, "5").await;
+            has_value(&config, 5).await;
         }
         // A recreated node with other data is seen, and so are refused data.
-        delete(&its, &path).await;
+        delete(&writer, &path).await;
         status(&config, is_absent).await;
-        write(&its, &path, "five").await;
+        write(&writer, &path, "five").await;
         status(&config, is_invalid).await;
         assert_eq!(*config.current(), later);
-        write(&its, &path, "7").await;
-        is(&config, 7).await;
+        write(&writer, &path, "7").await;
+        has_value(&config, 7).await;
     }
 }
 
 /// The node is created between the read that misses it and the watch.
 #[tokio::test]
 async fn a_node_created_between_the_read_and_the_watch_is_read() {
-    let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("config/between"));
+    let ((proxy, client), writer, path) = (behind_proxy().await, connected().await, path("config/between"));
     proxy.hold_replies(OpCode::GetData);
     proxy.reset_counts();
     let opening = tokio::spawn(number(&client, &path).open());
     proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
-    write(&its, &path, "1").await;
+    write(&writer, &path, "1").await;
     proxy.release_held();
     let config = soon(opening).await.unwrap().unwrap();
     assert_eq!(*config.current(), 1);
     assert_eq!((requests_of(&proxy, OpCode::GetData), requests_of(&proxy, OpCode::Exists)), (2, 1));
-    write(&its, &path, "2").await;
-    is(&config, 2).await;
+    write(&writer, &path, "2").await;
+    has_value(&config, 2).await;
 }
 
 #[tokio::test]
@@ -189,7 +190,7 @@ async fn open_fails_on_data_that_the_decoder_rejects() {
         let error = soon(number(&client, &path).if_absent(choice).open()).await.unwrap_err();
         assert!(matches!(error, ConfigError::Invalid { .. }), "{error}");
     }
-    // Any error type.
+    // The decoder may return any error type.
     let refuses = |_: &[u8]| Err::<u32, _>("it is a holiday");
     let error = soon(Config::builder(&client, &path, refuses).unwrap().open()).await.unwrap_err();
     assert_eq!(error.to_string(), format!("the data of the config {path} are invalid: it is a holiday"));
@@ -199,7 +200,7 @@ async fn open_fails_on_data_that_the_decoder_rejects() {
     assert_eq!(*config.current(), [1, 2]);
 }
 
-/// The cause at the timeout.
+/// The cause in the error of a timeout.
 fn timed_out(error: &ConfigError) -> &ClientError {
     match error {
         ConfigError::TimedOut { cause, .. } => cause,
@@ -243,19 +244,19 @@ async fn an_invalid_path_is_rejected_by_the_builder() {
     assert!(matches!(error, ConfigError::Client(ClientError::InvalidPath(_))), "{error}");
 }
 
-/// On a runtime that captures the logs of all tasks.
+/// All tasks run on this thread, so the logs of all tasks are captured.
 #[test]
 fn refused_data_is_logged_once_without_its_content() {
     let logs = Logs::at(Level::WARN);
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let path = path("config/logged");
-    logs.hear_now(|| {
+    logs.capture_call(|| {
         runtime.block_on(async {
-            let ((proxy, client), its) = (behind_proxy().await, connected().await);
-            write(&its, &path, "1").await;
+            let ((proxy, client), writer) = (behind_proxy().await, connected().await);
+            write(&writer, &path, "1").await;
             let config = number(&client, &path).open().await.unwrap();
             for reads in 2..=4 {
-                write(&its, &path, "secret").await;
+                write(&writer, &path, "secret").await;
                 proxy.wait_for_reply(OpCode::GetData, reads).await.unwrap();
                 until_watched(client.session().await.unwrap().id(), &path).await;
                 status(&config, is_invalid).await;
@@ -275,18 +276,18 @@ fn refused_data_is_logged_once_without_its_content() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_and_a_change_are_one_request_each() {
-    let ((proxy, client), its, path) = (counted().await, connected().await, path("config/cost"));
-    write(&its, &path, "1").await;
+    let ((proxy, client), writer, path) = (counted().await, connected().await, path("config/cost"));
+    write(&writer, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
     assert_eq!(spent(&proxy), stated(("config", "`open`, when the node exists")).await);
-    write(&its, &path, "2").await;
-    is(&config, 2).await;
+    write(&writer, &path, "2").await;
+    has_value(&config, 2).await;
     assert_eq!(spent(&proxy), stated(("config", "a change")).await);
-    delete(&its, &path).await;
+    delete(&writer, &path).await;
     status(&config, is_absent).await;
     assert_eq!(spent(&proxy), stated(("config", "a deletion")).await);
-    write(&its, &path, "3").await;
-    is(&config, 3).await;
+    write(&writer, &path, "3").await;
+    has_value(&config, 3).await;
     assert_eq!(spent(&proxy), stated(("config", "the node is created")).await);
     let absent = format!("{path}-absent");
     let _absent = number(&client, &absent).if_absent(IfAbsent::Default(0)).open().await.unwrap();
@@ -299,36 +300,36 @@ async fn an_open_and_a_change_are_one_request_each() {
     assert_eq!(spent(&proxy).0.into_iter().collect::<Vec<_>>(), [(OpCode::Exists, 1)]);
 }
 
-async fn watches(session: i64, path: &str) -> bool {
+async fn is_watching(session: i64, path: &str) -> bool {
     let watches = TestingServer::shared().await.watches_by_path().await.unwrap();
     watches.get(path).is_some_and(|sessions| sessions.contains(&session))
 }
 
 #[tokio::test]
 async fn a_config_runs_while_a_handle_or_receiver_exists_and_leaves_no_watch() {
-    let (client, its) = (connected().await, connected().await);
+    let (client, writer) = (connected().await, connected().await);
     let session = client.try_session().unwrap().id();
     for absent in [false, true] {
         let path = path("config/dropped");
-        write(&its, &path, "1").await;
+        write(&writer, &path, "1").await;
         let config = number(&client, &path).open().await.unwrap();
         let (clone, mut values, mut states) = (config.clone(), config.values(), config.status());
         drop(config);
-        write(&its, &path, "2").await;
-        is(&clone, 2).await;
+        write(&writer, &path, "2").await;
+        has_value(&clone, 2).await;
         drop(clone);
-        write(&its, &path, "3").await;
+        write(&writer, &path, "3").await;
         soon(values.wait_for(|value| **value == 3)).await.unwrap();
         drop(values);
-        write(&its, &path, "no number").await;
+        write(&writer, &path, "no number").await;
         soon(states.wait_for(is_invalid)).await.unwrap();
         if absent {
-            delete(&its, &path).await;
+            delete(&writer, &path).await;
             soon(states.wait_for(is_absent)).await.unwrap();
         }
-        assert!(watches(session, &path).await);
+        assert!(is_watching(session, &path).await);
         drop(states);
-        until(async || !watches(session, &path).await).await;
+        until(async || !is_watching(session, &path).await).await;
     }
 }
 
@@ -344,7 +345,7 @@ async fn a_dropped_open_leaves_no_watch() {
             let waiting = polled_until(number(&client, &path).open(), until_watched(session, &path)).await;
             drop(waiting);
         }
-        until(async || !watches(session, &path).await).await;
+        until(async || !is_watching(session, &path).await).await;
     }
     until(async || client.health().watches == 0).await;
 }
@@ -398,17 +399,17 @@ async fn a_decoder_that_panics_ends_the_config_with_its_message() {
     assert_eq!((*config.current(), **values.borrow()), (4, 4));
 }
 
-/// Like a service with several readers, each with a separate position.
+/// Each receiver has a separate position, so readers do not affect each other.
 #[tokio::test]
 async fn a_slow_reader_sees_the_latest_value() {
-    let (client, its, path) = (connected().await, connected().await, path("config/slow"));
-    write(&its, &path, "0").await;
+    let (client, writer, path) = (connected().await, connected().await, path("config/slow"));
+    write(&writer, &path, "0").await;
     let config = number(&client, &path).open().await.unwrap();
     let mut slow: watch::Receiver<Arc<u32>> = config.values();
     for value in 1..=10 {
-        write(&its, &path, &value.to_string()).await;
+        write(&writer, &path, &value.to_string()).await;
     }
-    is(&config, 10).await;
+    has_value(&config, 10).await;
     soon(slow.changed()).await.unwrap();
     assert_eq!(**slow.borrow_and_update(), 10);
     assert!(!slow.has_changed().unwrap());
@@ -417,10 +418,10 @@ async fn a_slow_reader_sees_the_latest_value() {
 /// Neither an outage nor bad data keeps a service from starting.
 #[tokio::test]
 async fn a_config_that_is_started_has_a_value_before_there_is_a_connection() {
-    let (proxy, its, path) = (proxy().await, connected().await, path("config/started"));
+    let (proxy, writer, path) = (proxy().await, connected().await, path("config/started"));
     proxy.refuse(true).unwrap();
     let client = builder(&proxy.connect_string(), LONG_SESSION).start().unwrap();
-    write(&its, &path, "bad").await;
+    write(&writer, &path, "bad").await;
     let config = number(&client, &path).start(7);
     assert!(*config.current() == 7 && matches!(&*config.status().borrow(), ConfigStatus::Stale { .. }));
     let error = soon(number(&client, &path).open_timeout(Duration::from_millis(20))).await.unwrap_err().to_string();
@@ -428,7 +429,7 @@ async fn a_config_that_is_started_has_a_value_before_there_is_a_connection() {
     proxy.refuse(false).unwrap();
     soon(config.status().wait_for(|status| matches!(status, ConfigStatus::Invalid { .. }))).await.unwrap();
     assert_eq!(*config.current(), 7);
-    write(&its, &path, "8").await;
+    write(&writer, &path, "8").await;
     soon(config.status().wait_for(ConfigStatus::is_current)).await.unwrap();
     assert_eq!(*config.current(), 8);
 }

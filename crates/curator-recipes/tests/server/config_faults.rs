@@ -7,7 +7,7 @@ use curator_recipes::{Config, ConfigError, ConfigStatus, IfAbsent};
 use curator_test::{Direction, OpCode};
 use tokio::runtime::Builder;
 
-use crate::config::{delete, is, is_absent, is_ended, is_invalid, number, status, write};
+use crate::config::{delete, has_value, is_absent, is_ended, is_invalid, number, status, write};
 use crate::support::{
     SHORT_SESSION, behind_proxy, behind_proxy_with, builder, client as connected, connect, end_session, owner, path,
     proxy, requests_of, round_trips, soon, unplug, until,
@@ -21,23 +21,23 @@ fn is_unreadable(status: &ConfigStatus) -> bool {
     matches!(status, ConfigStatus::Unreadable { .. })
 }
 
-/// Changes the node while the config cannot see it.
-async fn meanwhile(its: &CuratorClient, path: &str, change: &str) {
+/// Changes the node while the config is disconnected.
+async fn meanwhile(writer: &CuratorClient, path: &str, change: &str) {
     match change {
         "nothing" => {}
-        "written" => write(its, path, "2").await,
-        "refused" => write(its, path, "two").await,
-        "deleted" => delete(its, path).await,
+        "written" => write(writer, path, "2").await,
+        "refused" => write(writer, path, "two").await,
+        "deleted" => delete(writer, path).await,
         // The version is 0 before and after.
         "replaced" => {
-            delete(its, path).await;
-            write(its, path, "2").await;
+            delete(writer, path).await;
+            write(writer, path, "2").await;
         }
-        // The same number of writes.
+        // The version is 1 before and after.
         "replaced and written" => {
-            delete(its, path).await;
-            write(its, path, "one").await;
-            write(its, path, "2").await;
+            delete(writer, path).await;
+            write(writer, path, "one").await;
+            write(writer, path, "2").await;
         }
         other => panic!("{other}"),
     }
@@ -48,15 +48,15 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
     for new_session in [false, true] {
         for change in ["nothing", "written", "refused", "deleted", "replaced", "replaced and written"] {
             let case = format!("{change}, new session: {new_session}");
-            // During the outage, no read times out and reveals the lost connection.
+            // With this timeout, no read times out during the outage and reveals the lost connection.
             let client = behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(3_600)));
-            let ((proxy, client), its, path) = (client.await, connected().await, path("config/outage"));
-            write(&its, &path, "0").await;
+            let ((proxy, client), writer, path) = (client.await, connected().await, path("config/outage"));
+            write(&writer, &path, "0").await;
             if change == "replaced and written" {
-                write(&its, &path, "1").await;
+                write(&writer, &path, "1").await;
             } else {
-                delete(&its, &path).await;
-                write(&its, &path, "1").await;
+                delete(&writer, &path).await;
+                write(&writer, &path, "1").await;
             }
             let config = number(&client, &path).open().await.unwrap();
             let (values, mut states, before) = (config.values(), config.status(), Instant::now());
@@ -67,8 +67,8 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
             if new_session {
                 end_session(&proxy).await;
             }
-            meanwhile(&its, &path, change).await;
-            let version = its.check_exists(&path).await.unwrap().map(|stat| stat.version);
+            meanwhile(&writer, &path, change).await;
+            let version = writer.check_exists(&path).await.unwrap().map(|stat| stat.version);
             assert!(version.is_none_or(|version| version <= 1), "{case}");
             proxy.refuse(false).unwrap();
             // The first status that is reported after the outage.
@@ -82,16 +82,15 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
             }
             round_trips(&client).await;
             assert!(!states.has_changed().unwrap(), "{case}: {:?}", states.borrow());
-            write(&its, &path, "3").await;
-            is(&config, 3).await;
+            write(&writer, &path, "3").await;
+            has_value(&config, 3).await;
         }
     }
 }
 
-/// It waits for its node through lost connections and sessions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn open_waits_for_an_absent_node_through_lost_connections_and_sessions() {
-    let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("config/awaited"));
+    let ((proxy, client), writer, path) = (behind_proxy().await, connected().await, path("config/awaited"));
     let other = format!("{path}-default");
     let opening = tokio::spawn(number(&client, &path).open());
     let config = soon(number(&client, &other).if_absent(IfAbsent::Default(9)).open()).await.unwrap();
@@ -104,8 +103,8 @@ async fn open_waits_for_an_absent_node_through_lost_connections_and_sessions() {
         status(&config, is_stale).await;
         assert_eq!(*config.current(), 9);
         if round == 2 {
-            write(&its, &path, "1").await;
-            write(&its, &other, "2").await;
+            write(&writer, &path, "1").await;
+            write(&writer, &other, "2").await;
         }
         proxy.refuse(false).unwrap();
         if round < 2 {
@@ -116,13 +115,13 @@ async fn open_waits_for_an_absent_node_through_lost_connections_and_sessions() {
         }
     }
     assert_eq!(*soon(opening).await.unwrap().unwrap().current(), 1);
-    is(&config, 2).await;
+    has_value(&config, 2).await;
 }
 
 #[tokio::test]
 async fn a_lost_read_is_repeated() {
-    let (its, path) = (connected().await, path("config/lost-answer"));
-    write(&its, &path, "0").await;
+    let (writer, path) = (connected().await, path("config/lost-answer"));
+    write(&writer, &path, "0").await;
     let faults: [fn(&curator_test::FaultProxy, OpCode); 2] =
         [curator_test::FaultProxy::cut_before_reply, curator_test::FaultProxy::cut_before_request];
     for (round, fault) in (0..).zip(faults) {
@@ -131,19 +130,19 @@ async fn a_lost_read_is_repeated() {
         let config = soon(number(&client, &path).open()).await.unwrap();
         assert_eq!(*config.current(), round);
         fault(&proxy, OpCode::GetData);
-        write(&its, &path, &(round + 1).to_string()).await;
-        is(&config, round + 1).await;
+        write(&writer, &path, &(round + 1).to_string()).await;
+        has_value(&config, round + 1).await;
         for op in [OpCode::GetData, OpCode::Exists] {
             fault(&proxy, op);
-            delete(&its, &path).await;
+            delete(&writer, &path).await;
             status(&config, is_absent).await;
-            write(&its, &path, &(round + 1).to_string()).await;
-            is(&config, round + 1).await;
+            write(&writer, &path, &(round + 1).to_string()).await;
+            has_value(&config, round + 1).await;
         }
     }
 }
 
-/// The connection and its watch stay; but the session is not confirmed.
+/// The connection and the watch stay, but the probes get no replies.
 #[tokio::test]
 async fn while_the_session_is_suspended_the_value_is_stale() {
     let client = behind_proxy_with(|builder| builder.session_timeout(3 * SHORT_SESSION));
@@ -158,32 +157,36 @@ async fn while_the_session_is_suspended_the_value_is_stale() {
     proxy.release_held();
     status(&config, ConfigStatus::is_current).await;
     if proxy.handshakes() == handshakes {
-        assert_eq!(requests_of(&proxy, OpCode::GetData), reads, "its watch is in place");
+        assert_eq!(
+            requests_of(&proxy, OpCode::GetData),
+            reads,
+            "the node was read again although its watch was in place"
+        );
     }
     assert!(!values.has_changed().unwrap());
 }
 
-/// The server answers all other requests.
+/// The server replies to all requests except one read of the node.
 #[tokio::test]
 async fn while_reads_fail_after_a_change_the_value_is_stale() {
     let short =
         |builder: curator_recipes::client::CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(100));
-    let ((proxy, client), its, path) = (behind_proxy_with(short).await, connected().await, path("config/no-answer"));
-    write(&its, &path, "1").await;
+    let ((proxy, client), writer, path) = (behind_proxy_with(short).await, connected().await, path("config/no-answer"));
+    write(&writer, &path, "1").await;
     let config = soon(number(&client, &path).open()).await.unwrap();
     let mut states = config.status();
     states.mark_unchanged();
     proxy.swallow_next_reply(OpCode::GetData);
-    write(&its, &path, "2").await;
+    write(&writer, &path, "2").await;
     soon(states.wait_for(is_stale)).await.unwrap();
-    is(&config, 2).await;
+    has_value(&config, 2).await;
 }
 
 /// The connection of the lost session looks open for a while, and its watch has not fired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_lost_on_an_open_connection_is_replaced() {
-    let (one, other, its, path) = (proxy().await, proxy().await, connected().await, path("config/black-hole"));
-    write(&its, &path, "1").await;
+    let (one, other, writer, path) = (proxy().await, proxy().await, connected().await, path("config/black-hole"));
+    write(&writer, &path, "1").await;
     let servers = format!("{},{}", one.connect_string(), other.connect_string());
     let client = builder(&servers, SHORT_SESSION).connect().await.unwrap();
     let config = number(&client, &path).open().await.unwrap();
@@ -196,22 +199,22 @@ async fn a_session_lost_on_an_open_connection_is_replaced() {
     status(&config, is_stale).await;
     let mut states = config.status();
     states.mark_unchanged();
-    write(&its, &path, "2").await;
+    write(&writer, &path, "2").await;
     spare.refuse(false).unwrap();
     // The old value is never reported as current again.
     soon(states.changed()).await.unwrap();
     assert!(states.borrow().is_current() && *config.current() == 2, "{config:?}: {}", config.current());
-    is(&config, 2).await;
+    has_value(&config, 2).await;
 }
 
-/// A server can lag behind, and an ensemble can be restored from a backup.
+/// A server that lags behind, or an ensemble that was restored from a backup, can return older data.
 #[tokio::test]
 async fn a_value_is_not_replaced_by_an_older_one() {
-    let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("config/older"));
-    write(&its, &path, "1").await;
+    let ((proxy, client), writer, path) = (behind_proxy().await, connected().await, path("config/older"));
+    write(&writer, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
-    write(&its, &path, "2").await;
-    is(&config, 2).await;
+    write(&writer, &path, "2").await;
+    has_value(&config, 2).await;
     let reads = requests_of(&proxy, OpCode::GetData);
     for _ in 0..2 {
         proxy.alter_next_reply(OpCode::GetData, |reply| {
@@ -226,28 +229,28 @@ async fn a_value_is_not_replaced_by_an_older_one() {
     proxy.cut();
     let ConfigStatus::Unreadable { error } = status(&config, is_unreadable).await else { unreachable!() };
     assert!(error.to_string().contains("its data are of transaction 0x1, after those of 0x"), "{error}");
-    is(&config, 2).await;
+    has_value(&config, 2).await;
     assert_eq!(requests_of(&proxy, OpCode::GetData), reads + 3);
     assert!(!values.has_changed().unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_config_recovers_when_a_missing_permission_is_granted() {
-    let ((proxy, client), its, path) = (behind_proxy().await, owner().await, path("config/acl"));
+    let ((proxy, client), writer, path) = (behind_proxy().await, owner().await, path("config/acl"));
     let readable = [Acl::new(Permission::READ, AuthId::anyone()), Acl::new(Permission::ALL, AuthId::authed())];
     let hidden = [Acl::new(Permission::ALL, AuthId::authed())];
-    let create = its.create().creating_parent_containers().with_acl(hidden.clone());
+    let create = writer.create().creating_parent_containers().with_acl(hidden.clone());
     create.for_path(&path, "1").await.unwrap();
     let error = soon(number(&client, &path).open()).await.unwrap_err();
     assert!(matches!(error, ConfigError::Client(ClientError::NoAuth { .. })), "{error}");
     assert!(!error.is_retryable());
-    its.set_acl(&path, readable.clone(), None).await.unwrap();
+    writer.set_acl(&path, readable.clone(), None).await.unwrap();
     let config = soon(number(&client, &path).open()).await.unwrap();
     for value in 2..4 {
         // Most servers send no event for an unreadable node: only the next connection reveals the change.
         unplug(&proxy, &client).await;
-        its.set_acl(&path, hidden.clone(), None).await.unwrap();
-        write(&its, &path, &value.to_string()).await;
+        writer.set_acl(&path, hidden.clone(), None).await.unwrap();
+        write(&writer, &path, &value.to_string()).await;
         proxy.refuse(false).unwrap();
         let ConfigStatus::Unreadable { error } = status(&config, is_unreadable).await else { unreachable!() };
         assert!(matches!(error, ConfigError::Client(ClientError::NoAuth { .. })), "{error}");
@@ -258,8 +261,8 @@ async fn a_config_recovers_when_a_missing_permission_is_granted() {
         proxy.wait_for_reply(OpCode::GetData, reads + 2).await.unwrap();
         round_trips(&client).await;
         assert!(!states.has_changed().unwrap());
-        its.set_acl(&path, readable.clone(), None).await.unwrap();
-        is(&config, value).await;
+        writer.set_acl(&path, readable.clone(), None).await.unwrap();
+        has_value(&config, value).await;
     }
 }
 
@@ -290,8 +293,8 @@ fn a_config_ends_with_its_runtime_and_keeps_its_value() {
 /// Many consecutive sessions, connections and changes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_values_never_go_backwards_while_connections_break() {
-    let ((proxy, client), its, path) = (behind_proxy().await, connected().await, path("config/rising"));
-    write(&its, &path, "0").await;
+    let ((proxy, client), writer, path) = (behind_proxy().await, connected().await, path("config/rising"));
+    write(&writer, &path, "0").await;
     let config = number(&client, &path).open().await.unwrap();
     let mut values = config.values();
     let watching = tokio::spawn(async move {
@@ -304,9 +307,9 @@ async fn the_values_never_go_backwards_while_connections_break() {
     });
     for value in 1..=60 {
         if value % 6 == 0 {
-            delete(&its, &path).await;
+            delete(&writer, &path).await;
         }
-        write(&its, &path, &value.to_string()).await;
+        write(&writer, &path, &value.to_string()).await;
         match value % 10 {
             3 => proxy.cut(),
             7 => {

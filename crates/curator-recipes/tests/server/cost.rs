@@ -41,7 +41,7 @@ type Row = (&'static str, &'static str);
 pub(crate) async fn stated((table, operation): Row) -> Cost {
     let (_, rows) = TABLES.iter().find(|(name, _)| *name == table).expect(table);
     let row = rows.iter().find(|row| row.name == operation).expect(operation);
-    let version = TestingServer::shared().await.version().expect("it serves");
+    let version = TestingServer::shared().await.version().expect("the server is running");
     let pipelines = row.pipelines(!version.tells_stats_in_transactions());
     let mut requests = BTreeMap::new();
     for (verb, number) in pipelines.concat() {
@@ -65,7 +65,8 @@ pub(crate) async fn stated((table, operation): Row) -> Cost {
 const FREE: Row = ("mutex", "acquire, when it is free");
 const RELEASE: Row = ("mutex", "release");
 
-/// Plays acquire and release when the directories exist. Compares the acquire, the release, and both with these rows.
+/// Acquires and releases while the directories exist. Compares the costs of the acquire, of the release, and of both
+/// with these rows.
 async fn check_cycles(rows: [Row; 3], acquire: impl AsyncFn(CuratorClient) -> LockGuard) {
     let (proxy, client) = counted().await;
     acquire(client.clone()).await.release().await.unwrap();
@@ -80,7 +81,7 @@ async fn check_cycles(rows: [Row; 3], acquire: impl AsyncFn(CuratorClient) -> Lo
     }
 }
 
-/// `check_cycles`, as a future that can be spawned.
+/// Like [`check_cycles`] for a mutex, but its future can be spawned.
 async fn mutex_cycles() {
     let ((proxy, client), path) = (counted().await, path("far"));
     let mutex = mutex(&client, &path);
@@ -125,7 +126,7 @@ async fn a_re_entry_sends_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cost_of_a_waiter_is_bounded_for_any_queue_length() {
-    // The number of watches that are set before each of the others leaves.
+    // For each contender before us, the number of watches that we have set before that contender leaves.
     let cases = [
         (("mutex", "acquire, one contender before us"), vec![2]),
         (("mutex", "acquire, two before us"), vec![3, 3]),
@@ -144,7 +145,7 @@ async fn the_cost_of_a_waiter_is_bounded_for_any_queue_length() {
         let waiting = acquiring(&client, &path);
         for (other, watches) in before.into_iter().zip(watches) {
             proxy.wait_for_reply(OpCode::GetData, watches).await.unwrap();
-            // All requests sent with the watches have been answered then.
+            // The reply to this request comes after those to all requests that were sent with the watches.
             client.sync("/").await.unwrap();
             soon(other).await.unwrap().unwrap().release().await.unwrap();
         }
@@ -171,16 +172,20 @@ async fn a_hand_over_is_one_round_trip() {
         clients.push(client);
     }
     for (place, (waiter, proxy)) in waiters.into_iter().zip(&proxies).enumerate() {
-        // The next in line is prepared: it watches all nodes ahead and its own.
+        // The next waiter is prepared: it watches all nodes ahead and its own.
         proxy.wait_for_reply(OpCode::GetData, if place == 0 { 2 } else { 3 }).await.unwrap();
         let (sent, probes) = (without_probes(proxy), requests_of(proxy, OpCode::Sync));
-        // The release is one round trip of the holder, and its delete is half of the hand-over's.
+        // The release is one round trip of the holder; its delete is also the first half of the hand-over.
         let holders: &FaultProxy = releasing.replace(proxy).unwrap_or(&holder_proxy);
         holders.reset_counts();
         guard.release().await.unwrap();
         guard = soon(waiter).await.unwrap().unwrap();
-        assert_eq!(without_probes(proxy), sent, "place {place} has sent something between the release and its acquire");
-        // One probe may have been due.
+        assert_eq!(
+            without_probes(proxy),
+            sent,
+            "waiter {place} must send nothing between the release and the end of its acquire"
+        );
+        // One lease probe may have been sent.
         assert!(requests_of(proxy, OpCode::Sync) <= probes + 1);
         assert_eq!(spent(holders), stated(RELEASE).await);
     }
@@ -207,7 +212,7 @@ async fn a_read_lock_of_a_writer_is_two_requests_plus_an_exists_on_old_servers()
     let writing = lock.write().acquire().await.unwrap();
     proxy.reset_counts();
     let beside = lock.read().acquire().await.unwrap();
-    assert_eq!(spent(&proxy), stated(("read-write lock", "read beside one's own write lock")).await);
+    assert_eq!(spent(&proxy), stated(("read-write lock", "read beside the owner's write lock")).await);
     beside.release().await.unwrap();
     proxy.reset_counts();
     lock.read().acquire().await.unwrap().release().await.unwrap();
@@ -300,7 +305,7 @@ async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
     for round in 1..=ROUNDS {
         let watching = watched().await.remove(guard.node().as_str()).unwrap_or_default();
         let woken = watching.iter().filter(|session| **session != guard.session_id()).count();
-        assert!((1..=2).contains(&woken), "round {round}: {woken} sessions wait for the holder's node");
+        assert!((1..=2).contains(&woken), "round {round}: {woken} sessions watch the holder's node");
         guard.release().await.unwrap();
         guard = soon(waiters.pop_front().unwrap()).await.unwrap().unwrap();
         // The holder watches its own node, the next waiter the holder's and its own, and each other waiter one node

@@ -12,7 +12,7 @@ use futures_util::FutureExt as _;
 use crate::cost::{counted, spent, stated};
 use crate::support::{arc, client, mutex, path, queue_of, soon, spawn_acquire, until, without_probes};
 
-fn these<const N: usize>(requests: [(OpCode, u64); N]) -> BTreeMap<OpCode, u64> {
+fn counts<const N: usize>(requests: [(OpCode, u64); N]) -> BTreeMap<OpCode, u64> {
     BTreeMap::from(requests)
 }
 
@@ -30,7 +30,7 @@ async fn acquiring_many_leases_costs_as_much_as_one_with_a_shared_count() {
         let taken = stated(("semaphore", "acquire, when the queue is empty and there are enough leases")).await;
         assert_eq!(spent(&proxy), taken, "{quantity} leases");
         SemaphoreLease::release_all(leases).await.unwrap();
-        assert_eq!(spent(&proxy), (these([(OpCode::Delete, quantity as u64)]), 1), "{quantity} leases");
+        assert_eq!(spent(&proxy), (counts([(OpCode::Delete, quantity as u64)]), 1), "{quantity} leases");
     }
 }
 
@@ -45,7 +45,7 @@ async fn the_first_waiter_for_leases_lists_and_takes_when_a_lease_is_released() 
     proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
     held.release().await.unwrap();
     let lease = soon(waiting).await.unwrap();
-    let row = ("semaphore", "acquire, first in the queue, until a lease is given back");
+    let row = ("semaphore", "acquire, first in the queue, until a lease is released");
     assert_eq!(spent(&proxy), stated(row).await);
     lease.release().await.unwrap();
 }
@@ -74,7 +74,7 @@ async fn a_reader_lists_again_only_behind_several_writers_and_then_once() {
             (("read-write lock", "read, several writers before us"), 1)
         };
         proxy.wait_for_reply(OpCode::GetData, watches).await.unwrap();
-        let waits = these([(OpCode::Create2, 1), (OpCode::GetChildren, 1), (OpCode::GetData, watches)]);
+        let waits = counts([(OpCode::Create2, 1), (OpCode::GetChildren, 1), (OpCode::GetData, watches)]);
         assert_eq!(without_probes(&proxy), waits, "{writers} writers");
         first.release().await.unwrap();
         let reading = soon(reading).await.unwrap();
@@ -105,15 +105,15 @@ async fn a_multi_lock_that_waits_in_one_queue_watches_its_nodes_in_all_and_then_
     let paths: Vec<_> = (0..3).map(|_| path("multi")).collect();
     let others = self::client().await;
     let held = mutex(&others, &paths[1]).acquire().await.unwrap();
-    // The directories of the other two are missing.
+    // The directories of the other two paths are missing.
     let waiting = spawn_acquire(arc(InterProcessMultiLock::new(&client, &paths).unwrap()));
     proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
     assert_eq!(spent(&proxy).0.get(&OpCode::GetData), Some(&4));
     held.release().await.unwrap();
     let guard = soon(waiting).await.unwrap().unwrap();
-    assert_eq!(spent(&proxy).0, these([]));
+    assert_eq!(spent(&proxy).0, counts([]));
     guard.release().await.unwrap();
-    assert_eq!(spent(&proxy).0, these([(OpCode::Multi, 1)]));
+    assert_eq!(spent(&proxy).0, counts([(OpCode::Multi, 1)]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,16 +125,16 @@ async fn a_guarded_transaction_is_one_request_and_so_is_the_first_wait_for_a_rev
     let guard = mutex(&client, &path).acquire().await.unwrap();
     proxy.reset_counts();
     guard.transaction().set_data(&data, "1", None).unwrap().commit().await.unwrap();
-    assert_eq!(spent(&proxy), (these([(OpCode::Multi, 1)]), 1));
+    assert_eq!(spent(&proxy), (counts([(OpCode::Multi, 1)]), 1));
 
-    let mut asked = std::pin::pin!(guard.revocation_requested());
+    let mut requested = std::pin::pin!(guard.revocation_requested());
     until(async || {
-        assert!(asked.as_mut().now_or_never().is_none(), "nobody has asked");
+        assert!(requested.as_mut().now_or_never().is_none(), "no client has requested a revocation");
         proxy.requests().contains_key(&OpCode::GetData)
     })
     .await;
     proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
-    // The watch is in place: listening sends nothing more, and no request is in flight.
+    // The watch is in place, so further waits send nothing, and no request is in flight.
     assert!(guard.revocation_requested().now_or_never().is_none());
     assert!(guard.lost().now_or_never().is_none());
     client.sync("/").await.unwrap();

@@ -7,12 +7,12 @@
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
     /// Pipelines separated by `; `, of requests separated by `, `. A request starts with its verb, after a number if it
-    /// is sent several times: `4 looks at the nodes of the path`. `(look)` is sent to [old servers](Self::pipelines)
-    /// only. `the event` and `nothing` are not requests.
+    /// is sent several times: `4 looks at the nodes of the path`. A `look` is an `exists` request; `(look)` is sent
+    /// only to [old servers](Self::pipelines). `the event` and `nothing` are not requests.
     pub(crate) sends: &'static str,
-    /// Requests and round trips of Curator 5.9. No test here counts them: those of the table `cycles` were measured
-    /// manually, and the bench counts them too, except the read lock of a writer; an interop test counts those of its
-    /// leader latch, except `leader()`, which is taken from its source, as are those of its persistent node.
+    /// Requests and round trips of Curator 5.9, which no test of this crate counts. Table `cycles`: measured manually;
+    /// the bench counts them too, except the read lock of a writer. Leader latch: counted by an interop test, except
+    /// `leader()`, which is taken from Curator's source. Persistent node: taken from Curator's source.
     pub(crate) curator: Option<(u64, u64)>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
             when("read, several writers before us", "create, list; watch on the nearest; the event; list"),
             when("write, a contender before us", "create, list; watch on the nearest; the event; list"),
             when(
-                "read beside one's own write lock",
+                "read beside the owner's write lock",
                 "transaction that checks the write node and creates the read node; (look)",
             ),
             when(
@@ -111,7 +111,7 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
                 "create, read of queue and leases; transaction that takes the leases; (look)",
             ),
             when(
-                "acquire, first in the queue, until a lease is given back",
+                "acquire, first in the queue, until a lease is released",
                 "create, read of queue and leases; list of the leases with a watch; the event; list of the leases \
                  with a watch; transaction that takes the leases; (look)",
             ),
@@ -148,9 +148,12 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
                 .beside_curator(3, 3),
             when("to take over", "nothing").beside_curator(2, 2),
             when("`leader()`", "list; get of the leader's node").beside_curator(2, 2),
-            when("an observer begins", "list; watch on the leader's node"),
+            when("an observer starts", "list; watch on the leader's node"),
             when("an observer, when the second in its list leads", "the event; watch on its node"),
-            when("an observer, when one leads who joined later", "the event; list; watch on the leader's node"),
+            when(
+                "an observer, when a participant leads that joined later",
+                "the event; list; watch on the leader's node",
+            ),
         ],
     ),
     (
@@ -177,12 +180,12 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
     (
         "persistent node",
         &[
-            when("to create it", "create, watch on it").beside_curator(2, 2),
-            when("to create a sequential one", "create; watch on it").beside_curator(2, 2),
-            when("to find another owner's", "create, watch on it"),
-            when("`set_data`", "write, watch on it").beside_curator(2, 2),
-            when("when another client deletes it", "the event; create, watch on it").beside_curator(2, 2),
-            when("after a reconnect", "watch on it").beside_curator(3, 3),
+            when("to create the node", "create, watch on the node").beside_curator(2, 2),
+            when("to create a sequential node", "create; watch on the node").beside_curator(2, 2),
+            when("to find a node of another owner", "create, watch on the node"),
+            when("`set_data`", "write, watch on the node").beside_curator(2, 2),
+            when("when another client deletes the node", "the event; create, watch on the node").beside_curator(2, 2),
+            when("after a reconnect", "watch on the node").beside_curator(3, 3),
             when("`close`", "delete").beside_curator(1, 1),
         ],
     ),

@@ -13,7 +13,8 @@ use crate::support::{acquiring, behind_proxy, behind_proxy_with, children, clien
 /// Acquires a lock at a path whose directory is missing.
 type Acquire = fn(CuratorClient, String) -> BoxFuture<'static, Result<LockGuard>>;
 
-/// Each lock with the directories below its path that it needs. Locks that create theirs in the same way are here once.
+/// Each lock with the directories that it needs below its path. Of locks that create their directories in the same way,
+/// only one is here.
 const LOCKS: [(&str, &[&str], Acquire); 4] = [
     ("mutex", &[], |client, path| async move { mutex(&client, &path).acquire().await }.boxed()),
     ("multi-lock", &["/one", "/two", "/two/three"], |client, path| {
@@ -31,7 +32,7 @@ const LOCKS: [(&str, &[&str], Acquire); 4] = [
 ];
 
 /// Checks that each directory is missing or has had a child: the server never removes an empty container that has never
-/// had one.
+/// had a child.
 async fn none_is_unused(client: &CuratorClient, dirs: impl Iterator<Item = &str>, after: &str) {
     for dir in dirs {
         if let Some(stat) = client.check_exists(dir).await.unwrap() {
@@ -99,7 +100,7 @@ async fn directories_created_concurrently_by_other_clients_are_used() {
         for held in [OpCode::Create2, OpCode::Multi] {
             let ((proxy, client), top) = (behind_proxy().await, path("race"));
             let dir = format!("{top}/a/lock");
-            // The reply is outdated when it acts on it.
+            // The reply is outdated when the client receives it.
             proxy.hold_nth_reply(held, 1);
             let acquiring = acquiring(&client, &dir);
             soon(proxy.wait_for_reply(held, 1)).await.unwrap();
@@ -161,8 +162,8 @@ async fn a_repeatedly_deleted_directory_is_recreated() {
             Err(error) => panic!("{error}"),
         }
     }
-    assert!(deleters.try_join_next().is_none(), "nobody deletes any more");
-    assert!(held > 0, "never held");
+    assert!(deleters.try_join_next().is_none(), "a task that deletes directories has stopped");
+    assert!(held > 0, "no acquire has succeeded");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

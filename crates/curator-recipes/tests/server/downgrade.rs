@@ -1,4 +1,5 @@
-//! A writer downgrades to a reader, at once or while it still writes: no other contender gets in between.
+//! A writer becomes a reader, by a downgrade or by a read lock beside its write lock: no other contender holds the lock
+//! in between.
 
 use curator_recipes::client::{Acl, AuthId, Permission};
 use curator_recipes::{Error, InterProcessReadWriteLock, LockGuard, LossReason, OwnerId, WriteGuard};
@@ -39,7 +40,8 @@ fn spawn_read(lock: &InterProcessReadWriteLock) -> JoinHandle<LockGuard> {
     tokio::spawn(async move { lock.read().acquire().await.unwrap() })
 }
 
-/// The waiting writer watches the write node, or has seen it in a list and finds it gone when it sets the watch.
+/// The waiting writer already watches the write node, or (`just_gone`) it has read the node in a list, and finds it
+/// deleted when it sets its watch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_became_a_reader_blocks_a_waiting_writer_and_the_readers_behind_it() {
     for (way, just_gone) in Way::BOTH.into_iter().flat_map(|way| [(way, false), (way, true)]) {
@@ -67,7 +69,7 @@ async fn a_writer_that_became_a_reader_blocks_a_waiting_writer_and_the_readers_b
         let reading = way.go(&holding, writing).await;
         assert!(holder.check_exists(&gone).await.unwrap().is_none());
         proxy.release_held();
-        // It has read the queue, and found that it is not its turn.
+        // The waiting writer has read the queue again, and waits for the reader.
         until_watched(writer_session, reading.node().as_str()).await;
         // A later reader does not overtake the waiting writer.
         let late = lock(&client().await, &path);
@@ -79,7 +81,7 @@ async fn a_writer_that_became_a_reader_blocks_a_waiting_writer_and_the_readers_b
         let writing = soon(waiting_writer).await.unwrap().unwrap();
         assert!(writing.fencing_token() > token);
         assert!(late.read().try_acquire().await.unwrap().is_none());
-        assert!(still_waits(&waiting_reader, &reader).await, "a reader beside a writer");
+        assert!(still_waits(&waiting_reader, &reader).await, "a reader holds beside a writer");
         writing.release().await.unwrap();
         soon(waiting_reader).await.unwrap().release().await.unwrap();
         queue_of(&holder, &path, 0).await;
@@ -134,12 +136,12 @@ async fn a_downgrade_beside_other_guards_leaves_the_write_lock_to_them() {
         soon(other.janitor().idle()).await;
         assert_eq!(children(&holder, &path).await, [reading[0].node().name()]);
         let owner = OwnerId::new();
-        wanted.read().try_acquire_as(&owner).await.unwrap().expect("a reader may come").release().await.unwrap();
+        wanted.read().try_acquire_as(&owner).await.unwrap().expect("readers share the lock").release().await.unwrap();
         for guard in reading {
             assert!(wanted.write().try_acquire().await.unwrap().is_none());
             guard.release().await.unwrap();
         }
-        wanted.write().try_acquire().await.unwrap().expect("nobody is left").release().await.unwrap();
+        wanted.write().try_acquire().await.unwrap().expect("the lock is free").release().await.unwrap();
     }
 }
 
@@ -154,7 +156,7 @@ async fn a_downgrade_of_a_lock_whose_node_was_deleted_fails_with_lost() {
         other.delete().for_path(&node).await.unwrap();
         let theirs = wanted.write().acquire().await.unwrap();
         assert_lost(&writing.downgrade().await.unwrap_err(), &node, LossReason::NodeDeleted);
-        assert!(kept.as_ref().is_none_or(|kept| !kept.is_valid()), "the other guard does not know");
+        assert!(kept.as_ref().is_none_or(|kept| !kept.is_valid()), "the other guard is still valid");
         // A new read lock now queues like any other contender.
         assert!(holding.read().try_acquire().await.unwrap().is_none());
         drop(kept);
@@ -173,7 +175,7 @@ async fn a_downgrade_that_gives_up_releases_the_lock() {
         let writing = holding.write().acquire().await.unwrap();
         let waiting = spawn_acquire(arc(wanted.write().clone()));
         queue_of(&other, &path, 2).await;
-        // The request, and the check whether it was applied.
+        // The fault affects the request of the downgrade, the lost reply the check whether that request was applied.
         fault(&proxy, OpCode::Multi);
         proxy.swallow_next_reply(OpCode::Exists);
         let error = soon(writing.downgrade()).await.unwrap_err();
@@ -185,7 +187,7 @@ async fn a_downgrade_that_gives_up_releases_the_lock() {
     }
 }
 
-/// The read lock exists already, so only the release of the write lock is left.
+/// The read lock exists already, so the downgrade only has to release the write lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downgrade_of_a_lost_lock_keeps_an_existing_read_lock() {
     let (holder, other, path) = (client().await, client().await, path("downgrade-beside-deleted"));
@@ -199,7 +201,7 @@ async fn a_downgrade_of_a_lost_lock_keeps_an_existing_read_lock() {
     assert_eq!(children(&holder, &path).await, [reading.node().name()]);
     assert!(wanted.write().try_acquire().await.unwrap().is_none());
     reading.release().await.unwrap();
-    wanted.write().try_acquire().await.unwrap().expect("nobody is left").release().await.unwrap();
+    wanted.write().try_acquire().await.unwrap().expect("the lock is free").release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -210,7 +212,7 @@ async fn a_downgrade_of_a_lost_lock_does_not_wait_for_the_next_acquire_of_its_ow
         let (ours, owner) = (lock(&holder, &path), OwnerId::new());
         let writing = ours.write().acquire_as(&owner).await.unwrap();
         lose(&writing, &proxy, reason).await;
-        // A separate read lock detects the deletion by itself.
+        // The acquire of a separate read lock detects the deletion by itself.
         if !reads || reason != LossReason::NodeDeleted {
             soon(writing.lost()).await;
         }
@@ -223,7 +225,7 @@ async fn a_downgrade_of_a_lost_lock_does_not_wait_for_the_next_acquire_of_its_ow
             }
         });
         queue_of(&other, &path, 2).await;
-        // The other contender holds it meanwhile.
+        // The other contender holds the lock meanwhile.
         let error = soon(writing.downgrade()).await.unwrap_err();
         assert!(matches!(&error, Error::Lost(lost) if lost.path.as_str().starts_with(&path)), "{error}");
         assert!(still_waits(&again, &holder).await);
@@ -256,7 +258,7 @@ async fn a_loss_found_by_a_read_acquire_invalidates_the_guard_of_the_write_lock(
     let theirs = lock(&other, &path).write().acquire().await.unwrap();
     assert!(ours.read().try_acquire_as(&owner).await.unwrap().is_none());
     assert!(!writing.is_valid());
-    assert!(ours.write().try_acquire_as(&owner).await.unwrap().is_none(), "re-entered, while another one holds");
+    assert!(ours.write().try_acquire_as(&owner).await.unwrap().is_none(), "re-entered while another client holds");
     theirs.release().await.unwrap();
 }
 
@@ -269,7 +271,7 @@ async fn a_dropped_downgrade_leaves_the_write_lock_to_another_guard() {
         proxy.hold_replies(OpCode::Multi);
         let downgrade = first.downgrade();
         if is_sent {
-            // Its read node exists.
+            // It is dropped when its read node exists.
             drop(polled_until(downgrade, queue_of(&other, &path, 2)).await);
         } else {
             drop(downgrade);

@@ -22,7 +22,7 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_no_task_is_stuck() {
             let (shared, owner) = (shared.clone(), owner.clone());
             async move { soon(shared.acquire_as(&owner)).await.unwrap() }
         });
-        // One poll gives it its place: some in the queue, the others in the client's local line.
+        // The first poll gives the acquire its place: in the lock's queue, or behind it within the client.
         assert!(poll!(&mut first).is_pending());
         tasks.spawn(async move {
             let hold = async |guard: LockGuard| {
@@ -48,10 +48,10 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_no_task_is_stuck() {
 fn the_witness_detects_concurrent_and_surplus_holders_and_a_token_that_does_not_rise() {
     let (alone, shared) = (false, true);
     let token = |number: i64| number.to_string().parse::<FencingToken>().unwrap();
-    // Each entry: whether it shares, its token, and whether it leaves before the next one enters.
+    // Each entry is a holder: whether it shares, its token, and whether it leaves before the next holder enters.
     let is_seen = |entries: &[(bool, i64, bool)]| {
         let seen = catch_unwind(|| {
-            let witness = Witness::with_room_for(2);
+            let witness = Witness::with_limit(2);
             for (who, (shares, number, leaves)) in entries.iter().enumerate() {
                 witness.enter_with(who, *shares, token(*number));
                 if *leaves {

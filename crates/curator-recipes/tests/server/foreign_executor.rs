@@ -20,11 +20,11 @@ fn elsewhere() -> (tokio::runtime::Runtime, CuratorClient) {
     (runtime, client)
 }
 
-/// The largest number of four tasks that hold the lock at the same time.
-fn most_inside(client: &CuratorClient, lock: &AnyLock, owned: bool) -> usize {
-    let (inside, mut pool) = (Witness::default(), LocalPool::new());
+/// Runs four tasks that acquire the lock; returns the largest number of tasks that have held it at the same time.
+fn most_holders(client: &CuratorClient, lock: &AnyLock, owned: bool) -> usize {
+    let (witness, mut pool) = (Witness::default(), LocalPool::new());
     for who in 0..4 {
-        let (lock, client, inside) = (lock.clone(), client.clone(), inside.clone());
+        let (lock, client, witness) = (lock.clone(), client.clone(), witness.clone());
         let task = async move {
             let owner = OwnerId::new();
             let guard = if owned {
@@ -32,13 +32,13 @@ fn most_inside(client: &CuratorClient, lock: &AnyLock, owned: bool) -> usize {
             } else {
                 lock.acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().unwrap()
             };
-            hold(guard, who, &client, &inside).await;
+            hold(guard, who, &client, &witness).await;
         };
         pool.spawner().spawn_local(task).unwrap();
     }
     pool.run();
-    assert_eq!(inside.left(), 4, "{:?}", lock.paths());
-    inside.most_sharing()
+    assert_eq!(witness.left(), 4, "{:?}", lock.paths());
+    witness.most_sharing()
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_reentrant_lock_rejects_an_unknown_owner_and_the_error_names_the_alternative
     refused(pool.run_until(mutex.try_acquire()).map(|guard| guard.is_some()));
     refused(pool.run_until(lock.read().acquire()).map(|_| true));
     assert!(runtime.block_on(children(&client, &format!("{dir}/mutex"))).is_empty());
-    // The first member was released.
+    // The multi-lock has released its first member.
     assert!(pool.run_until(semaphore_mutex.try_acquire()).unwrap().is_some());
 }
 
@@ -77,10 +77,10 @@ fn tasks_of_another_executor_exclude_each_other_without_reentrancy_or_with_expli
     let (_runtime, client) = elsewhere();
     let semaphore_mutex = arc(InterProcessSemaphoreMutex::new(&client, path("foreign")).unwrap());
     for lock in locks(&client, false).into_iter().chain([semaphore_mutex]) {
-        assert_eq!(most_inside(&client, &lock, false), 1, "{:?}", lock.paths());
+        assert_eq!(most_holders(&client, &lock, false), 1, "{:?}", lock.paths());
     }
     for lock in locks(&client, true) {
-        assert_eq!(most_inside(&client, &lock, true), 1, "{:?}", lock.paths());
+        assert_eq!(most_holders(&client, &lock, true), 1, "{:?}", lock.paths());
     }
     let semaphore = InterProcessSemaphoreV2::new(&client, path("foreign"), 2).unwrap();
     let leases = LocalPool::new().run_until(join_all((0..2).map(|_| semaphore.acquire())));

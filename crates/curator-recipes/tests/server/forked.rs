@@ -1,4 +1,4 @@
-//! A process that holds locks forks: nothing that the child does reaches the servers, or affects the parent's
+//! A process that holds locks forks: the child sends nothing to the servers, and does not affect the parent's
 //! connection.
 
 use std::time::Duration;
@@ -77,7 +77,7 @@ fn a_forked_child_holds_no_lock_and_its_drops_release_nothing_of_the_parent() {
             drop(client);
         });
 
-        // Any request of the child would have arrived earlier.
+        // Any request of the child would have arrived before this one.
         home.block_on(client.check_exists("/")).unwrap();
         assert_eq!(proxy.requests().into_iter().collect::<Vec<_>>(), [(OpCode::Exists, 1)]);
         for guard in [&first, &second] {
@@ -118,7 +118,7 @@ fn a_forked_child_that_drives_and_drops_its_runtime_does_not_affect_the_parents_
 
         in_forked_child(|| {
             let home = home.take().unwrap();
-            // A few probes would be due, and none would be answered.
+            // Long enough for a few probes of the copied client tasks to be due. The child must not send them.
             home.block_on(async { tokio::time::sleep(session_timeout / 3).await });
             // A plain drop would wait for the threads of the runtime, which the child does not have.
             home.shutdown_background();

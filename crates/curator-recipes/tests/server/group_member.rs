@@ -9,7 +9,7 @@ use curator_recipes::{
 };
 use futures_util::StreamExt;
 
-use crate::persistent_node::{exists, plant, session};
+use crate::persistent_node::{create_node, exists, session};
 use crate::support::{behind_proxy, client as connected, nothing_left, path, round_trips, soon, unplug, until};
 
 fn member(client: &CuratorClient, group: &str, id: &str) -> GroupMember {
@@ -22,7 +22,7 @@ fn ids(members: &Members) -> Vec<String> {
 
 /// Waits until the group has these members.
 #[track_caller]
-fn are(member: &GroupMember, wanted: &[&str]) -> impl Future<Output = ()> {
+fn until_members(member: &GroupMember, wanted: &[&str]) -> impl Future<Output = ()> {
     until(async move || ids(&member.members()) == wanted && member.members().state() == CacheState::Current)
 }
 
@@ -49,7 +49,7 @@ async fn members_see_each_other_join_change_and_leave() {
     assert_eq!(ids(&soon(a.caught_up()).await.unwrap()), ["a"]);
     let b = member(&other, &group, "b");
     soon(b.created()).await.unwrap();
-    are(&a, &["a", "b"]).await;
+    until_members(&a, &["a", "b"]).await;
     let members = soon(b.ready()).await.unwrap();
     assert_eq!((members.len(), members.is_empty()), (2, false));
     let seen = members.get("a").unwrap();
@@ -60,7 +60,7 @@ async fn members_see_each_other_join_change_and_leave() {
     soon(a.caught_up()).await.unwrap();
     assert_eq!(a.members().get("b").unwrap().data(), b"new");
     soon(b.close()).await.unwrap();
-    are(&a, &["a"]).await;
+    until_members(&a, &["a"]).await;
     assert!(matches!(*b.state().borrow(), PersistentNodeState::Closed));
     assert_eq!(b.members().state(), CacheState::Ended);
     let mut seen = Vec::new();
@@ -74,19 +74,19 @@ async fn members_see_each_other_join_change_and_leave() {
     nothing_left(&one, &[group]).await;
 }
 
-/// Two of Curator's members would both join with that id, and each would leave for the other.
+/// Two of Curator's members with one id would both join, and if one left, it would remove the node of both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_second_member_with_an_id_waits_and_reports_the_owner() {
     let (one, other, group) = (connected().await, connected().await, path("group-twice"));
     let first = member(&one, &group, "a");
     soon(first.created()).await.unwrap();
     let second = GroupMember::builder(&other, &group, "a").unwrap().data("second").start().unwrap();
-    let its = session(&one).await;
-    let is_foreign = |state: &_| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == its);
+    let owner_session = session(&one).await;
+    let is_foreign = |state: &_| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == owner_session);
     soon(second.state().wait_for(is_foreign)).await.unwrap();
     let error = soon(second.created_timeout(Duration::ZERO)).await.unwrap_err();
-    let is_its = |error: &_| matches!(error, GroupMemberError::Node(PersistentNodeError::ForeignOwner { owner, .. }) if *owner == its);
-    assert!(is_its(&error) && error.is_retryable() && !error.is_closed(), "{error}");
+    let names_owner = |error: &_| matches!(error, GroupMemberError::Node(PersistentNodeError::ForeignOwner { owner, .. }) if *owner == owner_session);
+    assert!(names_owner(&error) && error.is_retryable() && !error.is_closed(), "{error}");
     assert!(second.last_error().is_none());
     assert_eq!(soon(second.ready()).await.unwrap().get("a").unwrap().data(), b"data of a");
     soon(first.close()).await.unwrap();
@@ -99,7 +99,7 @@ async fn the_second_member_with_an_id_waits_and_reports_the_owner() {
 async fn a_disconnected_member_is_stale_and_rejoins_after_its_session_was_lost() {
     let ((proxy, client), others, group) = (behind_proxy().await, connected().await, path("group-cut"));
     let (a, b) = (member(&client, &group, "a"), member(&others, &group, "b"));
-    are(&a, &["a", "b"]).await;
+    until_members(&a, &["a", "b"]).await;
     let mut events = b.events();
     while next(&mut events).await != "ready" {}
     unplug(&proxy, &client).await;
@@ -111,7 +111,7 @@ async fn a_disconnected_member_is_stale_and_rejoins_after_its_session_was_lost()
     let b = member(&others, &group, "c");
     soon(b.created()).await.unwrap();
     proxy.refuse(false).unwrap();
-    are(&a, &["a", "c"]).await;
+    until_members(&a, &["a", "c"]).await;
     let before = client.session().await.unwrap();
     proxy.refuse(true).unwrap();
     // The caches use a separate session.
@@ -119,37 +119,37 @@ async fn a_disconnected_member_is_stale_and_rejoins_after_its_session_was_lost()
     let sessions = proxy.sessions();
     let session = sessions.iter().find(|session| session.session_id == before.id()).unwrap();
     curator_test::close_session(address, session).await.unwrap();
-    are(&b, &["c"]).await;
+    until_members(&b, &["c"]).await;
     proxy.cut();
     proxy.refuse(false).unwrap();
-    are(&b, &["a", "c"]).await;
+    until_members(&b, &["a", "c"]).await;
     assert_ne!(b.members().get("a").unwrap().stat().ephemeral_owner, before.id());
-    are(&a, &["a", "c"]).await;
+    until_members(&a, &["a", "c"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_member_leaves_no_node_and_others_stay() {
     let (client, others, group) = (connected().await, connected().await, path("group-dropped"));
     let (a, b) = (member(&client, &group, "a"), member(&others, &group, "b"));
-    are(&b, &["a", "b"]).await;
+    until_members(&b, &["a", "b"]).await;
     let clone = a.clone();
     drop(a);
     round_trips(&client).await;
     assert!(exists(&others, &format!("{group}/a")).await);
     drop(clone);
-    are(&b, &["b"]).await;
+    until_members(&b, &["b"]).await;
 }
 
 #[tokio::test]
 async fn persistent_children_are_members_and_their_descendants_are_not() {
     let (client, group) = (connected().await, path("group-deep"));
-    plant(&client, &format!("{group}/static"), CreateMode::Persistent, "x").await;
-    plant(&client, &format!("{group}/static/below"), CreateMode::Persistent, "").await;
+    create_node(&client, &format!("{group}/static"), CreateMode::Persistent, "x").await;
+    create_node(&client, &format!("{group}/static/below"), CreateMode::Persistent, "").await;
     let a = member(&client, &group, "a");
-    are(&a, &["a", "static"]).await;
+    until_members(&a, &["a", "static"]).await;
     let mut events = a.events();
     while next(&mut events).await != "ready" {}
-    plant(&client, &format!("{group}/static/more"), CreateMode::Persistent, "").await;
+    create_node(&client, &format!("{group}/static/more"), CreateMode::Persistent, "").await;
     assert_eq!(ids(&soon(a.caught_up()).await.unwrap()), ["a", "static"]);
     assert!(format!("{:?}", a.members()).contains(r#"ids: ["a", "static"]"#), "{:?}", a.members());
     let printed = format!("{a:?} {:?}", a.members().get("a").unwrap());

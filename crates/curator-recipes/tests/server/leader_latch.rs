@@ -1,4 +1,4 @@
-//! The leader latch: who leads, for how long, and that it works while its user polls nothing.
+//! The leader latch: which participant leads, for how long, and that a latch works while its user polls nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +12,8 @@ use curator_test::{Direction, TestingServer};
 
 use crate::cost::{counted, spent, stated};
 use crate::support::{
-    LONG_SESSION, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, children, client as connected, end_session,
-    id_and_number, no_way_out, nothing_left, path, queue_of, soon, until, without_probes,
+    LONG_SESSION, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, children, client as connected,
+    create_dir_without_delete, end_session, id_and_number, nothing_left, path, queue_of, soon, until, without_probes,
 };
 
 pub(crate) fn latch(client: &CuratorClient, path: &str) -> LeaderLatch {
@@ -32,7 +32,7 @@ pub(crate) async fn state(latch: &LeaderLatch, wanted: LeaderState) {
     soon(latch.state().wait_for(|state| *state == wanted)).await.unwrap();
 }
 
-/// The first leads, and the second is queued behind it.
+/// Starts two latches: the first leads, and the second is queued behind it.
 pub(crate) async fn leader_and_follower(
     first: &CuratorClient,
     second: &CuratorClient,
@@ -97,7 +97,7 @@ async fn latch_nodes_have_the_names_and_data_of_curator() {
     assert_eq!(data, [b"".to_vec(), b"replica-1".to_vec()]);
 }
 
-/// In a take-over, the event makes the participant the leader. It watches its node already.
+/// In a take-over, the event makes the participant the leader: it already watches its own node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
     let ((proxy, client), others, path) = (counted().await, connected().await, path("latch-cost"));
@@ -121,23 +121,23 @@ async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
     leader.close().await.unwrap();
     let mine = leads(&follower).await;
     assert!(mine.fencing_token() > leadership.fencing_token());
-    // By the time of this reply, it has sent nothing else.
+    // When this request is answered, the new leader has sent nothing else.
     client.sync("/").await.unwrap();
     assert_eq!(spent(&proxy), stated(("leader latch", "to take over")).await);
 }
 
 #[tokio::test]
 async fn a_participant_that_resigns_goes_to_the_end_and_one_that_stands_aside_leaves() {
-    // Another session sees that the node is gone.
-    let (its, client, path) = (connected().await, connected().await, path("latch-resign"));
-    let ((first, leadership), second) = leader_and_follower(&its, &its, &path).await;
+    // A session without a latch checks that the node is gone.
+    let (latches, client, path) = (connected().await, connected().await, path("latch-resign"));
+    let ((first, leadership), second) = leader_and_follower(&latches, &latches, &path).await;
     soon(first.resign()).await.unwrap();
     assert!(!leadership.is_valid());
     client.sync(&path).await.unwrap();
     assert!(client.check_exists(leadership.node()).await.unwrap().is_none());
     leads(&second).await;
     queue_of(&client, &path, 2).await;
-    // It does not lead, so no term ends, and it keeps its place.
+    // `first` does not lead, so no term ends, and it keeps its place.
     let mut before = children(&client, &path).await;
     soon(first.resign()).await.unwrap();
     let mut after = children(&client, &path).await;
@@ -147,7 +147,7 @@ async fn a_participant_that_resigns_goes_to_the_end_and_one_that_stands_aside_le
 
     soon(first.stand_aside()).await.unwrap();
     assert_eq!(children(&client, &path).await.len(), 1);
-    // If the first in the queue did not lead, the others, Java's included, would have no leader.
+    // Its node must go too: if the first in the queue did not lead, the others, Java's included, would have no leader.
     soon(second.stand_aside()).await.unwrap();
     assert!(children(&client, &path).await.is_empty());
     state(&second, LeaderState::Follower).await;
@@ -156,7 +156,7 @@ async fn a_participant_that_resigns_goes_to_the_end_and_one_that_stands_aside_le
     first.stand_by();
     let again = leads(&first).await;
     assert!(again.fencing_token() > leadership.fencing_token());
-    // It already takes part.
+    // This has no effect, because `first` already takes part.
     first.stand_by();
     assert!(first.has_leadership());
     soon(first.close()).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_leader_resigns_on_a_revocation_request() {
     assert_eq!(soon(leadership.lost()).await.reason, LossReason::Released);
     assert!(leads(&second).await.fencing_token() > leadership.fencing_token());
     queue_of(&client, &path, 2).await;
-    // Its new node has its id as data.
+    // The new node of `first` has its id as data.
     assert_eq!(second.participants().await.unwrap()[1].data, b"first");
     assert!(!first.has_leadership());
 }
@@ -202,7 +202,7 @@ async fn a_leader_that_is_cut_off_stops_before_another_starts_and_takes_part_aga
         let mut connection = cut_off.connection_states();
         proxy.black_hole(direction);
         assert!(soon(connection.wait_for(client::ConnectionState::Suspended)).await);
-        // It leads only while its session is certainly alive.
+        // A suspended latch leads only while its lease is valid.
         assert!(first.state().borrow().is_leader() || !mine.is_valid());
         let new = leads(&second).await;
         assert!(!mine.is_valid() && !first.has_leadership(), "two leaders");
@@ -299,16 +299,16 @@ async fn a_latch_starts_before_its_servers_and_leads_once_they_run() {
 
 #[tokio::test]
 async fn close_waits_until_the_node_is_gone_and_is_permanent() {
-    let ((proxy, its), client, path) = (counted().await, connected().await, path("latch-close"));
-    let ((leader, leadership), follower) = leader_and_follower(&its, &its, &path).await;
-    // The delete is sent at once, and answered after a second.
+    let ((proxy, latches), client, path) = (counted().await, connected().await, path("latch-close"));
+    let ((leader, leadership), follower) = leader_and_follower(&latches, &latches, &path).await;
+    // The delete is sent immediately, and its reply is delayed.
     proxy.set_delay(Duration::from_millis(300));
     let waiting = tokio::spawn({
         let follower = follower.clone();
         async move { follower.leadership().await }
     });
     soon(follower.close()).await.unwrap();
-    // Gone already, not "soon".
+    // The node is gone when `close` returns.
     assert_eq!(children(&client, &path).await.len(), 1);
     proxy.set_delay(Duration::ZERO);
     let error = soon(waiting).await.unwrap().unwrap_err();
@@ -359,16 +359,16 @@ async fn a_latch_ends_with_its_client() {
 #[test]
 fn a_latch_ends_with_its_runtime() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let (its, ours) = (runtime(), runtime());
-    let (latch, leadership) = its.block_on(async {
+    let (latch_runtime, test_runtime) = (runtime(), runtime());
+    let (latch, leadership) = latch_runtime.block_on(async {
         let server = TestingServer::shared().await;
         let client = builder(&server.connect_string(), SHORT_SESSION).connect().await.unwrap();
         let latch = latch(&client, &path("latch-runtime"));
         let leadership = leads(&latch).await;
         (latch, leadership)
     });
-    drop(its);
-    ours.block_on(async {
+    drop(latch_runtime);
+    test_runtime.block_on(async {
         let error = soon(latch.leadership()).await.unwrap_err();
         assert!(matches!(error, Error::Client(client::Error::ClientEnded { .. })), "{error}");
         assert!(!latch.state().borrow().is_leader());
@@ -378,7 +378,7 @@ fn a_latch_ends_with_its_runtime() {
     });
 }
 
-/// Of a lock's waiters, those beyond the sixteenth wait within the client: participants must be visible to all clients.
+/// A lock's waiters beyond the sixteenth wait within the client, but all participants must be visible to other clients.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_participant_of_a_client_has_a_node() {
     let (client, path) = (connected().await, path("latch-many"));
@@ -411,11 +411,11 @@ async fn a_job_ends_with_its_term_and_a_transaction_fails_after_it() {
     assert_eq!(client.get_data(&written).await.unwrap().0, b"1");
 }
 
-/// Its node would block all participants behind it, Java's included.
+/// The node that it leaves would block all participants behind it, Java's included.
 #[tokio::test]
 async fn a_participant_without_permission_to_delete_its_node_fails_with_release_refused() {
     let (owner, client, path) = (connected().await, connected().await, path("latch-refused"));
-    no_way_out(&owner, &path).await;
+    create_dir_without_delete(&owner, &path).await;
     let leader = latch(&client, &path);
     leads(&leader).await;
     let follower = latch(&client, &path);
@@ -424,7 +424,7 @@ async fn a_participant_without_permission_to_delete_its_node_fails_with_release_
         let refused = if again == "aside" { latch.stand_aside().await } else { soon(latch.close()).await };
         assert!(matches!(&refused, Err(Error::ReleaseRefused { .. })), "{again}: {refused:?}");
     }
-    // Also if an earlier delete was refused.
+    // `close` also fails if an earlier delete was refused.
     let refused = soon(follower.close()).await;
     assert!(matches!(&refused, Err(Error::ReleaseRefused { .. })), "{refused:?}");
     client.close().await.unwrap();
@@ -461,7 +461,7 @@ async fn the_next_command_repeats_a_refused_delete_once_it_is_permitted() {
     soon(leader.close()).await.unwrap();
 }
 
-/// Panics from the moment there is a leader.
+/// Panics when it is called after its flag is set.
 #[derive(Debug, Default)]
 struct Panics(AtomicBool);
 
@@ -497,7 +497,7 @@ async fn a_panic_in_user_code_ends_the_latch_and_leaves_no_node() {
     let latch = latch(&client, &path);
     let leadership = leads(&latch).await;
     panics.0.store(true, Ordering::SeqCst);
-    // It rejoins, and requests an ACL.
+    // The latch joins again, and needs an ACL for its new node.
     drop(soon(latch.resign()).await);
     let error = soon(latch.leadership()).await.unwrap_err();
     assert!(matches!(&error, Error::RecipePanicked { message, .. } if message.starts_with("no ACL for")), "{error}");
@@ -519,7 +519,7 @@ async fn participants_inside_and_outside_a_namespace_share_one_queue() {
     leads(&second).await;
 }
 
-/// Its id is the text of a request to resign, in the data of its node.
+/// The node's data is the participant's id, which here equals the text of a revocation request.
 #[tokio::test]
 async fn a_participant_whose_id_is_the_revocation_text_leads() {
     let (client, path) = (connected().await, path("latch-revoke-id"));

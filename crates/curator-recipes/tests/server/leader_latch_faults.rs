@@ -13,15 +13,15 @@ use crate::support::{
     path, queue_of, requests_of, server_at, soon, unplug, until,
 };
 
-/// The timeout of sessions that clients give up.
+/// The timeout of sessions that a test makes clients lose.
 const SESSION: Duration = Duration::from_secs(10);
 
 async fn with_a_brief_session() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|builder| builder.session_timeout(SESSION)).await
 }
 
-/// The client gives its session up, but cannot close it on the server until the next [`FaultProxy::disarm`]. There is
-/// no connection.
+/// Makes the client give up its session by an outage, which lasts until the next [`FaultProxy::heal`]. The client
+/// cannot close the session on the server until the next [`FaultProxy::disarm`].
 async fn lose_session_but_not_its_node(proxy: &FaultProxy, term: &Leadership) {
     proxy.black_hole(Direction::Both);
     assert_eq!(soon(term.lost()).await.reason, LossReason::SessionLost(SessionEnd::LeaseOver));
@@ -35,7 +35,7 @@ async fn settled(client: &CuratorClient) {
     }
 }
 
-/// Two leaders after a reconnect: CURATOR-444, 620, 653, 696.
+/// Curator had two leaders after a reconnect: CURATOR-444, 620, 653, 696.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
     let ((proxy, cut_off), others, path) = (with_a_brief_session().await, connected().await, path("latch-old-node"));
@@ -57,7 +57,7 @@ async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
     leads(&first).await;
 }
 
-/// A latch that leads briefly: CURATOR-87.
+/// In Curator, such a latch led briefly: CURATOR-87.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn latches_closed_or_opened_during_an_outage_do_not_lead_by_an_old_node() {
     let ((proxy, cut_off), others, path) = (with_a_brief_session().await, connected().await, path("latch-reopened"));
@@ -84,20 +84,20 @@ async fn latches_closed_or_opened_during_an_outage_do_not_lead_by_an_old_node() 
     assert!(leadership.is_valid() && !states.has_changed().unwrap());
 }
 
-/// A livelock, in which all participants keep creating new nodes: CURATOR-504, 644, 645.
+/// Curator had a livelock, in which all participants kept creating new nodes: CURATOR-504, 644, 645.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn participants_reconnecting_while_the_leader_closes_lead_by_their_existing_nodes() {
-    let ((near, second), (far, third)) = (behind_proxy().await, behind_proxy().await);
+    let ((second_proxy, second), (third_proxy, third)) = (behind_proxy().await, behind_proxy().await);
     let (client, path) = (connected().await, path("latch-reconnect"));
     let ((first, _), second_latch) = leader_and_follower(&client, &second, &path).await;
     let third_latch = named(&third, &path, "third");
     queue_of(&client, &path, 3).await;
-    for (proxy, client) in [(&near, &second), (&far, &third)] {
+    for (proxy, client) in [(&second_proxy, &second), (&third_proxy, &third)] {
         unplug(proxy, client).await;
         proxy.reset_counts();
     }
     first.close().await.unwrap();
-    for proxy in [&far, &near] {
+    for proxy in [&third_proxy, &second_proxy] {
         proxy.refuse(false).unwrap();
     }
     leads(&second_latch).await;
@@ -105,11 +105,11 @@ async fn participants_reconnecting_while_the_leader_closes_lead_by_their_existin
     assert!(!third_latch.has_leadership());
     second_latch.close().await.unwrap();
     leads(&third_latch).await;
-    assert_eq!([&near, &far].map(|proxy| requests_of(proxy, OpCode::Create2)), [0, 0]);
+    assert_eq!([&second_proxy, &third_proxy].map(|proxy| requests_of(proxy, OpCode::Create2)), [0, 0]);
     assert_eq!(children(&client, &path).await.len(), 1);
 }
 
-/// A reply of the previous session is attributed to the current one: CURATOR-498.
+/// Curator attributed a reply of the previous session to the current one: CURATOR-498.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_create_reply_arrives_after_its_session_ended_is_not_adopted() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("latch-late"));
@@ -126,7 +126,7 @@ async fn a_node_whose_create_reply_arrives_after_its_session_ended_is_not_adopte
         if leadership.node().name() == name {
             break leadership;
         }
-        // It has not learned of the end yet.
+        // The latch has not noticed yet that its session has ended.
         soon(leadership.lost()).await;
     };
     settled(&client).await;
@@ -145,7 +145,7 @@ async fn until_another(client: &CuratorClient, path: &str, before: &[String]) ->
     name.unwrap()
 }
 
-/// Nodes that outlive a close: CURATOR-3, 18.
+/// Curator left nodes after a close: CURATOR-3, 18.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_while_the_node_is_being_created_leaves_no_node() {
     for (name, fault) in FAULTS {
@@ -167,7 +167,7 @@ async fn soon_given_up() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(500))).await
 }
 
-/// All participants stop when the directory is deleted: CURATOR-724.
+/// In Curator, all participants stopped when the directory was deleted: CURATOR-724.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_deleted_during_an_outage_is_recreated() {
     let ((proxy, cut_off), others, path) = (behind_proxy().await, connected().await, path("latch-outage"));
@@ -182,7 +182,7 @@ async fn a_directory_deleted_during_an_outage_is_recreated() {
     assert_eq!(first.participants().await.unwrap().len(), 2);
 }
 
-/// Any error is read as "not my node", and the place in the queue is lost.
+/// Curator takes any error to mean that the node is not its own, and gives up its place in the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_participant_that_is_cut_off_while_it_joins_keeps_its_place() {
     for (name, fault) in FAULTS {
@@ -205,7 +205,7 @@ async fn a_participant_that_is_cut_off_while_it_joins_keeps_its_place() {
                 before.close().await.unwrap();
             }
             leads(&latch).await;
-            // Counts creates and deletes. The first request may have been lost with its connection.
+            // `cversion` counts creates and deletes: the participant has created only one node.
             let changes = others.check_exists(&path).await.unwrap().unwrap().cversion;
             assert_eq!(changes, if is_first { 1 } else { 3 });
             latch.close().await.unwrap();
@@ -213,7 +213,7 @@ async fn a_participant_that_is_cut_off_while_it_joins_keeps_its_place() {
     }
 }
 
-/// A child whose name sorts before the digits stays first forever.
+/// In Curator, a child whose name sorts before the digits stays first forever.
 #[tokio::test]
 async fn foreign_children_do_not_keep_a_participant_from_leading() {
     let (client, path) = (connected().await, path("latch-foreign"));
@@ -227,7 +227,7 @@ async fn foreign_children_do_not_keep_a_participant_from_leading() {
     leads(&second).await;
 }
 
-/// Like [`leader_and_follower`], with so many other nodes in the directory.
+/// Like [`leader_and_follower`], with `others` other nodes in the directory.
 async fn leader_and_follower_beside(
     client: &CuratorClient,
     path: &str,
@@ -252,26 +252,26 @@ async fn a_leader_continues_after_a_sequence_overflow_and_newcomers_do_not_lead(
         until(async || matches!(newcomer.last_error(), Some(Error::SequenceOverflow { .. }))).await;
         assert!(leadership.is_valid() && first.has_leadership() && !newcomer.has_leadership());
     }
-    // Nor do the newcomers lead after the leader has left. The third participant's error, which comes later, shows
-    // that.
+    // After the leader has left, the newcomers do not lead either. The third participant's error comes after any
+    // take-over by them.
     first.close().await.unwrap();
     let third = latch(&client, "/latch");
     until(async || matches!(third.last_error(), Some(Error::SequenceOverflow { .. }))).await;
     assert!(!newcomers.iter().any(LeaderLatch::has_leadership));
-    // The remedy is to delete the directory; retried, as they keep creating nodes.
+    // The remedy is to delete the directory. The delete is retried, because participants keep creating nodes.
     until(async || client.delete().deleting_children_if_needed().for_path("/latch").await.is_ok()).await;
     until(async || newcomers.iter().chain([&third]).filter(|latch| latch.has_leadership()).count() == 1).await;
 }
 
-/// `NoNode`, if the leader leaves in between: CURATOR-358.
+/// Curator's list failed with `NoNode` if the leader left in between: CURATOR-358.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn participants_are_listed_while_leaders_come_and_go() {
+async fn participants_are_listed_while_leaders_change() {
     let (client, others, path) = (connected().await, connected().await, path("latch-listed"));
     let ((first, _), second) = leader_and_follower(&client, &client, &path).await;
     let observer = latch(&others, &path);
     observer.stand_aside().await.unwrap();
     let resigned = Cell::new(0);
-    let coming_and_going = async {
+    let changing_leaders = async {
         loop {
             for latch in [&first, &second] {
                 leads(latch).await;
@@ -291,7 +291,7 @@ async fn participants_are_listed_while_leaders_come_and_go() {
         }
     };
     tokio::select! {
-        () = coming_and_going => {}
+        () = changing_leaders => {}
         () = listing => {}
     }
 }

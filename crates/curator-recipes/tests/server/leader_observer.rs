@@ -32,24 +32,24 @@ async fn reported(observer: &LeaderObserver, id: &str) -> Participant {
     leader.clone()
 }
 
-async fn is(observer: &LeaderObserver, wanted: ObservedLeader) {
+async fn until_state(observer: &LeaderObserver, wanted: ObservedLeader) {
     soon(observer.state().wait_for(|state| *state == wanted)).await.unwrap();
 }
 
 #[tokio::test]
 async fn an_observer_reports_each_leader_and_the_absence_of_a_leader() {
-    let (client, its, path) = (connected().await, connected().await, path("observed"));
+    let (client, participant, path) = (connected().await, connected().await, path("observed"));
     let observer = observer(&client, &path);
     let mut changes = observer.changes();
     // The directory is missing.
     assert_eq!(soon(observer.leader()).await.unwrap(), None);
-    let first = latch(&its, &path, "first");
+    let first = latch(&participant, &path, "first");
     let leader = reported(&observer, "first").await;
     let leadership = soon(first.leadership()).await.unwrap();
     assert_eq!((&leader.path, leader.fencing_token), (leadership.node(), leadership.fencing_token()));
     assert!(leader.owns);
-    let second = latch(&its, &path, "second");
-    queue_of(&its, &path, 2).await;
+    let second = latch(&participant, &path, "second");
+    queue_of(&participant, &path, 2).await;
     soon(first.resign()).await.unwrap();
     let next = reported(&observer, "second").await;
     assert!(next.owns && next.fencing_token > leader.fencing_token);
@@ -57,11 +57,11 @@ async fn an_observer_reports_each_leader_and_the_absence_of_a_leader() {
     assert_eq!(soon(second.leader()).await.unwrap(), Some(next));
     soon(first.close()).await.unwrap();
     soon(second.close()).await.unwrap();
-    // A directory without participants; then no directory.
-    is(&observer, ObservedLeader::NoLeader).await;
+    // The directory is empty, and then missing.
+    until_state(&observer, ObservedLeader::NoLeader).await;
     assert_eq!(first.leader().await.unwrap(), None);
-    its.delete().for_path(&path).await.unwrap();
-    let _third = latch(&its, &path, "third");
+    participant.delete().for_path(&path).await.unwrap();
+    let _third = latch(&participant, &path, "third");
     reported(&observer, "third").await;
     // A late reader of the stream receives the latest state.
     assert!(matches!(soon(changes.next()).await, Some(ObservedLeader::Leader(it)) if it.data == b"third"));
@@ -89,30 +89,30 @@ async fn a_selector_and_a_mutex_can_be_observed() {
     drop(running);
 }
 
-/// It watches the leader's node only.
+/// An observer watches only the leader's node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_leader_costs_one_request_or_two_and_a_new_participant_none() {
-    let ((proxy, client), its, path) = (counted().await, connected().await, path("observed-cost"));
-    let first = latch(&its, &path, "first");
+    let ((proxy, client), participant, path) = (counted().await, connected().await, path("observed-cost"));
+    let first = latch(&participant, &path, "first");
     soon(first.leadership()).await.unwrap();
-    let second = latch(&its, &path, "second");
-    queue_of(&its, &path, 2).await;
+    let second = latch(&participant, &path, "second");
+    queue_of(&participant, &path, 2).await;
     proxy.reset_counts();
     let observer = observer(&client, &path);
     reported(&observer, "first").await;
-    assert_eq!(spent(&proxy), stated(("leader latch", "an observer begins")).await);
-    let _third = latch(&its, &path, "third");
-    queue_of(&its, &path, 3).await;
+    assert_eq!(spent(&proxy), stated(("leader latch", "an observer starts")).await);
+    let _third = latch(&participant, &path, "third");
+    queue_of(&participant, &path, 3).await;
     for (leaves, next, cost) in [
         (&first, "second", ("leader latch", "an observer, when the second in its list leads")),
-        (&second, "third", ("leader latch", "an observer, when one leads who joined later")),
+        (&second, "third", ("leader latch", "an observer, when a participant leads that joined later")),
     ] {
         soon(leaves.close()).await.unwrap();
         assert!(reported(&observer, next).await.owns);
         assert_eq!(spent(&proxy), stated(cost).await);
     }
-    let asks = LeaderSelector::builder(&client, &path).unwrap().build();
-    assert_eq!(soon(asks.leader()).await.unwrap(), None, "a selector's nodes have another name");
+    let selector = LeaderSelector::builder(&client, &path).unwrap().build();
+    assert_eq!(soon(selector.leader()).await.unwrap(), None, "a selector's nodes have another name");
     proxy.reset_counts();
     let fourth = latch(&client, &path, "fourth");
     let joined = stated(("leader latch", "to join as the second")).await;
@@ -124,60 +124,60 @@ async fn a_new_leader_costs_one_request_or_two_and_a_new_participant_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_there_is_no_connection_the_leader_is_unknown() {
-    // During the outage, no read times out and reveals the lost connection.
+    // With this timeout, no read times out during the outage and reveals the lost connection.
     let client = behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(3_600)));
-    let ((proxy, client), its, path) = (client.await, connected().await, path("observed-outage"));
-    let first = latch(&its, &path, "first");
+    let ((proxy, client), participant, path) = (client.await, connected().await, path("observed-outage"));
+    let first = latch(&participant, &path, "first");
     let observer = observer(&client, &path);
     let before = reported(&observer, "first").await;
-    let second = latch(&its, &path, "second");
-    queue_of(&its, &path, 2).await;
+    let second = latch(&participant, &path, "second");
+    queue_of(&participant, &path, 2).await;
     unplug(&proxy, &client).await;
-    is(&observer, ObservedLeader::Unknown).await;
-    let mut asked = Box::pin(observer.leader());
+    until_state(&observer, ObservedLeader::Unknown).await;
+    let mut waiting = Box::pin(observer.leader());
     soon(first.close()).await.unwrap();
     soon(second.leadership()).await.unwrap();
-    assert!(futures_util::FutureExt::now_or_never(&mut asked).is_none());
+    assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());
     let mut changes = observer.changes();
     assert_eq!(soon(changes.next()).await, Some(ObservedLeader::Unknown));
     proxy.refuse(false).unwrap();
-    let leader = soon(asked).await.unwrap().unwrap();
+    let leader = soon(waiting).await.unwrap().unwrap();
     assert!(leader.fencing_token > before.fencing_token);
     // The old leader is never reported again.
     assert_eq!(soon(changes.next()).await, Some(ObservedLeader::Leader(leader.clone())));
     let before = client.session().await.unwrap();
     end_session(&proxy).await;
     soon(before.ended()).await;
-    let its_new = async || client.try_session().is_ok_and(|session| !session.is_same(&before));
-    until(its_new).await;
+    let has_new_session = async || client.try_session().is_ok_and(|session| !session.is_same(&before));
+    until(has_new_session).await;
     until_watched(client.try_session().unwrap().id(), leader.path.as_str()).await;
-    is(&observer, ObservedLeader::Leader(leader)).await;
+    until_state(&observer, ObservedLeader::Leader(leader)).await;
     soon(second.close()).await.unwrap();
-    is(&observer, ObservedLeader::NoLeader).await;
+    until_state(&observer, ObservedLeader::NoLeader).await;
 }
 
-/// Its connection looks open, and its watch is in place.
+/// The connection looks open, and the observer's watch is in place.
 #[tokio::test]
 async fn while_the_session_is_suspended_the_leader_is_unknown() {
     let client = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION));
-    let ((proxy, client), its, path) = (client.await, connected().await, path("observed-silence"));
-    let _leader = latch(&its, &path, "first");
+    let ((proxy, client), participant, path) = (client.await, connected().await, path("observed-silence"));
+    let _leader = latch(&participant, &path, "first");
     let observer = observer(&client, &path);
     let leader = reported(&observer, "first").await;
     proxy.hold_replies(OpCode::Sync);
-    is(&observer, ObservedLeader::Unknown).await;
+    until_state(&observer, ObservedLeader::Unknown).await;
     proxy.release_held();
-    is(&observer, ObservedLeader::Leader(leader)).await;
+    until_state(&observer, ObservedLeader::Leader(leader)).await;
 }
 
 /// The connection of the lost session looks open for a while, and its watch has not fired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_previous_leader_is_not_reported_again_in_a_new_session() {
-    let (one, other, its, path) = (proxy().await, proxy().await, connected().await, path("observed-lost"));
+    let (one, other, participant, path) = (proxy().await, proxy().await, connected().await, path("observed-lost"));
     let servers = format!("{},{}", one.connect_string(), other.connect_string());
     let client = builder(&servers, SHORT_SESSION).connect().await.unwrap();
-    let (first, second) = (latch(&its, &path, "first"), latch(&its, &path, "second"));
-    queue_of(&its, &path, 2).await;
+    let (first, second) = (latch(&participant, &path, "first"), latch(&participant, &path, "second"));
+    queue_of(&participant, &path, 2).await;
     let observer = observer(&client, &path);
     let before = soon(observer.leader()).await.unwrap().unwrap();
     let mut changes = observer.changes();
@@ -216,7 +216,7 @@ async fn a_leader_that_is_revoked_keeps_its_id() {
     let mut state = observer.state();
     state.mark_unchanged();
     revoke(&client, guard.node()).await.unwrap();
-    // It has read the node since, and the replies have arrived.
+    // By the time of these replies, the observer has read the node again.
     for _ in 0..5 {
         client.check_exists("/").await.unwrap();
     }
@@ -238,7 +238,7 @@ async fn last_error_reports_a_missing_permission_until_it_is_granted() {
     assert!(matches!(error, Error::Client(ClientError::NoAuth { .. })), "{error:?}");
     assert_eq!(*observer.state().borrow(), ObservedLeader::Unknown);
     client.set_acl(&path, all(Permission::ALL), None).await.unwrap();
-    is(&observer, ObservedLeader::NoLeader).await;
+    until_state(&observer, ObservedLeader::NoLeader).await;
     assert!(observer.last_error().is_none());
 }
 
@@ -246,7 +246,7 @@ async fn last_error_reports_a_missing_permission_until_it_is_granted() {
 async fn an_observer_reports_a_sequence_overflow_as_an_error() {
     let (server, client) = server_at(i32::MAX, &["/leaders"]).await;
     let observer = observer(&client, "/leaders");
-    is(&observer, ObservedLeader::NoLeader).await;
+    until_state(&observer, ObservedLeader::NoLeader).await;
     client.create().for_path(format!("/leaders/x-latch-{}", i32::MAX), "").await.unwrap();
     until(async || matches!(observer.last_error(), Some(Error::SequenceOverflow { .. }))).await;
     assert_eq!(*observer.state().borrow(), ObservedLeader::Unknown);
@@ -255,8 +255,8 @@ async fn an_observer_reports_a_sequence_overflow_as_an_error() {
 
 #[tokio::test]
 async fn a_dropped_observer_leaves_no_watch() {
-    let ((_proxy, client), its, path) = (behind_proxy().await, connected().await, path("observed-dropped"));
-    let first = latch(&its, &path, "first");
+    let ((_proxy, client), participant, path) = (behind_proxy().await, connected().await, path("observed-dropped"));
+    let first = latch(&participant, &path, "first");
     let observer = observer(&client, &path);
     let node = reported(&observer, "first").await.path;
     let session = client.try_session().unwrap().id();

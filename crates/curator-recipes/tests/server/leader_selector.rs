@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    LONG_SESSION, SHORT_SESSION, behind_proxy_with, builder, children, client as connected, id_and_number, mutex,
-    no_way_out, nothing_left, path, queue_of, soon, until,
+    LONG_SESSION, SHORT_SESSION, behind_proxy_with, builder, children, client as connected, create_dir_without_delete,
+    id_and_number, mutex, nothing_left, path, queue_of, soon, until,
 };
 
 pub(crate) type Ended = Result<(), LeaderSelectorError<io::Error>>;
@@ -44,7 +44,7 @@ impl Drop for Job {
     }
 }
 
-/// Spawns the run with only the bounds of the job known, as a user's helper function would.
+/// Spawns the run. Only the bounds of the job are known here, as in a user's helper function.
 pub(crate) fn spawn<F, E>(
     selector: LeaderSelector,
     job: impl FnMut(Leadership) -> F + Send + 'static,
@@ -109,7 +109,7 @@ async fn one_job_runs_at_a_time_and_the_next_after_the_first_was_stopped() {
     nothing_left(&client, &[path]).await;
 }
 
-/// Whether dropped or stopped.
+/// Stops the waiter's run, aborts the leader's, and checks that the job is dropped.
 async fn nothing_runs(leader: Running, waiter: Running) {
     waiter.stop.send(()).unwrap();
     soon(waiter.task).await.unwrap().unwrap();
@@ -132,7 +132,7 @@ async fn a_job_that_is_cut_off_is_dropped_before_another_begins_and_runs_again_l
     proxy.heal();
     queue_of(&others, &path, 2).await;
     second.stop.send(()).unwrap();
-    // The job would not end by itself before the grace period.
+    // The job does not end by itself, and the run would wait for the grace period.
     second.task.abort();
     assert!(first.leads().await.fencing_token() > term.fencing_token());
 }
@@ -241,7 +241,7 @@ async fn a_job_that_ends_immediately_leads_again_after_growing_pauses() {
         assert!(*pause >= Duration::from_millis(least), "{pauses:?}");
     }
     client.close().await.unwrap();
-    // This program closed the client: no error.
+    // The run returns no error, because this program closed the client.
     soon(task).await.unwrap().unwrap();
 }
 
@@ -264,9 +264,10 @@ async fn stop_on_failure_ends_the_run_when_the_job_fails_or_panics() {
         "{ended:?}"
     );
     // A panic before the future exists is reported in the same way.
-    let ended: Ended = soon(selector.run(|_| -> std::future::Ready<_> { panic!("at once") }, pending::<()>())).await;
+    let ended: Ended =
+        soon(selector.run(|_| -> std::future::Ready<_> { panic!("on the call") }, pending::<()>())).await;
     assert!(
-        matches!(&ended, Err(LeaderSelectorError::JobPanicked { message, .. }) if message == "at once"),
+        matches!(&ended, Err(LeaderSelectorError::JobPanicked { message, .. }) if message == "on the call"),
         "{ended:?}"
     );
     assert!(children(&client, &path).await.is_empty());
@@ -319,7 +320,7 @@ async fn a_busy_job_can_be_shut_down_and_interrupted() {
 #[tokio::test]
 async fn a_run_without_permission_to_delete_its_node_fails_with_release_refused() {
     let (owner, client, path) = (connected().await, connected().await, path("selector-refused"));
-    no_way_out(&owner, &path).await;
+    create_dir_without_delete(&owner, &path).await;
     let (began, mut begins) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel::<()>();
     let selector = LeaderSelector::builder(&client, &path).unwrap().grace_period(Duration::ZERO).build();

@@ -19,7 +19,7 @@ use crate::support::{
     queue_of, soon, until,
 };
 
-/// A leader that continues because it ignores its interrupt: CURATOR-54.
+/// Curator's leader continued if its job ignored the interrupt: CURATOR-54.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another_begins() {
     let (proxy, cut_off) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
@@ -31,7 +31,7 @@ async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another
         let (began, stops) = (began.clone(), Arc::clone(&stops));
         async move {
             began.send(term.clone()).unwrap();
-            // Nothing interrupts this or drops it meanwhile.
+            // Nothing interrupts or drops the job meanwhile.
             while term.is_valid() {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -51,13 +51,13 @@ async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another
     first.abort();
 }
 
-/// An interrupt at the end of a job, or a second one, ends the run or the next term: CURATOR-73, 518, 671.
-// On one thread: all interrupts come before the next term.
+/// In Curator, an interrupt at the end of a job, or a second one, ended the run or the next term: CURATOR-73, 518, 671.
+// Runs on one thread, so that all interrupts come before the next term.
 #[tokio::test]
 async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_term() {
     let (client, path) = (connected().await, path("selector-interrupts"));
     let selector = LeaderSelector::builder(&client, &path).unwrap().build();
-    // No term has begun yet.
+    // No term has started yet, so this has no effect.
     selector.interrupt_leadership();
     let (began, mut begins) = mpsc::unbounded_channel();
     let job = move |term: Leadership| {
@@ -92,7 +92,8 @@ async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_ter
     soon(task).await.unwrap().unwrap();
 }
 
-/// An interrupt during the create leaves the node behind, and all others wait for it: CURATOR-62, 104, 202, 573.
+/// In Curator, an interrupt during the create left the node behind, and all other contenders waited for it: CURATOR-62,
+/// 104, 202, 573.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_dropped_at_any_await_point_leaves_the_lock_free() {
     let ((proxy, client), path) = (behind_proxy().await, path("selector-dropped"));
@@ -114,7 +115,7 @@ async fn a_run_dropped_at_any_await_point_leaves_the_lock_free() {
     }
 }
 
-/// Errors in the log, and a node that lasts until its session ends: CURATOR-466, 468, 659.
+/// Curator logged errors, and left a node until its session ended: CURATOR-466, 468, 659.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_the_client_right_after_the_selector_leaves_no_node_and_no_error() {
     for is_dropped in [false, true] {
@@ -126,7 +127,7 @@ async fn closing_the_client_right_after_the_selector_leaves_no_node_and_no_error
             pending::<Result<(), io::Error>>()
         };
         let (stop, stopped) = oneshot::channel::<()>();
-        let task = tokio::spawn(logs.hear(async move { leader.run(job, stopped).await }));
+        let task = tokio::spawn(logs.capture(async move { leader.run(job, stopped).await }));
         soon(begins.recv()).await.unwrap();
         let waiter = running(&client, &path, "waiter");
         queue_of(&others, &path, 2).await;
@@ -149,7 +150,7 @@ async fn closing_the_client_right_after_the_selector_leaves_no_node_and_no_error
     }
 }
 
-/// It fails to lead, invisibly: CURATOR-15, 110, 165.
+/// Curator's selector failed to lead and did not report why: CURATOR-15, 110, 165.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_selector_logs_a_missing_permission_and_leads_once_it_is_granted() {
     let (client, path, logs) = (connected().await, path("selector-acl"), Logs::at(Level::WARN));
@@ -161,9 +162,9 @@ async fn a_selector_logs_a_missing_permission_and_leads_once_it_is_granted() {
         began.send(()).unwrap();
         pending::<Result<(), io::Error>>()
     };
-    let task = tokio::spawn(logs.hear(async move { selector.run(job, pending::<()>()).await }));
-    let says = "leader selector: cannot take part, and will try again";
-    until(async || logs.all().iter().any(|line| line.message == says && line.get("path") == path)).await;
+    let task = tokio::spawn(logs.capture(async move { selector.run(job, pending::<()>()).await }));
+    let message = "leader selector: cannot take part, and will try again";
+    until(async || logs.all().iter().any(|line| line.message == message && line.get("path") == path)).await;
     client.set_acl(&path, [Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
     soon(begins.recv()).await.unwrap();
     task.abort();

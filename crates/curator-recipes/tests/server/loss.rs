@@ -1,4 +1,4 @@
-//! A holder that is cut off knows that its lock is gone before another client acquires it; and no client adopts the
+//! A holder that is cut off notices that its lock is lost before another client acquires it; and no client adopts the
 //! nodes of a dead session.
 
 use curator_recipes::client::{self, ConnectionState, CuratorClient, SessionEnd};
@@ -10,7 +10,8 @@ use crate::support::{
     requests_of, soon, still_waits, until,
 };
 
-/// Each lane has separate sessions and a separate network, as a round takes as long as a session timeout.
+/// The lanes run concurrently, each with separate sessions and a separate proxy, because a round takes as long as a
+/// session timeout.
 const LANES: usize = 5;
 const ROUNDS: usize = 4;
 
@@ -27,15 +28,15 @@ async fn lane(direction: Direction) {
         let guard = soon(held.acquire()).await.unwrap();
         let waiting = acquiring(&waiter, &path);
         queue_of(&waiter, &path, 2).await;
-        let told = tokio::spawn(guard.loss());
+        let notified = tokio::spawn(guard.loss());
         assert!(guard.is_valid());
         let epoch = holder.session().await.unwrap().epoch();
 
         proxy.black_hole(direction);
         let new = soon(waiting).await.unwrap().unwrap();
         assert!(!guard.is_valid(), "{direction:?}, round {round}: two valid guards");
-        assert!(told.is_finished(), "{direction:?}, round {round}: the holder was not told in time");
-        let loss = told.await.unwrap();
+        assert!(notified.is_finished(), "{direction:?}, round {round}: the holder was not notified in time");
+        let loss = notified.await.unwrap();
         assert_eq!(loss.reason, LossReason::SessionLost(SessionEnd::LeaseOver), "{direction:?}, round {round}");
         assert!(new.is_valid());
         assert!(new.fencing_token() > guard.fencing_token());
@@ -72,21 +73,21 @@ async fn a_holder_without_replies_is_notified_before_another_holds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_holder_is_notified_of_a_deletion_whether_it_had_waited_or_not() {
     let (holder, admin, path) = (client().await, client().await, path("deleted"));
-    let at_once = mutex(&holder, &path).acquire().await.unwrap();
+    let without_wait = mutex(&holder, &path).acquire().await.unwrap();
     let waited = acquiring(&holder, &path);
     queue_of(&admin, &path, 2).await;
     let after_delete = async |guard: LockGuard| {
         let node = guard.node().clone();
-        let told = tokio::spawn(async move {
+        let notified = tokio::spawn(async move {
             let loss = guard.lost().await;
             assert!(!guard.is_valid());
             loss
         });
         admin.delete().for_path(&node).await.unwrap();
-        let LockLost { path, reason, .. } = soon(told).await.unwrap();
+        let LockLost { path, reason, .. } = soon(notified).await.unwrap();
         assert_eq!((path, reason), (node, LossReason::NodeDeleted));
     };
-    after_delete(at_once).await;
+    after_delete(without_wait).await;
     // The delete of the first has made the second the holder.
     after_delete(soon(waited).await.unwrap().unwrap()).await;
 }
@@ -95,14 +96,14 @@ async fn the_holder_is_notified_of_a_deletion_whether_it_had_waited_or_not() {
 async fn a_write_to_the_node_is_not_a_loss() {
     let (holder, admin, path) = (client().await, client().await, path("written"));
     let guard = mutex(&holder, &path).acquire().await.unwrap();
-    let told = tokio::spawn(guard.loss());
+    let notified = tokio::spawn(guard.loss());
     for _ in 0..3 {
         admin.set_data(guard.node(), "noted", None).await.unwrap();
-        assert!(still_waits(&told, &holder).await);
+        assert!(still_waits(&notified, &holder).await);
         assert!(guard.is_valid());
     }
     admin.delete().for_path(guard.node()).await.unwrap();
-    assert_eq!(soon(told).await.unwrap().reason, LossReason::NodeDeleted);
+    assert_eq!(soon(notified).await.unwrap().reason, LossReason::NodeDeleted);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -152,7 +153,7 @@ async fn is_valid_of_a_guard_sends_no_request() {
         proxy.notifications() > events
     })
     .await;
-    // The server sends replies and events in order: the event has arrived.
+    // The server sends replies and events in order, so the event has arrived by now.
     holder.check_exists("/").await.unwrap();
     let sent = requests_of(&proxy, OpCode::GetData);
     for _ in 0..3 {
@@ -160,7 +161,7 @@ async fn is_valid_of_a_guard_sends_no_request() {
         holder.check_exists("/").await.unwrap();
     }
     assert_eq!(requests_of(&proxy, OpCode::GetData), sent);
-    // `is_valid` calls do not keep `loss` from learning of the deletion.
+    // Calls of `is_valid` do not keep `loss` from detecting the deletion.
     let lost = tokio::spawn(guard.loss());
     proxy.wait_for_reply(OpCode::GetData, sent + 1).await.unwrap();
     other.delete().for_path(guard.node()).await.unwrap();
@@ -172,7 +173,7 @@ async fn is_valid_of_a_guard_sends_no_request() {
     assert_eq!(soon(lost).await.unwrap().reason, LossReason::NodeDeleted);
 }
 
-/// Acquires a mutex (`leases` is 0), or so many leases of a semaphore.
+/// Acquires a mutex (`leases` is 0), or `leases` leases of a semaphore.
 async fn acquire(client: CuratorClient, path: String, leases: usize) -> Vec<LockGuard> {
     if leases == 0 {
         return vec![mutex(&client, &path).acquire().await.unwrap()];
@@ -181,16 +182,16 @@ async fn acquire(client: CuratorClient, path: String, leases: usize) -> Vec<Lock
     semaphore.acquire_many(leases).await.unwrap().into_iter().map(Into::into).collect()
 }
 
-/// The session dies between the create and its reply: when the next attempt begins, the dead session's nodes, with our
-/// name on them, still exist. In this case, Curator issue 1121 makes two holders.
+/// The session dies between the create and its reply. When the next attempt starts, the nodes that this contender has
+/// created in the dead session still exist. In this case, Curator can have two holders (CURATOR-1121).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_node_of_a_dead_session_is_never_adopted() {
     for (dir, create, leases) in [("", OpCode::Create2, 0), ("/leases", OpCode::Multi, 2)] {
         let (proxy, unlucky) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
         let (steady, path) = (client().await, path("dead-session"));
-        // For a mutex, this directory does not exist.
+        // For a mutex, the directory `queue` does not exist.
         let (dir, queue) = (format!("{path}{dir}"), format!("{path}/locks"));
-        // The directories exist.
+        // This acquire creates the directories.
         drop(acquire(steady.clone(), path.clone(), leases).await);
         nothing_left(&steady, &[&dir, &queue]).await;
         proxy.swallow_next_reply(create);

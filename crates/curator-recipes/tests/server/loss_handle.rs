@@ -10,7 +10,7 @@ use crate::support::{
     round_trips, soon, still_waits, unplug,
 };
 
-/// A task that waits for the end of the hold.
+/// Spawns a task that waits for the end of the hold.
 fn watching(handle: &LossHandle) -> tokio::task::JoinHandle<LossReason> {
     let handle = handle.clone();
     tokio::spawn(async move { handle.await.reason })
@@ -33,7 +33,7 @@ async fn one_watch_notifies_every_task_with_a_loss_handle() {
             assert!(still_waits(task, &holder).await);
         }
         assert!(handle.is_valid());
-        assert_eq!(requests_of(&proxy, OpCode::GetData), 1, "each has set a watch");
+        assert_eq!(requests_of(&proxy, OpCode::GetData), 1, "the handles must share one watch");
         lose(&guard, &proxy, reason).await;
         // The guard has moved into another task.
         let elsewhere = tokio::spawn(async move { guard.lost().await.reason });
@@ -46,14 +46,14 @@ async fn one_watch_notifies_every_task_with_a_loss_handle() {
             let lost = soon(handle).await;
             assert_eq!((&lost.path, lost.reason), (&node, reason));
         }
-        // Each call returns the same.
+        // A handle that is awaited again returns the same reason.
         for _ in 0..2 {
             assert_eq!(soon(&mut parked).await.reason, reason);
         }
     }
 }
 
-/// Without an event of the server.
+/// The handle ends without an event of the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handle_ends_with_the_last_guard_and_does_not_keep_the_lock() {
     let ((proxy, holder), path) = (behind_proxy().await, path("handle/released"));
@@ -81,13 +81,13 @@ async fn a_handle_ends_with_the_last_guard_and_does_not_keep_the_lock() {
     }
 }
 
-/// Its reply or event is never consumed.
+/// The reply or event of the handle's watch is never consumed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unpolled_handle_keeps_neither_the_client_open_nor_the_span_of_the_hold() {
     for polls in [1, 20] {
         let (proxy, holder) = behind_proxy().await;
         let logs = Logs::at(Level::DEBUG);
-        let guard = logs.hear(mutex(&holder, &path("handle/kept")).acquire()).await.unwrap();
+        let guard = logs.capture(mutex(&holder, &path("handle/kept")).acquire()).await.unwrap();
         assert_eq!(logs.open_spans(), ["hold"]);
         let mut parked = guard.loss();
         for _ in 0..polls {

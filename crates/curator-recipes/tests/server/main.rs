@@ -1,5 +1,6 @@
-//! The locks on a server, embedded or real. Only this suite finds failures that users meet without a fault at a lock's
-//! requests, which the matrix has: the order of holders, ownership, when a guard reports what, refusals, and the cost.
+//! The locks on a server, embedded or real. Only this suite covers what does not depend on a fault at a lock's
+//! requests (the matrix covers those faults): the order of holders, ownership, what a guard reports and when, refusals,
+//! and the cost.
 //!
 //! Most tests share one server, each on a separate path; a test that counts the server's packets, stops it or kills its
 //! sessions starts a separate one.

@@ -8,8 +8,8 @@ use curator_recipes::{CuratorCache, InterProcessMutex};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::support::{
-    LONG_SESSION, behind_proxy, builder, children, client as connected, end_session, no_way_in, path, proxy, soon,
-    until,
+    LONG_SESSION, behind_proxy, builder, children, client as connected, create_dir_without_create, end_session, path,
+    proxy, soon, until,
 };
 
 /// Runs a test on this thread and records its metrics.
@@ -77,7 +77,7 @@ fn each_outcome_of_an_acquire_is_counted() {
             acquired = second.acquire() => panic!("{acquired:?}"),
             () = until(async || children(&client, &path).await.len() == 2) => {}
         }
-        no_way_in(&client, &refused).await;
+        create_dir_without_create(&client, &refused).await;
         mutex(&client, &refused).acquire().await.unwrap_err();
         let closed = connected().await;
         closed.close().await.unwrap();

@@ -23,7 +23,7 @@ async fn clients() -> Vec<CuratorClient> {
     clients
 }
 
-/// Checks that the holder's node, and all paths from the lock, mean the same to the client.
+/// Checks that the client finds the guard's nodes, and the nodes of all paths that the lock returns.
 async fn agrees(client: &CuratorClient, guard: &LockGuard, participants: Vec<Participant>, paths: &[ZPath]) {
     let session = client.session().await.unwrap();
     for node in guard.nodes() {
@@ -35,9 +35,9 @@ async fn agrees(client: &CuratorClient, guard: &LockGuard, participants: Vec<Par
         assert!(client.check_exists(path).await.unwrap().is_some(), "{path}");
         assert_eq!(client.resolve(client.unresolve(path).unwrap()).unwrap(), *path);
     }
-    let asked = guard.revocation_requested();
+    let requested = guard.revocation_requested();
     revoke(client, guard.node()).await.unwrap();
-    soon(asked).await.unwrap();
+    soon(requested).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -60,7 +60,7 @@ async fn the_client_accepts_the_paths_of_every_lock_in_any_namespace() {
         for (path, name) in [(read_write.path(), "/read-write"), (semaphore_mutex.path(), "/semaphore-mutex")] {
             assert_eq!(*path, client.resolve(name).unwrap());
         }
-        // The same queue: the namespace is not applied twice.
+        // A lock on the returned path has the same queue: the namespace is not applied twice.
         let _held = mutex.acquire().await.unwrap();
         assert_eq!(InterProcessMutex::new(&client, mutex.path()).unwrap().path(), mutex.path());
         assert!(InterProcessMutex::new(&client, mutex.path()).unwrap().try_acquire().await.unwrap().is_none());
@@ -96,7 +96,7 @@ async fn locks_of_two_namespaces_share_a_session_and_do_not_exclude_each_other()
         assert_eq!(guard.node().parent().unwrap().as_str(), format!("{namespace}/m"));
         assert!(client.check_exists(guard.node()).await.unwrap().is_some());
     }
-    // So one transaction can check both.
+    // As they share a session, one transaction can check both.
     let both = InterProcessMultiLock::of([arc(one), arc(other)]).unwrap().acquire().await.unwrap();
     both.transaction().commit().await.unwrap();
 }

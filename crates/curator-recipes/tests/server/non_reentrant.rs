@@ -33,22 +33,23 @@ fn pair(reentrant: bool) -> (Make<InterProcessMutex>, Make<InterProcessReadWrite
     (InterProcessMutex::non_reentrant, InterProcessReadWriteLock::non_reentrant)
 }
 
-/// Holds for a while, so that all that may share the lock hold at the same time.
-pub(super) async fn hold(guard: LockGuard, who: usize, client: &CuratorClient, inside: &Witness) {
-    inside.enter_with(who, true, guard.fencing_token());
+/// Holds the lock for a while, so that all contenders that may share it hold it at the same time.
+pub(super) async fn hold(guard: LockGuard, who: usize, client: &CuratorClient, witness: &Witness) {
+    witness.enter_with(who, true, guard.fencing_token());
     round_trips(client).await;
-    inside.leave(true);
+    witness.leave(true);
     guard.release().await.unwrap();
 }
 
-/// One task, four concurrent futures: the usual way to limit concurrency.
+/// Acquires in four concurrent futures of one task, the usual way to limit concurrency. Returns the largest number of
+/// concurrent holders.
 async fn four_at_a_time(client: &CuratorClient, lock: &AnyLock) -> usize {
-    let inside = &Witness::default();
+    let witness = &Witness::default();
     let work = stream::iter(0..4)
-        .map(|who| async move { hold(lock.acquire().await.unwrap(), who, client, inside).await })
+        .map(|who| async move { hold(lock.acquire().await.unwrap(), who, client, witness).await })
         .buffer_unordered(4);
     soon(work.collect::<Vec<_>>()).await;
-    inside.most_sharing()
+    witness.most_sharing()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -101,7 +102,7 @@ async fn lock_data_and_drivers_do_not_change_reentrancy() {
     }
 }
 
-/// Like kazoo's lock.
+/// kazoo's lock is not reentrant either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kazoo_compatible_mutex_is_not_reentrant() {
     let (client, owner) = (client().await, OwnerId::new());
@@ -144,7 +145,6 @@ async fn a_non_reentrant_lock_is_owned_only_by_the_owner_of_its_guard() {
     }
 }
 
-/// A guard reports whether it shares its hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn is_reentry_reports_whether_a_guard_shares_its_hold() {
     let client = client().await;

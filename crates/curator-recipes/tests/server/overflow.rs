@@ -37,7 +37,7 @@ async fn a_writer_from_before_the_sequence_overflow_can_still_read_and_downgrade
         reading.release().await.unwrap();
     }
     let reading = soon(writing.downgrade()).await.unwrap();
-    let [reader] = &lock.participants().await.unwrap()[..] else { panic!("there is one") };
+    let [reader] = &lock.participants().await.unwrap()[..] else { panic!("expected one participant") };
     assert_eq!((reader.kind, reader.sequence), (ParticipantKind::Read, i32::MAX - 1));
     overflow(soon(others.read().acquire()).await.unwrap_err());
     overflow(soon(others.write().acquire()).await.unwrap_err());
@@ -52,7 +52,7 @@ async fn a_waiter_that_finds_a_sequence_overflow_when_it_lists_again_fails() {
     let guard = soon(holding.write().acquire()).await.unwrap();
     let waiter = spawn_acquire(arc(waiting.write().clone()));
     queue_of(&client, "/rw", 2).await;
-    // A node that stays, as another program's might.
+    // A node that stays, like one of another program.
     let created = client.create().with_mode(CreateMode::PersistentSequential).for_path("/rw/_c_x-__WRIT__", "").await;
     assert_eq!(created.unwrap().name(), "_c_x-__WRIT__2147483647");
     guard.release().await.unwrap();
@@ -72,7 +72,7 @@ async fn a_multi_lock_reports_which_of_its_paths_has_the_sequence_overflow() {
     assert_eq!(overflow(soon(multi.try_acquire()).await.unwrap_err()).0, "/b");
     soon(client.janitor().idle()).await;
     for path in ["/a", "/c"] {
-        mutex(&client, path).try_acquire().await.unwrap().expect("something was left").release().await.unwrap();
+        mutex(&client, path).try_acquire().await.unwrap().expect("the lock is free").release().await.unwrap();
     }
     assert!(children(&client, "/b").await.is_empty());
 }
@@ -89,7 +89,7 @@ async fn an_acquire_fails_when_two_contenders_have_the_same_sequence_number() {
     assert_eq!(children(&client, &path).await.len(), 2);
 }
 
-/// Leases are counted and not ordered: the end of *their* counter has no effect.
+/// The directory of the leases. They are counted and not ordered, so the end of *their* counter has no effect.
 const LEASES: &str = "/s/leases";
 
 fn semaphore(client: &CuratorClient, max_leases: usize) -> InterProcessSemaphoreV2 {
@@ -101,7 +101,7 @@ async fn the_lease_limit_holds_after_an_overflow_of_the_lease_counter() {
     let (server, client) = server_at(i32::MAX - 1, &[LEASES]).await;
     let mut clients = vec![client];
     clients.push(connect(&server.connect_string()).await);
-    // Across the end in one transaction; then the same number repeats, for one lease and for several.
+    // The first transaction crosses the end of the counter. Then the same number repeats, for one lease or several.
     let mut held = Vec::new();
     for (quantity, client) in [(3, 0), (1, 1), (1, 0), (2, 1)] {
         held.extend(soon(semaphore(&clients[client], 7).acquire_many(quantity)).await.unwrap());
@@ -136,7 +136,7 @@ async fn leases_created_after_the_overflow_are_found_after_a_lost_reply() {
         proxy.reset_counts();
         fault(&proxy, OpCode::Multi);
         let held = soon(semaphore(&client, 3).acquire_many(3)).await.unwrap();
-        assert!(requests_of(&proxy, OpCode::Multi) > 0, "nothing was lost");
+        assert!(requests_of(&proxy, OpCode::Multi) > 0, "no transaction was sent");
         let (mut expected, mut found) =
             (held.iter().map(SemaphoreLease::name).collect::<Vec<_>>(), children(&steady, LEASES).await);
         expected.sort_unstable();

@@ -22,7 +22,7 @@ async fn queue(client: &CuratorClient, path: &str, length: usize) {
     client.session().await.unwrap().transact(creates).await.unwrap();
 }
 
-/// A client with the minimum of requests in flight, which never gives up, and a queue of this length.
+/// A client that never gives up, with the minimum limit of requests in flight, and a queue of this length.
 async fn with_few_requests_in_flight(length: usize) -> (FaultProxy, CuratorClient, String) {
     let policy = RetryForever::new(Duration::from_millis(50)).unwrap();
     let (proxy, client) = behind_proxy_with(|builder| builder.max_requests_in_flight(16).retry_policy(policy)).await;
@@ -70,7 +70,7 @@ async fn mutex_nodes_have_the_names_and_data_of_curator() {
     assert_eq!(id_and_number(guard.node().name(), "-lock-").1, 0);
     let (data, _) = client.get_data(&path).await.unwrap();
     assert!(data.is_empty());
-    // As in Curator: the client's address, unless configured.
+    // As in Curator, the data is the client's address, unless configured.
     assert_eq!(client.get_data(guard.node()).await.unwrap().0, b"127.0.0.1");
     assert_eq!(guard.fencing_token().as_i64(), client.get_data(guard.node()).await.unwrap().1.czxid);
     guard.release().await.unwrap();

@@ -41,16 +41,16 @@ pub(crate) async fn created(node: &PersistentNode) -> String {
     soon(node.created()).await.unwrap().to_string()
 }
 
-pub(crate) async fn is(node: &PersistentNode, wanted: impl FnMut(&PersistentNodeState) -> bool) {
+pub(crate) async fn until_state(node: &PersistentNode, wanted: impl FnMut(&PersistentNodeState) -> bool) {
     let mut states = node.state();
     if soon(states.wait_for(wanted)).await.is_err() {
         panic!("{node:?} has ended: {:?}", node.created().await);
     }
 }
 
-/// Waits until the node is reported as another session's.
-pub(crate) async fn is_foreign(node: &PersistentNode, its_owner: i64) {
-    is(node, |state| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == its_owner)).await;
+/// Waits until the state reports that this session owns the node.
+pub(crate) async fn until_foreign(node: &PersistentNode, its_owner: i64) {
+    until_state(node, |state| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == its_owner)).await;
 }
 
 pub(crate) async fn data(client: &CuratorClient, path: &str) -> String {
@@ -69,8 +69,8 @@ fn anyone(permissions: Permission) -> [Acl; 1] {
     [Acl::new(permissions, AuthId::anyone())]
 }
 
-/// Creates a node without an owner.
-pub(crate) async fn plant(client: &CuratorClient, path: &str, mode: CreateMode, data: &str) {
+/// Creates a node that belongs to no persistent node.
+pub(crate) async fn create_node(client: &CuratorClient, path: &str, mode: CreateMode, data: &str) {
     client.create().with_mode(mode).creating_parent_containers().for_path(path, data).await.unwrap();
 }
 
@@ -110,7 +110,7 @@ async fn a_node_of_any_mode_is_created_recreated_and_deleted() {
             deleted_and_created_again(&others, &at).await;
             assert_eq!(created(&node).await, at);
             assert_eq!(data(&others, &at).await, "ours");
-            assert_eq!(children(&others, &dir).await, [name], "under the same name");
+            assert_eq!(children(&others, &dir).await, [name], "the node was created again under the same name");
             soon(node.close()).await.unwrap();
             assert!(!exists(&others, &at).await);
             assert_eq!(node.actual_path(), None);
@@ -143,7 +143,7 @@ async fn data_written_by_others_stays_until_the_node_is_recreated() {
     round_trips(&client).await;
     round_trips(&client).await;
     assert_eq!(data(&others, &path).await, "theirs");
-    // It still watches: CURATOR-258.
+    // The persistent node still watches its node after that write: CURATOR-258.
     deleted_and_created_again(&others, &path).await;
     assert_eq!(data(&others, &path).await, "ours");
     others.set_data(&path, "theirs", None).await.unwrap();
@@ -182,13 +182,13 @@ async fn the_second_process_at_a_path_waits_until_the_first_closes_its_node() {
     created(&first).await;
     let second = configured(&other, &path).data("second").start();
     let owner = session(&one).await;
-    is_foreign(&second, owner).await;
+    until_foreign(&second, owner).await;
     let error = soon(second.created_timeout(Duration::ZERO)).await.unwrap_err();
-    let PersistentNodeError::ForeignOwner { path: node, owner: its, .. } = &error else { panic!("{error}") };
-    assert_eq!((node.as_str(), *its), (&*path, owner));
+    let PersistentNodeError::ForeignOwner { path: node, owner: reported, .. } = &error else { panic!("{error}") };
+    assert_eq!((node.as_str(), *reported), (&*path, owner));
     assert!(error.to_string().contains(&format!("{owner:#x}")), "{error}");
     assert_eq!((second.actual_path(), second.last_error().is_some()), (None, false));
-    // Its data is not written to a foreign node.
+    // `second` does not write its data to the node of `first`.
     assert!(second.set_data("third").now_or_never().is_none());
     one.set_data(&path, "still the first's", None).await.unwrap();
     round_trips(&other).await;
@@ -202,18 +202,18 @@ async fn the_second_process_at_a_path_waits_until_the_first_closes_its_node() {
     assert!(!exists(&one, &path).await);
 }
 
-/// They share one session, and neither takes the other's node for its own.
+/// Both share one session, and neither takes the other's node for its own.
 #[tokio::test]
 async fn the_second_persistent_node_of_a_client_at_a_path_waits_for_the_first() {
     let (client, path) = (connected().await, path("kept-twice-here"));
     let first = started(&client, &path);
     created(&first).await;
     let second = started(&client, &path);
-    is_foreign(&second, session(&client).await).await;
+    until_foreign(&second, session(&client).await).await;
     soon(second.close()).await.unwrap();
     assert!(exists(&client, &path).await);
     let third = started(&client, &path);
-    is_foreign(&third, session(&client).await).await;
+    until_foreign(&third, session(&client).await).await;
     soon(first.close()).await.unwrap();
     created(&third).await;
 }
@@ -223,19 +223,19 @@ async fn an_existing_node_is_neither_adopted_nor_deleted() {
     let (client, others) = (connected().await, connected().await);
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
         let (_row, path) = (Row::of(mode), path("kept-foreign"));
-        plant(&others, &path, CreateMode::Persistent, "theirs").await;
+        create_node(&others, &path, CreateMode::Persistent, "theirs").await;
         let node = configured(&client, &path).mode(mode).start();
-        is_foreign(&node, 0).await;
+        until_foreign(&node, 0).await;
         soon(node.close()).await.unwrap();
         assert_eq!(data(&others, &path).await, "theirs");
         let node = configured(&client, &path).mode(mode).start();
-        is_foreign(&node, 0).await;
+        until_foreign(&node, 0).await;
         others.delete().for_path(&path).await.unwrap();
         created(&node).await;
         assert_eq!(data(&others, &path).await, "ours");
-        // Our node is deleted, and another client creates one first.
+        // Another client deletes our node, and creates a node before we do.
         replace(&others, &path).await;
-        is_foreign(&node, 0).await;
+        until_foreign(&node, 0).await;
         drop(node);
         round_trips(&client).await;
         assert_eq!(data(&others, &path).await, "theirs");
@@ -247,36 +247,36 @@ async fn adopt_existing_adopts_an_existing_node_unless_either_is_ephemeral() {
     let (client, others) = (connected().await, connected().await);
     for mode in [CreateMode::Persistent, CreateMode::Container, CreateMode::PersistentWithTtl(TTL)] {
         let (_row, path) = (Row::of(mode), path("kept-adopted"));
-        plant(&others, &path, mode, "of the last run").await;
+        create_node(&others, &path, mode, "of the last run").await;
         let adopting = || configured(&client, &path).mode(mode).adopt_existing().start();
         let node = adopting();
         created(&node).await;
         assert_eq!(data(&others, &path).await, "ours");
-        // It adopts a later node at its path, too.
+        // The persistent node also adopts a later node at its path.
         replace(&others, &path).await;
         until(async || data(&others, &path).await == "ours").await;
         soon(node.close()).await.unwrap();
         assert!(!exists(&others, &path).await);
         // A node that already has the data is not written.
-        plant(&others, &path, mode, "ours").await;
+        create_node(&others, &path, mode, "ours").await;
         let node = adopting();
         created(&node).await;
         soon(node.set_data("new")).await.unwrap();
         assert_eq!(others.check_exists(&path).await.unwrap().unwrap().version, 1);
         soon(node.close()).await.unwrap();
-        // An ephemeral node is deleted with its session.
-        plant(&others, &path, CreateMode::Ephemeral, "theirs").await;
+        // An ephemeral node is not adopted, because it is deleted with its session.
+        create_node(&others, &path, CreateMode::Ephemeral, "theirs").await;
         let node = adopting();
-        is_foreign(&node, session(&others).await).await;
+        until_foreign(&node, session(&others).await).await;
         assert_eq!(data(&others, &path).await, "theirs");
     }
     let path = path("kept-not-adopted");
-    plant(&others, &path, CreateMode::Persistent, "theirs").await;
+    create_node(&others, &path, CreateMode::Persistent, "theirs").await;
     let node = configured(&client, &path).adopt_existing().start();
-    is_foreign(&node, 0).await;
+    until_foreign(&node, 0).await;
 }
 
-/// After a refusal, Curator's stopped all attempts until the next reconnect, without a report.
+/// After a refusal, Curator's persistent node stopped all attempts until the next reconnect, and did not report it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_permission_is_reported_until_it_is_granted() {
     let (client, dir) = (connected().await, path("kept-acl"));
@@ -284,7 +284,8 @@ async fn a_missing_permission_is_reported_until_it_is_granted() {
     create.with_acl(anyone(Permission::READ | Permission::ADMIN)).for_path(&dir, "").await.unwrap();
     for below in ["", "/missing/parents"] {
         let (_row, node) = (Row::of(below), started(&client, &format!("{dir}{below}/node")));
-        is(&node, |state| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } })).await;
+        until_state(&node, |state| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } }))
+            .await;
         let error = soon(node.created_timeout(Duration::ZERO)).await.unwrap_err();
         let is_no_auth =
             |error: &_| matches!(error, PersistentNodeError::Refused { cause: ClientError::NoAuth { .. }, .. });
@@ -302,18 +303,21 @@ async fn a_missing_permission_is_reported_until_it_is_granted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ephemeral_parent_and_an_unsupported_mode_are_reported_as_refused() {
     let (client, dir) = (connected().await, path("kept-no-children"));
-    plant(&client, &dir, CreateMode::Ephemeral, "").await;
+    create_node(&client, &dir, CreateMode::Ephemeral, "").await;
     let node = started(&client, &format!("{dir}/node"));
     let is_refused = |state: &_| {
         matches!(state, PersistentNodeState::Refused { error: ClientError::NoChildrenForEphemerals { .. } })
     };
-    is(&node, is_refused).await;
+    until_state(&node, is_refused).await;
     client.delete().for_path(&dir).await.unwrap();
     created(&node).await;
     let server = TestingServer::builder().property("extendedTypesEnabled", "false").start().await.unwrap();
     let client = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
     let node = configured(&client, "/ttl").mode(CreateMode::PersistentWithTtl(TTL)).start();
-    is(&node, |state| matches!(state, PersistentNodeState::Refused { error: ClientError::Unimplemented { .. } })).await;
+    until_state(&node, |state| {
+        matches!(state, PersistentNodeState::Refused { error: ClientError::Unimplemented { .. } })
+    })
+    .await;
     soon(node.close()).await.unwrap();
 }
 
@@ -324,7 +328,7 @@ async fn an_unreadable_foreign_node_is_waited_for_and_an_unreadable_own_node_is_
     others.create().with_acl(secret.clone()).for_path(&path, "theirs").await.unwrap();
     let is_refused = |state: &_| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } });
     let node = started(&client, &path);
-    is(&node, is_refused).await;
+    until_state(&node, is_refused).await;
     others.delete().for_path(&path).await.unwrap();
     created(&node).await;
     soon(node.close()).await.unwrap();
@@ -334,7 +338,7 @@ async fn an_unreadable_foreign_node_is_waited_for_and_an_unreadable_own_node_is_
         until(there).await;
         others.delete().for_path(&path).await.unwrap();
     }
-    is(&node, is_refused).await;
+    until_state(&node, is_refused).await;
 }
 
 #[tokio::test]
@@ -362,8 +366,10 @@ async fn data_that_the_server_refuses_is_an_error_and_the_node_keeps_its_data() 
     soon(node.close()).await.unwrap();
 
     let node = configured(&client, &path).data(vec![0; 2 << 20]).start();
-    is(&node, |state| matches!(state, PersistentNodeState::Refused { error: ClientError::RequestTooLarge { .. } }))
-        .await;
+    until_state(&node, |state| {
+        matches!(state, PersistentNodeState::Refused { error: ClientError::RequestTooLarge { .. } })
+    })
+    .await;
     soon(node.set_data("smaller")).await.unwrap();
     assert_eq!(data(&others, &path).await, "smaller");
 }
@@ -391,11 +397,11 @@ async fn a_closed_node_is_not_recreated_and_its_calls_fail_with_closed() {
     assert!(states.changed().await.is_err());
 }
 
-/// CURATOR-297: nodes outlived an immediate close.
+/// In Curator, nodes outlived an immediate close: CURATOR-297.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn persistent_nodes_closed_or_dropped_immediately_leave_no_node() {
     let (client, others, dir) = (connected().await, connected().await, path("kept-at-once"));
-    plant(&others, &dir, CreateMode::Persistent, "").await;
+    create_node(&others, &dir, CreateMode::Persistent, "").await;
     for round in 0..30 {
         let (mode, name) = (MODES[round % MODES.len()], format!("{round}-"));
         let node = configured(&client, &format!("{dir}/{name}")).mode(mode).start();
@@ -435,7 +441,7 @@ async fn children_and_a_missing_permission_prevent_the_deletion() {
     let (client, others, dir) = (connected().await, connected().await, path("kept-undeletable"));
     let node = configured(&client, &dir).mode(CreateMode::Persistent).start();
     created(&node).await;
-    plant(&others, &format!("{dir}/child"), CreateMode::Persistent, "").await;
+    create_node(&others, &format!("{dir}/child"), CreateMode::Persistent, "").await;
     let error = soon(node.close()).await.unwrap_err();
     assert!(
         matches!(&error, PersistentNodeError::DeleteRefused { cause: ClientError::NotEmpty { .. }, .. }),
@@ -539,32 +545,32 @@ async fn a_panic_ends_the_persistent_node_with_its_message() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_persistent_node_sends_the_documented_requests() {
     let ((proxy, client), others, dir) = (counted().await, connected().await, path("kept-cost"));
-    plant(&others, &dir, CreateMode::Persistent, "").await;
+    create_node(&others, &dir, CreateMode::Persistent, "").await;
     // The first probe of a connection may be another kind of request.
     proxy.pass_over("/");
     let path = format!("{dir}/node");
     proxy.reset_counts();
     let node = started(&client, &path);
     created(&node).await;
-    assert_eq!(spent(&proxy), stated(("persistent node", "to create it")).await);
+    assert_eq!(spent(&proxy), stated(("persistent node", "to create the node")).await);
     soon(node.set_data("new")).await.unwrap();
     assert_eq!(spent(&proxy), stated(("persistent node", "`set_data`")).await);
     deleted_and_created_again(&others, &path).await;
     until_watched(session(&client).await, &path).await;
-    is(&node, PersistentNodeState::is_present).await;
-    assert_eq!(spent(&proxy), stated(("persistent node", "when another client deletes it")).await);
+    until_state(&node, PersistentNodeState::is_present).await;
+    assert_eq!(spent(&proxy), stated(("persistent node", "when another client deletes the node")).await);
     proxy.cut();
-    is(&node, |state| matches!(state, PersistentNodeState::Unknown)).await;
+    until_state(&node, |state| matches!(state, PersistentNodeState::Unknown)).await;
     created(&node).await;
     assert_eq!(spent(&proxy), stated(("persistent node", "after a reconnect")).await);
     soon(node.close()).await.unwrap();
     assert_eq!(spent(&proxy), stated(("persistent node", "`close`")).await);
-    plant(&others, &path, CreateMode::Persistent, "").await;
+    create_node(&others, &path, CreateMode::Persistent, "").await;
     proxy.reset_counts();
     let node = started(&client, &path);
-    is_foreign(&node, 0).await;
-    assert_eq!(spent(&proxy), stated(("persistent node", "to find another owner's")).await);
+    until_foreign(&node, 0).await;
+    assert_eq!(spent(&proxy), stated(("persistent node", "to find a node of another owner")).await);
     let numbered = configured(&client, &path).mode(CreateMode::EphemeralSequential).start();
     created(&numbered).await;
-    assert_eq!(spent(&proxy), stated(("persistent node", "to create a sequential one")).await);
+    assert_eq!(spent(&proxy), stated(("persistent node", "to create a sequential node")).await);
 }

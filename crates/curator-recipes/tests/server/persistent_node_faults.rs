@@ -13,14 +13,14 @@ use futures_util::FutureExt as _;
 use tracing::Level;
 
 use crate::persistent_node::{
-    MODES, configured, created, data, exists, is, is_foreign, plant, replace, session, started,
+    MODES, configured, create_node, created, data, exists, replace, session, started, until_foreign, until_state,
 };
 use crate::support::{
     FAULTS, Line, Logs, Row, behind_proxy, behind_proxy_with, builder, children, client as connected, connect,
     end_session, owner, path, proxy, requests_of, round_trips, soon, unplug, until, without_probes,
 };
 
-/// The timeout of sessions that a client gives up.
+/// The timeout of sessions that a test makes a client lose.
 const SESSION: Duration = Duration::from_secs(20);
 /// The timeout of requests whose replies are lost.
 const OPERATION: Duration = Duration::from_millis(500);
@@ -37,7 +37,8 @@ async fn fast_clock() -> (FaultProxy, CuratorClient) {
     (proxy, client)
 }
 
-/// The client gives its session up, but cannot close it on the server until the next [`FaultProxy::disarm`].
+/// Makes the client give up its session. The client cannot close it on the server until the next
+/// [`FaultProxy::disarm`].
 async fn lose_session_but_not_its_node(proxy: &FaultProxy, client: &CuratorClient) {
     let session = client.session().await.unwrap();
     proxy.black_hole(Direction::Both);
@@ -59,7 +60,7 @@ fn is_unknown(state: &PersistentNodeState) -> bool {
     matches!(state, PersistentNodeState::Unknown)
 }
 
-/// Curator's creates and writes at each reconnect, and every watcher sees a change.
+/// Curator's persistent node creates and writes at each reconnect, so every watcher sees a change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reconnect_writes_nothing() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-reconnect"));
@@ -69,7 +70,7 @@ async fn a_reconnect_writes_nothing() {
     let before = others.check_exists(&path).await.unwrap();
     for _ in 0..3 {
         unplug(&proxy, &client).await;
-        is(&node, is_unknown).await;
+        until_state(&node, is_unknown).await;
         assert_eq!(node.actual_path().unwrap().as_str(), path);
         proxy.reset_counts();
         proxy.refuse(false).unwrap();
@@ -79,7 +80,7 @@ async fn a_reconnect_writes_nothing() {
     assert_eq!(others.check_exists(&path).await.unwrap(), before);
 }
 
-/// Its connection looks open, and its watch is in place.
+/// The connection looks open, and the persistent node's watch is in place.
 #[tokio::test]
 async fn while_the_session_is_suspended_the_state_is_unknown() {
     let client = behind_proxy_with(|builder| builder.session_timeout(Duration::from_secs(1)));
@@ -87,12 +88,12 @@ async fn while_the_session_is_suspended_the_state_is_unknown() {
     let node = started(&client, &path);
     created(&node).await;
     proxy.hold_replies(OpCode::Sync);
-    is(&node, is_unknown).await;
+    until_state(&node, is_unknown).await;
     proxy.release_held();
     created(&node).await;
 }
 
-/// Missing after an outage: CURATOR-97.
+/// In Curator, the node was missing after an outage: CURATOR-97.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_is_recreated_in_a_new_session_and_after_a_delete_during_an_outage() {
     let ((proxy, client), others) = (behind_proxy().await, connected().await);
@@ -155,7 +156,6 @@ async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
     }
 }
 
-/// The dying session belongs to another process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_node_of_another_processes_dying_session_is_not_adopted() {
     let ((proxy, client), other, path) = (behind_proxy().await, connected().await, path("kept-dying"));
@@ -165,7 +165,7 @@ async fn the_node_of_another_processes_dying_session_is_not_adopted() {
     proxy.refuse(true).unwrap();
     proxy.black_hole(Direction::Both);
     let node = started(&other, &path);
-    is_foreign(&node, owner).await;
+    until_foreign(&node, owner).await;
     assert!(soon(node.created_timeout(Duration::from_millis(100))).await.is_err());
     end_session(&proxy).await;
     assert_eq!(created(&node).await, path);
@@ -173,7 +173,7 @@ async fn the_node_of_another_processes_dying_session_is_not_adopted() {
     // The first process reconnects, and waits.
     proxy.refuse(false).unwrap();
     proxy.heal();
-    is_foreign(&dies, session(&other).await).await;
+    until_foreign(&dies, session(&other).await).await;
     soon(dies.close()).await.unwrap();
     assert!(exists(&other, &path).await);
 }
@@ -188,7 +188,7 @@ async fn a_create_with_a_lost_reply_leaves_one_node_that_is_recognized_as_own() 
                 }
                 let ((proxy, client), others, dir) = (impatient().await, connected().await, path("kept-lost"));
                 let _row = Row::of((name, mode, is_protected));
-                plant(&others, &dir, CreateMode::Persistent, "").await;
+                create_node(&others, &dir, CreateMode::Persistent, "").await;
                 fault(&proxy, create_of(mode));
                 let builder = configured(&client, &format!("{dir}/node-")).mode(mode);
                 let node = if is_protected { builder.with_protection() } else { builder }.start();
@@ -204,7 +204,7 @@ async fn a_create_with_a_lost_reply_leaves_one_node_that_is_recognized_as_own() 
     }
 }
 
-/// Its creator cannot be determined.
+/// The creator of such a node cannot be determined.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unprotected_persistent_node_with_a_lost_create_reply_is_foreign_unless_adoptable() {
     for adopts in [false, true] {
@@ -217,20 +217,20 @@ async fn an_unprotected_persistent_node_with_a_lost_create_reply_is_foreign_unle
             created(&node).await;
             assert_eq!(others.check_exists(&path).await.unwrap().unwrap().version, 0);
         } else {
-            is_foreign(&node, 0).await;
+            until_foreign(&node, 0).await;
         }
         soon(node.close()).await.unwrap();
         assert_eq!(exists(&others, &path).await, !adopts);
     }
 }
 
-/// It may have our data already, like a node whose create is in flight.
+/// The adopted node may have our data already, so it is deleted like a node whose create is in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_during_an_adoption_deletes_the_node() {
     for is_lost in [false, true] {
         let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-adopting"));
         let _row = Row::of(is_lost);
-        plant(&others, &path, CreateMode::Persistent, "of the last run").await;
+        create_node(&others, &path, CreateMode::Persistent, "of the last run").await;
         proxy.hold_nth_reply(OpCode::SetData, 1);
         let node = configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
         soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
@@ -247,11 +247,11 @@ async fn a_close_during_an_adoption_deletes_the_node() {
     }
 }
 
-/// Both have seen the node, and the second was about to take it over when the first did.
+/// Both have read the node, and the second sends its write after the first has adopted the node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_concurrent_adoptions_the_second_does_not_delete_the_node() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-adopted-twice"));
-    plant(&others, &path, CreateMode::Persistent, "of the last run").await;
+    create_node(&others, &path, CreateMode::Persistent, "of the last run").await;
     proxy.hold_nth_reply(OpCode::GetData, 1);
     let adopting = || configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
     let (one, other) = (adopting(), adopting());
@@ -259,8 +259,8 @@ async fn of_two_concurrent_adoptions_the_second_does_not_delete_the_node() {
     soon(proxy.wait_for_reply(OpCode::GetData, 1)).await.unwrap();
     proxy.release_held();
     let second = tokio::select! {
-        () = is_foreign(&one, 0) => one,
-        () = is_foreign(&other, 0) => other,
+        () = until_foreign(&one, 0) => one,
+        () = until_foreign(&other, 0) => other,
     };
     assert_eq!(requests_of(&proxy, OpCode::SetData), 2);
     soon(second.close()).await.unwrap();
@@ -306,7 +306,7 @@ async fn set_data_with_a_lost_reply_is_applied_once() {
     }
 }
 
-/// Curator loses its watch then, until the next reconnect.
+/// In this case, Curator loses its watch until the next reconnect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_with_a_lost_reply_is_repeated() {
     for (name, fault) in FAULTS {
@@ -328,7 +328,7 @@ async fn a_read_with_a_lost_reply_is_repeated() {
     }
 }
 
-/// Data that was set while cut off was lost: CURATOR-154.
+/// Curator lost data that was set during an outage: CURATOR-154.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_that_is_set_during_an_outage_is_written_after_it_also_in_a_new_session() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-data-outage"));
@@ -350,7 +350,7 @@ async fn data_that_is_set_during_an_outage_is_written_after_it_also_in_a_new_ses
     }
 }
 
-/// An immediate close leaks the node: CURATOR-297.
+/// In Curator, an immediate close leaked the node: CURATOR-297.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_or_drop_during_the_create_leaves_no_node() {
     for mode in MODES {
@@ -361,7 +361,7 @@ async fn a_close_or_drop_during_the_create_leaves_no_node() {
                 if is_lost && !mode.is_ephemeral() {
                     continue;
                 }
-                plant(&others, &dir, CreateMode::Persistent, "").await;
+                create_node(&others, &dir, CreateMode::Persistent, "").await;
                 proxy.hold_nth_reply(create_of(mode), 1);
                 let node = configured(&client, &format!("{dir}/node-")).mode(mode).start();
                 soon(proxy.wait_for_reply(create_of(mode), 1)).await.unwrap();
@@ -406,7 +406,7 @@ async fn a_close_without_a_connection_ends_in_time_and_the_node_is_deleted_after
     }
 }
 
-/// Curator's node stayed forever after its process ended, if it had never been touched (CURATOR-545).
+/// Curator's TTL node stayed forever after the end of its process, if the node had never been touched (CURATOR-545).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ttl_node_is_recreated_while_its_process_is_connected_and_expires_afterwards() {
     let server = TestingServer::builder()
@@ -421,13 +421,13 @@ async fn a_ttl_node_is_recreated_while_its_process_is_connected_and_expires_afte
     let czxid = async || others.check_exists("/ttl").await.unwrap().map(|stat| stat.czxid);
     let first = czxid().await;
     until(async || czxid().await.is_some_and(|now| first.is_none_or(|first| now > first))).await;
-    // Like a process that has died.
+    // From now on, the process is cut off, as if it had died.
     proxy.refuse(true).unwrap();
     proxy.black_hole(Direction::Both);
     until(async || czxid().await.is_none()).await;
 }
 
-/// Curator's deletes any node at the path.
+/// Curator's persistent node deletes any node at its path.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_replacement_created_during_an_outage_is_not_deleted() {
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
@@ -458,19 +458,19 @@ async fn a_foreign_replacement_created_during_an_outage_is_not_deleted() {
     unplug(&proxy, &client).await;
     replace(&others, &path).await;
     proxy.refuse(false).unwrap();
-    is_foreign(&node, 0).await;
+    until_foreign(&node, 0).await;
 }
 
-/// Curator's was found to delete the parents: CURATOR-506.
+/// Curator's persistent node deleted the parents: CURATOR-506.
 #[tokio::test]
 async fn nothing_but_the_node_is_deleted() {
     let (client, others, dir) = (connected().await, connected().await, path("kept-only"));
-    plant(&others, &dir, CreateMode::Persistent, "").await;
+    create_node(&others, &dir, CreateMode::Persistent, "").await;
     for mode in MODES {
         let node = configured(&client, &format!("{dir}/node")).mode(mode).start();
         created(&node).await;
         soon(node.close()).await.unwrap();
-        // Its last child is gone, and it is not a container.
+        // The directory stays without its last child.
         assert!(exists(&others, &dir).await && children(&others, &dir).await.is_empty());
     }
 }
@@ -527,11 +527,11 @@ fn each_event_of_a_persistent_node_is_logged_once() {
     let logs = Logs::at(Level::INFO);
     let work = async {
         let (client, others, path) = (connected().await, connected().await, path("kept-logged"));
-        plant(&others, &path, CreateMode::Persistent, "").await;
+        create_node(&others, &path, CreateMode::Persistent, "").await;
         let node = started(&client, &path);
-        is_foreign(&node, 0).await;
+        until_foreign(&node, 0).await;
         others.set_data(&path, "", None).await.unwrap();
-        // It reads the node again, and finds the same owner.
+        // The persistent node reads the node again, and finds the same owner.
         round_trips(&client).await;
         others.delete().for_path(&path).await.unwrap();
         created(&node).await;
@@ -540,23 +540,23 @@ fn each_event_of_a_persistent_node_is_logged_once() {
         created(&node).await;
         soon(node.close()).await.unwrap();
     };
-    // Its task runs on this thread.
+    // The persistent node's task runs on this thread, so its lines are captured.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    logs.hear_now(|| runtime.block_on(work));
+    logs.capture_call(|| runtime.block_on(work));
     let about = |line: Line| line.message.strip_prefix("persistent node: ").map(str::to_owned);
     let messages: Vec<_> = logs.all().into_iter().filter_map(about).collect();
     let waits = "another owner has the node; waiting for its end";
     assert_eq!(messages, [waits, "created", "another client has deleted the node", "created"]);
 }
 
-/// The event of our node's deletion has arrived, and is unprocessed.
+/// The event of our node's deletion has arrived, but the persistent node has not processed it.
 #[tokio::test]
 async fn a_close_does_not_delete_a_foreign_replacement() {
     let client = connected().await;
     let node = started(&client, &path("persistent-replaced"));
     let at = created(&node).await;
     let there = at.clone();
-    // The node's runtime is busy meanwhile.
+    // The runtime of the persistent node is blocked meanwhile.
     let replaced = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
@@ -570,7 +570,7 @@ async fn a_close_does_not_delete_a_foreign_replacement() {
     assert!(exists(&client, &at).await);
 }
 
-/// A sequential node is found by its mark, in a list of the children.
+/// A protected sequential node is found in a list of the children, by the id in its name.
 #[tokio::test]
 async fn a_node_is_refused_until_the_list_that_finds_it_is_permitted() {
     let settings = |builder: CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(300));
@@ -580,8 +580,9 @@ async fn a_node_is_refused_until_the_list_that_finds_it_is_permitted() {
     proxy.swallow_next_reply(OpCode::Create2);
     let builder = PersistentNode::builder(&client, format!("{dir}/n-")).unwrap();
     let node = builder.mode(CreateMode::EphemeralSequential).with_protection().start();
-    is(&node, |state| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } })).await;
+    until_state(&node, |state| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } }))
+        .await;
     owner.set_acl(&dir, &acl(Permission::ALL), None).await.unwrap();
     created(&node).await;
-    assert_eq!(client.get_children(&dir).await.unwrap().len(), 1, "the first one was found");
+    assert_eq!(client.get_children(&dir).await.unwrap().len(), 1, "the first node was found");
 }

@@ -1,5 +1,5 @@
-//! Both sides of a read-write lock: a writer that also reads, a reader that wants to write, and how participants are
-//! shown.
+//! Both sides of a read-write lock: a writer that also reads, a reader that wants to write, and the lists of
+//! participants.
 //!
 //! What each side has in common with the other locks is in the contract.
 
@@ -13,7 +13,7 @@ use crate::support::{
     DEFAULT_TIMEOUT, behind_proxy, children, client, path, queue_of, read_write as lock, round_trips, soon, until,
 };
 
-/// Whether the lock can be acquired. Releases it.
+/// Whether this acquire succeeds. Releases the lock.
 async fn is_free(acquired: impl Future<Output = Result<Option<impl Into<LockGuard>>>>) -> bool {
     match acquired.await.unwrap() {
         Some(guard) => {
@@ -24,7 +24,7 @@ async fn is_free(acquired: impl Future<Output = Result<Option<impl Into<LockGuar
     }
 }
 
-/// Whether another session can read, and whether it can write, now.
+/// Whether another owner can acquire the read lock now, and whether it can acquire the write lock.
 async fn free_for(other: &InterProcessReadWriteLock) -> [bool; 2] {
     let owner = OwnerId::new();
     [is_free(other.read().try_acquire_as(&owner)).await, is_free(other.write().try_acquire_as(&owner)).await]
@@ -40,7 +40,7 @@ async fn a_writer_that_also_reads_admits_readers_after_releasing_the_write_lock(
     let reading = [holding.read().acquire().await.unwrap(), holding.read().try_acquire().await.unwrap().unwrap()];
     assert_eq!(reading[0].fencing_token(), writing[0].fencing_token());
     assert!(holding.read().is_owned_by_current() && holding.write().is_owned_by_current());
-    // One node for each side, however often it was entered.
+    // One node for each side, for any number of guards.
     soon(other.janitor().idle()).await;
     assert_eq!(children(&holder, &path).await.len(), 2);
     for guard in writing {
@@ -55,7 +55,7 @@ async fn a_writer_that_also_reads_admits_readers_after_releasing_the_write_lock(
     }
     assert_eq!(free_for(&wanted).await, [true, true]);
 
-    // The releases in the other order.
+    // The same with the releases in the other order.
     let writing = holding.write().acquire().await.unwrap();
     let reading = holding.read().acquire().await.unwrap();
     reading.release().await.unwrap();
@@ -114,7 +114,7 @@ async fn joined_read_and_write_acquires_of_one_task_do_not_wait_for_each_other()
     queue_of(&client, &path, 0).await;
 }
 
-fn told(participants: &[Participant]) -> Vec<(ParticipantKind, bool)> {
+fn kinds(participants: &[Participant]) -> Vec<(ParticipantKind, bool)> {
     participants.iter().map(|each| (each.kind, each.owns)).collect()
 }
 
@@ -139,12 +139,12 @@ async fn participants_are_listed_of_each_side_and_of_both() {
     }
     let all = lock.participants().await.unwrap();
     assert!(all.iter().all(|each| each.session_id == writing.session_id() && each.data == b"the data"), "{all:?}");
-    // The two nodes of one holder have the same number, and no order.
+    // The two nodes of one holder have the same number, so their order is undefined.
     let (holders, waiters) = all.split_at(2);
     for (node, kind) in [(writing.node(), Write), (reading.node(), Read)] {
         assert!(holders.iter().any(|each| each.path == *node && each.kind == kind && each.owns), "{holders:?}");
     }
-    assert_eq!(told(waiters), [(Read, false), (Read, false), (Write, false), (Read, false)]);
+    assert_eq!(kinds(waiters), [(Read, false), (Read, false), (Write, false), (Read, false)]);
     for (side, kind) in [(lock.read().participants().await, Read), (lock.write().participants().await, Write)] {
         let expected: Vec<_> = all.iter().filter(|each| each.kind == kind).cloned().collect();
         assert_eq!(side.unwrap(), expected);
@@ -157,7 +157,7 @@ async fn participants_are_listed_of_each_side_and_of_both() {
         readers.push(soon(reader).await.unwrap());
     }
     let all = lock.participants().await.unwrap();
-    assert_eq!(told(&all), [(Read, true), (Read, true), (Read, true), (Write, false), (Read, false)]);
+    assert_eq!(kinds(&all), [(Read, true), (Read, true), (Read, true), (Write, false), (Read, false)]);
     for reader in readers {
         reader.release().await.unwrap();
     }
@@ -177,7 +177,7 @@ async fn readers_of_one_client_enter_a_free_lock_sixteen_at_a_time() {
     let reading: Vec<_> =
         std::iter::repeat_n(lock, 20).map(|lock| tokio::spawn(async move { lock.read().acquire().await })).collect();
     until(async || proxy.requests().get(&OpCode::Create2) == Some(&16)).await;
-    // Time in which another request would arrive.
+    // In this time, another request would arrive.
     round_trips(&other).await;
     assert_eq!(proxy.requests()[&OpCode::Create2], 16);
     proxy.release_held();

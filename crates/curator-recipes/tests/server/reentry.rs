@@ -25,9 +25,13 @@ async fn re_entry_to_any_depth_costs_no_request() {
     while let Some(guard) = guards.pop() {
         guard.release().await.unwrap();
     }
-    // Any request sent would have arrived earlier.
+    // Any other request would have arrived before this one.
     client.check_exists("/").await.unwrap();
-    assert_eq!(without_probes(&proxy), BTreeMap::from([(OpCode::Exists, 1)]), "re-entry has sent something");
+    assert_eq!(
+        without_probes(&proxy),
+        BTreeMap::from([(OpCode::Exists, 1)]),
+        "a re-entry or its release has sent a request"
+    );
 
     assert!(mutex.is_owned_by_current());
     first.release().await.unwrap();
@@ -49,7 +53,7 @@ async fn another_task_does_not_re_enter_the_hold_of_a_task() {
     })
     .await
     .unwrap();
-    // Nor does another mutex on the same path, in the same task.
+    // Another mutex on the same path does not re-enter either, even in the same task.
     assert!(support::mutex(&client, &path).try_acquire().await.unwrap().is_none());
     guard.release().await.unwrap();
 }
@@ -88,9 +92,9 @@ async fn re_entry_on_a_lost_hold_acquires_anew() {
         let ((proxy, holder), path) = (behind_proxy().await, path("re-entry-lost"));
         let mutex = mutex(&holder, &path);
         let lost = mutex.acquire().await.unwrap();
-        let told = polled_until(lost.lost(), proxy.wait_for_reply(OpCode::GetData, 1)).await;
+        let waiting = polled_until(lost.lost(), proxy.wait_for_reply(OpCode::GetData, 1)).await;
         lose(&lost, &proxy, expected).await;
-        let reason = soon(told).await.reason;
+        let reason = soon(waiting).await.reason;
         assert_eq!(reason, expected);
         assert!(!lost.is_valid() && !mutex.is_owned_by_current() && !mutex.is_acquired_in_this_process());
 

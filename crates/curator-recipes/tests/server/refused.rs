@@ -1,4 +1,4 @@
-//! A refused release fails the waiters that would wait for its node as long as the session lives, and no others.
+//! After a refused release, those waiters fail that would wait for its node until its session ends, and no others.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use crate::support::{
     spawn_acquire, still_waits, until, without_probes,
 };
 
-/// An owner, a client of another user, and a path. The directory `below` it lets all clients create, and only the owner
-/// delete.
-async fn no_way_out(name: &str, below: &str) -> (CuratorClient, CuratorClient, String) {
+/// An owner, a client of another user, and a path. In the directory `below` the path, all clients may create nodes, and
+/// only the owner may delete them.
+async fn without_delete(name: &str, below: &str) -> (CuratorClient, CuratorClient, String) {
     let (owner, client, path) = (owner().await, client().await, path(name));
-    no_way_out_for_others(&owner, &format!("{path}{below}")).await;
+    create_dir_that_only_its_owner_deletes_in(&owner, &format!("{path}{below}")).await;
     (owner, client, path)
 }
 
-async fn no_way_out_for_others(owner: &CuratorClient, path: &str) {
+async fn create_dir_that_only_its_owner_deletes_in(owner: &CuratorClient, path: &str) {
     let acl = [
         Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone()),
         Acl::new(Permission::ALL, AuthId::authed()),
@@ -37,7 +37,7 @@ fn is_refused<T>(result: Result<T, Error>, node: &ZPath) -> bool {
     }
 }
 
-/// Queues, gives up, and leaves a node that cannot be deleted.
+/// Aborts an acquire when it is queued, so that it leaves a node that it may not delete.
 async fn leave_a_node(client: &CuratorClient, dir: &str, waiting: JoinHandle<impl Send>, places: usize) {
     queue_of(client, dir, places).await;
     waiting.abort();
@@ -46,7 +46,7 @@ async fn leave_a_node(client: &CuratorClient, dir: &str, waiting: JoinHandle<imp
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_fail_when_a_release_of_their_client_is_refused() {
-    let (_owner, client, path) = no_way_out("refused-told", "").await;
+    let (_owner, client, path) = without_delete("refused-told", "").await;
     let guard = mutex(&client, &path).acquire().await.unwrap();
     let node = guard.node().clone();
     let mut waiters = Vec::new();
@@ -56,7 +56,7 @@ async fn waiters_fail_when_a_release_of_their_client_is_refused() {
     }
     assert!(is_refused(guard.release().await, &node));
     for waiter in waiters {
-        // It names the node ahead, or one of the nodes that the others have left.
+        // The error names the node ahead, or a node that one of the other waiters has left.
         let error = soon(waiter).await.unwrap().unwrap_err();
         assert!(matches!(&error, Error::ReleaseRefused { .. }), "{error}");
         assert_eq!(error.to_string().matches(&path).count(), 1, "{error}");
@@ -67,7 +67,7 @@ async fn waiters_fail_when_a_release_of_their_client_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiting_multi_lock_fails_when_the_release_of_one_of_its_paths_is_refused() {
-    let (_owner, client, refused) = no_way_out("refused-two", "").await;
+    let (_owner, client, refused) = without_delete("refused-two", "").await;
     let paths = [path("refused-one"), refused];
     let guard = mutex(&client, &paths[1]).acquire().await.unwrap();
     let node = guard.node().clone();
@@ -83,7 +83,7 @@ async fn a_waiting_multi_lock_fails_when_the_release_of_one_of_its_paths_is_refu
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_ignores_a_node_behind_it_whose_delete_was_refused() {
     let (owner, (proxy, client), path) = (owner().await, behind_proxy().await, path("refused-behind"));
-    no_way_out_for_others(&owner, &path).await;
+    create_dir_that_only_its_owner_deletes_in(&owner, &path).await;
     let held = mutex(&owner, &path).acquire().await.unwrap();
     let waiter = acquiring(&client, &path);
     queue_of(&client, &path, 2).await;
@@ -99,7 +99,7 @@ async fn a_waiter_ignores_a_node_behind_it_whose_delete_was_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_ignores_a_read_node_whose_delete_was_refused() {
-    let (owner, client, path) = no_way_out("refused-read", "").await;
+    let (owner, client, path) = without_delete("refused-read", "").await;
     let writing = read_write(&owner, &path).write().acquire().await.unwrap();
     let lock = read_write(&client, &path);
     let reading = || {
@@ -119,7 +119,7 @@ async fn a_reader_ignores_a_read_node_whose_delete_was_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_node_that_another_client_has_deleted_does_not_block() {
-    let (owner, client, path) = no_way_out("refused-gone", "").await;
+    let (owner, client, path) = without_delete("refused-gone", "").await;
     let guard = mutex(&client, &path).acquire().await.unwrap();
     let node = guard.node().clone();
     assert!(is_refused(guard.release().await, &node));
@@ -128,7 +128,7 @@ async fn a_refused_node_that_another_client_has_deleted_does_not_block() {
     let held = mutex(&owner, &path).acquire().await.unwrap();
     let waiter = acquiring(&client, &path);
     queue_of(&client, &path, 2).await;
-    // Once the waiter has read the node, there is nothing more to report about it.
+    // When the waiter has found that the node is gone, the janitor no longer lists it.
     until(async || {
         client.check_exists("/").await.unwrap();
         client.janitor().pending_deletes().is_empty()
@@ -138,12 +138,12 @@ async fn a_refused_node_that_another_client_has_deleted_does_not_block() {
     assert!(soon(waiter).await.unwrap().unwrap().is_valid());
 }
 
-/// A waiter for leases fails if it needs the room of a lease that is never released.
+/// Such a lease counts until its session ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_fails_if_it_needs_a_lease_whose_release_was_refused() {
     let (owner, (proxy, client), path) = (owner().await, behind_proxy().await, path("refused-lease"));
     let leases = format!("{path}/leases");
-    no_way_out_for_others(&owner, &leases).await;
+    create_dir_that_only_its_owner_deletes_in(&owner, &leases).await;
     let semaphore = |client: &CuratorClient| InterProcessSemaphoreV2::new(client, &path, 2).unwrap();
     let (theirs, ours) = (semaphore(&owner).acquire().await.unwrap(), semaphore(&client).acquire().await.unwrap());
     let node = ours.node().clone();
@@ -158,7 +158,8 @@ async fn a_waiter_fails_if_it_needs_a_lease_whose_release_was_refused() {
     queue_of(&owner, &locks, 2).await;
     assert!(is_refused(ours.release().await, &node));
     assert!(is_refused(soon(greedy).await.unwrap(), &node));
-    // It needs only one of the two, and that will be released: it has listed the leases, and waits.
+    // `modest` needs only one of the two leases, and that of the owner will be released. It has listed the leases, and
+    // waits.
     proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
     theirs.release().await.unwrap();
     assert_eq!(soon(modest).await.unwrap().unwrap().len(), 1);
@@ -166,7 +167,7 @@ async fn a_waiter_fails_if_it_needs_a_lease_whose_release_was_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_lease_that_another_client_has_deleted_does_not_count() {
-    let (owner, client, path) = no_way_out("refused-lease-gone", "/leases").await;
+    let (owner, client, path) = without_delete("refused-lease-gone", "/leases").await;
     let semaphore = |client: &CuratorClient| InterProcessSemaphoreV2::new(client, &path, 2).unwrap();
     let (theirs, ours) = (semaphore(&owner).acquire().await.unwrap(), semaphore(&client).acquire().await.unwrap());
     let node = ours.node().clone();
@@ -184,7 +185,7 @@ async fn a_refused_lease_that_another_client_has_deleted_does_not_count() {
 /// One way to acquire a lock at a path. Dropping the result releases the lock.
 type Attempt = fn(CuratorClient, String) -> BoxFuture<'static, Result<Option<LockGuard>, Error>>;
 
-/// Each with the directory, below the path, in which a node is left.
+/// Each attempt with the directory, below the path, in which it leaves a node.
 const ATTEMPTS: [(&str, Attempt); 6] = [
     ("", |client, path| async move { mutex(&client, &path).acquire().await.map(Some) }.boxed()),
     ("", |client, path| async move { mutex(&client, &path).try_acquire().await }.boxed()),
@@ -209,7 +210,7 @@ async fn a_client_that_may_not_delete_leaves_one_node_and_then_sends_two_request
         let (proxy, client) = behind_proxy().await;
         let path = path("refused-often");
         let dir = format!("{path}{dir}");
-        no_way_out_for_others(&owner, &dir).await;
+        create_dir_that_only_its_owner_deletes_in(&owner, &dir).await;
         drop(soon(attempt(client.clone(), path.clone())).await.unwrap().unwrap());
         soon(client.janitor().idle()).await;
         let left = children(&owner, &dir).await;
@@ -218,7 +219,7 @@ async fn a_client_that_may_not_delete_leaves_one_node_and_then_sends_two_request
             let error = soon(attempt(client.clone(), path.clone())).await.unwrap_err();
             assert!(matches!(&error, Error::ReleaseRefused { path, .. } if path.name() == left[0]), "{error}");
         }
-        // Checks that the node exists, then whether it may be deleted by now.
+        // Each attempt checks that the node exists, and then tries again to delete it.
         let expected = BTreeMap::from([(OpCode::Exists, 10), (OpCode::Delete, 10)]);
         assert_eq!(without_probes(&proxy), expected, "{dir}");
         assert_eq!((children(&owner, &dir).await, client.janitor().pending_deletes().len()), (left, 1), "{dir}");
@@ -227,7 +228,7 @@ async fn a_client_that_may_not_delete_leaves_one_node_and_then_sends_two_request
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_acquire_deletes_a_refused_node_once_that_is_permitted() {
-    let (owner, client, path) = no_way_out("refused-repaired", "").await;
+    let (owner, client, path) = without_delete("refused-repaired", "").await;
     drop(mutex(&client, &path).acquire().await.unwrap());
     soon(client.janitor().idle()).await;
     assert!(matches!(soon(mutex(&client, &path).acquire()).await, Err(Error::ReleaseRefused { .. })));
@@ -240,7 +241,7 @@ async fn the_next_acquire_deletes_a_refused_node_once_that_is_permitted() {
 /// The contender's data, not the name, identifies the node: another session's node may reuse a deleted name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_of_another_session_with_the_name_of_a_refused_node_is_not_deleted() {
-    let (owner, client, path) = no_way_out("refused-name", "").await;
+    let (owner, client, path) = without_delete("refused-name", "").await;
     let guard = mutex(&client, &path).acquire().await.unwrap();
     let node = guard.node().clone();
     assert!(is_refused(guard.release().await, &node));

@@ -6,10 +6,10 @@ use curator_recipes::{Error, InterProcessMultiLock, InterProcessReadWriteLock, I
 use curator_test::{Direction, OpCode};
 
 use crate::support::{
-    DEFAULT_TIMEOUT, SLACK, arc, behind_proxy, client, gives_up, mutex, no_way_out, path, queue_of, soon,
+    DEFAULT_TIMEOUT, SLACK, arc, behind_proxy, client, create_dir_without_delete, gives_up, mutex, path, queue_of, soon,
 };
 
-/// Curator's issues 1193 and 1006: local state is cleared, and the node remains.
+/// In this case, Curator clears its local state, and the node remains (its issues 1193 and 1006).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unconfirmed_release_continues_and_is_listed_by_the_janitor() {
     let ((proxy, holder), other, path) = (gives_up().await, client().await, path("release-pending"));
@@ -36,11 +36,11 @@ async fn releasing_a_lock_whose_node_is_gone_fails_with_lost() {
     assert!(matches!(&error, Error::Lost(_)), "{error}");
 }
 
-/// The directory lets all clients create and none delete.
+/// In this directory, any client may create nodes, and no client may delete them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_is_not_permitted_fails_and_is_listed_by_the_janitor() {
     let (holder, path) = (client().await, path("release-refused"));
-    no_way_out(&holder, &path).await;
+    create_dir_without_delete(&holder, &path).await;
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let node = guard.node().clone();
     let error = soon(guard.release()).await.unwrap_err();
@@ -92,7 +92,7 @@ async fn release_timeout_of_any_guard_returns_in_time_and_the_release_continues(
     mutex.acquire().await.unwrap().release_timeout(DEFAULT_TIMEOUT).await.unwrap();
 }
 
-/// The last one is released first.
+/// The slow lock is the last one, and so it is released first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_timeout_of_several_clients_reports_the_slow_one_and_all_are_released() {
     let ((proxy, slow), quick, path) = (behind_proxy().await, client().await, path("release-of-several"));
@@ -111,7 +111,7 @@ async fn release_timeout_of_several_clients_reports_the_slow_one_and_all_are_rel
     queue_of(&quick, &format!("{path}/slow"), 0).await;
 }
 
-/// With a time for each lock, the release would take as long as both.
+/// With a separate timeout for each lock, the release would take twice as long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_of_several_clients_share_the_timeout_of_a_release() {
     let ((proxy, one), (other_proxy, other)) = (behind_proxy().await, behind_proxy().await);

@@ -1,4 +1,4 @@
-//! A session resumed over another connection keeps its locks and its places.
+//! A session that is resumed over another connection keeps its locks and its places in the queues.
 
 use std::pin::pin;
 
@@ -15,7 +15,7 @@ use crate::support::{
     spawn_acquire, still_waits,
 };
 
-/// Cuts the connection, and lets the next one hang until another one is tried.
+/// Cuts the connection, and holds back the replies to the next handshakes. Returns when the client has sent the second.
 async fn outage(proxy: &FaultProxy) {
     proxy.reset_counts();
     proxy.hold_replies(OpCode::CreateSession);
@@ -30,7 +30,7 @@ fn locks(client: &CuratorClient, base: &str) -> [(AnyLock, String); 5] {
     [
         (arc(mutex(client, &at("mutex"))), at("mutex")),
         (arc(read_write(client, &at("write")).write().clone()), at("write")),
-        // Readers wait for it.
+        // The waiters for this lock are readers.
         (arc(read_write(client, &at("read")).write().clone()), at("read")),
         (arc(multi), at("multi/2")),
         (arc(InterProcessSemaphoreMutex::new(client, at("semaphore")).unwrap()), at("semaphore/locks")),
@@ -79,7 +79,7 @@ async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_it
     guards.push(lock.write().acquire().await.unwrap().downgrade().await.unwrap());
     let semaphore = InterProcessSemaphoreV2::new(&holding, format!("{base}/leases"), 2).unwrap();
     guards.extend(semaphore.acquire_many(2).await.unwrap().into_iter().map(LockGuard::from));
-    // One lock whose owner waits for the loss, and another that is kept.
+    // The owners of two more locks wait for a loss: the first lock is lost, the second one is kept.
     let (watched, kept) = (format!("{base}/watched"), format!("{base}/kept"));
     guards.push(mutex(&holding, &watched).acquire().await.unwrap());
     let kept_guard = mutex(&holding, &kept).acquire().await.unwrap();
@@ -115,7 +115,7 @@ async fn the_nodes_of_a_thousand_holders_are_checked_in_two_requests() {
         guards.extend(join_all((guards.len()..holds).map(acquire)).await);
         let mut states = holding.connection_states();
         proxy.reset_counts();
-        // In the pipeline of the first probe: all are sent before any reply arrives.
+        // The checks are in the pipeline of the first probe, so all are sent before any reply arrives.
         for op in [OpCode::Sync, OpCode::Multi, OpCode::MultiRead] {
             proxy.hold_replies(op);
         }
@@ -148,9 +148,9 @@ async fn an_acquire_that_is_not_polled_while_its_session_resumes_checks_its_node
     let mut acquire = pin!(mutex.acquire());
     assert!((&mut acquire).now_or_never().is_none());
     proxy.release_held();
-    // Earlier requests have been answered.
+    // When this request is answered, all earlier ones have been.
     holding.check_exists("/").await.unwrap();
-    let [node] = &children(&steady, &dir).await[..] else { panic!("it has one node") };
+    let [node] = &children(&steady, &dir).await[..] else { panic!("the acquire has one node") };
     outage(&proxy).await;
     steady.delete().for_path(format!("{dir}/{node}")).await.unwrap();
     proxy.release_held();
@@ -169,7 +169,7 @@ async fn a_waiter_whose_connection_breaks_checks_all_its_queues_in_one_pipeline(
     let multi = |client: &CuratorClient| InterProcessMultiLock::new(client, &paths).unwrap();
     let held = multi(&steady).acquire().await.unwrap();
     let waiter = spawn_acquire(arc(multi(&waiting)));
-    // In each queue it watches the node ahead and its own.
+    // In each queue, the waiter watches the node ahead and its own.
     proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
     assert!(still_waits(&waiter, &waiting).await);
     proxy.reset_counts();

@@ -26,7 +26,7 @@ async fn a_revocation_of_a_waiter_far_back_in_the_queue_reaches_it_as_holder() {
     queue_of(&first, &path, 5).await;
     let participants = mutex(&first, &path).participants().await.unwrap();
     revoke(&first, &participants[4].path).await.unwrap();
-    assert!(still_waits(&waiting, &last).await, "to be asked for it is no reason to get it");
+    assert!(still_waits(&waiting, &last).await, "a revocation request must not end the wait");
     guard.release().await.unwrap();
     let guard = soon(waiting).await.unwrap().unwrap();
     soon(guard.revocation_requested()).await.unwrap();
@@ -49,7 +49,7 @@ async fn other_data_in_the_node_is_not_a_revocation_request() {
     // A request cannot be withdrawn.
     admin.set_data(guard.node(), "never mind", None).await.unwrap();
     round_trips(&holder).await;
-    guard.revocation_requested().now_or_never().expect("it is known").unwrap();
+    guard.revocation_requested().now_or_never().expect("the request was received").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -73,7 +73,7 @@ async fn revoking_a_released_node_fails_and_does_not_recreate_it() {
     guard.release().await.unwrap();
     let error = revoke(&admin, &left).await.unwrap_err();
     assert!(matches!(&error, Error::Client(ClientError::NoNode { path, .. }) if *path == left), "{error}");
-    assert_eq!(children(&admin, &path).await, [""; 0], "the request has made the node anew");
+    assert_eq!(children(&admin, &path).await, [""; 0], "the request has created the node again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -100,15 +100,15 @@ async fn a_dropped_wait_for_a_revocation_loses_no_request() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downgraded_writer_receives_revocations_from_before_and_after_the_downgrade() {
     let (holder, admin) = (client().await, client().await);
-    for asked_before in [false, true] {
+    for requested_before in [false, true] {
         let lock = read_write(&holder, &path("revoke-downgraded"));
         let writing = lock.write().acquire().await.unwrap();
-        if asked_before {
+        if requested_before {
             revoke(&admin, writing.node()).await.unwrap();
             soon(writing.revocation_requested()).await.unwrap();
         }
         let reading = writing.downgrade().await.unwrap();
-        if !asked_before {
+        if !requested_before {
             assert!(reading.revocation_requested().now_or_never().is_none());
             revoke(&admin, reading.node()).await.unwrap();
         }

@@ -17,7 +17,8 @@ use crate::support::{alone, builder, client, connect, mutex, nothing_left, path,
 /// The name of this test's threads: other tests run concurrently, and may panic on purpose.
 const NAME: &str = "the-end-of-a-runtime";
 const ROUNDS: usize = 30;
-/// The others wait in the client's local line. Without a timeout, they have no timer that would end with the runtime.
+/// The number of waiters that have nodes in the queue. Further waiters wait within the client; without a timeout, they
+/// have no timer that would end with the runtime.
 const IN_QUEUE: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,15 +51,15 @@ async fn waiting_threads_get_an_error_without_a_panic_when_the_runtime_ends() {
         queue_of(&steady, &path, threads.min(IN_QUEUE) + 1).await;
         dying.shutdown_background();
         let join = move || waiting.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>();
-        for told in soon(tokio::task::spawn_blocking(join)).await.unwrap() {
-            assert!(matches!(told, Err(Error::Client(ClientError::ClientEnded { .. }))), "{told:?}");
+        for ended in soon(tokio::task::spawn_blocking(join)).await.unwrap() {
+            assert!(matches!(ended, Err(Error::Client(ClientError::ClientEnded { .. }))), "{ended:?}");
         }
         held.release().await.unwrap();
     }
     assert_eq!(PANICS.load(Ordering::Relaxed), 0);
 }
 
-/// As in a test that fails, or ends without `close`.
+/// The runtime ends as in a test that fails, or that ends without `close`.
 #[tokio::test]
 async fn a_lock_is_free_immediately_after_the_runtime_of_its_holder_ends() {
     // Longer than any test waits.
@@ -87,7 +88,8 @@ thread_local! {
     static HELD: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// When they are dropped, tokio's thread-local variables are gone. A panic in such a destructor aborts the process.
+/// When these values are dropped, tokio's thread-local variables are gone. A panic in such a destructor aborts the
+/// process.
 #[test]
 fn guards_and_waits_in_thread_local_variables_are_released_when_their_thread_ends() {
     alone("runtime_end::guards_and_waits_in_thread_local_variables_are_released_when_their_thread_ends", || {
@@ -98,7 +100,7 @@ fn guards_and_waits_in_thread_local_variables_are_released_when_their_thread_end
         let held_by_thread = (client, held.clone(), leased.clone(), lost.clone());
         let thread = thread::spawn(move || {
             let (client, held, leased, waited_for) = held_by_thread;
-            // The first used are dropped last.
+            // The thread-local variable that is used first is dropped last.
             HELD.with(|_| ());
             let keep = |value: Box<dyn Any>| HELD.with(|held| held.borrow_mut().push(value));
             keep(Box::new(mutex(&client, &held).blocking_acquire().unwrap()));

@@ -20,9 +20,9 @@ async fn a_count_set_by_one_client_is_read_by_another() {
     let (one, other, path) = (client().await, client().await, path("count/shared"));
     let (ours, theirs) = (count(&one, &path, 7), count(&other, &path, 8));
     assert_eq!((*ours.seed(), ours.path().as_str()), (7, path.as_str()));
-    assert!(one.check_exists(&path).await.unwrap().is_none(), "something was sent too early");
+    assert!(one.check_exists(&path).await.unwrap().is_none(), "a request was sent before the first use");
 
-    // The first client's seed, for both.
+    // Both clients read the seed of the first.
     assert_eq!(ours.get().await.unwrap(), 7);
     assert_eq!(theirs.get().await.unwrap(), 7);
     for value in [-1, i32::MIN, i32::MAX, 258] {
@@ -55,7 +55,7 @@ async fn a_stale_version_changes_nothing() {
     assert!(!theirs.compare_and_set(&seen, 2).await.unwrap());
 
     one.delete().for_path(&path).await.unwrap();
-    assert!(!theirs.compare_and_set(&seen, 2).await.unwrap(), "it is gone, and was not set");
+    assert!(!theirs.compare_and_set(&seen, 2).await.unwrap(), "a deleted count must not be set");
     assert!(one.check_exists(&path).await.unwrap().is_none());
 }
 
@@ -71,22 +71,22 @@ async fn a_watch_fires_on_a_change_and_on_the_deletion() {
     assert_eq!((now.value, now.version), (4, 1));
     other.delete().for_path(&path).await.unwrap();
     assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted);
-    // A follower continues, with the seed.
+    // The next `watch` creates the node again, with the seed.
     let (now, _watch) = ours.watch().await.unwrap();
     assert_eq!((now.value, now.version), (3, 0));
 }
 
-/// Another client creates it between our read and our create: the reply to the read is held back meanwhile.
+/// Another client creates the node between our first request, whose reply is held back, and our create.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_created_concurrently_has_the_other_clients_value_until_it_is_set() {
     let other = client().await;
     for sets in [false, true] {
         let (proxy, slow) = behind_proxy().await;
         let path = path("count/meanwhile");
-        let looked_at = if sets { OpCode::SetData } else { OpCode::GetData };
-        proxy.hold_replies(looked_at);
+        let first_request = if sets { OpCode::SetData } else { OpCode::GetData };
+        proxy.hold_replies(first_request);
         proxy.reset_counts();
-        let looking = tokio::spawn({
+        let reading = tokio::spawn({
             let count = count(&slow, &path, 1);
             async move {
                 if sets {
@@ -95,10 +95,10 @@ async fn a_count_created_concurrently_has_the_other_clients_value_until_it_is_se
                 count.get().await.unwrap()
             }
         });
-        proxy.wait_for_reply(looked_at, 1).await.unwrap();
+        proxy.wait_for_reply(first_request, 1).await.unwrap();
         assert_eq!(count(&other, &path, 2).get().await.unwrap(), 2);
         proxy.release_held();
-        assert_eq!(soon(looking).await.unwrap(), if sets { 3 } else { 2 });
+        assert_eq!(soon(reading).await.unwrap(), if sets { 3 } else { 2 });
     }
 }
 
@@ -107,7 +107,7 @@ async fn a_lost_reply_is_harmless_or_reported_as_outcome_unknown() {
     let (proxy, client) = behind_proxy().await;
     let count = count(&client, &path("count/lost-answers"), 6);
 
-    // The parents exist, so that the create in doubt is the count's.
+    // Creates the parents, so that the create with the lost reply is that of the count.
     let parent = count.path().parent().unwrap();
     client.ensure_containers(&client.session().await.unwrap(), &parent).await.unwrap();
     proxy.cut_before_reply(OpCode::Create2);
@@ -127,7 +127,7 @@ async fn a_lost_reply_is_harmless_or_reported_as_outcome_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_call_is_one_request_when_the_node_is_there() {
+async fn each_call_is_one_request_when_the_node_exists() {
     let (proxy, client) = behind_proxy().await;
     let count = count(&client, &path("count/cost"), 0);
     count.set(1).await.unwrap();
@@ -141,7 +141,7 @@ async fn each_call_is_one_request_when_the_node_is_there() {
 
 /// The number and its version.
 async fn next(changes: &mut CountChanges) -> (i32, i32) {
-    let VersionedCount { value, version, .. } = soon(changes.next()).await.expect("it goes on").unwrap();
+    let VersionedCount { value, version, .. } = soon(changes.next()).await.expect("the stream has not ended").unwrap();
     (value, version)
 }
 
@@ -151,7 +151,7 @@ async fn the_stream_begins_with_the_current_value_and_yields_each_change_and_a_d
     let theirs = count(&other, &path, 0);
     let mut changes = count(&one, &path, 3).changes();
     round_trips(&one).await;
-    assert!(other.check_exists(&path).await.unwrap().is_none(), "something was sent too early");
+    assert!(other.check_exists(&path).await.unwrap().is_none(), "a request was sent before the first use");
     assert_eq!(next(&mut changes).await, (3, 0));
     proxy.reset_counts();
     // Setting the same number is a change too.
@@ -159,16 +159,16 @@ async fn the_stream_begins_with_the_current_value_and_yields_each_change_and_a_d
         theirs.set(value).await.unwrap();
         assert_eq!(next(&mut changes).await, (value, version));
     }
-    assert_eq!(requests_of(&proxy, OpCode::GetData), 3, "one for each change");
+    assert_eq!(requests_of(&proxy, OpCode::GetData), 3, "one read for each change");
     other.delete().for_path(&path).await.unwrap();
     assert_eq!(next(&mut changes).await, (3, 0));
-    // A stream, to be combined with other streams.
+    // `CountChanges` is a `Stream`, which can be combined with other streams.
     theirs.set(7).await.unwrap();
     let mut values = changes.map(|now| now.unwrap().value);
     assert_eq!(soon(values.next()).await, Some(7));
 }
 
-/// A late reader sees the latest value, and delays no other stream. CURATOR-344: one listener blocked them all.
+/// In Curator, one listener blocked all others: CURATOR-344.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unread_changes_are_merged_and_delay_no_other_stream() {
     let (one, other, path) = (client().await, client().await, path("changes/many"));
@@ -205,13 +205,13 @@ async fn the_stream_goes_on_over_another_connection_and_in_another_session_witho
     theirs.set(2).await.unwrap();
     assert_eq!(next(&mut changes).await, (2, 2));
     until(async || one.try_session().is_ok_and(|session| session.epoch() > epoch)).await;
-    // A lost reply.
+    // A lost reply does not end the stream either.
     proxy.cut_before_reply(OpCode::GetData);
     theirs.set(3).await.unwrap();
     assert_eq!(next(&mut changes).await, (3, 3));
 }
 
-/// Longer than any policy would wait: this one does not wait at all.
+/// The retry policy permits no retry, so any outage is beyond it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_beyond_the_retry_policy_causes_no_error_in_the_stream() {
     let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();

@@ -28,7 +28,7 @@ async fn a_shared_value_is_set_and_compared_and_invalid_data_is_an_error() {
     assert!(format!("{value:?}").starts_with("SharedValue { path: "));
 }
 
-/// Curator's sets no watch when it finds no node, and keeps the old value.
+/// Curator's `SharedValue` sets no watch if its node does not exist, and keeps the old value.
 #[tokio::test]
 async fn changes_continue_when_the_node_is_deleted_and_recreated() {
     let (ours, other, path) = (client().await, client().await, path("value/deleted"));
@@ -49,7 +49,7 @@ async fn changes_continue_when_the_node_is_deleted_and_recreated() {
     assert_eq!(next().await, "replaced");
 }
 
-/// Curator's returns false although the value was set.
+/// In this case, Curator's `trySetValue` returns false, although the value was set.
 #[tokio::test]
 async fn compare_and_set_with_a_lost_reply_is_outcome_unknown() {
     let (proxy, client) = behind_proxy().await;
@@ -61,7 +61,7 @@ async fn compare_and_set_with_a_lost_reply_is_outcome_unknown() {
     assert_eq!(soon(value.get()).await.unwrap(), "set");
 }
 
-/// CURATOR-420: removing a listener did nothing.
+/// In Curator, removing a listener had no effect: CURATOR-420.
 #[tokio::test]
 async fn a_stream_that_is_dropped_leaves_no_watch() {
     let (client, path) = (client().await, path("value/dropped"));

@@ -39,7 +39,7 @@ async fn a_timed_acquire_returns_in_time_during_an_outage() {
             assert!(soon(states.wait_for(*state)).await);
         }
     }
-    // There is nothing to wait for, so the error is immediate.
+    // `try_acquire` does not wait for a connection, so its error is immediate.
     let began = Instant::now();
     let error = soon(mutex.try_acquire()).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
@@ -85,7 +85,7 @@ async fn the_retry_policy_ends_an_acquire_whose_create_always_fails() {
     let (proxy, client) = behind_proxy_with(|builder| builder.retry_policy(few)).await;
     let [path, leases] = [path("never-created"), path("never-taken")];
     let semaphore_mutex = InterProcessSemaphoreMutex::new(&client, &leases).unwrap();
-    // Between two leases there is the transaction that a resumed session begins with.
+    // A resumed session starts with a transaction, so only every second transaction takes a lease.
     for (lock, create, every, most) in
         [(arc(mutex(&client, &path)), OpCode::Create2, 1, 5), (arc(semaphore_mutex), OpCode::Multi, 2, 12)]
     {

@@ -1,5 +1,5 @@
-//! `LockGuard::transaction`: writes that are applied only under the lock. What all locks have in common is in the
-//! contract.
+//! `LockGuard::transaction`: writes that are applied only while the lock is held. What all locks have in common is in
+//! the contract.
 
 use std::time::Duration;
 
@@ -65,8 +65,8 @@ async fn a_transaction_in_an_ended_session_is_not_applied() {
 /// Each ensemble numbers its sessions separately.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guard_of_two_clients_has_no_transaction_even_if_their_session_ids_are_equal() {
-    let (first, elsewhere) = (client().await, TestingServer::start().await.unwrap());
-    let proxy = FaultProxy::start(elsewhere.address()).unwrap();
+    let (first, other_server) = (client().await, TestingServer::start().await.unwrap());
+    let proxy = FaultProxy::start(other_server.address()).unwrap();
     let id = first.session().await.unwrap().id();
     // The offset of the session id: after the version and the timeout.
     proxy.alter_next_reply(OpCode::CreateSession, move |reply| reply[8..16].copy_from_slice(&id.to_be_bytes()));
@@ -109,7 +109,7 @@ async fn a_transaction_with_a_lost_reply_is_ambiguous_and_not_retried() {
     guard.release().await.unwrap();
 }
 
-/// The lock is released while the transaction is in flight: the server applies them in order.
+/// The lock is released while the transaction is in flight: the server applies the transaction before the release.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_dropped_in_flight_is_applied_before_the_next_holder_acquires() {
     let ((proxy, holder), next, path) = (behind_proxy().await, client().await, path("transaction-way"));

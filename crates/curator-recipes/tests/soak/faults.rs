@@ -28,17 +28,17 @@ const STRIKES: [(&str, Fault); 6] = [
     ("answer lost", FaultProxy::swallow_next_reply),
     ("cut before a request", FaultProxy::cut_before_request),
     ("cut before an answer", FaultProxy::cut_before_reply),
-    // The next connection is accepted, and given up after a second without a reply to its probe.
+    // The next connection is accepted; the client closes it after a second without a reply to its probe.
     ("cut, and the next one silent", |proxy, _| {
         (0..3).for_each(|_| proxy.swallow_next_reply(OpCode::Sync));
         proxy.cut();
     }),
 ];
 
-/// The number of kinds of faults, including those in `do_some`.
+/// The number of kinds of faults, including those in `inject_one`.
 const KINDS: usize = STRIKES.len() + 6;
 
-/// The faults of a soak, in random order: each once, then each once more.
+/// The faults of a soak, in rounds: each round has every kind once, in random order.
 pub(crate) struct Faults {
     proxies: Vec<FaultProxy>,
     server: SocketAddr,
@@ -53,14 +53,14 @@ impl Faults {
         Self { proxies, server: server.address(), numbers: Numbers(seed), bag: Vec::new(), done: BTreeMap::new() }
     }
 
-    /// The faults so far, and how often each has struck.
+    /// The faults so far, and how often each was injected.
     pub(crate) fn done(&self) -> String {
         let done: Vec<_> = self.done.iter().map(|(what, count)| format!("{count} × {what}")).collect();
         done.join(", ")
     }
 
-    /// Causes one fault, then pauses. Takes about a second; rarely longer.
-    pub(crate) async fn do_some(&mut self) {
+    /// Injects one fault, then pauses. Takes about a second; rarely longer.
+    pub(crate) async fn inject_one(&mut self) {
         if self.bag.is_empty() {
             self.bag = (0..KINDS).collect();
         }
@@ -112,7 +112,7 @@ impl Faults {
         self.pause(700).await;
     }
 
-    /// The network works from now on.
+    /// Ends all faults, so that the network works from now on.
     pub(crate) fn heal(&self) {
         self.proxies.iter().for_each(FaultProxy::heal);
     }

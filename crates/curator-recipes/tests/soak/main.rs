@@ -1,7 +1,7 @@
-//! Two hundred tasks acquire, release, cancel and time out on twenty locks, through connections that break all the
-//! time: no level grows, and everything is released at the end.
+//! Two hundred tasks acquire, release, cancel and time out on twenty locks while connections break: no resource level
+//! grows, and everything is released at the end.
 //!
-//! Only here: leaks caused by many operations and concurrent faults, in the client's process too.
+//! Only this target finds leaks that many operations and concurrent faults cause, also in the client's process.
 //!
 //! `SOAK_SECONDS` is the duration, 15 by default, within which each fault strikes; `SOAK_SEED` the seed of the faults
 //! and of the work, random by default; `SOAK_TABLE` a file for the table, in Markdown. `cargo xtask soak` sets all of
@@ -63,7 +63,7 @@ async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
     let source = Source { clients: clients.clone(), done: Arc::clone(&done), server: network.server };
     let mut ticks = interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first tick is immediate, and the clients have just started.
+    // The first tick is immediate. The second gives the clients, which have just started, a second.
     ticks.tick().await;
     ticks.tick().await;
     record.idle = source.sample().await;
@@ -96,7 +96,7 @@ async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
             Err(error) => panic!("{error}"),
         }
     }
-    record.closed = settled(&source, |closed| record.not_given_back(closed)).await;
+    record.closed = settled(&source, |closed| record.not_released(closed)).await;
 
     network.end();
 
@@ -108,7 +108,7 @@ async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
     assert_eq!(record.problems(), [""; 0], "{SEED}={seed}");
 }
 
-/// The first sample without leftovers, or the last before the patience ends.
+/// Takes samples until one has no leftovers, or until [`TO_SETTLE`] is over. Returns the last.
 async fn settled(source: &Source, left: impl Fn(&Sample) -> Vec<String>) -> Sample {
     let patience = Instant::now() + TO_SETTLE;
     loop {

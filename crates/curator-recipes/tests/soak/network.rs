@@ -13,12 +13,12 @@ use super::faults::Faults;
 use super::support::say;
 use super::{CLIENT_COUNT, SEED, TEST};
 
-/// Set in that process.
+/// The environment variable that is set in the process with the server.
 const NETWORK: &str = "SOAK_NETWORK";
 /// The prefix of the process's messages to the test.
-const SAYS: &str = "soak-says ";
+const MESSAGE: &str = "soak-says ";
 
-/// Handle of that process in the test. Killed on drop.
+/// The test's handle of the process with the server. Kills the process on drop.
 pub(crate) struct Network {
     process: Child,
     stdin: Option<ChildStdin>,
@@ -47,21 +47,21 @@ impl Network {
         let (stdin, stdout) = (process.stdin.take(), BufReader::new(process.stdout.take().unwrap()));
         let (about, server, proxies) = (String::new(), SocketAddr::from(([0, 0, 0, 0], 0)), Vec::new());
         let mut network = Self { process, stdin, stdout, about, server, proxies };
-        network.about = network.says();
-        network.server = network.says().parse().unwrap();
-        network.proxies = (0..CLIENT_COUNT).map(|_| network.says()).collect();
+        network.about = network.read_message();
+        network.server = network.read_message().parse().unwrap();
+        network.proxies = (0..CLIENT_COUNT).map(|_| network.read_message()).collect();
         network
     }
 
     /// Starts the faults.
     pub(crate) fn begin(&mut self) {
-        self.order();
+        self.next_step();
     }
 
-    /// Ends the faults. Blocks until they have ended, and returns what they were.
+    /// Ends the faults, and blocks until the last one has ended. Returns the injected faults.
     pub(crate) fn heal(&mut self) -> String {
-        self.order();
-        self.says()
+        self.next_step();
+        self.read_message()
     }
 
     /// Waits until the process and its server have ended.
@@ -72,17 +72,17 @@ impl Network {
     }
 
     /// Lets the process continue with its next step.
-    fn order(&mut self) {
+    fn next_step(&mut self) {
         writeln!(self.stdin.as_mut().unwrap()).unwrap();
     }
 
-    fn says(&mut self) -> String {
+    fn read_message(&mut self) -> String {
         let mut line = String::new();
-        while line.strip_prefix(SAYS).is_none() {
+        while line.strip_prefix(MESSAGE).is_none() {
             line.clear();
             assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the process with the server has ended");
         }
-        line[SAYS.len()..].trim_end().to_owned()
+        line[MESSAGE.len()..].trim_end().to_owned()
     }
 }
 
@@ -94,32 +94,32 @@ impl Drop for Network {
     }
 }
 
-/// The main function of that process.
+/// The main function of the process with the server.
 pub(crate) async fn run(seed: u64) {
-    // Also if the test is killed.
+    // Ends this process even if the test is killed.
     let death = Some(rustix::process::Signal::KILL);
     rustix::process::set_parent_process_death_signal(death).unwrap();
     // The soak has to see that unused directories are removed.
     let server = TestingServer::builder().container_check_interval(Duration::from_secs(1)).start().await.unwrap();
     let proxies: Vec<_> = (0..CLIENT_COUNT).map(|_| FaultProxy::start(server.address()).unwrap()).collect();
-    // On separate lines, whatever the test harness has begun to print.
-    let tell = |what: &str| say(&format!("\n{SAYS}{what}"));
-    tell(&match (server.kind(), server.version()) {
+    // Each message starts a new line, because the test harness may have printed a part of one.
+    let send = |what: &str| say(&format!("\n{MESSAGE}{what}"));
+    send(&match (server.kind(), server.version()) {
         (ServerKind::Real, Some(version)) => format!("ZooKeeper {version}"),
         (kind, _) => format!("{kind} server"),
     });
-    tell(&server.address().to_string());
-    proxies.iter().for_each(|proxy| tell(&proxy.connect_string()));
-    let mut orders = tokio::io::BufReader::new(tokio::io::stdin()).lines();
-    orders.next_line().await.unwrap();
+    send(&server.address().to_string());
+    proxies.iter().for_each(|proxy| send(&proxy.connect_string()));
+    let mut steps = tokio::io::BufReader::new(tokio::io::stdin()).lines();
+    steps.next_line().await.unwrap();
     let mut faults = Faults::new(proxies, &server, seed);
-    let healing = tokio::spawn(async move { (orders.next_line().await.unwrap(), orders) });
+    let healing = tokio::spawn(async move { (steps.next_line().await.unwrap(), steps) });
     while !healing.is_finished() {
-        faults.do_some().await;
+        faults.inject_one().await;
     }
     faults.heal();
-    tell(&faults.done());
-    let (_, mut orders) = healing.await.unwrap();
-    // Until the test has ended.
-    orders.next_line().await.unwrap();
+    send(&faults.done());
+    let (_, mut steps) = healing.await.unwrap();
+    // Waits until the test has ended.
+    steps.next_line().await.unwrap();
 }

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use super::CLIENT_COUNT;
 use super::sample::{COUNTS, LEVELS, Sample};
 
-/// The highest permitted level in the last part: a factor of that in the first, plus a constant of one per task, as
-/// levels vary with the tasks and the faults. What is left at rest is compared exactly.
+/// The limit of a level in the last part: a factor of the level in the first part, plus a constant of one per task,
+/// because levels vary with the tasks and the faults. Levels at rest are compared exactly.
 const MORE: (f64, f64) = (1.5, 200.0);
-/// The same for levels of a fixed size, apart from connections that are being replaced.
+/// The limit of levels with a fixed size, apart from connections that are being replaced.
 const MORE_FIXED: (f64, f64) = (1.0, 12.0);
-/// The same for memory, in KiB. Freed memory returns to the system late, and only in part.
+/// The limit of memory, in KiB. Freed memory returns to the system late, and only in part.
 const MORE_MEMORY: (f64, f64) = (1.10, 4.0 * 1024.0);
 /// The time after the start that does not count, and the maximum length of each part, in seconds.
 const WARM_UP: usize = 30;
@@ -47,8 +47,10 @@ impl Record {
     }
 
     /// What the clients have not released.
-    pub(crate) fn not_given_back(&self, closed: &Sample) -> Vec<String> {
-        let is_left = |level: &&str| self.own(level).is_some_and(|own| closed.get(level) > own);
+    pub(crate) fn not_released(&self, closed: &Sample) -> Vec<String> {
+        let is_left = |level: &&str| {
+            self.without_clients(level).is_some_and(|without_clients| closed.get(level) > without_clients)
+        };
         let left = LEVELS.into_iter().filter(is_left);
         left.map(|level| format!("{level}: {} when the clients are closed", closed.get(level))).collect()
     }
@@ -64,7 +66,7 @@ impl Record {
                     .push(format!("{level}: {first:.1} in the first part, {last:.1} in the last (at most {most:.1})"));
             }
         }
-        problems.extend([self.left_at(&self.rest), self.not_given_back(&self.closed)].concat());
+        problems.extend([self.left_at(&self.rest), self.not_released(&self.closed)].concat());
         for count in COUNTS {
             // Otherwise the soak would not test anything.
             if self.closed.get(count) == 0 {
@@ -74,12 +76,12 @@ impl Record {
         problems
     }
 
-    /// The part of a level that is not the clients', if known: what is left when they are closed.
-    fn own(&self, level: &str) -> Option<u64> {
+    /// The part of a level that does not belong to the clients, if known: the level when they are closed.
+    fn without_clients(&self, level: &str) -> Option<u64> {
         match level {
             "tasks" | "pending deletes" | "ephemeral nodes" => Some(0),
             "watches, of the clients" | "watches, of the server" => Some(0),
-            // Each client has one. A real server also counts the connection that queries it.
+            // Each client has one connection. A real server also counts the connection that queries it.
             "sockets" | "descriptors" | "connections of the server" => Some(self.idle.get(level) - CLIENT_COUNT as u64),
             _ => None,
         }
@@ -145,8 +147,7 @@ fn most(level: &str, first: f64) -> f64 {
     first * times + besides
 }
 
-/// Levels that are not released at once, or not at all: freed memory that the process keeps, and idle threads for
-/// blocking work.
+/// Levels that may not fall again: freed memory that the process keeps, and idle threads for blocking work.
 fn is_kept(level: &str) -> bool {
     level.starts_with("memory") || level == "threads"
 }
@@ -166,7 +167,7 @@ mod tests {
         record.idle = sample(0, |_| 0);
         record.samples = (0..100).map(|second| sample(second, |level| change(second, level))).collect();
         record.rest = sample(100, |level| change(100, level));
-        let gone = LEVELS.map(|level| (level, record.own(level).unwrap_or(0)));
+        let gone = LEVELS.map(|level| (level, record.without_clients(level).unwrap_or(0)));
         record.closed = Sample(gone.into_iter().chain(COUNTS.map(|count| (count, 1000))).collect());
         record
     }

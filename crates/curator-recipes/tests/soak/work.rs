@@ -33,7 +33,7 @@ const LOCKS: usize = 20;
 /// All kinds except the one whose limit is a node, as the node stays.
 const KINDS: [Kind; 6] = [Kind::Mutex, Kind::Write, Kind::Leases, Kind::SemaphoreMutex, Kind::Paths, Kind::Locks];
 
-/// Some contenders of the read-write lock read only.
+/// The lock with this number, and its kind. With `reads`, a read-write lock is used for reading.
 fn lock(client: &CuratorClient, number: usize, reads: bool) -> (Kind, Lock) {
     let number = number % LOCKS;
     let kind = match KINDS[number % KINDS.len()] {
@@ -43,7 +43,7 @@ fn lock(client: &CuratorClient, number: usize, reads: bool) -> (Kind, Lock) {
     (kind, kind.lock(client, &format!("/soak/{number}")))
 }
 
-/// Works under the lock, in one of several ways.
+/// Works while the lock is held, in one of several ways.
 async fn work(held: &Held, chance: usize, time: Duration) {
     match chance {
         0 => {
@@ -100,7 +100,7 @@ pub(crate) async fn use_each(client: &CuratorClient) {
     }
 }
 
-/// Acquires once, and releases what it has.
+/// Acquires once, and releases the lock if it was acquired.
 async fn once(kind: Kind, lock: Lock, numbers: &mut Numbers, done: &Done) {
     let count = |count: &AtomicU64| {
         count.fetch_add(1, Ordering::Relaxed);
@@ -134,13 +134,13 @@ async fn once(kind: Kind, lock: Lock, numbers: &mut Numbers, done: &Done) {
         Some(Ok(Some(held))) => held,
     };
     count(&done.acquired);
-    // Re-enters now and then. If it has lost the lock meanwhile, it waits like any contender.
+    // Re-enters now and then. If the lock was lost meanwhile, this waits like any contender.
     let again = if kind.is_reentrant() && numbers.below(8) == 0 { lock.enter_again(&held).await.ok() } else { None };
     work(&held, numbers.below(4), Duration::from_millis(numbers.below(15) as u64)).await;
     drop(again);
     let downgrades = numbers.below(2) == 0;
     match numbers.below(4) {
-        // The janitor releases it.
+        // The janitor releases the lock.
         0 => drop(held),
         1 => drop(drop_after(release(held, downgrades), 1 + numbers.below(3)).await),
         _ => drop(release(held, downgrades).await),

@@ -1,4 +1,4 @@
-//! Opens and closes caches, alone and beside locks of the same client, and on servers that refuse them.
+//! Opens and closes caches, alone and beside locks of the same client, and on servers that refuse their watches.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,9 +11,9 @@ use futures_util::future::join_all;
 
 use super::{drop_after, mutex, round_trips, soon, until};
 
-/// How often each contender of a lock holds it.
+/// The number of times that each contender acquires its lock.
 const HOLDS: usize = 40;
-/// How long a contender waits. Without its watch, one was seen to continue only after a minute.
+/// The limit of each wait for a lock. A contender that had lost its watch once acquired only after a minute.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Contenders per lock and client.
 const CONTENDERS: usize = 3;
@@ -61,8 +61,8 @@ pub(crate) async fn use_cache(client: &CuratorClient, path: &str, end: End) {
     }
 }
 
-/// Contends for locks, one below the other, with both clients, while `with_caches` opens and closes caches at the locks
-/// and above them. A waiter that loses its watch makes this fail.
+/// Contends for nested locks and a semaphore with both clients, while `with_caches` opens and closes caches at the
+/// directories of these locks and above them. Fails if a waiter loses its watch.
 pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other: &CuratorClient, base: &str) {
     let locks = ["a", "a/b", "c"].map(|name| format!("{base}/{name}"));
     let is_over = AtomicBool::new(false);
@@ -70,7 +70,7 @@ pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other
         locks.iter().flat_map(move |path| (0..CONTENDERS).map(move |_| (client.clone(), path.clone())))
     });
     let contenders = join_all(contenders.map(async |(client, path)| {
-        // Each contends in a separate task.
+        // Each contender runs in a separate task.
         let contend = async move {
             let lock = mutex(&client, &path);
             for _ in 0..HOLDS {
@@ -79,7 +79,7 @@ pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other
         };
         tokio::spawn(contend).await.unwrap();
     }));
-    // The first in its queue sets a child watch.
+    // The first contender in the semaphore's queue sets a child watch.
     let semaphore = format!("{base}/s");
     let leases = join_all([with_caches, other, with_caches].into_iter().map(async |client| {
         let semaphore = InterProcessSemaphoreV2::new(client, &semaphore, 2).unwrap();
@@ -123,7 +123,7 @@ pub(crate) async fn watch_once_beside_a_cache(with_cache: &CuratorClient, other:
             soon(children.fired()).await;
         } else {
             drop((data, children));
-            // The session's next request follows the removals.
+            // The client sends the removals before this session's next request.
             round_trips(with_cache).await;
             other.set_data(root, before, None).await.unwrap();
         }
@@ -134,7 +134,7 @@ pub(crate) async fn watch_once_beside_a_cache(with_cache: &CuratorClient, other:
     soon(cache.close()).await.unwrap();
 }
 
-/// The watches of two caches are refused, with one request each, and the client continues.
+/// Checks that the watches of two caches are refused, with one request each, and that the client stays usable.
 pub(crate) async fn refuses_watches(proxy: &FaultProxy, client: &CuratorClient) {
     for count in 1..=2 {
         let cache = CuratorCache::builder(client, "/t").unwrap().start().unwrap();

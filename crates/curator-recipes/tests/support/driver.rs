@@ -2,7 +2,7 @@
 
 use curator_recipes::driver::{LockInternalsDriver, Queue, Uuid, Verdict, sequence_after};
 
-/// Grants in order of arrival, with other node names.
+/// Grants the lock in order of arrival, with node names that differ from Curator's.
 #[derive(Debug)]
 pub(crate) struct Plain {
     /// `ID` stands for the id of the contender.

@@ -7,7 +7,7 @@ use std::task::Poll;
 /// Polls `future` up to `polls` times, each time that it wakes, and then drops it. Returns its output if it was ready
 /// by then.
 ///
-/// In a separate task, a future is polled only when it wakes itself.
+/// Call this in a separate task, where only the wake-ups of `future` cause polls.
 pub(crate) async fn drop_after<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     drop_after_when(future, polls, || true).await
 }
@@ -40,7 +40,7 @@ pub(crate) async fn polled_until<F: Future>(future: F, ready: impl Future) -> Pi
     let mut future = Box::pin(future);
     tokio::select! {
         biased;
-        _ = &mut future => panic!("it has finished"),
+        _ = &mut future => panic!("the future has finished before `ready`"),
         _ = ready => future,
     }
 }

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 
 /// A number from an environment variable.
 pub(crate) fn number(variable: &str, default: u64) -> u64 {
-    env::var(variable).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
+    env::var(variable).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable} must be a number")))
 }
 
 /// A seed that differs from run to run.
@@ -16,5 +16,5 @@ pub(crate) fn new_seed() -> u64 {
 
 /// Prints a line that is shown even if the test passes, unlike `println`.
 pub(crate) fn say(line: &str) {
-    writeln!(std::io::stdout(), "{line}").expect("a place to print to");
+    writeln!(std::io::stdout(), "{line}").expect("stdout is writable");
 }

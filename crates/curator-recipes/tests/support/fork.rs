@@ -23,7 +23,7 @@ pub(crate) fn in_forked_child(work: impl FnOnce()) {
     let pid = unsafe { fork() };
     if pid == 0 {
         let panicked = catch_unwind(AssertUnwindSafe(work)).is_err();
-        // SAFETY: ends the process at once, without the destructors, which only the parent may run.
+        // SAFETY: ends the process immediately, without the destructors, which only the parent may run.
         unsafe { _exit(i32::from(panicked)) }
     }
     let child = Child(Pid::from_raw(pid).unwrap());

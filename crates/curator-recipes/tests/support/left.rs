@@ -1,4 +1,4 @@
-//! Checks that nothing is left behind.
+//! Checks that no nodes and no pending deletes are left behind.
 
 use curator_recipes::client::CuratorClient;
 
@@ -12,11 +12,11 @@ pub(crate) async fn nothing_left(client: &CuratorClient, dirs: &[impl AsRef<str>
     }
 }
 
-/// Waits until nothing is left of the mutexes on these paths, and checks that each can be acquired at once.
+/// Waits until nothing is left of the mutexes on these paths, and checks that each can be acquired without a wait.
 pub(crate) async fn free(client: &CuratorClient, paths: &[impl AsRef<str>]) {
     nothing_left(client, paths).await;
     for path in paths {
         let guard = mutex(client, path.as_ref()).try_acquire().await.unwrap();
-        guard.expect("somebody is in the way").release().await.unwrap();
+        guard.expect("the lock is not free").release().await.unwrap();
     }
 }

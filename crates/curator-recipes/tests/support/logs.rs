@@ -10,26 +10,27 @@ use super::log::{Line, Listener};
 
 const LOCKS: &str = "curator_recipes";
 
-/// Captures the locks' lines up to a level, in the futures that it [listens to](Logs::hear). Clones share their lines.
+/// Captures the locks' lines up to a level, in the futures that [`capture`](Logs::capture) wraps. Clones share their
+/// lines.
 #[derive(Debug, Clone)]
 pub(crate) struct Logs(Listener);
 
 impl Logs {
     pub(crate) fn at(level: Level) -> Self {
-        // With a single subscriber, `tracing` asks that of the first thread to reach an event whether it is interested,
-        // and caches the answer for all threads. With a second subscriber, it asks each time.
-        static DEAF: Once = Once::new();
-        DEAF.call_once(|| tracing::subscriber::set_global_default(Listener::to(LOCKS, LevelFilter::OFF)).unwrap());
+        // With one subscriber, `tracing` asks the subscriber of the first thread that reaches an event whether it is
+        // interested, and caches the result for all threads. With a second subscriber, `tracing` asks each time.
+        static DISABLED: Once = Once::new();
+        DISABLED.call_once(|| tracing::subscriber::set_global_default(Listener::to(LOCKS, LevelFilter::OFF)).unwrap());
         Self(Listener::to(LOCKS, level.into()))
     }
 
     /// Wraps the future so that its lines are captured.
-    pub(crate) fn hear<F: Future>(&self, future: F) -> WithDispatch<F> {
+    pub(crate) fn capture<F: Future>(&self, future: F) -> WithDispatch<F> {
         future.with_subscriber(self.0.clone())
     }
 
     /// Captures the lines of a synchronous call.
-    pub(crate) fn hear_now<T>(&self, call: impl FnOnce() -> T) -> T {
+    pub(crate) fn capture_call<T>(&self, call: impl FnOnce() -> T) -> T {
         tracing::subscriber::with_default(self.0.clone(), call)
     }
 

@@ -56,14 +56,14 @@ pub(crate) use self::still_waits::{round_trips, still_waits};
 pub(crate) use self::witness::Witness;
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path as path, until};
 
-/// A session timeout that no test means to exceed.
+/// A session timeout that no test exceeds on purpose.
 pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);
-/// A session timeout that a test means to exceed.
+/// A session timeout that a test exceeds on purpose.
 pub(crate) const SHORT_SESSION: Duration = Duration::from_millis(1000);
-/// What a loaded machine may need in addition to a timeout.
+/// The time that a loaded machine may need in addition to a timeout.
 pub(crate) const SLACK: Duration = Duration::from_secs(3);
 
-/// How a reply gets lost.
+/// Makes the proxy lose the next request of a kind, or its reply.
 pub(crate) type Fault = fn(&FaultProxy, OpCode);
 
 pub(crate) const FAULTS: [(&str, Fault); 3] = [
@@ -93,7 +93,7 @@ pub(crate) async fn client() -> CuratorClient {
     connect(&TestingServer::shared().await.connect_string()).await
 }
 
-/// A client of the shared server, authenticated as the owner of nodes.
+/// A client of the shared server, authenticated as the user `owner`.
 pub(crate) async fn owner() -> CuratorClient {
     let builder = builder(&TestingServer::shared().await.connect_string(), LONG_SESSION);
     builder.authorization("digest", "owner:secret").connect().await.unwrap()
@@ -109,13 +109,13 @@ pub(crate) async fn behind_proxy() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|builder| builder).await
 }
 
-/// The same, with other settings.
+/// Like [`behind_proxy`], with other settings.
 pub(crate) async fn behind_proxy_with(
     settings: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
 ) -> (FaultProxy, CuratorClient) {
     let proxy = proxy().await;
     let client = settings(builder(&proxy.connect_string(), LONG_SESSION)).start().unwrap();
-    // A busy server may need longer than the client's timeouts: retry until it is connected.
+    // A busy server may need longer than the client's timeouts: retry until the client is connected.
     soon(async {
         while let Err(error) = client.session().await {
             assert!(error.is_retryable(), "{error}");
@@ -131,14 +131,14 @@ pub(crate) async fn gives_up() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(300)).retry_policy(once_more)).await
 }
 
-/// Breaks the connection and prevents new ones; returns when the client knows it.
+/// Breaks the connection and prevents new ones; returns when the client has noticed.
 pub(crate) async fn unplug(proxy: &FaultProxy, client: &CuratorClient) {
     proxy.refuse(true).unwrap();
     proxy.cut();
     until(async || client.try_session().is_err()).await;
 }
 
-/// Ends the session of the client behind `proxy` on the shared server, without the client.
+/// Ends the session of the client behind `proxy` on the shared server, over another connection.
 pub(crate) async fn end_session(proxy: &FaultProxy) {
     let address = TestingServer::shared().await.address();
     curator_test::close_session(address, &proxy.sessions().pop().unwrap()).await.unwrap();
@@ -147,7 +147,7 @@ pub(crate) async fn end_session(proxy: &FaultProxy) {
 /// How a holder can lose its lock on the server.
 pub(crate) const LOSSES: [LossReason; 2] = [LossReason::NodeDeleted, LossReason::SessionLost(SessionEnd::Expired)];
 
-/// Makes the holder behind `proxy` lose its lock in this way.
+/// Makes the holder behind `proxy` lose its lock for this reason.
 pub(crate) async fn lose(guard: &LockGuard, proxy: &FaultProxy, reason: LossReason) {
     if reason == LossReason::NodeDeleted {
         client().await.delete().for_path(guard.node()).await.unwrap();
@@ -162,10 +162,10 @@ pub(crate) async fn until_watched(session: i64, node: &str) {
     until(async || server.watches_by_path().await.unwrap().get(node).is_some_and(|by| by.contains(&session))).await;
 }
 
-/// Waits for a request to release the lock, in a task; returns when its watches are set.
+/// Spawns a task that waits for a revocation request to the guard; returns when the watches are set.
 pub(crate) async fn listening(guard: &Arc<subjects::Held>) -> JoinHandle<Result<(), LockLost>> {
-    let asked = Arc::clone(guard);
-    let listening = tokio::spawn(async move { asked.revocation_requested().await });
+    let listener = Arc::clone(guard);
+    let listening = tokio::spawn(async move { listener.revocation_requested().await });
     for node in guard.nodes() {
         until_watched(guard.session_id(), node.as_str()).await;
     }
@@ -194,7 +194,7 @@ pub(crate) fn acquiring(client: &CuratorClient, path: &str) -> JoinHandle<curato
     spawn_acquire(arc(mutex(client, path)))
 }
 
-/// Waits until the lock's queue has this many places.
+/// Waits until the lock's queue has this many nodes.
 #[track_caller]
 pub(crate) fn queue_of(client: &CuratorClient, path: &str, length: usize) -> impl Future<Output = ()> {
     until(async move || children(client, path).await.len() == length)
@@ -215,14 +215,14 @@ pub(crate) fn id_and_number(name: &str, mark: &str) -> (String, i32) {
     (id.to_owned(), number.parse().unwrap())
 }
 
-/// Creates a directory in which any client may create and none delete.
-pub(crate) async fn no_way_out(client: &CuratorClient, path: &str) {
+/// Creates a directory in which any client may create nodes, and no client may delete them.
+pub(crate) async fn create_dir_without_delete(client: &CuratorClient, path: &str) {
     let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
     client.create().creating_parent_containers().with_acl(no_delete).for_path(path, "").await.unwrap();
 }
 
-/// Creates a directory in which no client may create.
-pub(crate) async fn no_way_in(client: &CuratorClient, path: &str) {
+/// Creates a directory in which no client may create nodes.
+pub(crate) async fn create_dir_without_create(client: &CuratorClient, path: &str) {
     let read_only = [Acl::new(Permission::READ, AuthId::anyone())];
     client.create().creating_parent_containers().with_acl(read_only).for_path(path, "").await.unwrap();
 }
@@ -243,7 +243,7 @@ pub(crate) fn requests_of(proxy: &FaultProxy, op: OpCode) -> u64 {
     proxy.requests().get(&op).copied().unwrap_or(0)
 }
 
-/// All requests that have passed through `proxy`, except lease probes: one may have been due at any time.
+/// All requests that have passed through `proxy`, except lease probes, which a client may send at any time.
 pub(crate) fn without_probes(proxy: &FaultProxy) -> BTreeMap<OpCode, u64> {
     let mut requests = proxy.requests();
     requests.remove(&OpCode::Sync);

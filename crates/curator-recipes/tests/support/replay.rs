@@ -23,39 +23,46 @@ impl Replay {
             CacheEvent::Created(node) => {
                 let path = node.path().clone();
                 let before = self.latest.get(&path).map(|latest| latest.0);
-                assert!(before.is_none_or(|before| before < node.stat().czxid), "{path} came twice");
-                self.forward(&node);
+                assert!(
+                    before.is_none_or(|before| before < node.stat().czxid),
+                    "{path} was reported as created a second time"
+                );
+                self.check_order(&node);
                 let is_below =
                     |other: &ZPath| path.strip_prefix(other).is_some() || other.strip_prefix(&path).is_some();
                 if let Some(root) = self.nodes.keys().next().filter(|root| is_below(root)) {
                     let parent = path.parent().filter(|_| path != *root);
                     assert!(
                         parent.is_none_or(|parent| self.nodes.contains_key(&parent)),
-                        "{path} came before its parent"
+                        "{path} was reported before its parent"
                     );
                 }
-                assert_eq!(self.nodes.insert(path.clone(), node), None, "{path} was created twice");
+                assert_eq!(
+                    self.nodes.insert(path.clone(), node),
+                    None,
+                    "{path} was reported as created while it existed"
+                );
             }
             CacheEvent::Changed { old, new } => {
-                self.forward(&new);
+                self.check_order(&new);
                 let path = new.path().clone();
-                assert_eq!(old.stat().czxid, new.stat().czxid, "{path} is another node");
-                let had = self.nodes.insert(path.clone(), new).expect("it was created");
+                assert_eq!(old.stat().czxid, new.stat().czxid, "{path}: the two states are of different nodes");
+                let had = self.nodes.insert(path.clone(), new).expect("the node was reported as created");
                 assert_eq!(
                     (had.data(), had.stat().mzxid),
                     (old.data(), old.stat().mzxid),
-                    "{path}: another node before"
+                    "{path}: `old` is not the last reported state"
                 );
             }
             CacheEvent::Deleted(node) => {
-                let had = self.nodes.remove(node.path()).expect("it was created");
+                let had = self.nodes.remove(node.path()).expect("the node was reported as created");
                 assert_eq!(had.stat().czxid, node.stat().czxid);
                 let below = self.nodes.keys().find(|path| path.parent().as_ref() == Some(node.path()));
-                assert_eq!(below, None, "{} went before its child", node.path());
+                assert_eq!(below, None, "{} was reported as deleted before its child", node.path());
             }
             CacheEvent::Resync(snapshot) => {
                 self.resyncs += 1;
-                snapshot.iter().for_each(|node| self.forward(node));
+                snapshot.iter().for_each(|node| self.check_order(node));
                 self.nodes = snapshot.iter().map(|node| (node.path().clone(), node.clone())).collect();
             }
             CacheEvent::Ready => self.readies += 1,
@@ -63,8 +70,8 @@ impl Replay {
         }
     }
 
-    /// Checks that the node is not older than reported before.
-    fn forward(&mut self, node: &CachedNode) {
+    /// Checks that the node is not older than its last reported state.
+    fn check_order(&mut self, node: &CachedNode) {
         let now = (node.stat().czxid, node.stat().mzxid);
         let before = self.latest.insert(node.path().clone(), now);
         assert!(before.is_none_or(|before| before <= now), "{}: {now:?} after {before:?}", node.path());

@@ -3,8 +3,8 @@
 use curator_recipes::client::CuratorClient;
 use tokio::task::JoinHandle;
 
-/// Some round trips of this session: the first one delivers what the server has sent so far, and the others are more
-/// than any lock needs to act upon it.
+/// Makes 50 round trips in this session. The first delivers everything that the server has sent so far, and the others
+/// take longer than any lock needs to react.
 pub(crate) async fn round_trips(client: &CuratorClient) {
     for _ in 0..50 {
         client.check_exists("/").await.unwrap();

@@ -110,7 +110,7 @@ pub(crate) enum Lock {
 }
 
 impl Lock {
-    /// Whether it can be shared.
+    /// Whether several holders can share the lock.
     pub(crate) fn shares(&self) -> bool {
         matches!(self, Self::Read(_))
     }
@@ -147,7 +147,7 @@ impl Lock {
         })
     }
 
-    /// Re-enters, as the owner that holds it.
+    /// Re-enters the lock as the owner of `held`.
     pub(crate) async fn enter_again(&self, held: &Held) -> Result<Held> {
         let owner = held.owner();
         Ok(match self {
@@ -188,18 +188,18 @@ impl Held {
 
     /// Acquires the read lock beside a write lock, for the same owner.
     pub(crate) async fn read_too(&self) -> Result<Self> {
-        let Self::Write(lock, guard) = self else { panic!("{self:?} is no write lock") };
+        let Self::Write(lock, guard) = self else { panic!("{self:?} is not a write lock") };
         Ok(Self::Guard(lock.read().acquire_as(guard.owner()).await?))
     }
 
     /// Downgrades a write lock to a read lock.
     pub(crate) async fn downgrade(self) -> Result<Self> {
-        let Self::Write(_, guard) = self else { panic!("{self:?} is no write lock") };
+        let Self::Write(_, guard) = self else { panic!("{self:?} is not a write lock") };
         Ok(Self::Guard(guard.downgrade().await?))
     }
 }
 
-/// The guard; of several leases the first.
+/// Dereferences to the guard, or to the first of several leases.
 impl Deref for Held {
     type Target = LockGuard;
 

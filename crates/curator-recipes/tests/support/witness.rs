@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use curator_recipes::{FencingToken, LockGuard};
 
-/// Checks that no two contenders hold that must not, and records who held.
+/// Checks that contenders that exclude each other never hold at the same time, and records the holders.
 ///
 /// Clones share the record.
 #[derive(Debug, Clone, Default)]
@@ -12,8 +12,8 @@ pub(crate) struct Witness(Arc<Mutex<Seen>>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// The most that may share. `None` means any number.
-    room: Option<usize>,
+    /// The maximum number of holders that share the lock. `None` means any number.
+    limit: Option<usize>,
     alone: usize,
     sharing: usize,
     most_sharing: usize,
@@ -24,33 +24,33 @@ struct Seen {
 }
 
 impl Witness {
-    /// For a lock that this many can share.
-    pub(crate) fn with_room_for(holders: usize) -> Self {
-        Self(Arc::new(Mutex::new(Seen { room: Some(holders), ..Seen::default() })))
+    /// For a lock that at most this many holders can share.
+    pub(crate) fn with_limit(limit: usize) -> Self {
+        Self(Arc::new(Mutex::new(Seen { limit: Some(limit), ..Seen::default() })))
     }
 
-    /// Records that `who` holds from now on, exclusively or shared.
+    /// Records that the contender `who` holds the lock from now on, exclusively or shared.
     pub(crate) fn enter(&self, who: usize, shares: bool, guard: &LockGuard) {
         assert!(guard.is_valid());
         self.enter_with(who, shares, guard.fencing_token());
     }
 
-    /// The same for one of several locks of a guard.
+    /// Like [`enter`](Self::enter), for one of several locks of a guard.
     pub(crate) fn enter_with(&self, who: usize, shares: bool, token: FencingToken) {
         let mut seen = self.seen();
-        assert_eq!(seen.alone, 0, "{who} holds beside one that should be alone");
-        assert!(shares || seen.sharing == 0, "{who} should be alone, and others hold");
-        assert!(seen.greatest_alone < Some(token), "{who} has {token} after {:?}", seen.greatest_alone);
+        assert_eq!(seen.alone, 0, "{who} holds while an exclusive holder holds");
+        assert!(shares || seen.sharing == 0, "{who} holds exclusively while others share the lock");
+        assert!(seen.greatest_alone < Some(token), "{who} has token {token} after {:?}", seen.greatest_alone);
         if shares {
             seen.sharing += 1;
             seen.most_sharing = seen.most_sharing.max(seen.sharing);
-            let (sharing, room) = (seen.sharing, seen.room.unwrap_or(usize::MAX));
-            assert!(sharing <= room, "{sharing} hold what {room} can share");
+            let (sharing, limit) = (seen.sharing, seen.limit.unwrap_or(usize::MAX));
+            assert!(sharing <= limit, "{sharing} holders share a lock with a limit of {limit}");
             // Shared holders have no order among themselves.
             seen.greatest_sharing = seen.greatest_sharing.max(Some(token));
         } else {
             seen.alone += 1;
-            assert!(seen.greatest_sharing < Some(token), "{who} has {token} after {:?}", seen.greatest_sharing);
+            assert!(seen.greatest_sharing < Some(token), "{who} has token {token} after {:?}", seen.greatest_sharing);
             seen.greatest_alone = Some(token);
         }
         seen.held.push((who, shares));
@@ -68,23 +68,23 @@ impl Witness {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many have held and released.
+    /// The number of holds that have ended.
     pub(crate) fn left(&self) -> usize {
         self.seen().left
     }
 
-    /// How many hold now.
-    pub(crate) fn inside(&self) -> usize {
+    /// The number of current holders.
+    pub(crate) fn holders(&self) -> usize {
         let seen = self.seen();
         seen.alone + seen.sharing
     }
 
-    /// The most that have held at the same time.
+    /// The maximum number of holders that have shared the lock at the same time.
     pub(crate) fn most_sharing(&self) -> usize {
         self.seen().most_sharing
     }
 
-    /// The holders, in order. Shared holders may be in any order.
+    /// The holders, in order. Consecutive shared holders, whose order is undefined, are sorted.
     pub(crate) fn order(&self) -> Vec<usize> {
         let seen = self.seen();
         let together = seen.held.chunk_by(|(_, one_shares), (_, next_shares)| *one_shares && *next_shares);

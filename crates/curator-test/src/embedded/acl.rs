@@ -121,7 +121,7 @@ pub(crate) fn fix_up(acl: &[Acl], identities: &[Id]) -> Result<Vec<Acl>, Code> {
         }
         seen.push(entry);
         if entry.id.scheme == AUTH {
-            // An address is not a proof.
+            // An address does not count as a proved identity.
             let proved = identities.iter().filter(|id| id.scheme != IP);
             let before = fixed.len();
             fixed.extend(proved.map(|id| Acl { permissions: entry.permissions, id: id.clone() }));

@@ -12,7 +12,7 @@ pub struct EmbeddedServerBuilder {
     settings: Settings,
 }
 
-/// The size of a handshake.
+/// The lowest possible limit of a frame's length: a handshake must fit.
 const SHORTEST_FRAME: usize = 64;
 
 /// A server's settings.
@@ -87,7 +87,7 @@ impl EmbeddedServerBuilder {
         self
     }
 
-    /// Whether nodes can have a time to live. Defaults to true. (A real server has to be configured for this.)
+    /// Whether nodes can have a time to live. Defaults to true. (A real server needs `extendedTypesEnabled` for this.)
     pub fn extended_types(mut self, enabled: bool) -> Self {
         self.settings.extended_types = enabled;
         self
@@ -96,8 +96,8 @@ impl EmbeddedServerBuilder {
     /// Whether the reply to a transaction contains the stats of created nodes. Defaults to true. Servers older than
     /// 3.7.2, and 3.8.0 to 3.8.1, return only the paths (ZOOKEEPER-4026), except for containers and nodes with a time
     /// to live.
-    pub fn stats_in_transactions(mut self, told: bool) -> Self {
-        self.settings.stats_in_transactions = told;
+    pub fn stats_in_transactions(mut self, included: bool) -> Self {
+        self.settings.stats_in_transactions = included;
         self
     }
 
@@ -148,7 +148,7 @@ impl EmbeddedServerBuilder {
     /// # Errors
     ///
     /// [`Error::Property`] when the shortest session timeout is longer than the longest, or when a frame is too short
-    /// for a handshake. Others when there is no free port, or the system cannot start a thread.
+    /// for a handshake. Other errors when there is no free port, or the system cannot start a thread.
     pub fn start(self) -> Result<EmbeddedServer, Error> {
         self.settings.check()?;
         EmbeddedServer::start_with(self.settings)
@@ -187,10 +187,10 @@ impl Settings {
         millis(self.container_check).max(1)
     }
 
-    /// The timeout granted to a client that requests `asked`, in milliseconds.
-    pub(crate) fn negotiate(&self, asked: i32) -> Millis {
+    /// The timeout granted to a client that requests `requested`, in milliseconds.
+    pub(crate) fn negotiate(&self, requested: i32) -> Millis {
         let longest = millis(self.session_timeouts.1);
-        u64::try_from(asked).unwrap_or(0).clamp(self.shortest_timeout().min(longest), longest)
+        u64::try_from(requested).unwrap_or(0).clamp(self.shortest_timeout().min(longest), longest)
     }
 }
 

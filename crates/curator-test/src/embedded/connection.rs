@@ -14,10 +14,10 @@ pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
     /// `None` before the handshake, and if the server has refused the session.
     pub(crate) session: Option<Attached>,
-    /// A session that has ended for this client, while its nodes still exist.
+    /// The ended session that this client tried to resume, while the session's nodes still exist.
     pub(crate) refused_session: Option<i64>,
     pub(crate) has_greeted: bool,
-    /// Will be closed after everything queued for it; nothing more is read from it.
+    /// The connection closes after its queued output, and the server reads nothing more from it.
     pub(crate) is_closing: bool,
     pub(crate) identities: Vec<Id>,
     pub(crate) received: u64,

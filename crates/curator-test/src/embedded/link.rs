@@ -64,8 +64,8 @@ async fn serve_until_end(client: &mut TcpStream, shared: &Shared) -> Option<i64>
     if is_answered { shared.lock().processor.refused_session(id) } else { None }
 }
 
-/// A connection that is registered until this is dropped, even if a test's matcher panics. Otherwise the client would
-/// not see the end.
+/// A connection that is registered until this is dropped, even if a test's matcher panics. Without this, the client
+/// would not see the end of the connection.
 struct Open<'a> {
     id: ConnectionId,
     shared: &'a Shared,
@@ -77,7 +77,7 @@ impl Drop for Open<'_> {
     }
 }
 
-/// Ends when the client does, or sends an invalid frame, or sends nothing for too long.
+/// Returns when the client closes the connection, sends an invalid frame, or sends no first frame in time.
 async fn read(mut client: ReadHalf<'_>, id: ConnectionId, shared: &Shared) -> io::Result<()> {
     let Settings { max_frame, sessionless_timeout, .. } = shared.lock().processor.settings;
     let mut first = timeout(sessionless_timeout, first_frame(&mut client, max_frame)).await??;

@@ -140,7 +140,7 @@ impl EmbeddedServer {
     /// stopped server.
     pub fn stop(&self) {
         let _controlled = self.control();
-        self.go_down();
+        self.shut_down();
     }
 
     /// Stops the server if it runs, and starts it again on the same port. Nodes and sessions are kept, and the
@@ -151,8 +151,8 @@ impl EmbeddedServer {
     /// When the port cannot be bound again. Then the server stays stopped.
     pub fn restart(&self) -> Result<(), Error> {
         let _controlled = self.control();
-        self.go_down();
-        self.come_up()
+        self.shut_down();
+        self.start_up()
     }
 
     /// As [`restart`](Self::restart), but all nodes and sessions are lost.
@@ -166,10 +166,10 @@ impl EmbeddedServer {
     /// As for [`restart`](Self::restart).
     pub fn restart_empty(&self) -> Result<(), Error> {
         let _controlled = self.control();
-        self.go_down();
+        self.shut_down();
         let empty = processor(self.settings, self.begin, self.port.number());
         self.shared.update(|state, _| state.processor.replace(empty));
-        self.come_up()
+        self.start_up()
     }
 
     /// Freezes the server: connections stay open and the system accepts new ones, but the server sends no reply. Time
@@ -220,7 +220,7 @@ impl EmbeddedServer {
     /// Each request, including pings and handshakes, is compared with the faults in the order in which they were armed,
     /// and uses up the first that matches.
     ///
-    /// The server calls `matches` and waits for it. To call the server in it is a deadlock.
+    /// The server calls `matches` and waits for it. Calling a method of the server in `matches` is a deadlock.
     pub fn swallow_reply(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
         self.shared.update(|state, _| state.faults.arm(Box::new(matches), Fault::Swallow));
     }
@@ -252,8 +252,8 @@ impl EmbeddedServer {
     ///
     /// If the client does not reconnect, the nodes are deleted when the session's timeout has passed since its last
     /// request. So, as in production, a client is notified before another client can have its nodes.
-    /// [`close_session`](crate::close_session) deletes the nodes at once, without notice to a client that still relies
-    /// on them.
+    /// [`close_session`](crate::close_session) deletes the nodes immediately, without notice to a client that still
+    /// relies on them.
     ///
     /// # Errors
     ///
@@ -263,8 +263,8 @@ impl EmbeddedServer {
         if is_alive { Ok(()) } else { Err(Error::NoSession(session_id)) }
     }
 
-    /// Sets how many children of a node were ever created, in the server's count: the number of its next sequential
-    /// child. It is the real server's `cversion`.
+    /// Sets the number of a node's next sequential child: the server's count of all children that were ever created. It
+    /// is the real server's `cversion`.
     ///
     /// At `i32::MAX` the counter is exhausted. As on the real server it stays there, so each child that is created
     /// alone gets that number; within one transaction, the second child gets `i32::MIN`, and so on.
@@ -317,7 +317,7 @@ impl EmbeddedServer {
         let state = self.shared.lock();
         match state.stage {
             Stage::Running => Ok(words::answer(known, &state.processor)),
-            Stage::Paused => Err(Error::timeout(format!("an answer to `{word}` of a paused server"), Duration::ZERO)),
+            Stage::Paused => Err(Error::timeout(format!("a reply to `{word}` from a paused server"), Duration::ZERO)),
             Stage::Stopped => Err(Error::NotRunning(self.address())),
         }
     }
@@ -330,7 +330,7 @@ impl EmbeddedServer {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn go_down(&self) {
+    fn shut_down(&self) {
         // One update: a request that a paused server has not read must not be applied in between.
         self.shared.update(|state, _| {
             state.stage = Stage::Stopped;
@@ -340,14 +340,14 @@ impl EmbeddedServer {
         drop(self.thread.listen(false));
     }
 
-    /// Starts the server, which must be down.
-    fn come_up(&self) -> Result<(), Error> {
-        // Before it listens, since a stopped server disconnects its clients.
+    /// Starts the server, which must be stopped.
+    fn start_up(&self) -> Result<(), Error> {
+        // The stage changes before the server listens, since a stopped server disconnects its clients.
         self.shared.update(|state, now| {
             state.processor.resume(now);
             state.stage = Stage::Running;
         });
-        self.thread.listen(true).inspect_err(|_| self.go_down())
+        self.thread.listen(true).inspect_err(|_| self.shut_down())
     }
 }
 

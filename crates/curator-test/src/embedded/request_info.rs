@@ -2,7 +2,7 @@
 
 use crate::OpCode;
 
-/// A request that has arrived. A fault decides by it whether to apply.
+/// A request that has arrived. A matcher decides by it whether its fault applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestInfo {
     op: OpCode,

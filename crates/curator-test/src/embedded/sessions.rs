@@ -51,7 +51,8 @@ impl Sessions {
         self.alive.get_mut(&id).is_some_and(|session| !std::mem::replace(&mut session.is_over, true))
     }
 
-    /// Expires a session in one to two ticks, so that its client, which knows of the end, has time to react.
+    /// Expires a session in one to two ticks, so that its client, which has been notified of the end, has time to
+    /// react.
     pub(crate) fn expire_soon(&mut self, id: i64, now: Millis) {
         if let Some(session) = self.alive.get_mut(&id) {
             session.expires = expiry(self.tick, now, self.tick);
@@ -63,7 +64,8 @@ impl Sessions {
         self.alive.get(&id).is_some_and(|session| session.is_over)
     }
 
-    /// Restarts all timeouts, as after a server's restart. The server then knows only the timeouts of the creation.
+    /// Restarts all timeouts, as a restarted server does: it knows only the timeouts with which the sessions were
+    /// created.
     pub(crate) fn touch_all(&mut self, now: Millis) {
         for session in self.alive.values_mut() {
             session.expires = expiry(session.timeout, now, self.tick);

@@ -7,11 +7,11 @@ use crate::OpCode;
 /// The traffic through a proxy since the last reset.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Received from clients.
+    /// The requests received from clients.
     arrived: BTreeMap<OpCode, u64>,
-    /// Written to the server.
+    /// The requests written to the server.
     forwarded: BTreeMap<OpCode, u64>,
-    /// Answered by the server.
+    /// The requests to which the server has replied.
     answered: BTreeMap<OpCode, u64>,
     /// Watch events received from the server.
     notifications: u64,
@@ -38,7 +38,7 @@ impl Counts {
     /// Counts a request from a client. Returns its pipeline, if it belongs to one.
     pub(crate) fn arrive(&mut self, op: OpCode, pipelines: &mut Pipelines) -> Option<u64> {
         *self.arrived.entry(op).or_default() += 1;
-        if self.is_apart(op) || self.ignored.contains(&op) {
+        if self.is_background(op) || self.ignored.contains(&op) {
             return None;
         }
         self.arrive_unread(pipelines);
@@ -92,9 +92,9 @@ impl Counts {
         *self = Self { ignored: std::mem::take(&mut self.ignored), ..Self::default() };
     }
 
-    /// Without pings and handshakes.
+    /// The requests that have arrived, without pings and handshakes.
     pub(crate) fn requests(&self) -> BTreeMap<OpCode, u64> {
-        self.arrived.iter().filter(|(op, _)| !self.is_apart(**op)).map(|(op, n)| (*op, *n)).collect()
+        self.arrived.iter().filter(|(op, _)| !self.is_background(**op)).map(|(op, n)| (*op, *n)).collect()
     }
 
     pub(crate) fn arrived(&self, op: OpCode) -> u64 {
@@ -117,8 +117,8 @@ impl Counts {
         self.round_trips
     }
 
-    /// Clients send these without a call of the application.
-    fn is_apart(&self, op: OpCode) -> bool {
+    /// Whether clients send such requests without a call of the application.
+    fn is_background(&self, op: OpCode) -> bool {
         matches!(op, OpCode::Ping | OpCode::CreateSession)
     }
 }

@@ -56,7 +56,7 @@ pub(crate) async fn serve(mut client: TcpStream, upstream: SocketAddr, shared: A
         drop(client.set_zero_linger());
         drop(server.as_ref().map(TcpStream::set_zero_linger));
     }
-    // Before the link is removed, so that the sockets are closed when a waiter sees the removal.
+    // The sockets close before the link is removed, so that they are closed when a waiter sees the removal.
     drop((client, server));
 }
 
@@ -152,7 +152,8 @@ impl LinkHalf {
         self.finish(&out).await;
     }
 
-    /// For a connection over TLS, which is not parsed. `begun` was read already.
+    /// Reads the records of a connection over TLS, without parsing them. `begun` contains the bytes that were read
+    /// already.
     async fn read_records(self, begun: &[u8], mut stream: ReadHalf<'_>, out: UnboundedSender<Item>) {
         let mut next = Frame::read_record(begun, &mut stream).await;
         while let Ok(Some(record)) = next {

@@ -201,10 +201,10 @@ impl FaultProxy {
     /// their timeout; after a [`cut`](Self::cut), clients reconnect and get the new one. 1 ends this, as does any value
     /// that is not a positive number.
     ///
-    /// So a client's clock can run at another rate than the servers'. With a factor of 2, the client's session timeout
-    /// is two of the servers' timeouts. In everything that a client measures in session timeouts (when to ping, when to
-    /// give up a connection, how long its session is certainly alive), it then behaves as a client with the true
-    /// timeout whose clock runs at half the rate.
+    /// This imitates a client whose clock runs at another rate than the servers'. With a factor of 2, the client's
+    /// session timeout is twice that of the servers. In everything that a client measures in session timeouts (when to
+    /// ping, when to give up a connection, how long its session is certainly alive), it then behaves as a client with
+    /// the true timeout whose clock runs at half the rate.
     pub fn stretch_session_timeouts(&self, factor: f64) {
         let factor = Some(factor).filter(|factor| factor.is_finite() && *factor > 0.0);
         self.shared.update(|state| state.faults.stretch = factor);

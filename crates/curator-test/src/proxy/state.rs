@@ -275,8 +275,8 @@ impl State {
         }
     }
 
-    /// The request that a reply answers: the oldest with this xid. Pings and other requests that the client sends
-    /// without a call share fixed xids.
+    /// The request that a reply answers: the oldest with this xid. Pings, and other requests that a client sends
+    /// without a call of the application, have fixed xids.
     fn take_request(&mut self, id: LinkId, xid: i32) -> Option<Request> {
         let outstanding = &mut self.links.get_mut(&id)?.outstanding;
         let index = outstanding.iter().position(|request| request.xid == xid)?;

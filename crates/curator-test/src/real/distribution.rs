@@ -19,7 +19,7 @@ pub(crate) const HOME_VARIABLE: &str = "ZOOKEEPER_HOME";
 /// directory, it selects that package.
 pub(crate) const DEBIAN_HOME: &str = "/usr/share/java";
 
-/// Its manifest lists all other jars that it needs.
+/// ZooKeeper's jar in Debian's package. Its manifest lists all other jars that it needs.
 const DEBIAN_JAR: &str = "zookeeper.jar";
 
 /// Debian's jar does not depend on a logging back end.

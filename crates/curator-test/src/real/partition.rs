@@ -2,10 +2,10 @@
 //!
 //! Each member reaches each other member through two separate proxies, for the quorum port and the election port: its
 //! `zoo.cfg` has the proxies' addresses for the others, and its real address for itself. The proxies copy bytes, with
-//! one exception. For elections, each pair of members keeps only the connection that the greater id opened. So when the
-//! smaller id connects, it is disconnected and called back, at the address in its first message: its real one, which
-//! would bypass the proxies (`QuorumCnxManager.InitialMessage`). The proxy replaces that address with the one of the
-//! proxy in the other direction.
+//! one exception. For elections, each pair of members keeps only the connection that the greater id opened. So the
+//! member with the greater id closes a connection from the smaller id, and connects back to the address in that
+//! connection's first message (`QuorumCnxManager.InitialMessage`). That is the real address, which would bypass the
+//! proxies, so the proxy replaces it with the address of the proxy in the other direction.
 
 use std::{collections::BTreeMap, future::pending, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -71,7 +71,7 @@ struct Link {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct State {
     is_cut: bool,
-    /// How many times the link was cut. Without this, a connection could miss a short cut.
+    /// How many times the link was cut. Without this count, a connection could miss a brief cut.
     cuts: u64,
 }
 
@@ -277,7 +277,7 @@ mod tests {
         let advertised = String::from_utf8(read[20..read.len() - 4].to_vec()).unwrap();
         assert_ne!(advertised, own);
         assert_eq!(read, [first_message(&advertised), b"more".to_vec()].concat());
-        // It leads to the proxy in the other direction, so it is cut with the others.
+        // The new address is that of the proxy in the other direction, so its connections are cut too.
         let _back = TcpStream::connect(&advertised).await.unwrap();
         soon(one.accept()).await.unwrap();
     }

@@ -109,7 +109,7 @@ impl Process {
         let end = Instant::now() + PAUSE_TIMEOUT;
         while !self.is_paused() {
             if Instant::now() > end {
-                return Err(Error::timeout("the JVM to stand still", PAUSE_TIMEOUT));
+                return Err(Error::timeout("all threads of the JVM to stop", PAUSE_TIMEOUT));
             }
             thread::sleep(Duration::from_millis(1));
         }

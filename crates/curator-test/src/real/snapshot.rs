@@ -7,14 +7,14 @@ use std::{
 
 use crate::error::Error;
 
-/// `ZKSN`.
+/// The first bytes of a snapshot.
 const MAGIC: [u8; 4] = *b"ZKSN";
 const NAME: &str = "snapshot.";
 
 /// The size of a node's `StatPersisted`: two zxids and two times, three counters, an owner, and the zxid of the last
 /// change of the children.
 const STAT: usize = 4 * 8 + 3 * 4 + 2 * 8;
-/// The offset of the counter of creates, `cversion`, in it.
+/// The offset of the counter of creates, `cversion`, in `StatPersisted`.
 const COUNTER: usize = 4 * 8 + 4;
 
 /// Sets how many children of a node have been created, in the newest snapshot of a directory.
@@ -93,8 +93,8 @@ fn with_counter(mut bytes: Vec<u8>, path: &str, counter: i32) -> Result<Vec<u8>,
     let place = found.ok_or(Problem::NoNode)?;
     bytes.truncate(end);
     bytes[place..place + 4].copy_from_slice(&counter.to_be_bytes());
-    let seal = i64::from(adler32(&bytes)).to_be_bytes();
-    bytes.extend(seal);
+    let checksum = i64::from(adler32(&bytes)).to_be_bytes();
+    bytes.extend(checksum);
     bytes.extend([0, 0, 0, 1, b'/']);
     Ok(bytes)
 }

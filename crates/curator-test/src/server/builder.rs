@@ -89,7 +89,7 @@ impl TestingServerBuilder {
     /// - [`Error::Kind`] when no kind was chosen here and the environment names an unknown one.
     /// - [`Error::Property`] when the embedded server does not support a setting, or TLS is requested.
     /// - [`Error::NotFound`] when a real server is requested and ZooKeeper or Java is not installed.
-    /// - Others when the server is not ready within 60 s.
+    /// - Other errors when the server is not ready within 60 s.
     pub async fn start(self) -> Result<TestingServer, Error> {
         let kind = self.kind.map_or_else(ServerKind::from_environment, Ok)?;
         let server = match kind {

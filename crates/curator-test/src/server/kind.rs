@@ -35,8 +35,8 @@ impl fmt::Display for UnknownKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{SERVER_VARIABLE} is \"{}\", which is no kind of server: set it to `embedded` or `real`, or unset it, which \
-             means `embedded`",
+            "{SERVER_VARIABLE} is \"{}\", which is not a kind of server: set it to `embedded` or `real`, or unset it, \
+             which means `embedded`",
             self.name.display()
         )
     }

@@ -242,17 +242,17 @@ impl TestingServer {
         self.wait_until_serving().await
     }
 
-    /// Sets how many children of each of these nodes were ever created, in the server's count: the number of the next
-    /// sequential child. For tests of the counter's end, `i32::MAX`; see [`EmbeddedServer::set_create_counter`].
+    /// Sets the number of the next sequential child of each of these nodes: the server's count of all children that
+    /// were ever created. For tests of the counter's end, `i32::MAX`; see [`EmbeddedServer::set_create_counter`].
     ///
-    /// An embedded server changes the count at once. A real one is restarted twice, with its sessions and nodes kept:
-    /// first to write its whole tree into a snapshot, then to load the snapshot with another counter. It must not be a
-    /// member of an ensemble, because the other members would keep their counter.
+    /// An embedded server changes the count immediately. A real one is restarted twice, with its sessions and nodes
+    /// kept: first to write its whole tree into a snapshot, then to load the snapshot with another counter. It must not
+    /// be a member of an ensemble, because the other members would keep their counter.
     ///
     /// # Errors
     ///
     /// [`Error::NoNode`] when a node does not exist, [`Error::Snapshot`] when a real server's snapshot cannot be read;
-    /// others as for [`start`](Self::start). A real server is ready again unless the last start fails.
+    /// other errors as for [`start`](Self::start). A real server is ready again unless the last start fails.
     pub async fn set_create_counters(&self, paths: &[&str], counter: i32) -> Result<(), Error> {
         match &self.server {
             Server::Embedded(server) => paths.iter().try_for_each(|path| server.set_create_counter(path, counter)),

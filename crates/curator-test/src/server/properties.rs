@@ -51,7 +51,7 @@ struct EmbeddedSettings {
 /// [`Error::Property`] for an unsupported setting or value.
 pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Error> {
     if let Some(tls) = &settings.tls {
-        return Err(refused("ssl.clientAuth", tls.client_auth.name(), "it does not speak TLS"));
+        return Err(refused("ssl.clientAuth", tls.client_auth.name(), "it does not support TLS"));
     }
     let known = EmbeddedSettings::read(settings)?;
     let (min, max) = known.session_timeouts()?;
@@ -107,8 +107,8 @@ impl EmbeddedSettings {
             _ if WITHOUT_EFFECT.contains(&plain) => {}
             _ => match FIXED.iter().find(|(fixed, _)| *fixed == plain) {
                 Some((_, only)) if *only == value => {}
-                Some((_, only)) => return Err(refused(key, value, format!("it can only be `{only}` there"))),
-                None => return Err(refused(key, value, "there is no such setting there")),
+                Some((_, only)) => return Err(refused(key, value, format!("the value can only be `{only}`"))),
+                None => return Err(refused(key, value, "it has no such setting")),
             },
         }
         Ok(())
@@ -127,7 +127,7 @@ impl EmbeddedSettings {
 }
 
 fn number<T: FromStr>(key: &str, value: &str) -> Result<T, Error> {
-    value.trim().parse().map_err(|_| refused(key, value, "a whole number is expected, and not a negative one"))
+    value.trim().parse().map_err(|_| refused(key, value, "a non-negative whole number is expected"))
 }
 
 /// A session timeout. As in ZooKeeper, `-1` means unset.
@@ -217,7 +217,7 @@ mod tests {
     fn tls_settings_are_refused_for_the_embedded_server() {
         let tls = crate::server::tls::ServerTls::new("", "").client_auth(crate::ClientAuth::Need, "");
         let text = embedded(&Settings { tls: Some(tls), ..Settings::default() }).unwrap_err().to_string();
-        assert!(text.contains("ssl.clientAuth=need") && text.contains("it does not speak TLS"), "{text}");
+        assert!(text.contains("ssl.clientAuth=need") && text.contains("it does not support TLS"), "{text}");
     }
 
     #[test]

@@ -13,8 +13,8 @@ impl TestingServer {
     ///
     /// # Errors
     ///
-    /// [`Error::NotRunning`] when the server is stopped. Others when it cannot be reached or does not reply in time;
-    /// for a paused embedded server, at once.
+    /// [`Error::NotRunning`] when the server is stopped. Other errors when it cannot be reached or does not reply in
+    /// time; for a paused embedded server, immediately.
     pub async fn four_letter_word(&self, word: &str) -> Result<String, Error> {
         self.check_alive()?;
         self.words.ask(self.word_target(), word).await
@@ -35,8 +35,8 @@ impl TestingServer {
     /// How many packets clients have sent to the server since it was started.
     ///
     /// ZooKeeper counts each request, each ping, each handshake and each four-letter word as one packet. Words sent
-    /// through this value, including this one, are subtracted, so the difference of two calls is what clients have sent
-    /// in between. A word without a reply may still count, and so do words from elsewhere.
+    /// by methods of this `TestingServer`, including this one, are subtracted, so the difference of two calls is the
+    /// number of packets from clients in between. A word without a reply may still count; other programs' words do.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The timeout for a server that may not be ready yet.
-const GLANCE: Duration = Duration::from_secs(1);
+const SRVR_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The four-letter words that the server has counted as packets since its start. Locked while a word is in flight, so
 /// that this number matches the server's.
@@ -31,7 +31,7 @@ pub(crate) struct Srvr {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WordTarget<'a> {
     Address(SocketAddr),
-    /// Replies at once or not at all, and counts no packet.
+    /// Replies immediately or not at all, and counts no packet.
     Embedded(&'a EmbeddedServer),
 }
 
@@ -71,10 +71,10 @@ impl Words {
         Ok(answer)
     }
 
-    /// `None` while the server is not ready, or does not answer within a second.
+    /// `None` while the server is not ready, or does not reply within a second.
     pub(crate) async fn srvr(&self, word_target: WordTarget<'_>) -> Option<Srvr> {
         let mut answered = self.answered.lock().await;
-        let srvr = word_target.ask("srvr", GLANCE).await.ok()?;
+        let srvr = word_target.ask("srvr", SRVR_TIMEOUT).await.ok()?;
         let mode = four_letter::mode(&srvr)?;
         *answered += word_target.packets();
         Some(Srvr { mode, version: four_letter::version(&srvr).map(str::to_owned) })

@@ -1,4 +1,4 @@
-//! A client that sends only what a transcript says: without pings, reconnects or checks.
+//! A client that sends only what a transcript contains: without pings, reconnects or checks.
 
 use std::{
     cell::RefCell,
@@ -135,7 +135,7 @@ impl Client {
         while self.next() {}
     }
 
-    /// Reads until the connection is closed. Frames before that are up to chance, and not recorded.
+    /// Reads until the connection is closed. Which frames arrive before that varies, so they are not recorded.
     pub(crate) fn skip_to_close(&mut self) {
         while self.frame().is_some() {}
     }
@@ -151,7 +151,7 @@ impl Client {
         closed
     }
 
-    /// Closes the connection, not the session. The server sees it at once.
+    /// Closes the connection, not the session. The server detects that immediately.
     pub(crate) fn disconnect(&mut self) {
         self.note("-- disconnects");
         self.closed = true;

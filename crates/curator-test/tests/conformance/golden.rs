@@ -31,7 +31,7 @@ pub(crate) fn compare(name: &str, actual: &str, version: &str) {
     let expected = expected(name, version);
     assert!(
         expected == actual,
-        "{name}: ZooKeeper says (-), this server ({version}) says (+):\n{}",
+        "{name}: ZooKeeper replied (-), this server ({version}) replied (+):\n{}",
         difference(&expected, actual)
     );
 }
@@ -40,7 +40,7 @@ fn is_3_8(version: &str) -> bool {
     version.starts_with("3.8.")
 }
 
-/// The expected transcript for a server of this version without a separate one.
+/// The expected transcript for a server of this version, if the version has no separate one.
 fn common(name: &str, version: &str) -> String {
     let text = fs::read_to_string(file(name)).unwrap_or_default();
     if is_3_8(version) { without_zxids_of_events(&text) } else { text }
@@ -54,7 +54,7 @@ fn file_of_3_8(name: &str) -> PathBuf {
     folder().join("3.8").join(format!("{name}.txt"))
 }
 
-/// `inherited` is what applies if the file is missing; if it equals `actual`, no file is needed.
+/// `inherited` is the transcript that applies if the file is missing; if it equals `actual`, no file is needed.
 fn write(file: &PathBuf, actual: &str, inherited: Option<&str>) {
     assert_eq!(env::var("CURATOR_TEST_SERVER").as_deref(), Ok("real"), "transcripts come from the real server");
     if inherited == Some(actual) {

@@ -24,7 +24,7 @@ pub(crate) fn connect(text: &str, normal: &mut Normal) -> Handshake {
         "" => Some(false),
         "read_only" => Some(true),
         "without the read-only flag" => None,
-        other => panic!("{other:?} is no part of a handshake"),
+        other => panic!("{other:?} is not a part of a handshake"),
     };
     Handshake { protocol, last_zxid, timeout, session_id, password, read_only }
 }

@@ -1,5 +1,5 @@
-//! What a ZooKeeper server answers, byte for byte, except what it may choose: session ids, passwords, times, and the
-//! initial zxid.
+//! Compares a server's replies with those of ZooKeeper, byte for byte, except for values that a server may choose:
+//! session ids, passwords, times, and the initial zxid.
 //!
 //! Only this suite compares the embedded server with ZooKeeper.
 //!
@@ -14,12 +14,12 @@
 //! differs, it has separate transcripts in `transcripts/3.8`; `transcripts/README.md` lists them.
 //!
 //! In a transcript, `a ->` is what client a sends and `a <-` what it receives, in order of arrival. `at z+3` is the
-//! zxid in the header of a reply or event: the third transaction since the scenario began. Each session's creation is
-//! one, each request to write is one, even if it fails. `s1` is a session, `p1` a password. A create is open to all
-//! unless it has `acl=`. Lists of nodes are sorted, as their order is the server's choice. Bytes in `<>` replace a
-//! request's body or a whole frame, followed by a remark. `ruok:` is the reply to a four-letter word, and a line that
-//! begins with `zk_` is one of `mntr`. `clock shows 1000 ms: true` means that at least 1 s has passed since
-//! `clock starts`.
+//! zxid in the header of a reply or event: the third transaction since the scenario began. The creation of a session is
+//! one transaction, and so is each write request, even if it fails. `s1` is a session, `p1` a password. A created node
+//! is open to all clients unless the request has `acl=`. Lists of nodes are sorted, as their order is the server's
+//! choice. Bytes in `<>` replace a request's body or a whole frame, followed by a remark. `ruok:` is the reply to a
+//! four-letter word, and a line that begins with `zk_` is one of `mntr`. `clock shows 1000 ms: true` means that at
+//! least 1 s has passed since `clock starts`.
 //!
 //! For a new scenario, write what clients send, and a line such as `a <-` where a reply, an event or the end of a
 //! connection arrives: requests without such a line in between are sent in one write. If it needs a separate server,

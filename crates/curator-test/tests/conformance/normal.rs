@@ -59,13 +59,13 @@ impl Normal {
         }
     }
 
-    /// A node's owner. That of containers and nodes with a time to live is not shown to clients.
+    /// A node's owner. For containers and nodes with a time to live, servers show 0 to clients.
     pub(crate) fn owner(&mut self, owner: i64) -> String {
         if owner == 0 || self.sessions.contains(&owner) { self.session(owner) } else { format!("{owner:#x}") }
     }
 
-    /// Times vary from run to run. Two facts do not: they are the present, and a node's modification time is its
-    /// creation time while its version is 0.
+    /// Times vary from run to run, so two facts are recorded: whether the creation time is about the present, and how
+    /// the modification time compares with it.
     pub(crate) fn times(&self, ctime: i64, mtime: i64, version: i32) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
         let created = match u128::try_from(ctime) {

@@ -99,7 +99,7 @@ fn results(parts: &[i32], reader: &mut Reader<'_>, normal: &mut Normal) -> Resul
         let result = if kind == -1 {
             format!("{} header={error}", names::error(reader.int()?))
         } else {
-            // A result contains its kind; a `check` has no place in a list of requests.
+            // A result contains the kind of its operation, which is recorded if it differs from the requested kind.
             let name = if parts.get(index) == Some(&kind) { "" } else { &format!("as {} ", OPERATIONS.name(kind)) };
             let error = if error == 0 { String::new() } else { format!("header={error} ") };
             format!("{name}{error}{}", decode(kind, &[], reader, normal)?)

@@ -24,17 +24,17 @@ pub(crate) fn replay(server: &Server, name: &str) {
 
 /// Runs a scenario that does more than its transcript contains, and compares the results with it.
 pub(crate) fn run(server: &Server, name: &str, act: impl FnOnce(&Scenario<'_>)) {
-    golden::check(name, &play(server, act), &server.version());
+    golden::check(name, &record(server, act), &server.version());
 }
 
-/// Like [`replay`], on a server that imitates a release: never writes transcripts.
-pub(crate) fn say_again(server: &Server, name: &str) {
-    let said = play(server, |s| s.follow(&golden::expected(name, &server.version())));
-    golden::compare(name, &said, &server.version());
+/// Like [`replay`], for a server that imitates a release: never writes a transcript.
+pub(crate) fn compare_replay(server: &Server, name: &str) {
+    let actual = record(server, |s| s.follow(&golden::expected(name, &server.version())));
+    golden::compare(name, &actual, &server.version());
 }
 
 /// Runs a scenario. Returns the transcript.
-fn play(server: &Server, act: impl FnOnce(&Scenario<'_>)) -> String {
+fn record(server: &Server, act: impl FnOnce(&Scenario<'_>)) -> String {
     let log = Rc::new(RefCell::new(Transcript::new(server.zxid())));
     let scenario = Scenario { server, log: Rc::clone(&log) };
     let result = catch_unwind(AssertUnwindSafe(|| act(&scenario)));
@@ -84,7 +84,7 @@ impl Scenario<'_> {
     }
 
     /// Records the reply to a four-letter word that depends on no other sessions than those of the scenario.
-    fn tell(&self, word: &str) {
+    fn record_word(&self, word: &str) {
         let mut text = self.word(word);
         for (session, number) in self.log.borrow().sessions.iter().zip(1..) {
             text = text.replace(&format!("0x{:x}", session.session_id), &format!("s{number}"));
@@ -94,27 +94,29 @@ impl Scenario<'_> {
 
     /// Records a metric, up to the first point or comma. A plus precedes the growth of a number since the last read;
     /// where the transcript has no value, any number is accepted.
-    fn tell_metric(&self, name: &str, told: &str, seen: &mut BTreeMap<String, String>) {
+    fn record_metric(&self, name: &str, recorded: &str, seen: &mut BTreeMap<String, String>) {
         let mntr = self.word("mntr");
         let value = mntr.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'));
         let value =
             value.and_then(|value| value.split(['.', ',']).next()).unwrap_or_else(|| panic!("no {name}: {mntr}"));
         let before = seen.insert(name.to_owned(), value.to_owned());
         let number = |text: &str| -> i64 { text.parse().expect("a number") };
-        self.line(&match (told, before) {
+        self.line(&match (recorded, before) {
             ("", _) => {
                 number(value);
                 name.to_owned()
             }
-            (told, Some(before)) if told.starts_with('+') => format!("{name} +{}", number(value) - number(&before)),
+            (recorded, Some(before)) if recorded.starts_with('+') => {
+                format!("{name} +{}", number(value) - number(&before))
+            }
             _ => format!("{name} {value}"),
         });
     }
 
     /// Sends what the clients of a transcript send, and reads the replies.
     ///
-    /// Each client reads its replies at once, and all else at the line where it arrives. A handshake opens a
-    /// connection, and so does any frame that a client without a connection sends.
+    /// Each client reads its replies right after it has sent the requests, and everything else at the line that records
+    /// it. A handshake opens a connection, and so does any frame that a client without a connection sends.
     fn follow(&self, transcript: &str) {
         let lines = lines(transcript);
         let mut lines = lines.iter().map(|line| Line::read(line)).peekable();
@@ -136,8 +138,8 @@ impl Scenario<'_> {
                     let is_over = clock.elapsed() >= Duration::from_millis(millis);
                     self.line(&format!("clock shows {millis} ms: {is_over}"));
                 }
-                Line::Word(word) => self.tell(word),
-                Line::Metric(name, told) => self.tell_metric(name, told, &mut metrics),
+                Line::Word(word) => self.record_word(word),
+                Line::Metric(name, recorded) => self.record_metric(name, recorded, &mut metrics),
                 Line::Sends(name, text) => {
                     let mut texts = vec![text];
                     while let Some(Line::Sends(_, text)) = lines.next_if(|line| line.is_sent_by(name)) {
@@ -208,9 +210,9 @@ impl<'a> Line<'a> {
             (name, "<-" | "--", _) => Self::Gets(name),
             ("clock", "starts", _) => Self::ClockStarts,
             ("clock", "shows", _) => Self::ClockShows(words.next().parse().expect("milliseconds")),
-            (name, told, "") if name.starts_with("zk_") => Self::Metric(name, told),
+            (name, recorded, "") if name.starts_with("zk_") => Self::Metric(name, recorded),
             (word, ..) if word.ends_with(':') => Self::Word(word.trim_end_matches(':')),
-            _ => panic!("{line:?} is no line of a transcript"),
+            _ => panic!("{line:?} is not a line of a transcript"),
         }
     }
 

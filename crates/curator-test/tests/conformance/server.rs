@@ -30,7 +30,7 @@ enum Running {
 }
 
 impl Server {
-    /// The server that most scenarios share, one at a time: zxids are counted.
+    /// The server that most scenarios share. It runs one at a time, because zxids are counted.
     pub(crate) fn common() -> Self {
         static TURN: Mutex<()> = Mutex::new(());
         static COMMON: OnceLock<Arc<TestingServer>> = OnceLock::new();
@@ -81,7 +81,7 @@ impl Server {
     /// The last applied transaction.
     pub(crate) fn zxid(&self) -> i64 {
         let zxid = self.srvr("Zxid: 0x");
-        i64::from_str_radix(&zxid, 16).unwrap_or_else(|_| panic!("{zxid} is no zxid"))
+        i64::from_str_radix(&zxid, 16).unwrap_or_else(|_| panic!("{zxid} is not a zxid"))
     }
 
     /// The server's release, or the one that it imitates.
@@ -113,7 +113,7 @@ impl Server {
         for name in children(&mut client, "/").iter().filter(|name| *name != "zookeeper") {
             remove(&mut client, &format!("/{name}"));
         }
-        assert_eq!(children(&mut client, "/"), ["zookeeper"], "what a scenario left");
+        assert_eq!(children(&mut client, "/"), ["zookeeper"], "a scenario left nodes");
         client.call("closeSession");
     }
 

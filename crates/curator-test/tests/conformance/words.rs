@@ -59,7 +59,7 @@ impl<'a> Words<'a> {
         Some(self.lengthened((0..end).step_by(2).map(byte).collect()))
     }
 
-    /// A text that was shortened is followed by its length, and is extended with its last byte.
+    /// A shortened text is followed by its full length. This extends it to that length, with its last byte.
     fn lengthened(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
         if let Some(rest) = self.0.strip_prefix("…(") {
             let (length, rest) = rest.split_once(" bytes)").expect("a length");

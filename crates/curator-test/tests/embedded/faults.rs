@@ -42,14 +42,14 @@ async fn a_swallowed_reply_leaves_the_connection_open() {
     assert!(tokio::time::timeout(Duration::from_millis(50), &mut lost).await.is_err());
     assert!(other.check_stat("/a").await.unwrap().is_some());
     other.create("/b", b"", &PERSISTENT).await.unwrap();
-    // The event of the same change is not a reply.
+    // The event of the same change is not a reply, so it arrives.
     let event = tokio::time::timeout(Duration::from_secs(10), watcher.changed()).await.unwrap();
     assert_eq!(event.event_type, EventType::NodeCreated);
     assert_eq!(server.handshakes(), 2);
 }
 
 #[test]
-fn a_matcher_that_panics_ends_the_connection_and_no_other() {
+fn a_matcher_that_panics_closes_only_its_connection() {
     let server = EmbeddedServer::start().unwrap();
     let (mut victim, mut other) = (RawClient::connect(server.address()), RawClient::connect(server.address()));
     // Like a failed assertion, without its message, which the fuzz test would count.
@@ -116,7 +116,7 @@ async fn the_nodes_of_an_expired_session_stay_until_its_client_has_read_the_expi
 }
 
 #[tokio::test]
-async fn the_nodes_of_an_expired_session_go_after_its_timeout_if_its_client_cannot_read_the_expiry() {
+async fn the_nodes_of_an_expired_session_are_deleted_after_its_timeout_if_its_client_cannot_read_the_expiry() {
     let server = EmbeddedServer::builder().tick_time(Duration::from_millis(20)).start().unwrap();
     let other = client(server.address()).await;
     let faults: [fn(&FaultProxy); 2] =
@@ -156,7 +156,7 @@ fn a_delay_can_have_any_length() {
     let server = EmbeddedServer::start().unwrap();
     let mut client = RawClient::connect(server.address());
     server.set_delay(Duration::MAX);
-    // When the second is counted, the first is completely handled.
+    // When the second ping is counted, the first has been handled completely.
     client.send(&[OpCode::Ping, OpCode::Ping]);
     while server.pings() < 2 {
         thread::yield_now();

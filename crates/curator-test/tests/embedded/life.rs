@@ -50,7 +50,7 @@ async fn a_session_whose_timeout_passes_in_a_pause_expires_on_resume() {
     let steady = client(server.address()).await;
     server.pause();
     let mut states = owner.state_watcher();
-    // Its client notices the silence long before.
+    // The client detects the silence long before the timeout.
     while states.state() == SessionState::SyncConnected {
         states.changed().await;
     }
@@ -192,7 +192,7 @@ fn a_delayed_reply_is_held_back_during_a_pause() {
     server.pause();
     // Waits for something that must not happen.
     thread::sleep(2 * delay);
-    assert!(client.is_open(), "something has come");
+    assert!(client.is_open(), "the reply was sent during the pause");
     server.resume();
     client.receive(1);
 }

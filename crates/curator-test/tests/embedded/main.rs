@@ -1,6 +1,6 @@
 //! Features of the embedded server only.
 //!
-//! Only this suite finds a fault that strikes another request than the intended one, a server that does not survive
+//! Only this suite finds a fault that affects another request than the intended one, a server that does not survive
 //! some input, and a stop, pause or restart that loses or keeps too much.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 

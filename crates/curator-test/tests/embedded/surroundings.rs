@@ -37,7 +37,7 @@ fn a_server_needs_neither_io_nor_timers_of_the_runtime() {
 
 #[test]
 fn a_server_accepts_connections_again_when_its_process_can_open_files_again() {
-    // All threads share the files.
+    // The limit of open files applies to the whole process.
     alone("surroundings::a_server_accepts_connections_again_when_its_process_can_open_files_again", || {
         setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..getrlimit(Resource::Nofile) }).unwrap();
         let server = EmbeddedServer::start().unwrap();

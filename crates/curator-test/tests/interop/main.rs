@@ -1,4 +1,4 @@
-//! Other clients against a server of either kind, with their own locks, and beside ours.
+//! Other clients on a server of either kind, with their locks alone, and together with ours.
 //!
 //! Only this suite finds a node name, an order or a way to wait of ours that differs from Java Curator, kazoo or
 //! go-zookeeper, and a server that one of them does not work with.

@@ -25,12 +25,12 @@ pub(crate) async fn connect(connect_string: &str, session_timeout: Duration) -> 
 }
 
 /// A client whose session can end like that of a crashed process.
-pub(crate) struct Mortal {
+pub(crate) struct CrashableClient {
     pub(crate) client: CuratorClient,
     proxy: FaultProxy,
 }
 
-impl Mortal {
+impl CrashableClient {
     pub(crate) async fn connect(server: &TestingServer) -> Self {
         let proxy = FaultProxy::start(server.address()).unwrap();
         Self { client: connect(&proxy.connect_string(), LONG).await, proxy }

@@ -1,4 +1,4 @@
-//! Another client's lock and our mutex in one queue, for any client with a program for each session.
+//! Another client's lock and our mutex in one queue. Each session of the other client is a separate program.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use tokio::task::{spawn, spawn_blocking};
 
 use crate::{
     agent::Agent,
-    ours::{Mortal, await_nodes, client, until_another_watches, wait_in_queue},
+    ours::{CrashableClient, await_nodes, client, until_another_watches, wait_in_queue},
     still_waits::still_waits,
     turns::{self, Gate, assert_in_order, cycles},
 };
 
 /// Another client library.
 pub(crate) struct Peer {
-    /// Starts a program with this name, which is the data of its nodes, and with a session on these servers.
+    /// Starts a program with this name and a session on these servers. The name is the data of its nodes.
     pub(crate) start: fn(&str, &str) -> Agent,
     /// The command, to which the path is added, and the prefix of its reply.
     pub(crate) acquire: (&'static str, &'static str),
-    /// The same.
+    /// The release command, to which the path is added, and its reply.
     pub(crate) release: (&'static str, &'static str),
     /// The command that acquires and releases many times.
     pub(crate) cycles: &'static str,
@@ -119,7 +119,7 @@ pub(crate) async fn killed_programs_give_way(peer: &Peer) {
     waiter.kill();
     holder.kill();
     assert!(still_waits(&third, &client).await);
-    // The server would do it at the sessions' timeout.
+    // The server would end the sessions at their timeout.
     for session in proxy.sessions() {
         close_session(server.address(), &session).await.unwrap();
     }
@@ -128,11 +128,11 @@ pub(crate) async fn killed_programs_give_way(peer: &Peer) {
     guard.release().await.unwrap();
 }
 
-/// The same with the roles exchanged.
+/// As [`killed_programs_give_way`], with the roles exchanged.
 pub(crate) async fn lost_sessions_of_ours_give_way(peer: &'static Peer) {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let mut agent = peer.start("agent", server);
-    let (holder, waiter) = (Mortal::connect(server).await, Mortal::connect(server).await);
+    let (holder, waiter) = (CrashableClient::connect(server).await, CrashableClient::connect(server).await);
     let [held, waited_for] = [&holder, &waiter].map(|session| (peer.mutex)(&session.client, &path));
 
     let guard = held.acquire().await.unwrap();
@@ -142,7 +142,7 @@ pub(crate) async fn lost_sessions_of_ours_give_way(peer: &'static Peer) {
     assert!(still_waits(&second, &waiter.client).await && agent.is_silent());
     waiter.end_session(server).await;
     holder.end_session(server).await;
-    // In another thread: blocking this one would end our sessions.
+    // Another thread waits for the reply: blocking this one would end our sessions.
     let answered = spawn_blocking(move || {
         peer.has_acquired(&agent);
         agent
@@ -150,6 +150,6 @@ pub(crate) async fn lost_sessions_of_ours_give_way(peer: &'static Peer) {
     let mut agent = soon(answered).await.unwrap();
     soon(guard.lost()).await;
     peer.release(&mut agent, &path);
-    // It has continued in a new session.
+    // Our waiter has continued in a new session.
     soon(second).await.unwrap().release().await.unwrap();
 }

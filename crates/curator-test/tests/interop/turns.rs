@@ -57,16 +57,16 @@ impl Gate {
 /// Each holder appends the creation zxid of its node to a log: it reads the log, and writes it without a version check.
 /// Concurrent holders would be detected, as one of the two writes is lost. Returns the log's entries.
 ///
-/// `theirs` starts a session of the other client, with the log's path and a seed, `ours` one of ours. Both receive
-/// their numbers, and return how often they have written.
+/// `theirs` starts a session of the other client, with the log's path and a seed, `ours` one of ours. Both get the
+/// number of the session, and return how often the session has written.
 pub(crate) async fn take_turns(
     gate: Gate,
     theirs: impl Fn(usize, &str, u64) -> JoinHandle<usize>,
     ours: impl Fn(usize, CuratorClient, String, Numbers) -> JoinHandle<usize>,
 ) -> Vec<i64> {
     let (server, log, mut seeds) = (TestingServer::shared().await, unique_path("log"), seed());
-    let conductor = client(server).await;
-    conductor.create().for_path(&log, "").await.unwrap();
+    let client_of_log = client(server).await;
+    client_of_log.create().for_path(&log, "").await.unwrap();
     // Java's and Go's numbers are signed.
     let mut sessions: Vec<_> = (0..SESSIONS).map(|number| theirs(number, &log, seeds.next() >> 1)).collect();
     for number in 0..SESSIONS {
@@ -77,15 +77,15 @@ pub(crate) async fn take_turns(
     for session in sessions {
         writes += soon(session).await.unwrap();
     }
-    let written = read(&conductor, &log).await;
+    let written = read(&client_of_log, &log).await;
     let turns: Vec<i64> = written.split_whitespace().map(|turn| turn.parse().unwrap()).collect();
-    assert_eq!(turns.len(), writes, "two holders wrote at once: {written}");
+    assert_eq!(turns.len(), writes, "two holders wrote concurrently: {written}");
     turns
 }
 
 /// Checks that all have held in the order in which the server has created their nodes.
 pub(crate) fn assert_in_order(turns: &[i64]) {
-    assert!(turns.is_sorted_by(|one, next| one < next), "somebody was overtaken: {turns:?}");
+    assert!(turns.is_sorted_by(|one, next| one < next), "a contender was overtaken: {turns:?}");
 }
 
 /// The work of one of our sessions with an exclusive lock.
@@ -105,7 +105,7 @@ pub(crate) async fn cycles(
     count
 }
 
-/// What a holder does with the log.
+/// Appends the token of the guard to the log: a read, some round trips, and a write.
 pub(crate) async fn write(client: &CuratorClient, guard: &LockGuard, log: &str, numbers: &mut Numbers) {
     let before = read(client, log).await;
     round_trips(client, numbers.below(3)).await;

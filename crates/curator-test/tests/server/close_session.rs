@@ -1,4 +1,4 @@
-//! Sessions that end without their owner.
+//! Sessions that another client ends.
 
 use curator_test::{Error, FaultProxy, SessionCredentials, TestingServer, close_session, unique_path, until};
 

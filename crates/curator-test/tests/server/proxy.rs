@@ -123,7 +123,7 @@ async fn an_event_is_counted_once_for_each_session_that_watches() {
     one.get_data("/").await.unwrap();
     two.get_data("/").await.unwrap();
     assert_eq!(proxy.notifications(), 2);
-    // Lost, and counted.
+    // An event that is lost is counted too.
     let path = unique_path("node");
     direct.create(&path, b"", &PERSISTENT).await.unwrap();
     let (_, _, _lost) = one.get_and_watch_data(&path).await.unwrap();
@@ -157,7 +157,7 @@ async fn round_trips_are_counted_exactly() {
     raw.receive(2);
     assert_eq!((proxy.round_trips(), proxy.pings()), (3, 1));
     proxy.reset_counts();
-    // Still without that kind.
+    // Sync requests are still ignored.
     raw.send(&[OpCode::Exists, OpCode::Sync]);
     raw.receive(2);
     raw.send(&[OpCode::Sync]);
@@ -280,7 +280,7 @@ async fn a_swallowed_reply_leaves_the_connection_open() {
     assert_eq!(proxy.connections(), 1);
     proxy.cut();
     assert!(pending.await.is_err());
-    // Only the next one was affected.
+    // Only the next reply was affected.
     client.create(&unique_path("node"), b"", &PERSISTENT).await.unwrap();
 }
 
@@ -292,10 +292,10 @@ async fn cut_after_nth_reply_passes_that_reply_and_ends_its_connection() {
     for path in &paths[..2] {
         client.create(path, b"", &PERSISTENT).await.unwrap();
     }
-    // Of another kind, so not counted.
+    // This request is of another kind, so it does not count.
     client.get_data("/").await.unwrap();
     assert_eq!(proxy.handshakes(), 0);
-    // Held, so that the replies behind it are in flight when the connection ends.
+    // The reply is held, so that the replies behind it are in flight when the connection ends.
     proxy.hold_replies(OpCode::Create2);
     let third = client.create(&paths[2], b"", &PERSISTENT);
     let behind = client.get_data("/");
@@ -304,7 +304,7 @@ async fn cut_after_nth_reply_passes_that_reply_and_ends_its_connection() {
     proxy.release_held();
     third.await.unwrap();
     assert_eq!(behind.await.unwrap_err(), Error::ConnectionLoss);
-    // Only that one was affected.
+    // Only the third reply was affected.
     client.create(&paths[3], b"", &PERSISTENT).await.unwrap();
     assert_eq!(proxy.handshakes(), 1);
 }
@@ -317,7 +317,7 @@ async fn numbered_faults_count_replies_over_all_connections() {
     proxy.cut_after_nth_reply(OpCode::GetData, 2);
     one.get_data("/").await.unwrap();
     two.get_data("/").await.unwrap();
-    // The second client has to reconnect. What it sends before it notices is lost.
+    // The second client has to reconnect. Requests that it sends before it detects the cut are lost.
     until(async || two.get_data("/").await.is_ok()).await;
     one.get_data("/").await.unwrap();
     assert_eq!(proxy.handshakes(), 1);
@@ -343,7 +343,7 @@ async fn held_replies_wait_for_their_release() {
     let path = unique_path("node");
     proxy.hold_replies(OpCode::Create2);
     let create = client.create(&path, b"", &EPHEMERAL);
-    // Held behind it, though of another kind.
+    // The reply to this read is held too, although only replies to creates were selected.
     let read = client.get_data("/");
     proxy.wait_for_reply(OpCode::Create2, 1).await.unwrap();
     proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
@@ -388,7 +388,7 @@ async fn a_delay_can_have_any_length() {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let mut client = RawClient::connect(proxy.address());
     proxy.set_delay(Duration::MAX);
-    // When the second is counted, the first is completely handled.
+    // When the second ping is counted, the first has been handled completely.
     client.send(&[OpCode::Ping, OpCode::Ping]);
     until(async || proxy.pings() == 2).await;
     assert!(client.is_open());

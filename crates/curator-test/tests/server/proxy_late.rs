@@ -29,7 +29,7 @@ async fn a_delayed_reply_also_delays_the_replies_behind_it() {
     proxy.wait_for_faults().await.unwrap();
     (&mut reads[2]).await.unwrap();
     assert!(begin.elapsed() >= delay);
-    // It arrived first: replies keep their order.
+    // The delayed reply arrived before the third: replies keep their order.
     assert!(is_ready(&mut reads[1]));
 }
 
@@ -43,7 +43,7 @@ async fn a_held_reply_holds_the_replies_behind_it_and_not_those_before_it() {
     one.await.unwrap();
     proxy.wait_for_faults().await.unwrap();
     proxy.wait_for_reply(OpCode::Exists, 1).await.unwrap();
-    // The next connection's reply passes, so there has been time for these.
+    // Replies on another connection pass, so there was time for these two.
     let other = crate::support::client(proxy.address()).await;
     for _ in 0..20 {
         other.get_data("/").await.unwrap();
@@ -57,13 +57,13 @@ async fn a_held_reply_holds_the_replies_behind_it_and_not_those_before_it() {
 }
 
 #[tokio::test]
-async fn wait_for_faults_returns_when_the_faults_have_struck() {
+async fn wait_for_faults_returns_when_the_requests_have_arrived() {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     let client = client(proxy.address()).await;
     proxy.cut_before_nth_request(OpCode::GetData, 2);
-    let mut struck = Box::pin(proxy.wait_for_faults());
+    let mut arrived = Box::pin(proxy.wait_for_faults());
     client.get_data("/").await.unwrap();
-    assert!(!is_ready(&mut struck));
+    assert!(!is_ready(&mut arrived));
     assert!(client.get_data("/").await.is_err());
-    struck.await.unwrap();
+    arrived.await.unwrap();
 }

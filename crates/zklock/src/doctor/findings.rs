@@ -8,7 +8,7 @@ use crate::clock::text;
 
 /// The first version with recursive watches, which caches need.
 const OLDEST: (u32, u32) = (3, 6);
-/// A smaller clock difference does not matter in `zklock ls`. In milliseconds.
+/// The smallest clock difference that is reported, in milliseconds. A smaller one does not matter in `zklock ls`.
 const SKEW: i64 = 2_000;
 /// Clock sources that are read without a system call and lose no time.
 const CLOCK_SOURCES: [&str; 5] = ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen"];
@@ -25,8 +25,8 @@ pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
     }
     if let Some([(one, first), (other, second)]) = different(seen, |measurement| Some(text(measurement.granted))) {
         findings.push(format!(
-            "{one} grants {first} and {other} grants {second} as session timeout; a session that moves from the longer to the shorter \
-             is given up: set the same minSessionTimeout and maxSessionTimeout on all servers"
+            "{one} grants {first} and {other} grants {second} as session timeout; a session that moves to the server with the \
+             shorter timeout is given up: set the same minSessionTimeout and maxSessionTimeout on all servers"
         ));
     }
     if let Some([(one, first), (other, second)]) = different(seen, |measurement| measurement.version.clone()) {
@@ -44,7 +44,7 @@ pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
         Ok(ahead) if ahead.abs() > SKEW => {
             let direction = if *ahead > 0 { "ahead of" } else { "behind" };
             findings.push(format!(
-                "the clock of the leader is {} {direction} this machine's: the times of `zklock ls` are wrong by that, the locks are \
+                "the clock of the leader is {} {direction} this machine's: the ages in `zklock ls` are wrong by as much, the locks are \
                  not; use NTP",
                 text(Duration::from_millis(ahead.unsigned_abs()))
             ));
@@ -53,7 +53,7 @@ pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
     }
     if let Some(source) = seen.clock_source.as_deref().filter(|source| !CLOCK_SOURCES.contains(source)) {
         findings.push(format!(
-            "the clock source of this machine is {source}: its clock may be slow to read or lose time, and leases rest on it; see \
+            "the clock source of this machine is {source}: its clock may be slow to read or lose time, and leases depend on it; see \
              /sys/devices/system/clocksource/clocksource0"
         ));
     }
@@ -71,7 +71,7 @@ fn of_server(name: &str, measurement: &ServerMeasurement, findings: &mut Vec<Str
     }
     if granted > requested {
         findings.push(format!(
-            "{name} grants a session timeout of {}, more than {}: a lock of a process that is gone is free only after that; lower \
+            "{name} grants a session timeout of {}, more than {}: the lock of a dead process is free only after that time; lower \
              minSessionTimeout if that is too long",
             text(*granted),
             text(*requested)
@@ -79,15 +79,15 @@ fn of_server(name: &str, measurement: &ServerMeasurement, findings: &mut Vec<Str
     }
     if *round_trip > *granted / 50 {
         findings.push(format!(
-            "a round trip to {name} takes {}: sessions of {} may be lost under load; look at its disk and the network, or ask for more \
-             with --session-timeout",
+            "a round trip to {name} takes {}: sessions with a timeout of {} may be lost under load; check its disk and the \
+             network, or request a longer timeout with --session-timeout",
             text(*round_trip),
             text(*granted)
         ));
     }
     match version.as_deref().map(number) {
         None => findings.push(format!(
-            "{name} does not say its version: add srvr to 4lw.commands.whitelist on the server, if you want to know"
+            "{name} does not report its version: to see it, add srvr to 4lw.commands.whitelist on the server"
         )),
         Some(Some(version)) if version < OLDEST => {
             findings.push(format!("{name} runs a ZooKeeper before 3.6: caches need recursive watches; upgrade it"));
@@ -96,7 +96,7 @@ fn of_server(name: &str, measurement: &ServerMeasurement, findings: &mut Vec<Str
     }
 }
 
-/// The first two servers with different values, and these. A server without a value is passed over.
+/// The first two servers whose values differ, with these values. Servers without a value are skipped.
 fn different(seen: &Measurements, value: impl Fn(&ServerMeasurement) -> Option<String>) -> Option<[(&str, String); 2]> {
     let answers = seen.servers.iter().filter_map(|(name, measurement)| Some((name, measurement.as_ref().ok()?)));
     let mut values = answers.filter_map(|(name, measurement)| Some((name.as_str(), value(measurement)?)));

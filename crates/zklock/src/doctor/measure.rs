@@ -13,7 +13,7 @@ use crate::settings::Settings;
 /// How many round trips are timed. Their median is reported.
 const ROUND_TRIPS: usize = 11;
 
-/// Connects to one server, and reads what matters to locks.
+/// Connects to one server, and measures its session timeout, its round trip and its version.
 pub(crate) async fn measure_server(settings: &Settings) -> Result<ServerMeasurement, String> {
     let builder = settings.builder(&Contender::this(None)).map_err(|error| error.to_string())?;
     let client = builder.connect().await.map_err(|error| error.to_string())?;
@@ -75,7 +75,7 @@ pub(crate) async fn measure_node(client: &CuratorClient, root: &str) -> Result<i
     let listed = client.get_children(if root.is_empty() { "/" } else { root }).await;
     let deleted = client.delete().for_path(&node).await;
     deleted.map_err(denied("without DELETE, a lock is held until its session ends: give this client DELETE"))?;
-    listed.map_err(denied("a client cannot see who is before it: give this client READ"))?;
+    listed.map_err(denied("without READ, a client cannot list the contenders before it: give this client READ"))?;
     let before = i64::try_from(before.as_millis()).unwrap_or(i64::MAX);
     Ok(found.map_or(0, |stat| stat.ctime - before))
 }

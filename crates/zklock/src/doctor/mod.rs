@@ -21,10 +21,10 @@ pub(crate) struct Measurements {
     clock_source: Option<String>,
 }
 
-/// A server of the connect string, and its answers, or why it cannot be used.
+/// A server of the connect string, and what was measured, or why the server cannot be used.
 type Server = (String, Result<ServerMeasurement, String>);
 
-/// The answers of a server.
+/// What was measured of a server.
 pub(crate) struct ServerMeasurement {
     requested: std::time::Duration,
     granted: std::time::Duration,
@@ -33,7 +33,7 @@ pub(crate) struct ServerMeasurement {
     version: Option<String>,
 }
 
-/// Prints a line for each server, and a sentence for each thing that is wrong. The exit code is 1 if there is one.
+/// Prints a line for each server, and a sentence for each problem. Returns the exit code: 1 if there is a problem.
 pub(crate) async fn doctor(root: &str, connection: &Connection) -> Result<u8, Failure> {
     let mut settings = connection.settings()?;
     let connect = ConnectString::parse(&settings.connect).map_err(ClientError::from)?;

@@ -1,4 +1,4 @@
-//! `zklock ls` shows the holders and waiters of other clients as they are: live ones, in their languages.
+//! `zklock ls` shows the holders and waiters of other clients: real programs in Java, Python and Go.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 #[allow(dead_code, reason = "the tests of the locks use more of it")]
@@ -18,10 +18,11 @@ use serde_json::Value;
 
 use crate::support::printed;
 
-/// A session's timeout: so long that a session ends only when a test ends it.
+/// A session timeout so long that a session ends only when a test ends it.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Waits until `zklock ls` shows so many contenders in one queue at `path`. Returns their sessions, and whether each holds the lock.
+/// Waits until `zklock ls` shows this many contenders in one queue at `path`. Returns their sessions, and whether each
+/// holds the lock.
 async fn listed(path: &str, kind: &str, count: usize) -> Vec<(i64, bool)> {
     let mut found = Vec::new();
     until(async || {

@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::support::{Notes, PATIENCE, SHORT, finished, path, printed, proxy, runs, signal, zklock};
 
-/// Appends a line for each start.
+/// A script that appends a line to a file at each start.
 fn counted(notes: &Notes, name: &str) -> String {
     format!("echo $$ >> {}; sleep 1000", notes.file(name).display())
 }
@@ -28,7 +28,7 @@ async fn a_cut_off_leader_is_replaced_and_leads_again_later() {
     within(PATIENCE, async { notes.process("second").await }).await;
     assert!(!runs(process));
     proxy.refuse(false).unwrap();
-    // It leads again when the second one has ended.
+    // The first one leads again when the second one has ended.
     signal(&second, Signal::TERM);
     assert_eq!(finished(second).await.code, Some(143));
     within(PATIENCE, until(async || starts(&notes, "first") == 2)).await;

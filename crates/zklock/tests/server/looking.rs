@@ -46,7 +46,7 @@ async fn the_holder_and_the_waiters_of_four_clients_are_shown_in_their_order() {
     assert_eq!(contenders[0]["label"], "nightly");
     assert_eq!(contenders[0]["pid"], holder.id().unwrap());
     assert_eq!((&contenders[1]["host"], &contenders[2]["host"]), (&Value::from("10.0.0.7"), &Value::from("")));
-    // Its lock and a mutex do not see each other.
+    // Kazoo's lock and a mutex ignore each other's nodes.
     let of_kazoo = &kazoos["contenders"][0];
     assert_eq!(
         (&kazoos["kind"], &of_kazoo["holds"], &of_kazoo["host"]),
@@ -186,7 +186,10 @@ async fn a_contender_whose_node_may_not_be_read_is_listed_without_its_data() {
     let shown = printed(&format!("tree {root}"), None).await;
     assert_eq!((shown.code, shown.out), (Some(0), format!("{root}/lock  mutex  held by -, 1 waiting\n")));
     let seen = printed(&format!("doctor --root {root}/hidden"), None).await;
-    assert!(seen.out.contains("a client cannot see who is before it: give this client READ"), "{seen:?}");
+    assert!(
+        seen.out.contains("without READ, a client cannot list the contenders before it: give this client READ"),
+        "{seen:?}"
+    );
 }
 
 #[tokio::test]
@@ -216,7 +219,7 @@ async fn the_doctor_reports_problems_of_servers_and_permissions() {
     until(async || proxy.connections() == 0).await;
 }
 
-/// At its end, the counter of a directory stands still, and other clients do not notice.
+/// At its end, the counter of a directory repeats its last number, and other clients continue.
 #[tokio::test]
 async fn used_up_sequence_numbers_are_shown_and_end_a_wait() {
     let (lock, others) = (path("used-up"), client().await);

@@ -7,7 +7,7 @@ use tokio::process::Child;
 
 use crate::support::{Notes, PATIENCE, SHORT, client, finished, path, printed, proxy, runs, signal, zklock};
 
-/// A command that ignores TERM, and has started another one that does.
+/// A command that ignores TERM, and starts a child process that ignores it too.
 fn stubborn(notes: &Notes) -> String {
     let file = |name| notes.file(name).display().to_string();
     format!(
@@ -17,14 +17,14 @@ fn stubborn(notes: &Notes) -> String {
     )
 }
 
-/// Starts it over `connect`, and returns it with the processes of the command.
+/// Starts zklock with a stubborn command, over `connect`. Returns it with the two processes of the command.
 async fn started(connect: &str, lock: &str, notes: &Notes) -> (Child, [Pid; 2]) {
     let options = format!("run --lock {lock} --session-timeout {SHORT} --grace 500ms");
     let child = zklock(connect, &options, Some(&stubborn(notes))).spawn().unwrap();
     (child, [notes.process("child").await, notes.process("grandchild").await])
 }
 
-/// The next holder looks for the processes of the one before.
+/// Runs the next holder. Its exit code is 9 if one of the processes of the holder before still runs.
 async fn next(lock: &str, before: [Pid; 2]) -> Option<i32> {
     let [child, grandchild] = before.map(Pid::as_raw_nonzero);
     let script = format!(
@@ -39,7 +39,7 @@ async fn next(lock: &str, before: [Pid; 2]) -> Option<i32> {
 async fn a_lost_session_stops_grandchildren_before_the_next_holder_runs() {
     let (lock, notes, proxy) = (path("lost"), Notes::new(), proxy().await);
     let (child, processes) = started(&proxy.connect_string(), &lock, &notes).await;
-    // The command ignores it, and is killed only because of the lease.
+    // The command ignores TERM, and is killed only when its lease ends.
     signal(&child, Signal::TERM);
     proxy.black_hole(Direction::Both);
     assert_eq!(next(&lock, processes).await, Some(0));
@@ -93,7 +93,7 @@ async fn a_revocation_request_stops_the_command_and_releases_the_lock() {
     assert_eq!(next(&lock, processes).await, Some(0));
     let printed = finished(child).await;
     assert_eq!(printed.code, Some(122), "{printed:?}");
-    assert!(printed.error.contains("another client has asked for"), "{printed:?}");
+    assert!(printed.error.contains("another client has requested"), "{printed:?}");
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn a_command_is_killed_after_a_deletion_although_its_guardian_is_stopped()
     until(async || !processes.into_iter().any(runs)).await;
 }
 
-/// The command ends before zklock learns of the deletion.
+/// The command ends before zklock detects the deletion.
 #[tokio::test]
 async fn a_loss_detected_at_the_release_exits_with_the_code_of_a_loss() {
     let (lock, notes, proxy) = (path("noticed-late"), Notes::new(), proxy().await);
@@ -200,7 +200,7 @@ async fn a_signal_to_all_processes_lets_the_command_finish() {
     assert_eq!(printed.code, Some(6), "{printed:?}");
 }
 
-/// `kill` sends no TERM, and `ignore` nothing: the command ends with its own code, but the lock was lost.
+/// `kill` sends no TERM, and `ignore` sends no signal. In both cases the lock was lost, so zklock exits with 122.
 #[tokio::test]
 async fn on_lost_kill_kills_the_command_and_on_lost_ignore_leaves_it_running() {
     let server = TestingServer::shared().await;
@@ -217,9 +217,9 @@ async fn on_lost_kill_kills_the_command_and_on_lost_ignore_leaves_it_running() {
         let mut command = zklock(&server.connect_string(), &options, Some(&script));
         let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
         let process = notes.process("child").await;
-        let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
         delete_all_below(&lock).await;
-        assert!(soon(told.next_line()).await.unwrap().unwrap().contains("is lost: "), "{on_lost}");
+        assert!(soon(stderr.next_line()).await.unwrap().unwrap().contains("is lost: "), "{on_lost}");
         let mut stdin = child.stdin.take();
         if is_left {
             assert!(runs(process));
@@ -228,7 +228,7 @@ async fn on_lost_kill_kills_the_command_and_on_lost_ignore_leaves_it_running() {
         assert_eq!(finished(child).await.code, Some(122), "{on_lost}");
         assert_eq!(notes.file("ended").exists(), is_left, "{on_lost}");
         assert!(!notes.file("asked").exists(), "{on_lost}");
-        // The end of its input would end the command.
+        // The command would end at the end of its input.
         drop(stdin);
     }
 }

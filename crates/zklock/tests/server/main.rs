@@ -1,4 +1,4 @@
-//! The built program on a server of either kind: what it prints, how it exits, and what it leaves.
+//! The built program on a server of either kind: what it prints, how it exits, and which nodes and processes it leaves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod leading;

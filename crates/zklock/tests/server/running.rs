@@ -48,9 +48,9 @@ async fn failures_of_zklock_have_codes_and_one_sentence_each() {
         let sentence = printed.error.strip_prefix("zklock: ").unwrap_or_else(|| panic!("{printed:?}"));
         assert!(sentence.contains(begins) && sentence.lines().count() == 1, "{line}: {printed:?}");
     }
-    // It looks once, however short the wait.
+    // zklock tries the lock once, however short the wait.
     assert_eq!(printed(&format!("run --lock {lock} --wait 0s"), Some("exit 3")).await.code, Some(3));
-    // Those of the command line are clap's.
+    // clap prints the errors of the command line.
     let printed = printed("run --lock /x --no-such-option", None).await;
     assert_eq!(printed.code, Some(125), "{printed:?}");
 }
@@ -96,7 +96,7 @@ async fn a_second_run_waits_for_the_lock_or_exits_without_it() {
     assert!(runs(process));
     drop(first.stdin.take());
     assert_eq!(finished(waits).await.code, Some(3));
-    // `read` at the end of its input.
+    // The exit code of `read` at the end of its input.
     assert_eq!(finished(first).await.code, Some(1));
 }
 
@@ -110,7 +110,7 @@ async fn at_least_keeps_the_lock_after_the_command_has_ended() {
     assert_eq!(finished(run("--wait 300ms").spawn().unwrap()).await.code, Some(121));
     signal(&first, Signal::TERM);
     let printed = finished(first).await;
-    // Of the command, which has ended before.
+    // 4 if the command had ended before the signal.
     assert!([Some(4), Some(143)].contains(&printed.code), "{printed:?}");
     assert_eq!(finished(run("--at-least 1ms").spawn().unwrap()).await.code, Some(4));
 }
@@ -195,7 +195,7 @@ async fn a_signal_ends_the_attempt_to_connect() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nowhere = listener.local_addr().unwrap().to_string();
     let child = zklock(&nowhere, "run --lock /any --connect-timeout 300s", Some("exit 3")).spawn().unwrap();
-    // It listens for signals before it connects.
+    // zklock listens for signals before it connects.
     let _connected = soon(listener.accept()).await.unwrap();
     signal(&child, Signal::TERM);
     assert_eq!(finished(child).await.code, Some(143));
@@ -231,12 +231,12 @@ async fn the_lock_is_held_until_the_last_process_of_the_command_has_ended() {
     assert!(printed.error.contains("waiting for processes that it has started"), "{printed:?}");
 }
 
-/// The parent of a process has left the group, and does not ask for its exit code.
+/// The parent of the zombie has left the group, and does not reap it.
 #[tokio::test]
 async fn a_zombie_process_does_not_keep_the_lock() {
     let (lock, notes, server) = (path("zombie"), Notes::new(), TestingServer::shared().await);
     let file = |name| notes.file(name).display().to_string();
-    // A shell would ask for it: `sleep` does not.
+    // A shell would reap its child; `sleep` does not.
     let ends = "until grep -q sleep /proc/$PPID/comm; do sleep 0.01; done";
     let script = format!(
         "(sh -c '{ends}' & echo $! > {}; exec setsid sleep 1000) >/dev/null 2>&1 & echo $! > {}; exit 5",

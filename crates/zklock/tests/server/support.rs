@@ -1,4 +1,4 @@
-//! Starts the program, and looks at the processes that it has started.
+//! Starts the program, and inspects the processes that it has started.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -9,14 +9,14 @@ use curator_test::{FaultProxy, TestingServer, soon, unique_path, until};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::process::{Child, Command};
 
-/// Of a run that loses its session: the shortest that the servers grant.
+/// The session timeout of a run that loses its session: the shortest that the servers grant.
 pub(crate) const SHORT: &str = "4s";
 
 pub(crate) fn path(name: &str) -> String {
     unique_path(&format!("zklock-{name}"))
 }
 
-/// Words of a shell.
+/// Splits a line into words, as a shell does.
 pub(crate) fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
@@ -48,7 +48,7 @@ pub(crate) async fn finished(child: Child) -> Printed {
     Printed { code: output.status.code(), out: text(output.stdout), error: text(output.stderr) }
 }
 
-/// Runs it on the shared server.
+/// Runs zklock on the shared server.
 pub(crate) async fn printed(options: &str, script: Option<&str>) -> Printed {
     let server = TestingServer::shared().await;
     finished(zklock(&server.connect_string(), options, script).spawn().unwrap()).await
@@ -89,7 +89,7 @@ impl Notes {
     }
 }
 
-/// Whether a process runs. One that has ended may wait for its parent.
+/// Whether a process runs. A zombie does not count.
 pub(crate) fn runs(process: Pid) -> bool {
     test_kill_process(process).is_ok() && state(process) != Some('Z')
 }

@@ -55,7 +55,8 @@ impl Service {
         Connection::to(&self.address).await.answers(request, body).await
     }
 
-    /// Repeats a request until it has this status and the answer begins like this. Returns the rest of the answer.
+    /// Repeats a request until the response has this status and its body begins with `beginning`. Returns the rest of
+    /// the body.
     pub(crate) async fn says(&self, request: &str, status: u16, beginning: &str) -> String {
         let mut rest = String::new();
         until(async || {
@@ -82,7 +83,7 @@ impl Service {
 
     pub(crate) async fn end(mut self) -> (ExitStatus, Vec<String>) {
         let status = soon(self.process.wait()).await.unwrap();
-        // Its output ends with it; the last lines may not have been read yet.
+        // The output ends with the process; the last lines may not have been read yet.
         until(async || Arc::strong_count(&self.printed) == 1).await;
         let printed = self.printed.lock().unwrap().clone();
         (status, printed)
@@ -104,7 +105,7 @@ impl Connection {
         self.answer().await
     }
 
-    /// Sends all but the body, and waits until the handler requests that.
+    /// Sends all but the body, and waits until the handler requests the body.
     pub(crate) async fn begins(&mut self, request: &str, length: usize) {
         self.send(&head(request, length, "Expect: 100-continue")).await;
         assert_eq!(self.answer().await, (100, String::new()), "{request}");

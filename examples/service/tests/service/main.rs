@@ -28,7 +28,7 @@ async fn requests_for_one_order_exclude_each_other_even_on_one_connection() {
     assert_eq!(connection.answers("POST /orders/7", "sugar").await, (200, "milk\nsugar\n".to_owned()));
     assert_eq!(connection.answers("GET /orders/7", "").await, (200, "milk\nsugar\n".to_owned()));
     for _ in 0..2 {
-        assert_eq!(connection.answers("GET /orders/9", "").await.0, 404, "an order is not made by a look");
+        assert_eq!(connection.answers("GET /orders/9", "").await.0, 404, "a read creates no order");
     }
     for wrong in ["POST /orders/a%2Fb", "POST /orders/..", "PUT /orders/7\r\nFencing-Token: x", "PUT /orders/7"] {
         assert_eq!(connection.answers(wrong, "").await.0, 400, "{wrong}");
@@ -67,7 +67,7 @@ async fn a_reservation_can_be_used_only_with_its_token() {
         }
     }
     assert_eq!(service.answers("DELETE /orders/7/reservation", "").await.0, 400);
-    assert_eq!(service.answers("POST /orders/7/reservation", "").await.0, 409, "it still lasts");
+    assert_eq!(service.answers("POST /orders/7/reservation", "").await.0, 409, "the reservation still lasts");
     assert_eq!(service.answers(&with_token("PUT /orders/7", &token), "milk").await.0, 204);
     assert_eq!(service.answers(&with_token("DELETE /orders/7/reservation", &token), "").await.0, 204);
     assert_eq!(service.answers(&with_token("PUT /orders/7", &token), "water").await.0, 410);
@@ -133,7 +133,7 @@ async fn the_service_starts_without_servers_and_is_ready_once_they_are_reachable
 async fn after_an_outage_the_job_has_a_new_lock_and_late_requests_are_refused() {
     let server = TestingServer::start().await.unwrap();
     let network = FaultProxy::start(server.address()).unwrap();
-    // Short, as the test waits for its expiry; long enough for a busy machine.
+    // Short, as the test waits until the session expires; long enough for a busy machine.
     let service = Service::start(network.connect_string(), &[("SESSION_TIMEOUT", "6")]).await;
     let before = service.leads().await;
     let token = service.says("POST /orders/7/reservation", 201, "").await;
@@ -163,7 +163,7 @@ async fn the_exported_metrics_count_the_events_and_cover_alerts_and_dashboard() 
     service.leads().await;
     service.says("POST /orders/7/reservation", 201, "").await;
     service.says("GET /orders", 200, "7: 0 waiting").await;
-    // It waits for a second, and then fails.
+    // The request waits for a second, and then fails.
     assert_eq!(service.answers("POST /orders/7", "tea").await.0, 409);
     assert_eq!(service.answers("POST /orders/7/reservation", "").await.0, 409);
     network.black_hole(Direction::Both);
@@ -228,7 +228,7 @@ async fn a_stopping_service_answers_requests_then_releases_its_locks_then_closes
     };
     let mut waiting = wait();
     until(async || {
-        // It waits for a second only, and may have ended before the test has looked.
+        // The request waits for a second only, and may have ended before the test has read the participants.
         if waiting.is_finished() {
             waiting = wait();
         }
@@ -263,7 +263,7 @@ async fn a_stopping_service_answers_requests_then_releases_its_locks_then_closes
 #[tokio::test]
 async fn a_stopping_service_is_not_ready_but_still_answers_requests() {
     let server = TestingServer::start().await.unwrap();
-    // Long enough that it does not end during the test.
+    // `UNREADY_FOR` is so long that it does not end during the test.
     let settings = [("SESSION_TIMEOUT", "20"), ("UNREADY_FOR", "600")];
     let service = Service::start(server.connect_string(), &settings).await;
     service.says("GET /health/ready", 200, "").await;

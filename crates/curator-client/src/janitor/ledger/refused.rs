@@ -9,11 +9,11 @@ use tokio::sync::watch;
 use super::{Entry, Ledger, PendingDelete};
 use crate::session::Session;
 
-/// The maximum number of refused deletes without a session that are kept. They never end, so a service that is refused
-/// repeatedly would collect them without a limit. Each one was logged when it was given up.
+/// The maximum number of refused deletes without a session that are kept. No session's end removes them, so a service
+/// whose deletes are refused repeatedly would collect them without a limit. Each one was logged when it was given up.
 const MOST_OF_NO_SESSION: usize = 1_000;
 
-/// With fewer entries than this, sessions that are over are not pruned.
+/// With fewer entries than this, entries of sessions that are over are not removed.
 const FEW: usize = 1_000;
 
 /// The deletes that were given up, by id: those of a session until it is over; of the others, the latest ones.
@@ -32,7 +32,7 @@ impl Refused {
                 self.of_sessions.insert(id, (session, delete));
                 if self.of_sessions.len() >= self.prune_at.max(FEW) {
                     self.prune();
-                    // The next time when their number has doubled.
+                    // Prune again when the number of entries has doubled.
                     self.prune_at = 2 * self.of_sessions.len();
                 }
             }
@@ -90,7 +90,8 @@ impl Refusals {
         Self { ledger: Arc::clone(ledger), session: session.clone(), changes: ledger.refusals.subscribe() }
     }
 
-    /// The deletes that were given up, oldest first. A later one completes the next [`changed`](Self::changed).
+    /// The deletes that were given up, oldest first. A delete that is given up later completes the next
+    /// [`changed`](Self::changed).
     pub fn current(&mut self) -> Vec<PendingDelete> {
         self.changes.mark_unchanged();
         self.ledger.lock().refused.of(&self.session)

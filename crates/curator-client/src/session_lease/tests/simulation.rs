@@ -15,11 +15,11 @@ const GAP: u64 = T / 16 * 5;
 struct Scenario {
     connections: Vec<Connection>,
     succession: Option<Succession>,
-    /// How long the client takes to read each answer, in a cycle; so answers are read late and out of order.
+    /// How long the client takes to read each reply, in a cycle; so replies are read late and out of order.
     reading: Vec<u64>,
 }
 
-/// A new leader takes over; the old one keeps answering for a while, but its knowledge no longer counts.
+/// A new leader takes over; the old leader keeps answering for a while, but what it hears no longer counts.
 #[derive(Debug, Clone)]
 struct Succession {
     at: u64,
@@ -28,15 +28,17 @@ struct Succession {
 
 #[derive(Debug, Clone)]
 struct Connection {
-    /// To the leader itself; otherwise to a different follower each time.
+    /// Whether the connection is to the leader itself; otherwise it is to a different follower each time.
     to_leader: bool,
-    /// After a succession, to the old leader or one of its followers, as long as they answer.
+    /// Whether the connection, after a succession, is to the old leader or one of its followers, as long as they
+    /// answer.
     to_deposed: bool,
-    /// The follower accepts it by the leader's answer about an earlier connect, whose connection was given up.
+    /// Whether the follower accepts the connect by the leader's reply about an earlier connect, whose connection was
+    /// given up.
     is_mistaken: bool,
     /// The time from the end of the last connection until the client sends its connect.
     pause: u64,
-    /// The time from then until the leader hears of the connect, and from then until the client is connected.
+    /// The time from the connect until the leader hears of it, and from then until the client is connected.
     connecting: (u64, u64),
     /// The time from the follower's last report until the leader hears of the session.
     last_report: u64,
@@ -58,14 +60,14 @@ struct Probe {
 enum Arrival {
     /// The session is created, has moved, or is named in a report.
     Heard,
-    /// A probe; the client gets its answer at `answered`, unless the session is over. If the session has moved to this
+    /// A probe; the client gets its reply at `answered`, unless the session is over. If the session has moved to this
     /// connection, with the time of the connect.
     Probe { sent: u64, answered: u64, moved: Option<u64> },
     /// The connect of a session that moves; the client is connected at `answered`, unless the session is over.
     Accepted { sent: u64, answered: u64 },
 }
 
-/// An answered probe or connect, with the client's view and an outside observer's.
+/// An answered probe or connect: the times that the client knows, and the end that only an outside observer knows.
 #[derive(Debug, Clone, Copy)]
 struct Answer {
     is_connect: bool,
@@ -77,7 +79,7 @@ struct Answer {
 }
 
 /// A rule for leases: computes how long the session is certainly alive from the times at which probes were sent and
-/// their answers read.
+/// their replies read.
 trait Rule {
     fn valid_until(&self) -> u64;
     fn probe_answered(&mut self, sent: u64, now: u64);
@@ -99,7 +101,7 @@ impl Rule for LeaseArithmetic {
     }
 }
 
-/// Counts from the connect of a session that moves, ignoring deposed leaders.
+/// A wrong rule: counts from the connect of a session that moves, although the leader may be deposed.
 struct FromConnect(LeaseArithmetic);
 
 impl Rule for FromConnect {
@@ -118,7 +120,8 @@ impl Rule for FromConnect {
     }
 }
 
-/// Counts a session that moves from its accepted connect, before a request over the new connection is answered.
+/// A wrong rule: when a session moves, counts from the accepted connect, before a request over the new connection is
+/// answered.
 struct OnAcceptance(LeaseArithmetic);
 
 impl Rule for OnAcceptance {
@@ -172,7 +175,7 @@ fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(),
     let mut rule = rule(now + scenario.connections[0].pause);
     let created = now + scenario.connections[0].pause + scenario.connections[0].connecting.0;
     for (number, connection) in scenario.connections.iter().enumerate() {
-        now = connection.play(number > 0, now, &mut arrivals);
+        now = connection.simulate(number > 0, now, &mut arrivals);
     }
     arrivals.sort_by_key(|(time, _, _, _)| *time);
 
@@ -185,7 +188,7 @@ fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(),
             rule.probe_answered(answer.sent, answer.read);
             answer.moved.into_iter().for_each(|connect| rule.moved(connect, answer.read));
         }
-        // The client may have read the answers in another order.
+        // The client may have read the replies in another order.
         expires = answer.expires.max(expires);
         prop_assert!(rule.valid_until() <= expires, "{} > {expires} after {answer:?}", rule.valid_until());
     }
@@ -194,12 +197,12 @@ fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(),
 
 impl Connection {
     /// Adds the messages that reach the leader, each with the time at which its sender connected to the leader, and
-    /// whether that may be a deposed one. Returns the time at which the client leaves the connection.
-    fn play(&self, is_move: bool, begin: u64, arrivals: &mut Vec<(u64, u64, bool, Arrival)>) -> u64 {
+    /// whether that leader may be deposed. Returns the time at which the client leaves the connection.
+    fn simulate(&self, is_move: bool, begin: u64, arrivals: &mut Vec<(u64, u64, bool, Arrival)>) -> u64 {
         let connect = begin + self.pause;
         let heard = connect + self.connecting.0;
         let accepted = if self.is_mistaken && is_move && !self.to_leader { connect } else { heard };
-        // A quorum confirms a new session.
+        // A quorum confirms a new session, which a deposed leader does not have.
         let to_deposed = self.to_deposed && is_move;
         let mut arrives = |time, arrival| arrivals.push((time, heard, to_deposed, arrival));
         arrives(heard, Arrival::Heard);
@@ -255,7 +258,7 @@ impl Connection {
     }
 }
 
-/// The answers that the client gets, in the order in which the client reads them.
+/// The replies that the client gets, in the order in which the client reads them.
 fn answers(scenario: &Scenario, created: u64, arrivals: &[(u64, u64, bool, Arrival)]) -> Vec<Answer> {
     let mut answers = Vec::new();
     let mut reading = scenario.reading.iter().cycle();
@@ -356,7 +359,7 @@ proptest! {
     }
 }
 
-/// The simulation must find the faults of wrong rules; otherwise its passing would show nothing.
+/// The simulation must refute wrong rules; otherwise its success would prove nothing.
 #[test]
 fn weaker_rules_are_refuted() {
     // Reports as often as the servers are configured to make them, without any delay.

@@ -30,8 +30,8 @@ impl Line {
 /// The lines of all clients.
 static CLIENTS: LazyLock<Listener> = LazyLock::new(|| Listener::to("curator_client", LevelFilter::TRACE));
 
-/// Starts to keep every event. All tests of the program share the listener, so each test must give its client a unique
-/// name.
+/// Starts to collect every event. All tests of the program share the listener, so each test must give its client a
+/// unique name.
 pub(crate) fn listen() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| tracing::subscriber::set_global_default(CLIENTS.clone()).unwrap());

@@ -13,7 +13,7 @@ fn identity(certificate: &str, key: &str) -> Result<TlsOptions, InvalidTlsOption
     TlsOptions::from_pem(ca().pem()).unwrap().with_identity(certificate, key)
 }
 
-/// The text between the first pair of lines that begin with `-----`, garbled.
+/// The PEM, with the first line of its content replaced by text that is not base64.
 fn garbled(pem: &str) -> String {
     let body = pem.lines().nth(1).unwrap();
     pem.replace(body, "!!!!")
@@ -97,16 +97,16 @@ fn an_identity_without_a_signature_scheme_of_the_server_is_not_presented() {
     let client = ca.issue(&["orders"]).unwrap();
     let plain = TlsOptions::from_pem(ca.pem()).unwrap();
     let with_identity = plain.clone().with_identity(&client.certificate_pem, &client.key_pem).unwrap();
-    let asked = |options: &TlsOptions, schemes: &[SignatureScheme]| {
+    let request = |options: &TlsOptions, schemes: &[SignatureScheme]| {
         let attempt = options.current().attempt().unwrap();
-        assert_eq!(attempt.asked(), CertificateRequest::Not);
+        assert_eq!(attempt.certificate_request(), CertificateRequest::NotRequested);
         attempt.config.client_auth_cert_resolver.resolve(&[], schemes);
-        attempt.asked()
+        attempt.certificate_request()
     };
     let known = [SignatureScheme::ECDSA_NISTP256_SHA256];
-    assert_eq!(asked(&plain, &known), CertificateRequest::WithoutIdentity);
-    assert_eq!(asked(&with_identity, &known), CertificateRequest::Presented);
-    assert_eq!(asked(&with_identity, &[SignatureScheme::RSA_PKCS1_SHA256]), CertificateRequest::WithoutSignature);
+    assert_eq!(request(&plain, &known), CertificateRequest::WithoutIdentity);
+    assert_eq!(request(&with_identity, &known), CertificateRequest::Presented);
+    assert_eq!(request(&with_identity, &[SignatureScheme::RSA_PKCS1_SHA256]), CertificateRequest::WithoutSignature);
 }
 
 #[test]

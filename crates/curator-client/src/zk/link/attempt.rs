@@ -1,6 +1,6 @@
 //! An attempt to connect that continues while the client's runtime is blocked.
 //!
-//! A server may grant a shorter session timeout, which must end the session's lease as soon as the answer is read. So
+//! A server may grant a shorter session timeout, which must end the session's lease as soon as the reply is read. So
 //! the attempt is polled inline, and does not wait for the task that started it.
 
 use std::future::{Future, poll_fn};
@@ -23,7 +23,7 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Begins with `connect`, which must not block, and must not panic.
+    /// Starts to poll `connect`, which must not block, and must not panic.
     pub(super) fn start(connect: impl Future<Output = Result<Link, ZkError>> + Send + 'static) -> Self {
         let (sender, outcome) = oneshot::channel();
         let (mut sender, mut connect) = (Some(sender), Box::pin(connect));

@@ -25,16 +25,16 @@ use crate::tls::{TlsFailure, TlsProblem};
 pub(super) enum ExaminationCause {
     /// It has not answered for long. Only its port is checked, since the server may be busy.
     Slow,
-    /// It has ended the handshake with a client that was connected to it before.
+    /// It has ended the handshake, and the client's session was connected to the ensemble before.
     Ended,
-    /// It has ended the handshake with a client that may never have been connected to it.
+    /// It has ended the handshake, and the client may never have been connected to the ensemble.
     Unknown,
 }
 
 /// The problem with one server.
 #[derive(Debug)]
 enum Problem {
-    /// None is known yet.
+    /// It is being tried, and no problem is known yet.
     Tried,
     Unresolved(io::Error),
     Unconnected(io::Error),
@@ -44,12 +44,12 @@ enum Problem {
     Overdue(&'static str, Duration),
     /// It has accepted the connection, and closed it.
     Ended,
-    /// Like `Ended`, or SASL failed locally: the client crate does not distinguish these.
+    /// Like `Ended`, or SASL failed locally: `zookeeper-client` does not distinguish these.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     Unauthenticated,
     /// It has accepted the connection, but TLS failed.
     Tls(TlsProblem),
-    /// It was not tried, because a prerequisite is missing.
+    /// The server was not tried, because a prerequisite is missing.
     #[cfg(feature = "sasl-gssapi")]
     PrerequisiteMissing(String),
 }
@@ -73,8 +73,8 @@ impl fmt::Display for Problem {
             ),
             #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
             Self::Unauthenticated => f.write_str(
-                "connected, but the handshake has not come to its end (the server may be starting, without a quorum, or at \
-                 its limit of connections; or SASL has failed on this side: the log of zookeeper_client says how)",
+                "connected, but the handshake was not completed (the server may be starting, without a quorum, or at its \
+                 limit of connections; or SASL has failed on this side: the log of zookeeper_client has the reason)",
             ),
             Self::Tls(problem) => write!(f, "{problem}"),
         }
@@ -102,8 +102,8 @@ struct Found {
     problem: Option<Problem>,
     last_examined: Option<ClockInstant>,
     /// When the server was last tested for the other kind of port (TLS or plain), if the test was negative.
-    asked: Option<ClockInstant>,
-    /// The number of addresses of its name, if the client crate chooses among them.
+    port_tested: Option<ClockInstant>,
+    /// The number of addresses of its name, if `zookeeper-client` chooses among them.
     resolved_by_crate: Option<usize>,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Diagnosis<'a> {
             #[cfg(feature = "tls")]
             tls: options.tls.as_ref(),
             #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
-            authenticates: options.wants_identity(),
+            authenticates: options.uses_sasl(),
             ..Self::of_plain(&options.servers, report)
         }
     }
@@ -153,13 +153,13 @@ impl<'a> Diagnosis<'a> {
         self.servers.iter().zip(&*found).map(failure).collect()
     }
 
-    /// Reports `text` about a server that a pass has found.
+    /// Reports `text` about the server to which a pass has connected.
     pub(crate) fn report(&self, text: &str) {
         (self.report)(text);
     }
 
     /// Examines a server at `addresses` that does not accept the client, unless it was examined recently.
-    pub(super) async fn examine(&self, index: usize, addresses: &[SocketAddr], look: ExaminationCause) {
+    pub(super) async fn examine(&self, index: usize, addresses: &[SocketAddr], cause: ExaminationCause) {
         if !self.is_due(index) {
             return;
         }
@@ -168,7 +168,7 @@ impl<'a> Diagnosis<'a> {
             Ok(connected) => connected,
             Err(error) => return self.note(index, Problem::Unconnected(error)),
         };
-        if look == ExaminationCause::Slow {
+        if cause == ExaminationCause::Slow {
             return self.note(index, Problem::Slow(self.no_answer()));
         }
         let speaks_plainly = async || match TcpStream::connect(addresses).await {
@@ -189,30 +189,31 @@ impl<'a> Diagnosis<'a> {
                         };
                         speaks_plainly().await && !speaks_tls().await
                     };
-                    self.note_ended(index, look, TlsProblem::NotTls, is_plain).await;
+                    self.note_ended(index, cause, TlsProblem::NotTls, is_plain).await;
                 }
             }
             return;
         }
         // Some ports accept both (`client.portUnification`).
         let needs_tls = async { speaks_tls(connected).await && !speaks_plainly().await };
-        self.note_ended(index, look, TlsProblem::TlsRequired, needs_tls).await;
+        self.note_ended(index, cause, TlsProblem::TlsRequired, needs_tls).await;
     }
 
-    /// A server has ended the handshake. Tests whether `problem` is the reason, unless it was tested recently or the
-    /// client was connected to the server before.
+    /// A server has ended the handshake. Tests whether `problem` is the reason, unless that was tested recently or the
+    /// client's session was connected to the ensemble before.
     async fn note_ended(
         &self,
         index: usize,
-        look: ExaminationCause,
+        cause: ExaminationCause,
         problem: TlsProblem,
-        is_so: impl Future<Output = bool>,
+        test: impl Future<Output = bool>,
     ) {
-        // Noted until the test is answered.
+        // Recorded until the test has a result.
         self.note(index, self.ended());
-        let is_due = look == ExaminationCause::Unknown && is_due(&mut self.lock()[index].asked, PORT_TEST_INTERVAL);
-        if is_due && is_so.await {
-            self.lock()[index].asked = None;
+        let is_due =
+            cause == ExaminationCause::Unknown && is_due(&mut self.lock()[index].port_tested, PORT_TEST_INTERVAL);
+        if is_due && test.await {
+            self.lock()[index].port_tested = None;
             self.note(index, Problem::Tls(problem));
         }
     }
@@ -233,7 +234,7 @@ impl<'a> Diagnosis<'a> {
         self.note(index, Problem::PrerequisiteMissing(problem));
     }
 
-    /// The client crate resolves the name of a server, which has this many addresses.
+    /// `zookeeper-client` resolves the name of a server, which has this many addresses.
     pub(super) fn resolved_by_crate(&self, index: usize, addresses: usize) {
         self.lock()[index].resolved_by_crate = Some(addresses).filter(|addresses| *addresses > 1);
     }
@@ -418,21 +419,21 @@ mod tests {
     async fn the_test_for_the_other_kind_of_port_is_repeated_soon_only_after_a_match() {
         let servers = ConnectString::parse("zk1").unwrap();
         let problems = Diagnosis::of_plain(&servers, &|_| {});
-        let asked = |is_so: bool| {
-            problems.note_ended(0, ExaminationCause::Unknown, TlsProblem::TlsRequired, async move { is_so })
+        let note_ended = |result: bool| {
+            problems.note_ended(0, ExaminationCause::Unknown, TlsProblem::TlsRequired, async move { result })
         };
         for _ in 0..2 {
-            asked(true).await;
+            note_ended(true).await;
             assert!(problems.tls_failures().is_some());
         }
-        asked(false).await;
+        note_ended(false).await;
         assert_eq!(problems.tls_failures(), None);
         // The server is not tested.
-        asked(true).await;
+        note_ended(true).await;
         assert_eq!(problems.tls_failures(), None);
-        // Neither is a server that the client was connected to before.
+        // A server is not tested either if the session was connected to the ensemble before.
         let problems = Diagnosis::of_plain(&servers, &|_| {});
-        problems.note_ended(0, ExaminationCause::Ended, TlsProblem::TlsRequired, async { panic!("asked") }).await;
+        problems.note_ended(0, ExaminationCause::Ended, TlsProblem::TlsRequired, async { panic!("tested") }).await;
         assert!(problems.to_string().contains("the server ended the handshake"), "{problems}");
     }
 

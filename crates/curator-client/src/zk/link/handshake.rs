@@ -1,6 +1,6 @@
 //! Makes a separate TLS handshake with a server that rejects a client, to find out which side refuses, and why.
 //!
-//! The client crate logs a TLS error without returning it. So this makes a handshake with the same certificates. It
+//! `zookeeper-client` logs a TLS error without returning it. So this makes a handshake with the same certificates. It
 //! opens no session.
 
 use std::io;
@@ -26,10 +26,10 @@ pub(super) enum Handshake {
     Ended,
 }
 
-/// Makes a TLS handshake with a server over a new connection, like the client crate.
+/// Makes a TLS handshake with a server over a new connection, like `zookeeper-client`.
 ///
-/// In TLS 1.3 the client finishes its handshake before the server has seen its certificate, or that it has none. So the
-/// server counts as accepting the client only when it has answered a request.
+/// In TLS 1.3 the client finishes its handshake before the server has seen the client's certificate, or that there is
+/// none. So the server counts as accepting the client only when it has answered a request.
 pub(super) async fn shake_hands(stream: TcpStream, server: &HostPort, options: &TlsOptions) -> Handshake {
     let other = |reason: String| Handshake::Failed(TlsProblem::Other { reason });
     let Ok(name) = ServerName::try_from(server.host().to_owned()) else {
@@ -60,7 +60,7 @@ fn failed(error: &io::Error, attempt: &Attempt) -> Handshake {
         RustlsError::InvalidCertificate(error) => of_certificate(error),
         RustlsError::AlertReceived(alert) => {
             let (is_about_certificates, alert) = (is_about_certificates(*alert), format!("{alert:?}"));
-            match attempt.asked() {
+            match attempt.certificate_request() {
                 CertificateRequest::Presented if is_about_certificates => {
                     TlsProblem::ClientCertificateRefused { alert }
                 }
@@ -76,7 +76,7 @@ fn failed(error: &io::Error, attempt: &Attempt) -> Handshake {
                 _ => TlsProblem::Refused { alert },
             }
         }
-        // The first bytes of the answer are not TLS.
+        // The first bytes of the reply are not TLS.
         RustlsError::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion) => {
             TlsProblem::NotTls
         }
@@ -84,7 +84,7 @@ fn failed(error: &io::Error, attempt: &Attempt) -> Handshake {
     })
 }
 
-/// Whether a server that asked for a certificate may send this alert because of the client's certificate.
+/// Whether a server that requested a certificate may send this alert because of the client's certificate.
 fn is_about_certificates(alert: AlertDescription) -> bool {
     matches!(
         alert,
@@ -116,7 +116,7 @@ fn of_certificate(error: &CertificateError) -> TlsProblem {
         CertificateError::Revoked => TlsProblem::Revoked,
         // For example after an authority has changed its key and kept its name.
         CertificateError::BadSignature => {
-            TlsProblem::InvalidCertificate { reason: "a signature is not by the key that it should be by".to_owned() }
+            TlsProblem::InvalidCertificate { reason: "a signature was not made with the expected key".to_owned() }
         }
         error => TlsProblem::InvalidCertificate { reason: error.to_string() },
     }

@@ -1,6 +1,6 @@
 //! One pass over the servers: tries one after another, in random order, until one of them accepts the session.
 //!
-//! The client crate can do this too, but it reports neither which server failed nor why, and it connects to the first
+//! `zookeeper-client` can do this too, but it reports neither which server failed nor why, and it connects to the first
 //! address of a name that accepts a connection, even if that server is silent. So it gets one address of one server at
 //! a time, and a server that fails or is slow is examined ([`Diagnosis`]). The attempts do not wait for the
 //! examinations.
@@ -71,9 +71,9 @@ pub(super) struct Pass<'a> {
     pub(super) is_behind: bool,
 }
 
-/// The target of one attempt of the client crate.
+/// The target of one attempt of `zookeeper-client`.
 pub(super) struct Target {
-    /// In the form that the crate parses.
+    /// In the form that `zookeeper-client` parses.
     pub(super) name: String,
     /// The addresses of `name`.
     pub(super) addresses: Vec<SocketAddr>,
@@ -81,7 +81,7 @@ pub(super) struct Target {
 
 /// How an attempt at one server failed.
 enum Failed {
-    /// The server has given an answer that the others would give too.
+    /// The server has given a reply that the others would give too.
     Answered(ZkError),
     /// The attempt failed before its time was over. The server at these addresses is examined.
     Early(Vec<SocketAddr>),
@@ -98,7 +98,7 @@ impl Pass<'_> {
         let mut order: Vec<_> = (0..servers.len()).collect();
         fastrand::shuffle(&mut order);
         // Run concurrently with the attempts at the next servers.
-        let mut looks = FuturesUnordered::new();
+        let mut examinations = FuturesUnordered::new();
         for index in order {
             let started = ClockInstant::now();
             self.diagnosis.begin(index);
@@ -107,7 +107,7 @@ impl Pass<'_> {
                 tokio::select! {
                     biased;
                     attempted = &mut attempt => break attempted,
-                    Some(()) = looks.next(), if !looks.is_empty() => {}
+                    Some(()) = examinations.next(), if !examinations.is_empty() => {}
                 }
             };
             match attempted {
@@ -115,12 +115,12 @@ impl Pass<'_> {
                 Err(Failed::Answered(error)) => {
                     return Err(ConnectFailure::Answered { server: servers[index].clone(), error });
                 }
-                Err(Failed::Early(addresses)) => looks.push(self.examine(index, addresses)),
+                Err(Failed::Early(addresses)) => examinations.push(self.examine(index, addresses)),
                 Err(Failed::Noted) => {}
             }
         }
         tokio::select! {
-            () = looks.collect() => {}
+            () = examinations.collect() => {}
             () = self.timer.sleep(self.share) => {}
         }
         let problems = self.diagnosis.to_string();
@@ -186,8 +186,8 @@ impl Pass<'_> {
         Err(failed)
     }
 
-    /// With TLS, the crate must connect to the name, because it checks the certificate for what it connects to. So it
-    /// resolves the name again.
+    /// With TLS, `zookeeper-client` must connect to the name, because it checks that the certificate is for what it
+    /// connects to. So it resolves the name again.
     fn targets(&self, index: usize, addresses: Vec<SocketAddr>) -> Vec<Target> {
         if self.options.uses_tls() {
             self.diagnosis.resolved_by_crate(index, addresses.len());
@@ -201,12 +201,12 @@ impl Pass<'_> {
         let (started, mut over) = (Instant::now(), pin!(self.timer.sleep(limit)));
         let server = &self.diagnosis.servers[index];
         let connector = (self.connector)(server).map_err(Failed::Answered)?;
-        let unverified = Unverified { freshness: self.is_behind, identity: self.options.wants_identity() };
+        let unverified = Unverified { freshness: self.is_behind, identity: self.options.uses_sasl() };
         let (granted, addresses) = (Arc::clone(&self.granted), target.addresses.clone());
         let connect = Link::connect(connector, server.clone(), target, unverified, granted);
         // The SASL libraries may block without a limit, which must not happen on the thread that serves all connections
         // of the process.
-        let connect = if self.options.wants_identity() { connect.boxed() } else { Attempt::start(connect).boxed() };
+        let connect = if self.options.uses_sasl() { connect.boxed() } else { Attempt::start(connect).boxed() };
         let slow = async {
             self.timer.sleep(limit / 2).await;
             self.diagnosis.examine(index, &addresses, ExaminationCause::Slow).await;
@@ -223,7 +223,7 @@ impl Pass<'_> {
         };
         match error {
             Some(error) if is_answer(&error) => Err(Failed::Answered(error)),
-            // The crate may have the same limit.
+            // An error near the end of the limit counts as a timeout: `zookeeper-client` may have the same limit.
             Some(_) if started.elapsed() <= limit / 8 * 7 => {
                 self.diagnosis.end_early(index);
                 Err(Failed::Early(addresses))
@@ -235,11 +235,11 @@ impl Pass<'_> {
         }
     }
 
-    /// Examines a server that has ended the handshake. If the session was connected to it before, TLS is known to
-    /// match.
+    /// Examines a server that has ended the handshake. If the session was connected to the ensemble before, the TLS
+    /// settings are known to match.
     async fn examine(&self, index: usize, addresses: Vec<SocketAddr>) {
-        let look = if self.is_behind { ExaminationCause::Ended } else { ExaminationCause::Unknown };
-        self.diagnosis.examine(index, &addresses, look).await;
+        let cause = if self.is_behind { ExaminationCause::Ended } else { ExaminationCause::Unknown };
+        self.diagnosis.examine(index, &addresses, cause).await;
     }
 }
 
@@ -263,7 +263,8 @@ impl Pass<'_> {
     }
 }
 
-/// Distinguishes answers that all servers would give from other failures, which the crate reports only as "no hosts".
+/// Distinguishes replies that all servers would give from other failures, which `zookeeper-client` reports only as "no
+/// hosts".
 fn is_answer(error: &ZkError) -> bool {
     matches!(error, ZkError::SessionExpired | ZkError::SessionMoved | ZkError::AuthFailed | ZkError::BadArguments(_))
 }
@@ -281,7 +282,7 @@ mod tests {
     const SHARE: Duration = Duration::from_secs(4);
 
     fn connector(_: &HostPort) -> Result<Connector, ZkError> {
-        // The crate gives up a silent server after 2/5 of that.
+        // `zookeeper-client` gives up a silent server after 2/5 of the session timeout.
         Ok(Client::connector().with_session_timeout(10 * SHARE).with_fail_eagerly())
     }
 

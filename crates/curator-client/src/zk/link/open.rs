@@ -42,7 +42,7 @@ impl Link {
         Pass { diagnosis, options, share, timer, connector: &connector, granted, is_behind: false }.run().await
     }
 
-    /// Connects to `server`, and calls `granted`. A panic of the client crate is returned as an error.
+    /// Connects to `server`, and calls `granted`. A panic of `zookeeper-client` is returned as an error.
     pub(super) async fn connect(
         connector: Connector,
         server: HostPort,
@@ -51,7 +51,7 @@ impl Link {
         granted: Granted,
     ) -> Result<Self, ZkError> {
         let connect = AssertUnwindSafe(Self::handshake(connector, server, target, unverified)).catch_unwind();
-        let panicked = || ZkError::UnexpectedError("the client crate has panicked".to_owned());
+        let panicked = || ZkError::UnexpectedError("zookeeper-client has panicked".to_owned());
         let link = connect.await.unwrap_or_else(|_| Err(panicked()))?;
         granted(link.session_timeout());
         Ok(link)
@@ -71,7 +71,7 @@ impl Link {
         let client = client?;
         socket.set_nodelay();
         let work =
-            work.ok_or_else(|| ZkError::UnexpectedError("the client crate spawned its task elsewhere".to_owned()))?;
+            work.ok_or_else(|| ZkError::UnexpectedError("zookeeper-client has spawned its task elsewhere".to_owned()))?;
         let task = SessionTask::start(Box::pin(watchdog.watch(work)), client.state_watcher(), client.session_timeout());
         let is_verified = Arc::new(AtomicBool::new(!unverified.freshness && !unverified.identity));
         Ok(Self {
@@ -91,13 +91,13 @@ impl Link {
 
     /// Sends a request that only the leader can answer.
     ///
-    /// A server rejects a session that has seen newer state than the server has; but the client crate resumes a session
-    /// as one that has seen nothing. So the first probe after a resume includes a write, which changes nothing: a
-    /// quorum has confirmed everything the session has seen, so a quorum confirms only a write that comes after it.
+    /// A server rejects a session that has seen newer state than the server has; but `zookeeper-client` resumes a
+    /// session as one that has seen nothing. So the first probe after a resume includes a write, which changes nothing:
+    /// a quorum has confirmed everything the session has seen, so a quorum confirms only a write that comes after it.
     ///
     /// A server without SASL accepts an authenticating client as anonymous. So for such a client, the write includes a
     /// create whose ACL is for authenticated clients, followed by a check that always fails, so that no node is created
-    /// (3.6 closes the connection on `whoAmI`). If the session is not authenticated, the answer is the error
+    /// (3.6 closes the connection on `whoAmI`). If the session is not authenticated, the reply is the error
     /// `InvalidAcl`.
     pub(crate) fn probe(&self) -> Answer<()> {
         if self.is_verified.load(Ordering::Acquire) {
@@ -208,9 +208,9 @@ fn share(options: &SessionOptions, limit: Duration) -> Duration {
 
 /// The connector with which a connection to `server` is opened.
 ///
-/// By default, the crate waits 2/5 of the session timeout for a silent server, also after the connect. That may be
-/// longer than the limit for the whole connect; and the timeout is the granted one, which may be far longer than the
-/// requested one. So the connector waits no longer than a server's share.
+/// By default, `zookeeper-client` waits 2/5 of the session timeout for a silent server, also after the connect. That
+/// may be longer than the limit for the whole connect; and the timeout is the granted one, which may be far longer than
+/// the requested one. So the connector waits no longer than a server's share.
 #[cfg_attr(
     not(any(feature = "sasl-digest-md5", feature = "sasl-gssapi")),
     expect(unused_variables, reason = "only SASL needs the server")
@@ -235,7 +235,7 @@ fn connector(options: &SessionOptions, server: &HostPort) -> Result<Connector, Z
     Ok(connector)
 }
 
-/// The certificates were parsed from the same texts before, so the crate accepts them.
+/// The certificates were parsed from the same texts before, so `zookeeper-client` accepts them.
 #[cfg(feature = "tls")]
 fn to_zk_tls(certificates: &Certificates) -> Result<zookeeper_client::TlsOptions, ZkError> {
     let tls = zookeeper_client::TlsOptions::new().with_pem_ca(&certificates.ca_pem)?;

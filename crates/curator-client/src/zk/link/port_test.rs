@@ -5,9 +5,9 @@
 use async_net::TcpStream;
 use futures_util::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// A four-letter word that every plain ZooKeeper answers, even one that does not serve: with its result, or that the
-/// word is not permitted. It then closes the connection. ZooKeeper reads only the first four bytes; a TLS server needs
-/// five to see that this is not TLS.
+/// A four-letter word that every plain ZooKeeper server answers, even one that does not serve requests: with the word's
+/// result, or with the message that the word is not permitted. The server then closes the connection. ZooKeeper reads
+/// only the first four bytes; a TLS server needs five to see that this is not TLS.
 pub(super) const WORD: &[u8; 5] = b"srvr\n";
 
 /// The beginning of a TLS handshake, in the format of TLS 1.0, which every TLS server recognises. A TLS server answers
@@ -27,7 +27,7 @@ const CLIENT_HELLO: [u8; 52] = [
 
 /// Whether the server at the other end of a new connection speaks TLS.
 pub(super) async fn speaks_tls(mut stream: TcpStream) -> bool {
-    // The answer counts, even if the server closes the connection during the write.
+    // The reply counts, even if the server closes the connection during the write.
     drop(stream.write_all(&CLIENT_HELLO).await);
     let mut first = [0];
     let is_record = |first| matches!(first, 0x15 | 0x16);

@@ -1,4 +1,4 @@
-//! The only `unsafe` code of the project: system calls for a socket that the client crate owns.
+//! The only `unsafe` code of the project: system calls for a socket that `zookeeper-client` owns.
 
 #![expect(unsafe_code, reason = "see the safety comment")]
 

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use crate::support::builder;
 
 /// A server that speaks TLS, and the authority that issued its certificate and that it trusts.
-struct Place {
+struct Setup {
     ca: TestingCa,
     server: TestingServer,
 }
@@ -19,12 +19,12 @@ struct Place {
 /// Certificates of the servers are for this address.
 const ADDRESS: &str = "127.0.0.1";
 
-/// Session timeouts of any length.
+/// A server that grants session timeouts of up to an hour.
 fn server() -> TestingServerBuilder {
     TestingServer::builder().kind(curator_test::ServerKind::Real).property("maxSessionTimeout", "3600000")
 }
 
-impl Place {
+impl Setup {
     async fn start(client_auth: ClientAuth) -> Self {
         let ca = TestingCa::new("ours").unwrap();
         let TestingCertificate { certificate_pem, key_pem, .. } = ca.issue(&[ADDRESS]).unwrap();
@@ -34,13 +34,13 @@ impl Place {
 
     /// A server that requests no client certificate, shared by all tests.
     async fn open() -> &'static Self {
-        static OPEN: OnceCell<Place> = OnceCell::const_new();
+        static OPEN: OnceCell<Setup> = OnceCell::const_new();
         OPEN.get_or_init(|| Self::start(ClientAuth::None)).await
     }
 
     /// A server that requires a client certificate, shared by all tests.
     async fn mutual() -> &'static Self {
-        static MUTUAL: OnceCell<Place> = OnceCell::const_new();
+        static MUTUAL: OnceCell<Setup> = OnceCell::const_new();
         MUTUAL.get_or_init(|| Self::start(ClientAuth::Need)).await
     }
 

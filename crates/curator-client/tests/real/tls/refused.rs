@@ -1,14 +1,14 @@
-//! Connections that are refused, each with the reason, and at once.
+//! Connections that are refused immediately, each with the reason.
 
 use curator_client::{TlsOptions, TlsProblem};
 use curator_test::{TestingCa, TestingServer};
 
-use super::{ADDRESS, Place};
+use super::{ADDRESS, Setup};
 use crate::support::tls_problem;
 
 #[tokio::test]
 async fn an_untrusted_issuer_a_wrong_name_and_tls_on_one_side_only_are_refused() {
-    let (open, mutual) = (Place::open().await, Place::mutual().await);
+    let (open, mutual) = (Setup::open().await, Setup::mutual().await);
     let other = TlsOptions::from_pem(TestingCa::new("theirs").unwrap().pem()).unwrap();
     let localhost = open.connect_string().replace(ADDRESS, "localhost");
     let wrong_name = TlsProblem::WrongName { expected: "localhost".to_owned(), presented: vec![ADDRESS.to_owned()] };
@@ -18,7 +18,7 @@ async fn an_untrusted_issuer_a_wrong_name_and_tls_on_one_side_only_are_refused()
         (localhost, Some(open.trust()), wrong_name),
         (open.connect_string(), None, TlsProblem::TlsRequired),
         (mutual.connect_string(), None, TlsProblem::TlsRequired),
-        // The servers of Netty, and ZooKeeper's own.
+        // The port without TLS of a server that uses Netty, and of one that uses ZooKeeper's own network code.
         (open.server.connect_string(), Some(open.trust()), TlsProblem::NotTls),
         (without_tls, Some(open.trust()), TlsProblem::NotTls),
     ] {
@@ -28,10 +28,10 @@ async fn an_untrusted_issuer_a_wrong_name_and_tls_on_one_side_only_are_refused()
 
 #[tokio::test]
 async fn a_client_without_a_trusted_certificate_is_refused_by_a_server_that_requires_one() {
-    let place = Place::mutual().await;
-    let problem = tls_problem(&place.connect_string(), Some(place.trust())).await;
+    let setup = Setup::mutual().await;
+    let problem = tls_problem(&setup.connect_string(), Some(setup.trust())).await;
     assert!(matches!(problem, TlsProblem::ClientCertificateRequired { .. }), "{problem}");
-    let stranger = place.identity_by(&TestingCa::new("theirs").unwrap());
-    let problem = tls_problem(&place.connect_string(), Some(stranger)).await;
+    let stranger = setup.identity_by(&TestingCa::new("theirs").unwrap());
+    let problem = tls_problem(&setup.connect_string(), Some(stranger)).await;
     assert!(matches!(problem, TlsProblem::ClientCertificateRefused { .. }), "{problem}");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use curator_client::{ConnectionState, CuratorClientBuilder};
 use curator_test::{FaultProxy, OpCode};
 
-use super::Place;
+use super::Setup;
 use crate::support::{LONG, builder, ephemeral, pipelines, reconnect, soon, until};
 
 /// A session without background traffic while a test counts: it is probed every ten minutes, and its connection is
@@ -17,17 +17,18 @@ fn calm(builder: CuratorClientBuilder) -> CuratorClientBuilder {
 
 #[tokio::test]
 async fn pipelines_over_tls_take_as_many_round_trips_as_without() {
-    // By then the system has long stopped confirming each segment at once, which hides the effect of Nagle's algorithm.
+    // At first, the system acknowledges each TCP segment immediately, which hides the effect of Nagle's algorithm. It
+    // stops this long before the last pipeline.
     const TIMES: u64 = 30;
-    // On a busy machine, the delay below may sometimes end between two requests. With Nagle's algorithm, half to all of
-    // the pipelines would take a second round trip.
+    // On a busy machine, the delay below may sometimes end between the two requests of a pipeline, which then takes two
+    // round trips. With Nagle's algorithm, half to all of the pipelines would.
     const PAUSES: u64 = 5;
-    let place = Place::open().await;
-    let plain = FaultProxy::start(place.server.address()).unwrap();
-    let secure = FaultProxy::start(place.server.secure_address().unwrap()).unwrap();
+    let setup = Setup::open().await;
+    let plain = FaultProxy::start(setup.server.address()).unwrap();
+    let secure = FaultProxy::start(setup.server.secure_address().unwrap()).unwrap();
     let mut counts = Vec::new();
     for (proxy, builder) in
-        [(&plain, builder(plain.connect_string())), (&secure, builder(secure.connect_string()).tls(place.trust()))]
+        [(&plain, builder(plain.connect_string())), (&secure, builder(secure.connect_string()).tls(setup.trust()))]
     {
         let client = soon(calm(builder).connect()).await.unwrap();
         proxy.ignore(OpCode::Sync);
@@ -35,7 +36,7 @@ async fn pipelines_over_tls_take_as_many_round_trips_as_without() {
         proxy.set_delay(Duration::from_millis(5));
         let session = client.session().await.unwrap();
         counts.push(pipelines(proxy, &client, &session, TIMES).await);
-        // And after an outage.
+        // The same after an outage.
         reconnect(proxy, &client).await;
         counts.push(pipelines(proxy, &client, &session, TIMES).await);
     }
@@ -44,9 +45,9 @@ async fn pipelines_over_tls_take_as_many_round_trips_as_without() {
 
 #[tokio::test]
 async fn a_session_continues_over_another_tls_connection() {
-    let place = Place::open().await;
-    let proxy = FaultProxy::start(place.server.secure_address().unwrap()).unwrap();
-    let client = builder(proxy.connect_string()).tls(place.trust()).connect();
+    let setup = Setup::open().await;
+    let proxy = FaultProxy::start(setup.server.secure_address().unwrap()).unwrap();
+    let client = builder(proxy.connect_string()).tls(setup.trust()).connect();
     let client = soon(client).await.unwrap();
     let (session, node) = (client.session().await.unwrap(), ephemeral(&client).await);
     let mut states = client.connection_states();
@@ -66,18 +67,18 @@ async fn a_session_continues_over_another_tls_connection() {
 
 #[tokio::test]
 async fn the_session_of_a_tls_client_that_is_cut_off_is_invalid_before_its_node_is_gone() {
-    let place = Place::open().await;
-    let proxy = FaultProxy::start(place.server.secure_address().unwrap()).unwrap();
+    let setup = Setup::open().await;
+    let proxy = FaultProxy::start(setup.server.secure_address().unwrap()).unwrap();
     let short = Duration::from_millis(1_500);
-    let client = builder(proxy.connect_string()).tls(place.trust()).session_timeout(short);
+    let client = builder(proxy.connect_string()).tls(setup.trust()).session_timeout(short);
     let client = soon(client.connect()).await.unwrap();
     let node = ephemeral(&client).await;
-    let observer = soon(place.builder().session_timeout(LONG).connect()).await.unwrap();
+    let observer = soon(setup.builder().session_timeout(LONG).connect()).await.unwrap();
     let session = client.session().await.unwrap();
     proxy.black_hole(curator_test::Direction::Both);
     until(async || {
         let is_gone = observer.check_exists(&node).await.unwrap().is_none();
-        assert!(!is_gone || !session.is_valid(), "trusted and gone");
+        assert!(!is_gone || !session.is_valid(), "the node is gone, and its owner still trusts its session");
         is_gone
     })
     .await;

@@ -31,20 +31,20 @@ fn a_read_node_blocks_no_reader() {
 
 #[test]
 fn a_contest_is_blocked_by_a_node_before_its_own_in_the_same_queue() {
-    let play = Play::waiting(5);
+    let run = Run::waiting(5);
     let names = [name(7), name(5), name(2), name(4)];
     let [behind, own, far, near] = names.each_ref().map(|name| (0, name.as_str()));
-    let blocked_by = |stuck: &[(usize, &str)]| play.contest.blocked_by(&DRIVER, stuck);
+    let blocked_by = |stuck: &[(usize, &str)]| run.contest.blocked_by(&DRIVER, stuck);
     assert_eq!(blocked_by(&[]), None);
     assert_eq!(blocked_by(&[behind, own]), None);
-    assert_eq!(blocked_by(&[behind, far, near]), Some(1), "the first of them");
-    assert_eq!(blocked_by(&[(1, far.1)]), None, "of another directory");
-    assert_eq!(Play::recovering().contest.blocked_by(&DRIVER, &[far]), None, "it has no node");
+    assert_eq!(blocked_by(&[behind, far, near]), Some(1), "the first node of the list that blocks");
+    assert_eq!(blocked_by(&[(1, far.1)]), None, "a node of another directory");
+    assert_eq!(Run::recovering().contest.blocked_by(&DRIVER, &[far]), None, "the contest has no known node");
 
-    let play = Play::owning_the_first_and_waiting();
+    let run = Run::owning_the_first_and_waiting();
     let first = name(0);
-    assert_eq!(play.contest.blocked_by(&DRIVER, &[(0, &first)]), None, "its own");
-    assert_eq!(play.contest.blocked_by(&DRIVER, &[(0, &first), (1, &first)]), Some(1));
+    assert_eq!(run.contest.blocked_by(&DRIVER, &[(0, &first)]), None, "its own node");
+    assert_eq!(run.contest.blocked_by(&DRIVER, &[(0, &first), (1, &first)]), Some(1));
 }
 
 #[test]
@@ -54,12 +54,12 @@ fn a_contest_that_has_not_started_is_blocked_as_if_it_were_last_in_its_queue() {
     for node in [&first, &late] {
         assert_eq!(new(1).blocked_by(&DRIVER, &[(0, node)]), Some(0));
         assert_eq!(new(2).blocked_by(&DRIVER, &[(1, "foreign"), (1, node)]), Some(1));
-        assert_eq!(new(1).blocked_by(&DRIVER, &[(1, node)]), None, "of another directory");
+        assert_eq!(new(1).blocked_by(&DRIVER, &[(1, node)]), None, "a node of another directory");
     }
     let read = [(0, "_c_x-__READ__0000000001")];
     assert_eq!(new(1).blocked_by(&ReadLockInternalsDriver, &read), None);
     assert_eq!(new(1).blocked_by(&WriteLockInternalsDriver, &read), Some(0));
     let mut started = new(1);
     let _ = started.start();
-    assert_eq!(started.blocked_by(&DRIVER, &[(0, &first)]), None, "its own may be before that one");
+    assert_eq!(started.blocked_by(&DRIVER, &[(0, &first)]), None, "its own node may be before that node");
 }

@@ -6,7 +6,7 @@ const fn limit(leases: usize) -> Limit {
     Limit { leases, version: Some(3) }
 }
 
-pub(super) fn says(leases: usize) -> Answer {
+pub(super) fn limit_is(leases: usize) -> Answer {
     Answer::Limit(limit(leases))
 }
 
@@ -68,177 +68,181 @@ fn claiming(quantity: usize) -> Contest {
 }
 
 /// A contest for leases.
-impl Play {
+impl Run {
     /// First in its queue, with these answers read together with the first list.
     fn first(contest: Contest, leases: Answer, limit: Answer) -> (Self, Step) {
-        let mut play = Self::new(contest, &DRIVER);
+        let mut run = Self::new(contest, &DRIVER);
         let mut answers = vec![created(0), children([0]), leases];
-        answers.extend(play.in_flight.contains(&(LEASES, Request::Limit)).then_some(limit));
-        let step = play.answers(answers);
-        (play, step)
+        answers.extend(run.in_flight.contains(&(LEASES, Request::Limit)).then_some(limit));
+        let step = run.answers(answers);
+        (run, step)
     }
 
     /// It reads the leases and the limit.
     pub(super) fn reading(quantity: usize) -> Self {
-        let (play, step) = Self::first(claiming(quantity), Answer::Unknown, Answer::Unknown);
+        let (run, step) = Self::first(claiming(quantity), Answer::Unknown, Answer::Unknown);
         assert_eq!(step, now(look()));
-        play
+        run
     }
 
     pub(super) fn creating_limit() -> Self {
-        let mut play = Self::reading(1);
-        assert_eq!(play.answers([Answer::Missing, others(0)]), now(of_leases([Request::CreateLimit])));
-        play
+        let mut run = Self::reading(1);
+        assert_eq!(run.answers([Answer::Missing, others(0)]), now(of_leases([Request::CreateLimit])));
+        run
     }
 
     /// It waits: it has read two leases and a limit of two.
     pub(super) fn waiting_for(quantity: usize) -> Self {
-        let mut play = Self::reading(quantity);
-        assert_eq!(play.answers([says(2), others(2)]), Step::Wait);
-        play
+        let mut run = Self::reading(quantity);
+        assert_eq!(run.answers([limit_is(2), others(2)]), Step::Wait);
+        run
     }
 
     pub(super) fn taking(quantity: usize) -> Self {
-        let (play, step) = Self::first(claiming(quantity), others(0), says(quantity));
+        let (run, step) = Self::first(claiming(quantity), others(0), limit_is(quantity));
         assert_eq!(step, take(false, quantity, limit(quantity)));
-        assert_eq!(play.unknown_nodes(), [LEASES]);
-        play
+        assert_eq!(run.unknown_nodes(), [LEASES]);
+        run
     }
 
     pub(super) fn recovering_leases(quantity: usize) -> Self {
-        let mut play = Self::taking(quantity);
-        assert_eq!(play.answers([Answer::Unknown]), recover());
-        assert_eq!(play.unknown_nodes(), [LEASES]);
-        play
+        let mut run = Self::taking(quantity);
+        assert_eq!(run.answers([Answer::Unknown]), recover());
+        assert_eq!(run.unknown_nodes(), [LEASES]);
+        run
     }
 
     pub(super) fn inspecting(quantity: usize) -> Self {
-        let mut play = Self::recovering_leases(quantity);
+        let mut run = Self::recovering_leases(quantity);
         let inspect = Request::Inspect { name: lease_name(0) };
-        assert_eq!(play.answers([Answer::Done, names(quantity)]), now(of_leases([inspect])));
-        play
+        assert_eq!(run.answers([Answer::Done, names(quantity)]), now(of_leases([inspect])));
+        run
     }
 
     /// Another client has written to its place, which it reads again.
     pub(super) fn reading_place(quantity: usize) -> Self {
-        let mut play = Self::taking(quantity);
-        assert_eq!(play.answers([Answer::PlaceWritten]), now(read_place()));
-        play
+        let mut run = Self::taking(quantity);
+        assert_eq!(run.answers([Answer::PlaceWritten]), now(read_place()));
+        run
     }
 }
 
 #[test]
 fn leases_and_limit_read_in_the_first_pipeline_suffice_for_the_take() {
-    let (mut play, step) = Play::first(claiming(3), others(2), says(5));
+    let (mut run, step) = Run::first(claiming(3), others(2), limit_is(5));
     assert_eq!(step, take(false, 3, limit(5)));
-    assert_eq!(play.answers([Answer::Taken(leases(3))]), won(leases(3)));
+    assert_eq!(run.answers([Answer::Taken(leases(3))]), won(leases(3)));
     // A fixed limit has no version, and is not read.
     let fixed = Contest::for_leases(ID, SESSION, 1, LeaseLimit::Fixed(1));
     for contest in [fixed.clone(), fixed.without_waiting()] {
-        let (play, step) = Play::first(contest, others(0), Answer::Unknown);
+        let (run, step) = Run::first(contest, others(0), Answer::Unknown);
         assert_eq!(step, take(false, 1, Limit { leases: 1, version: None }));
-        assert_eq!(play.requests, 4);
+        assert_eq!(run.requests, 4);
     }
     // Children that are not leases do not count, and a missing directory has no leases.
-    let (_, step) = Play::first(claiming(1), Answer::Children(vec!["foreign".to_owned()]), says(1));
+    let (_, step) = Run::first(claiming(1), Answer::Children(vec!["foreign".to_owned()]), limit_is(1));
     assert_eq!(step, take(false, 1, limit(1)));
-    let (_, step) = Play::first(claiming(1), Answer::NoParent, says(1));
+    let (_, step) = Run::first(claiming(1), Answer::NoParent, limit_is(1));
     assert_eq!(step, take(true, 1, limit(1)));
-    assert_eq!(Play::reading(1).answers([says(1), Answer::NoParent]), take(true, 1, limit(1)));
+    assert_eq!(Run::reading(1).answers([limit_is(1), Answer::NoParent]), take(true, 1, limit(1)));
     // The directory was created before the second read.
-    let (mut play, _) = Play::first(claiming(1), Answer::NoParent, Answer::Unknown);
-    assert_eq!(play.answers([says(1), others(0)]), take(false, 1, limit(1)));
+    let (mut run, _) = Run::first(claiming(1), Answer::NoParent, Answer::Unknown);
+    assert_eq!(run.answers([limit_is(1), others(0)]), take(false, 1, limit(1)));
 }
 
 #[test]
 fn leases_and_limit_that_do_not_suffice_are_read_again_with_watches() {
-    let seen =
-        [(others(3), says(5)), (Answer::Unknown, says(5)), (others(0), Answer::Unknown), (others(0), Answer::Missing)];
+    let seen = [
+        (others(3), limit_is(5)),
+        (Answer::Unknown, limit_is(5)),
+        (others(0), Answer::Unknown),
+        (others(0), Answer::Missing),
+    ];
     for (leases, limit) in seen {
-        let (mut play, step) = Play::first(claiming(3), leases.clone(), limit.clone());
+        let (mut run, step) = Run::first(claiming(3), leases.clone(), limit.clone());
         assert_eq!(step, now(look()), "{leases:?}, {limit:?}");
-        assert_eq!(play.answers([says(5), others(3)]), Step::Wait);
+        assert_eq!(run.answers([limit_is(5), others(3)]), Step::Wait);
     }
     // With a fixed limit, only the leases.
     let contest = Contest::for_leases(ID, SESSION, 1, LeaseLimit::Fixed(1));
-    let (mut play, step) = Play::first(contest, others(1), Answer::Unknown);
+    let (mut run, step) = Run::first(contest, others(1), Answer::Unknown);
     assert_eq!(step, now(READ_LEASES));
-    assert_eq!(play.answers([others(1)]), Step::Wait);
-    assert_eq!(play.event(Event::LeasesChanged), now(READ_LEASES));
-    assert_eq!(play.answers([others(0)]), take(false, 1, Limit { leases: 1, version: None }));
+    assert_eq!(run.answers([others(1)]), Step::Wait);
+    assert_eq!(run.event(Event::LeasesChanged), now(READ_LEASES));
+    assert_eq!(run.answers([others(0)]), take(false, 1, Limit { leases: 1, version: None }));
 }
 
 #[test]
 fn an_event_is_followed_by_a_read_of_the_changed_leases_or_limit() {
-    let mut play = Play::waiting_for(1);
-    assert_eq!(play.event(Event::LeasesChanged), now(READ_LEASES));
-    assert_eq!(play.answers([Answer::Unknown]), retry(READ_LEASES));
-    assert_eq!(play.answers([others(1)]), take(false, 1, limit(2)));
+    let mut run = Run::waiting_for(1);
+    assert_eq!(run.event(Event::LeasesChanged), now(READ_LEASES));
+    assert_eq!(run.answers([Answer::Unknown]), retry(READ_LEASES));
+    assert_eq!(run.answers([others(1)]), take(false, 1, limit(2)));
 
-    let mut play = Play::waiting_for(1);
-    assert_eq!(play.event(Event::LimitChanged), now(READ_LIMIT));
-    assert_eq!(play.answers([Answer::Unknown]), retry(READ_LIMIT));
-    assert_eq!(play.answers([says(3)]), take(false, 1, limit(3)));
+    let mut run = Run::waiting_for(1);
+    assert_eq!(run.event(Event::LimitChanged), now(READ_LIMIT));
+    assert_eq!(run.answers([Answer::Unknown]), retry(READ_LIMIT));
+    assert_eq!(run.answers([limit_is(3)]), take(false, 1, limit(3)));
 
-    assert_eq!(Play::waiting_for(1).event(Event::OwnDeleted(0)), RESTART, "its place");
+    assert_eq!(Run::waiting_for(1).event(Event::OwnDeleted(0)), RESTART, "its place was deleted");
 }
 
 #[test]
 fn a_contest_without_waiting_for_leases_is_refused_and_sets_no_watch() {
     let contest = || claiming(3).without_waiting();
-    let (play, step) = Play::first(contest(), others(3), says(5));
+    let (run, step) = Run::first(contest(), others(3), limit_is(5));
     assert_eq!(step, Step::Refused);
-    assert_eq!(play.nodes(), [(0, own(0))], "it is to be deleted");
-    assert_eq!(play.unknown_nodes(), [0; 0]);
-    let (mut play, step) = Play::first(contest(), others(3), Answer::Unknown);
+    assert_eq!(run.nodes(), [(0, own(0))], "the caller has to delete it");
+    assert_eq!(run.unknown_nodes(), [0; 0]);
+    let (mut run, step) = Run::first(contest(), others(3), Answer::Unknown);
     assert_eq!(step, now(of_leases([Request::Limit, Request::List])));
-    assert_eq!(play.answers([says(5), others(3)]), Step::Refused);
+    assert_eq!(run.answers([limit_is(5), others(3)]), Step::Refused);
 }
 
 #[test]
 fn a_contest_waits_if_the_limit_is_zero_exceeded_or_leaves_too_few_leases() {
     for (quantity, count, limit) in [(1, 0, 0), (1, 5, 2), (usize::MAX, 1, 2), (usize::MAX, 1, usize::MAX)] {
-        let mut play = Play::reading(quantity);
-        assert_eq!(play.answers([says(limit), others(count)]), Step::Wait, "{quantity} beside {count} of {limit}");
+        let mut run = Run::reading(quantity);
+        assert_eq!(run.answers([limit_is(limit), others(count)]), Step::Wait, "{quantity} beside {count} of {limit}");
     }
 }
 
 #[test]
 fn a_place_is_read_until_answered_and_a_missing_place_restarts_the_contest() {
-    let mut play = Play::reading_place(1);
+    let mut run = Run::reading_place(1);
     for _ in 0..2 {
-        assert_eq!(play.answers([Answer::Unknown]), retry(read_place()));
+        assert_eq!(run.answers([Answer::Unknown]), retry(read_place()));
     }
     let place = Answer::Node { ephemeral_owner: SESSION, czxid: own(0).czxid, version: 4 };
-    assert_eq!(play.answers([place]), take_place_of_version(4, false, 1, limit(1)), "it is still the first");
-    assert_eq!(Play::reading_place(1).answers([Answer::Missing]), RESTART);
+    assert_eq!(run.answers([place]), take_place_of_version(4, false, 1, limit(1)), "the contender is still first");
+    assert_eq!(Run::reading_place(1).answers([Answer::Missing]), RESTART);
     // Another client has created a node with the place's name.
-    assert_eq!(Play::reading_place(1).answers([node(7)]), RESTART);
+    assert_eq!(Run::reading_place(1).answers([node(7)]), RESTART);
     // The take finds the place missing.
-    let mut play = Play::taking(1);
-    assert_eq!(play.answers([Answer::Missing]), RESTART);
-    assert_eq!(play.unknown_nodes(), [0; 0], "nothing was taken");
+    let mut run = Run::taking(1);
+    assert_eq!(run.answers([Answer::Missing]), RESTART);
+    assert_eq!(run.unknown_nodes(), [0; 0], "nothing was taken");
 }
 
 #[test]
 fn after_an_unanswered_take_its_leases_are_looked_for_first() {
     // The take was applied.
-    assert_eq!(Play::inspecting(3).answers([lease(SESSION)]), won(leases(3)));
+    assert_eq!(Run::inspecting(3).answers([lease(SESSION)]), won(leases(3)));
     // The take was not applied.
     for listed in [others(3), Answer::NoParent] {
-        let mut play = Play::recovering_leases(3);
-        assert_eq!(play.answers([Answer::Done, listed]), now(look()), "there may be fewer by now");
-        assert_eq!(play.unknown_nodes(), [0; 0]);
+        let mut run = Run::recovering_leases(3);
+        assert_eq!(run.answers([Answer::Done, listed]), now(look()), "others may have returned leases");
+        assert_eq!(run.unknown_nodes(), [0; 0]);
     }
     // The take was applied, and another client has deleted some leases, or all after they were listed.
     for left in [1, 2] {
-        let mut play = Play::recovering_leases(3);
-        assert_eq!(play.answers([Answer::Done, names(left)]), RESTART, "{left}");
-        assert_eq!(play.unknown_nodes(), [LEASES], "they are to be deleted");
+        let mut run = Run::recovering_leases(3);
+        assert_eq!(run.answers([Answer::Done, names(left)]), RESTART, "{left}");
+        assert_eq!(run.unknown_nodes(), [LEASES], "the caller has to delete them");
     }
-    assert_eq!(Play::inspecting(3).answers([Answer::Missing]), RESTART);
+    assert_eq!(Run::inspecting(3).answers([Answer::Missing]), RESTART);
     // A lease of another session is not adopted.
-    assert_eq!(Play::inspecting(1).answers([lease(OTHER_SESSION)]), RESTART);
+    assert_eq!(Run::inspecting(1).answers([lease(OTHER_SESSION)]), RESTART);
 }
 
 #[test]
@@ -252,31 +256,31 @@ fn an_unanswered_recovery_of_leases_restarts_with_its_sync() {
         [Answer::Unknown, Answer::NoParent],
     ];
     for answers in not_answered {
-        assert_eq!(Play::recovering_leases(1).answers(answers.clone()), recover(), "{answers:?}");
+        assert_eq!(Run::recovering_leases(1).answers(answers.clone()), recover(), "{answers:?}");
     }
-    assert_eq!(Play::inspecting(1).answers([Answer::Unknown]), recover());
+    assert_eq!(Run::inspecting(1).answers([Answer::Unknown]), recover());
 }
 
 #[test]
 fn the_first_contender_is_no_longer_queued_and_is_blocked_by_leases_only() {
-    let play = Play::waiting_for(2);
-    assert!(!play.contest.is_queued());
+    let run = Run::waiting_for(2);
+    assert!(!run.contest.is_queued());
     let (before, leases) = (name(-1), [0, 1, 2].map(lease_name));
-    let blocked_by = |quantity, stuck: &[(usize, &str)]| Play::waiting_for(quantity).contest.blocked_by(&DRIVER, stuck);
+    let blocked_by = |quantity, stuck: &[(usize, &str)]| Run::waiting_for(quantity).contest.blocked_by(&DRIVER, stuck);
     let [one, two, three] = leases.each_ref().map(|lease| (LEASES, lease.as_str()));
     assert_eq!(blocked_by(1, &[]), None);
     assert_eq!(blocked_by(1, &[one]), None, "the other lease is enough");
     assert_eq!(blocked_by(2, &[(0, &before), one]), Some(1));
     assert_eq!(blocked_by(1, &[one, two]), Some(0));
     assert_eq!(blocked_by(2, &[one, two, three]), Some(0));
-    assert_eq!(blocked_by(3, &[one, two, three]), None, "it waits for another limit");
-    assert_eq!(blocked_by(2, &[(0, one.1), (LEASES, "foreign")]), None, "these are no leases");
-    assert_eq!(Play::taking(1).contest.blocked_by(&DRIVER, &[one, two]), None, "it does not wait");
-    // Not first yet.
-    let mut play = Play::new(claiming(1), &DRIVER);
-    let _ = play.answers([created(1), children([0, 1]), others(0), says(1)]);
-    assert!(play.contest.is_queued());
-    assert_eq!(play.contest.blocked_by(&DRIVER, &[one, (0, &name(0))]), Some(1));
+    assert_eq!(blocked_by(3, &[one, two, three]), None, "the contest waits for a higher limit");
+    assert_eq!(blocked_by(2, &[(0, one.1), (LEASES, "foreign")]), None, "neither node is a lease");
+    assert_eq!(Run::taking(1).contest.blocked_by(&DRIVER, &[one, two]), None, "the contest does not wait");
+    // The contender is not first yet.
+    let mut run = Run::new(claiming(1), &DRIVER);
+    let _ = run.answers([created(1), children([0, 1]), others(0), limit_is(1)]);
+    assert!(run.contest.is_queued());
+    assert_eq!(run.contest.blocked_by(&DRIVER, &[one, (0, &name(0))]), Some(1));
 }
 
 #[test]
@@ -294,35 +298,35 @@ fn a_contest_that_has_not_started_is_blocked_by_places_and_by_too_few_free_lease
 
 #[test]
 fn a_directory_that_keeps_vanishing_is_created_at_the_pace_of_the_retry_policy() {
-    let mut play = Play::taking(1);
-    assert_eq!(play.answers([Answer::NoParent]), take(true, 1, limit(1)));
+    let mut run = Run::taking(1);
+    assert_eq!(run.answers([Answer::NoParent]), take(true, 1, limit(1)));
     for _ in 0..2 {
         // The directory is found, and then missing again.
-        assert_eq!(play.answers([Answer::NoParent]), retry(read_place()));
-        assert_eq!(play.answers([node(0)]), take(false, 1, limit(1)));
-        assert_eq!(play.answers([Answer::NoParent]), retry(read_place()));
-        assert_eq!(play.answers([node(0)]), take(true, 1, limit(1)));
+        assert_eq!(run.answers([Answer::NoParent]), retry(read_place()));
+        assert_eq!(run.answers([node(0)]), take(false, 1, limit(1)));
+        assert_eq!(run.answers([Answer::NoParent]), retry(read_place()));
+        assert_eq!(run.answers([node(0)]), take(true, 1, limit(1)));
     }
 }
 
 #[test]
 fn a_limit_that_keeps_vanishing_is_recreated_at_the_pace_of_the_retry_policy() {
-    let vanishes = |play: &mut Play, pace| {
-        assert_eq!(play.answers([Answer::Missing]), send(of_leases([Request::CreateLimit]), pace));
-        assert_eq!(play.answers([Answer::Done]), now(READ_LIMIT));
+    let vanishes = |run: &mut Run, pace| {
+        assert_eq!(run.answers([Answer::Missing]), send(of_leases([Request::CreateLimit]), pace));
+        assert_eq!(run.answers([Answer::Done]), now(READ_LIMIT));
     };
-    let mut play = Play::creating_limit();
-    assert_eq!(play.answers([Answer::Done]), now(READ_LIMIT));
-    vanishes(&mut play, Pace::Retry);
-    vanishes(&mut play, Pace::Retry);
-    // Also if it lasts until the take.
-    assert_eq!(play.answers([says(1)]), take(false, 1, limit(1)));
-    assert_eq!(play.answers([Answer::LimitChanged]), now(look()));
-    assert_eq!(play.answers([Answer::Missing, others(1)]), retry(of_leases([Request::CreateLimit])));
-    assert_eq!(play.answers([Answer::Done]), now(READ_LIMIT));
-    // It has lasted while the claim had to wait.
-    assert_eq!(play.answers([says(1)]), Step::Wait);
-    assert_eq!(play.event(Event::LimitChanged), now(READ_LIMIT));
-    vanishes(&mut play, Pace::Now);
-    vanishes(&mut play, Pace::Retry);
+    let mut run = Run::creating_limit();
+    assert_eq!(run.answers([Answer::Done]), now(READ_LIMIT));
+    vanishes(&mut run, Pace::Retry);
+    vanishes(&mut run, Pace::Retry);
+    // The same if the limit is deleted between its read and the take.
+    assert_eq!(run.answers([limit_is(1)]), take(false, 1, limit(1)));
+    assert_eq!(run.answers([Answer::LimitChanged]), now(look()));
+    assert_eq!(run.answers([Answer::Missing, others(1)]), retry(of_leases([Request::CreateLimit])));
+    assert_eq!(run.answers([Answer::Done]), now(READ_LIMIT));
+    // If the limit exists when the claim starts to wait, the next create is immediate.
+    assert_eq!(run.answers([limit_is(1)]), Step::Wait);
+    assert_eq!(run.event(Event::LimitChanged), now(READ_LIMIT));
+    vanishes(&mut run, Pace::Now);
+    vanishes(&mut run, Pace::Retry);
 }

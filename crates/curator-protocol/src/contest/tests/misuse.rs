@@ -1,6 +1,6 @@
 //! Wrong numbers, answers and calls must end the contest, and do no harm.
 
-use super::leases::{lease, leases, names, others, says};
+use super::leases::{lease, leases, limit_is, names, others};
 use super::*;
 
 fn overflow_of(name: String) -> Step {
@@ -12,15 +12,15 @@ fn after_an_overflow_no_contest_owns() {
     // Our node has the number, or another node; a node created after ours looks the same in a list.
     for number in [-5, i32::MIN, i32::MAX] {
         for (ours, listed) in [(number, children([number])), (5, children([5, number]))] {
-            let mut play = Play::joining();
-            assert_eq!(play.answers([created(ours), listed]), overflow_of(name(number)));
-            assert_eq!(play.nodes(), [(0, own(ours))], "it has to be cleaned up");
+            let mut run = Run::joining();
+            assert_eq!(run.answers([created(ours), listed]), overflow_of(name(number)));
+            assert_eq!(run.nodes(), [(0, own(ours))], "the caller has to delete it");
         }
     }
-    let mut play = Play::waiting(5);
-    let _ = play.event(gone(3));
-    assert_eq!(play.answers([node(4), node(5), children([4, 5, -1])]), overflow_of(name(-1)));
-    assert_eq!(Play::recovering().answers([Answer::Done, children([-1])]), overflow_of(name(-1)));
+    let mut run = Run::waiting(5);
+    let _ = run.event(gone(3));
+    assert_eq!(run.answers([node(4), node(5), children([4, 5, -1])]), overflow_of(name(-1)));
+    assert_eq!(Run::recovering().answers([Answer::Done, children([-1])]), overflow_of(name(-1)));
 }
 
 /// As the mutex, but every contender waits for the node at this place.
@@ -48,13 +48,13 @@ impl LockInternalsDriver for WaitsFor {
 #[test]
 fn an_inconsistent_driver_fails_the_contest() {
     for driver in [&WaitsFor(5), &WaitsFor(6), &WaitsFor(99)] {
-        let mut play = Play::new(Contest::new(ID, SESSION, 1), driver);
-        let step = play.answers([created(5), children(0..=6)]);
+        let mut run = Run::new(Contest::new(ID, SESSION, 1), driver);
+        let step = run.answers([created(5), children(0..=6)]);
         assert!(is_failed(&step), "{step:?}");
-        assert_eq!(play.nodes(), [(0, own(5))]);
+        assert_eq!(run.nodes(), [(0, own(5))]);
     }
     let stranger = Answer::Created(OwnNode { name: "stranger".to_owned(), czxid: 1 });
-    assert!(is_failed(&Play::joining().answers([stranger, children([])])));
+    assert!(is_failed(&Run::joining().answers([stranger, children([])])));
 }
 
 /// Whether this answer is possible for this request.
@@ -78,29 +78,29 @@ fn fits(request: &Request, answer: &Answer) -> bool {
 }
 
 /// A contest in each state with requests in flight, and answers that fit.
-fn in_flight() -> Vec<(Play, Vec<Answer>)> {
-    let after = |mut play: Play, answers: Vec<Answer>| {
-        let _ = play.answers(answers);
-        play
+fn in_flight() -> Vec<(Run, Vec<Answer>)> {
+    let after = |mut run: Run, answers: Vec<Answer>| {
+        let _ = run.answers(answers);
+        run
     };
-    let mut guarding = Play::owning_the_first_and_waiting();
+    let mut guarding = Run::owning_the_first_and_waiting();
     let _ = guarding.event(Event::OwnChanged(0));
     vec![
-        (Play::joining(), vec![created(1), children([0, 1])]),
-        (after(Play::joining(), vec![Answer::NoParent; 2]), vec![created(1), children([0, 1])]),
-        (Play::joining_two(), vec![created(1), created(0), children([0, 1]), children([0])]),
-        (Play::recovering(), vec![Answer::Done, children([3])]),
-        (after(Play::recovering(), vec![Answer::Done, children([3])]), vec![node(3)]),
-        (Play::queued(1).0, vec![node(0), node(1)]),
-        (Play::interrupted(1), vec![node(0), node(1), children([0, 1])]),
+        (Run::joining(), vec![created(1), children([0, 1])]),
+        (after(Run::joining(), vec![Answer::NoParent; 2]), vec![created(1), children([0, 1])]),
+        (Run::joining_two(), vec![created(1), created(0), children([0, 1]), children([0])]),
+        (Run::recovering(), vec![Answer::Done, children([3])]),
+        (after(Run::recovering(), vec![Answer::Done, children([3])]), vec![node(3)]),
+        (Run::queued(1).0, vec![node(0), node(1)]),
+        (Run::interrupted(1), vec![node(0), node(1), children([0, 1])]),
         (guarding, vec![node(0)]),
-        (Play::reading(2), vec![says(2), others(2)]),
-        (Play::creating_limit(), vec![Answer::Done]),
-        (Play::taking(2), vec![Answer::Taken(leases(2))]),
-        (after(Play::taking(2), vec![Answer::NoParent]), vec![Answer::Taken(leases(2))]),
-        (Play::reading_place(2), vec![node(0)]),
-        (Play::recovering_leases(2), vec![Answer::Done, names(2)]),
-        (Play::inspecting(2), vec![lease(SESSION)]),
+        (Run::reading(2), vec![limit_is(2), others(2)]),
+        (Run::creating_limit(), vec![Answer::Done]),
+        (Run::taking(2), vec![Answer::Taken(leases(2))]),
+        (after(Run::taking(2), vec![Answer::NoParent]), vec![Answer::Taken(leases(2))]),
+        (Run::reading_place(2), vec![node(0)]),
+        (Run::recovering_leases(2), vec![Answer::Done, names(2)]),
+        (Run::inspecting(2), vec![lease(SESSION)]),
     ]
 }
 
@@ -109,20 +109,20 @@ fn an_answer_that_fits_its_request_continues_the_contest_and_any_other_fails_it(
     let mut all: Vec<_> = in_flight().into_iter().flat_map(|(_, answers)| answers).collect();
     all.extend([Answer::LimitChanged, Answer::PlaceWritten, Answer::Missing]);
     all.extend([Answer::NoParent, node_of(OTHER_SESSION, 0), Answer::Unknown]);
-    for (play, answers) in in_flight() {
-        let fails = |answers: &[Answer]| is_failed(&play.contest.clone().answered(play.driver, answers.to_vec()));
-        for (place, (_, request)) in play.in_flight.iter().enumerate() {
+    for (run, answers) in in_flight() {
+        let fails = |answers: &[Answer]| is_failed(&run.contest.clone().answered(run.driver, answers.to_vec()));
+        for (place, (_, request)) in run.in_flight.iter().enumerate() {
             for answer in &all {
                 let mut answers = answers.clone();
                 answers[place] = answer.clone();
-                assert_eq!(fails(&answers), !fits(request, answer), "{answers:?} in {play:?}");
+                assert_eq!(fails(&answers), !fits(request, answer), "{answers:?} in {run:?}");
             }
         }
-        assert!(fails(&answers[1..]), "fewer than {answers:?} in {play:?}");
-        assert!(fails(&[&answers[..], &[Answer::Unknown]].concat()), "{answers:?} and more in {play:?}");
+        assert!(fails(&answers[1..]), "fewer than {answers:?} in {run:?}");
+        assert!(fails(&[&answers[..], &[Answer::Unknown]].concat()), "{answers:?} and more in {run:?}");
     }
     // Another number of leases than requested.
-    assert!(is_failed(&Play::taking(2).answers([Answer::Taken(leases(1))])));
+    assert!(is_failed(&Run::taking(2).answers([Answer::Taken(leases(1))])));
 }
 
 #[test]
@@ -135,26 +135,26 @@ fn calls_out_of_turn_are_errors() {
 
     let new = Contest::new(ID, SESSION, 1);
     assert!(!takes(&new) && !observes(&new));
-    for (play, _) in in_flight() {
-        assert!(!starts(&play.contest) && !observes(&play.contest), "{play:?}");
+    for (run, _) in in_flight() {
+        assert!(!starts(&run.contest) && !observes(&run.contest), "{run:?}");
     }
-    for Play { contest, .. } in [Play::waiting(1), Play::owning_the_first_and_waiting(), Play::waiting_for(1)] {
+    for Run { contest, .. } in [Run::waiting(1), Run::owning_the_first_and_waiting(), Run::waiting_for(1)] {
         assert!(!starts(&contest) && !takes(&contest), "{contest:?}");
     }
     for event in [Event::LeasesChanged, Event::LimitChanged, Event::OwnDeleted(2), gone_in(2, 0)] {
-        assert!(is_failed(&Play::owning_the_first_and_waiting().event(event)));
+        assert!(is_failed(&Run::owning_the_first_and_waiting().event(event)));
     }
-    // However the contest ended.
-    let (owned, _) = Play::queued(0);
-    let mut deleted = Play::owning_the_first_and_waiting();
+    // No call is accepted after the end of a contest, however it ended.
+    let (owned, _) = Run::queued(0);
+    let mut deleted = Run::owning_the_first_and_waiting();
     assert_eq!(deleted.event(Event::OwnDeleted(1)), RESTART);
-    let mut missing = Play::queued(1).0;
+    let mut missing = Run::queued(1).0;
     assert_eq!(missing.answers([node(0), Answer::Missing]), RESTART);
-    let mut failed = Play::waiting(1);
+    let mut failed = Run::waiting(1);
     assert!(is_failed(&failed.event(Event::OwnDeleted(2))));
-    let mut refused = Play::new(Contest::new(ID, SESSION, 1).without_waiting(), &DRIVER);
+    let mut refused = Run::new(Contest::new(ID, SESSION, 1).without_waiting(), &DRIVER);
     assert_eq!(refused.answers([created(1), children([0, 1])]), Step::Refused);
-    assert_eq!(refused.nodes(), [(0, own(1))], "it is to be deleted");
+    assert_eq!(refused.nodes(), [(0, own(1))], "the caller has to delete it");
     for over in [owned, deleted, missing, failed, refused] {
         assert!(!starts(&over.contest) && !takes(&over.contest) && !observes(&over.contest), "{over:?}");
     }

@@ -98,24 +98,24 @@ const JOIN: [(usize, Request); 2] = [(0, Request::Create), LIST];
 const JOIN_WITH_PARENTS: [(usize, Request); 2] = [(0, Request::CreateWithParents), LIST];
 const RECOVER: [(usize, Request); 2] = [(0, Request::Sync), LIST];
 
-/// A contest, its driver, and its requests.
+/// A run of a contest, with its driver and its requests.
 #[derive(Debug)]
-struct Play {
+struct Run {
     driver: &'static dyn LockInternalsDriver,
     contest: Contest,
     in_flight: Vec<(usize, Request)>,
-    /// How many requests it has sent.
+    /// How many requests the contest has sent.
     requests: usize,
 }
 
 /// Contests for one queue, unless stated otherwise.
-impl Play {
+impl Run {
     /// A contest whose first pipeline is in flight.
     fn new(contest: Contest, driver: &'static dyn LockInternalsDriver) -> Self {
-        let mut play = Self { driver, contest, in_flight: Vec::new(), requests: 0 };
-        let step = play.contest.start();
-        let _ = play.note(step);
-        play
+        let mut run = Self { driver, contest, in_flight: Vec::new(), requests: 0 };
+        let step = run.contest.start();
+        let _ = run.note(step);
+        run
     }
 
     fn joining() -> Self {
@@ -124,31 +124,31 @@ impl Play {
 
     /// A contest whose node has this number, and which has listed all nodes before.
     fn queued(number: i32) -> (Self, Step) {
-        let mut play = Self::joining();
-        let step = play.answers([created(number), children((0..=number).rev())]);
-        (play, step)
+        let mut run = Self::joining();
+        let step = run.answers([created(number), children((0..=number).rev())]);
+        (run, step)
     }
 
     /// As [`queued`](Self::queued), with its watches placed.
     fn waiting(number: i32) -> Self {
-        let (mut play, _) = Self::queued(number);
-        let answers = vec![node(number); play.in_flight.len()];
-        assert_eq!(play.answers(answers), Step::Wait);
-        play
+        let (mut run, _) = Self::queued(number);
+        let answers = vec![node(number); run.in_flight.len()];
+        assert_eq!(run.answers(answers), Step::Wait);
+        run
     }
 
     /// As [`waiting`](Self::waiting); then it was interrupted.
     fn interrupted(number: i32) -> Self {
-        let mut play = Self::waiting(number);
-        let _ = play.event(Event::Interrupted);
-        play
+        let mut run = Self::waiting(number);
+        let _ = run.event(Event::Interrupted);
+        run
     }
 
     /// A contest whose create was not answered.
     fn recovering() -> Self {
-        let mut play = Self::joining();
-        assert_eq!(play.answers([Answer::Unknown, Answer::Unknown]), retry(RECOVER));
-        play
+        let mut run = Self::joining();
+        assert_eq!(run.answers([Answer::Unknown, Answer::Unknown]), retry(RECOVER));
+        run
     }
 
     fn answers(&mut self, answers: impl IntoIterator<Item = Answer>) -> Step {

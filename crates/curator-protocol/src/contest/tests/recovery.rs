@@ -5,15 +5,15 @@ use super::*;
 #[test]
 fn missing_parents_are_created_with_the_node_and_with_backoff_after_two_attempts() {
     for listed in [Answer::NoParent, Answer::Unknown, children([])] {
-        let mut play = Play::joining();
+        let mut run = Run::joining();
         for _guess_and_look in 0..2 {
-            assert_eq!(play.answers([Answer::NoParent, listed.clone()]), now(JOIN_WITH_PARENTS));
-            assert_eq!(play.unknown_nodes(), [0]);
+            assert_eq!(run.answers([Answer::NoParent, listed.clone()]), now(JOIN_WITH_PARENTS));
+            assert_eq!(run.unknown_nodes(), [0]);
         }
         for _again in 0..2 {
-            assert_eq!(play.answers([Answer::NoParent, listed.clone()]), retry(JOIN_WITH_PARENTS));
+            assert_eq!(run.answers([Answer::NoParent, listed.clone()]), retry(JOIN_WITH_PARENTS));
         }
-        assert_eq!(play.answers([created(0), children([0])]), won([own(0)]));
+        assert_eq!(run.answers([created(0), children([0])]), won([own(0)]));
     }
 }
 
@@ -27,14 +27,14 @@ fn unanswered_requests_are_sent_again_but_watches_in_force_are_not() {
         ([Answer::Missing, Answer::Missing, unknown()], vec![ahead(0), ahead(1), watch_own(2), LIST]),
     ];
     for (answers, again) in cases {
-        let (mut play, _) = Play::queued(2);
-        assert_eq!(play.answers(answers.clone()), retry(again), "{answers:?}");
+        let (mut run, _) = Run::queued(2);
+        assert_eq!(run.answers(answers.clone()), retry(again), "{answers:?}");
     }
-    let mut play = Play::waiting(5);
-    let _ = play.event(gone(3));
-    assert_eq!(play.answers([unknown(), node(5), children([4, 5])]), retry([ahead(4), LIST]));
-    assert_eq!(play.answers([node(4), unknown()]), retry([LIST]));
-    assert_eq!(play.answers([children([4, 5])]), Step::Wait);
+    let mut run = Run::waiting(5);
+    let _ = run.event(gone(3));
+    assert_eq!(run.answers([unknown(), node(5), children([4, 5])]), retry([ahead(4), LIST]));
+    assert_eq!(run.answers([node(4), unknown()]), retry([LIST]));
+    assert_eq!(run.answers([children([4, 5])]), Step::Wait);
 }
 
 #[test]
@@ -46,14 +46,14 @@ fn a_node_is_recovered_only_in_the_session_that_created_it() {
         (Answer::Unknown, retry(RECOVER)),
     ];
     for (answer, expected) in cases {
-        let mut play = Play::recovering();
-        assert_eq!(play.answers([Answer::Done, children([3])]), now([inspect(3)]));
-        assert_eq!(play.answers([answer.clone()]), expected, "{answer:?}");
+        let mut run = Run::recovering();
+        assert_eq!(run.answers([Answer::Done, children([3])]), now([inspect(3)]));
+        assert_eq!(run.answers([answer.clone()]), expected, "{answer:?}");
     }
 }
 
 #[test]
-fn a_recovery_that_is_not_answered_in_full_begins_again() {
+fn a_recovery_that_is_not_answered_in_full_starts_again() {
     // Foreign children are not candidates.
     let foreign = Answer::Children(vec![format!("{PREFIX}x"), "_c_other-lock-0000000001".to_owned()]);
     let cases = [
@@ -68,21 +68,21 @@ fn a_recovery_that_is_not_answered_in_full_begins_again() {
         ([Answer::Unknown, Answer::Unknown], retry(RECOVER)),
     ];
     for (answers, expected) in cases {
-        let mut play = Play::recovering();
-        assert_eq!(play.answers(answers.clone()), expected, "{answers:?}");
+        let mut run = Run::recovering();
+        assert_eq!(run.answers(answers.clone()), expected, "{answers:?}");
     }
     // The same applies to the list of the first pipeline.
-    assert_eq!(Play::joining().answers([Answer::Unknown, children([0])]), retry(RECOVER));
-    // But if the create was answered, a missing directory was deleted, and our node with it.
-    assert_eq!(Play::joining().answers([created(1), Answer::NoParent]), RESTART);
+    assert_eq!(Run::joining().answers([Answer::Unknown, children([0])]), retry(RECOVER));
+    // But if the create was answered and the directory is missing, it was deleted, and our node with it.
+    assert_eq!(Run::joining().answers([created(1), Answer::NoParent]), RESTART);
 }
 
 #[test]
 fn of_several_recovered_nodes_the_first_is_kept() {
-    let mut play = Play::recovering();
-    assert_eq!(play.answers([Answer::Done, children([5, 3, 2, 4])]), now([2, 3, 4, 5].map(inspect)));
+    let mut run = Run::recovering();
+    assert_eq!(run.answers([Answer::Done, children([5, 3, 2, 4])]), now([2, 3, 4, 5].map(inspect)));
     let other = node_of(OTHER_SESSION, 2);
-    assert_eq!(play.answers([other, node(3), Answer::Missing, node(5)]), now([ahead(2), watch_own(3)]));
-    assert_eq!(play.nodes(), [(0, own(3))]);
-    assert_eq!(play.contest.surplus().collect::<Vec<_>>(), [(0, &*name(5))]);
+    assert_eq!(run.answers([other, node(3), Answer::Missing, node(5)]), now([ahead(2), watch_own(3)]));
+    assert_eq!(run.nodes(), [(0, own(3))]);
+    assert_eq!(run.contest.surplus().collect::<Vec<_>>(), [(0, &*name(5))]);
 }

@@ -13,20 +13,20 @@ fn an_acquire_sends_two_to_six_requests_depending_on_its_place() {
         (9, vec![ahead(7)], 6),
     ];
     for (place, watched, requests) in cases {
-        let (mut play, mut step) = Play::queued(place);
+        let (mut run, mut step) = Run::queued(place);
         assert_eq!(step, if watched.is_empty() { won([own(place)]) } else { now(watched) });
         let mut next_to_go = 0;
         while step != won([own(place)]) {
             step = match step {
-                Step::Send { requests, .. } => play.answers(requests.into_iter().map(|(_, request)| match request {
+                Step::Send { requests, .. } => run.answers(requests.into_iter().map(|(_, request)| match request {
                     Request::List => children(next_to_go..=place),
                     _ => node(place),
                 })),
                 Step::Wait => {
-                    assert!(next_to_go < place, "it sleeps");
+                    assert!(next_to_go < place, "the contest waits, although all nodes before its own are deleted");
                     next_to_go += 1;
-                    if play.contest.entries[0].watches.ahead.contains(&name(next_to_go - 1)) {
-                        play.event(gone(next_to_go - 1))
+                    if run.contest.entries[0].watches.ahead.contains(&name(next_to_go - 1)) {
+                        run.event(gone(next_to_go - 1))
                     } else {
                         Step::Wait
                     }
@@ -34,41 +34,41 @@ fn an_acquire_sends_two_to_six_requests_depending_on_its_place() {
                 step => panic!("{step:?}"),
             };
         }
-        assert_eq!(play.requests, requests, "at place {place}");
+        assert_eq!(run.requests, requests, "at place {place}");
     }
 }
 
 #[test]
 fn a_changed_queue_is_followed_without_setting_a_watch_twice() {
     // Our node is 5. When 3 is deleted, 0 and 1 are still there: a contender in the middle gave up.
-    let mut play = Play::waiting(5);
-    assert_eq!(play.event(gone(3)), now([ahead(4), watch_own(5), LIST]));
-    assert_eq!(play.answers([node(4), node(5), children([0, 1, 4, 5])]), now([ahead(1)]));
-    assert_eq!(play.answers([node(1)]), Step::Wait);
+    let mut run = Run::waiting(5);
+    assert_eq!(run.event(gone(3)), now([ahead(4), watch_own(5), LIST]));
+    assert_eq!(run.answers([node(4), node(5), children([0, 1, 4, 5])]), now([ahead(1)]));
+    assert_eq!(run.answers([node(1)]), Step::Wait);
     // 4 is deleted out of turn: its event is ignored for now, since the plan is about 1.
-    assert_eq!(play.event(gone(4)), Step::Wait);
+    assert_eq!(run.event(gone(4)), Step::Wait);
     // Then 1: the next plan needs 4, whose watch is used up. So 4 is read again, and is missing.
-    assert_eq!(play.event(gone(1)), now([ahead(4), LIST]));
-    assert_eq!(play.answers([Answer::Missing, children([0, 5])]), now([ahead(0)]));
+    assert_eq!(run.event(gone(1)), now([ahead(4), LIST]));
+    assert_eq!(run.answers([Answer::Missing, children([0, 5])]), now([ahead(0)]));
 }
 
 #[test]
 fn a_waiter_knows_its_place_and_the_node_before_it() {
-    let standing = |play: &Play| {
-        let standing = play.contest.standing();
+    let standing = |run: &Run| {
+        let standing = run.contest.standing();
         standing.map(|at| (at.queue, at.own.to_owned(), at.place, at.behind.to_owned()))
     };
-    let mut play = Play::waiting(5);
-    assert_eq!(standing(&play), Some((0, name(5), 5, name(4))));
-    assert_eq!(play.event(gone(3)), now([ahead(4), watch_own(5), LIST]));
-    assert_eq!(standing(&play), None, "it looks");
-    assert_eq!(play.answers([node(4), node(5), children([4, 5])]), Step::Wait);
-    assert_eq!(standing(&play), Some((0, name(5), 1, name(4))));
+    let mut run = Run::waiting(5);
+    assert_eq!(standing(&run), Some((0, name(5), 5, name(4))));
+    assert_eq!(run.event(gone(3)), now([ahead(4), watch_own(5), LIST]));
+    assert_eq!(standing(&run), None, "the contest lists again");
+    assert_eq!(run.answers([node(4), node(5), children([4, 5])]), Step::Wait);
+    assert_eq!(standing(&run), Some((0, name(5), 1, name(4))));
     // Both are before it, and the nearer one is deleted first.
-    let mut play = Play::waiting(2);
-    assert_eq!(standing(&play), Some((0, name(2), 2, name(1))));
-    assert_eq!(play.event(gone(1)), Step::Wait);
-    assert_eq!(standing(&play), Some((0, name(2), 1, name(0))));
+    let mut run = Run::waiting(2);
+    assert_eq!(standing(&run), Some((0, name(2), 2, name(1))));
+    assert_eq!(run.event(gone(1)), Step::Wait);
+    assert_eq!(standing(&run), Some((0, name(2), 1, name(0))));
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn a_missing_node_counts_as_deleted_if_the_own_node_was_seen_after_it() {
         (1, vec![node(0), node(7)], RESTART),
     ];
     for (place, answers, expected) in cases {
-        let (mut play, _) = Play::queued(place);
-        assert_eq!(play.answers(answers.clone()), expected, "{answers:?}");
+        let (mut run, _) = Run::queued(place);
+        assert_eq!(run.answers(answers.clone()), expected, "{answers:?}");
     }
 }
 
@@ -100,23 +100,23 @@ fn after_an_interruption_one_pipeline_sets_all_watches_and_lists_the_queue() {
         (5, vec![ahead(3), LIST]),
     ];
     for (place, expected) in cases {
-        let mut play = Play::waiting(place);
-        assert_eq!(play.event(Event::Interrupted), now(expected.clone()), "at {place}");
+        let mut run = Run::waiting(place);
+        assert_eq!(run.event(Event::Interrupted), now(expected.clone()), "at {place}");
         // If that connection breaks too, all of it is sent again.
-        assert_eq!(play.answers(vec![Answer::Unknown; expected.len()]), retry(expected), "at {place}");
+        assert_eq!(run.answers(vec![Answer::Unknown; expected.len()]), retry(expected), "at {place}");
     }
 }
 
 #[test]
 fn after_a_write_to_a_watched_node_only_its_watch_is_set_again() {
-    let mut play = Play::waiting(2);
+    let mut run = Run::waiting(2);
     let changed = |number| Event::AheadChanged { queue: 0, name: name(number) };
     for (event, again, number) in [(changed(1), ahead(1), 1), (Event::OwnChanged(0), watch_own(2), 2)] {
-        assert_eq!(play.event(event), now([again]));
-        assert_eq!(play.answers([node(number)]), Step::Wait);
+        assert_eq!(run.event(event), now([again]));
+        assert_eq!(run.answers([node(number)]), Step::Wait);
     }
-    assert_eq!(play.event(gone(0)), Step::Wait);
-    assert_eq!(play.event(gone(1)), won([own(2)]));
+    assert_eq!(run.event(gone(0)), Step::Wait);
+    assert_eq!(run.event(gone(1)), won([own(2)]));
 }
 
 #[test]
@@ -125,11 +125,11 @@ fn a_writer_keeps_waiting_when_the_writer_before_it_downgrades() {
     let list = |before: &[String]| Answer::Children([before, std::slice::from_ref(&own.name)].concat());
     let before = ["_c_x-__WRIT__0000000004".to_owned(), downgraded_read_name(&Uuid::new_v4(), 4)];
     let [watch_write, watch_read] = before.clone().map(|name| now([(0, Request::WatchAhead { name })]));
-    let mut play = Play::new(Contest::new(ID, SESSION, 1), &WriteLockInternalsDriver);
-    assert_eq!(play.answers([Answer::Created(own.clone()), list(&before[..1])]), watch_write);
-    assert_eq!(play.answers([node(4)]), Step::Wait);
-    assert_eq!(play.event(Event::AheadDeleted { queue: 0, name: before[0].clone() }), now([LIST]));
-    assert_eq!(play.answers([list(&before[1..])]), watch_read);
-    assert_eq!(play.answers([Answer::Missing]), now([LIST]));
-    assert_eq!(play.answers([list(&[])]), won([own.clone()]));
+    let mut run = Run::new(Contest::new(ID, SESSION, 1), &WriteLockInternalsDriver);
+    assert_eq!(run.answers([Answer::Created(own.clone()), list(&before[..1])]), watch_write);
+    assert_eq!(run.answers([node(4)]), Step::Wait);
+    assert_eq!(run.event(Event::AheadDeleted { queue: 0, name: before[0].clone() }), now([LIST]));
+    assert_eq!(run.answers([list(&before[1..])]), watch_read);
+    assert_eq!(run.answers([Answer::Missing]), now([LIST]));
+    assert_eq!(run.answers([list(&[])]), won([own.clone()]));
 }

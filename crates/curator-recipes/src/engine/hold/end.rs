@@ -48,7 +48,7 @@ impl HoldEnd {
         self.over()
     }
 
-    /// Why it is no longer held. Called only once the hold is known to have ended.
+    /// Why the lock is no longer held. Call this only after the hold has ended.
     fn over(&self) -> LockLost {
         let released = || LockLost { path: self.path.clone(), reason: LossReason::Released };
         self.ended.borrow().clone().unwrap_or_else(released)

@@ -1,4 +1,4 @@
-//! One acquire: one contest after another, until one is won.
+//! Runs one acquire: one contest after another, until one is won.
 
 use std::pin::pin;
 
@@ -61,7 +61,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
             self.failures.attempt();
             let session = match (lock.client.try_session(), wait) {
                 (Ok(session), _) => session,
-                (Err(error), Wait::No) => return Err(self.failures.at_once(error)),
+                (Err(error), Wait::No) => return Err(self.failures.without_retry(error)),
                 (Err(_), Wait::Until(_)) => match lock.client.session().await {
                     Ok(session) => session,
                     Err(error) => {
@@ -75,7 +75,12 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                 ContestEnd::Refused => return Ok(None),
                 ContestEnd::SessionOver(end) if wait == Wait::No || !end.is_followed_by_another() => {
                     let (operation, path, outcome) = ("wait for", lock.dir().clone(), Outcome::NotApplied);
-                    return Err(self.failures.at_once(ClientError::SessionEnded { operation, path, end, outcome }));
+                    return Err(self.failures.without_retry(ClientError::SessionEnded {
+                        operation,
+                        path,
+                        end,
+                        outcome,
+                    }));
                 }
                 ContestEnd::SessionOver(end) => self.log.session_over(end),
                 ContestEnd::PlaceDeleted => {
@@ -88,8 +93,8 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         }
     }
 
-    /// Waits for a place among the contenders of this client in the queue. A contender that may not wait enters at
-    /// once.
+    /// Waits for a place among the contenders of this client in the queue. A contender that may not wait enters
+    /// immediately.
     async fn line_up(&mut self) -> Result<QueuePermit> {
         let (Some(line), Wait::Until(_)) = (&self.lock.line, self.wait) else {
             return Ok(QueuePermit::without_line());
@@ -109,7 +114,8 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         }
     }
 
-    /// Waits until there has been no session for too long. A new session ends the sequence of failures.
+    /// Waits until the client fails to find a session, and returns the error. A new session ends the sequence of
+    /// failures.
     async fn without_session(&mut self) -> ClientError {
         loop {
             self.failures.attempt();
@@ -135,11 +141,11 @@ impl<'a, 'l> Acquiring<'a, 'l> {
             contest = contest.without_waiting();
         }
         let mut refusals = lock.client.janitor().refusals(session);
-        // Checked before the create, because each attempt would leave another node.
+        // This is checked before the create, because each attempt would leave another node.
         if let Some(refused) = refused_before(lock.driver(), &contest, &mut contender, &mut refusals).await {
             return Err(refused);
         }
-        // Shared by all waits, because each such future has a timer.
+        // One future for all waits, because each such future has a timer.
         let mut ended = pin!(session.ended());
         // The connection over which the contender's nodes were last seen.
         let mut connection = session.connections();
@@ -234,7 +240,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         failure: Option<ClientError>,
     ) -> Result<Result<Option<Turn>, SessionEnd>> {
         match (pace, failure) {
-            (_, Some(error)) if self.wait == Wait::No => return Err(self.failures.at_once(error)),
+            (_, Some(error)) if self.wait == Wait::No => return Err(self.failures.without_retry(error)),
             (Pace::Now, _) => {}
             (Pace::Retry, Some(error)) => self.failures.pause(error).await?,
             // Another client keeps deleting the directory.

@@ -23,9 +23,9 @@ pub(crate) struct AcquireLog<'a> {
     pub(super) span: Span,
     wait: Wait,
     /// When the acquire began; `None` if it is neither logged nor measured.
-    asked: Option<Instant>,
+    started: Option<Instant>,
     is_logged: bool,
-    /// Whether it has waited in the queue.
+    /// Whether the acquire has waited in the queue.
     has_waited: bool,
     /// When the last event ended its wait, if that is measured.
     woken: Option<Instant>,
@@ -47,7 +47,7 @@ impl<'a> AcquireLog<'a> {
             %owner,
         );
         let is_logged = !span.is_disabled();
-        let asked = if is_logged { Some(Instant::now()) } else { subject.meter.now() };
+        let started = if is_logged { Some(Instant::now()) } else { subject.meter.now() };
         tracing::debug!(parent: &span, wait = %WaitText(wait), "asked");
         let (last_logged, woken) = (None, None);
         Self {
@@ -55,7 +55,7 @@ impl<'a> AcquireLog<'a> {
             owner,
             span,
             wait,
-            asked,
+            started,
             is_logged,
             has_waited: false,
             woken,
@@ -74,31 +74,31 @@ impl<'a> AcquireLog<'a> {
         self.owner
     }
 
-    /// Another future of the same owner goes first.
+    /// Logs that the acquire waits for another future of the same owner.
     pub(crate) fn waits_for_its_owner(&self) {
         tracing::debug!("another future of its owner is acquiring the lock");
     }
 
-    /// The maximum of this client's contenders is in the queue.
+    /// Logs that the acquire waits in the client's line, because the maximum of its contenders is in the queue.
     pub(crate) fn waits_in_line(&self) {
-        tracing::debug!("in line: others of this client are in the queue already");
+        tracing::debug!("in line: the maximum of this client's contenders is in the queue");
     }
 
-    /// The contest is over, and the next one begins in the next session.
+    /// Logs that the session ended. The next contest starts in the next session.
     pub(crate) fn session_over(&mut self, end: SessionEnd) {
         (self.last_logged, self.is_first, self.woken) = (None, false, None);
         tracing::debug!(%end, "lost the place in the queue with the session");
     }
 
-    /// The contest is over; there may be another one.
+    /// Logs that a client has deleted the node in the queue. Another contest may follow.
     pub(crate) fn place_deleted(&mut self) {
         (self.last_logged, self.is_first, self.woken) = (None, false, None);
         tracing::debug!("someone has deleted the place in the queue");
     }
 
-    /// The acquire waits for an event.
+    /// Logs that the acquire waits for an event.
     pub(crate) fn waits(&mut self, session: &Session, dirs: &[ZPath], contest: &Contest) {
-        if self.asked.is_some()
+        if self.started.is_some()
             && !self.has_waited
             && let Some(standing) = contest.standing()
         {
@@ -125,12 +125,12 @@ impl<'a> AcquireLog<'a> {
         tracing::debug!(session, node = %Truncated(&node), place, behind = %Truncated(&behind), "queued");
     }
 
-    /// An event has ended the wait; there may be another one.
+    /// Records that an event has ended the wait. Another wait may follow.
     pub(crate) fn woken(&mut self) {
         self.woken = self.subject.meter.now();
     }
 
-    /// The acquire has ended: `end` is whether it has the lock, or its error.
+    /// Logs the end of the acquire: `end` is whether it has the lock, or its error.
     pub(crate) fn ended(&mut self, end: Result<bool, &Error>) {
         self.is_over = true;
         match end {
@@ -141,7 +141,7 @@ impl<'a> AcquireLog<'a> {
                 self.given_up(why, "others are before it");
             }
             // Which error a closing client returns first is random.
-            Err(error) => match self.asked.and_then(|_| end_of(self.subject.client)) {
+            Err(error) => match self.started.and_then(|_| end_of(self.subject.client)) {
                 Some(end) => self.given_up(NotAcquired::Closed, end),
                 None => self.given_up(NotAcquired::Failed, error),
             },
@@ -150,7 +150,7 @@ impl<'a> AcquireLog<'a> {
 
     /// The time since the call, if logged or measured.
     pub(super) fn waited(&self) -> Option<std::time::Duration> {
-        self.asked.map(|asked| asked.elapsed())
+        self.started.map(|started| started.elapsed())
     }
 
     fn given_up(&self, how: NotAcquired, why: impl Display) {
@@ -161,7 +161,7 @@ impl<'a> AcquireLog<'a> {
 
 impl Drop for AcquireLog<'_> {
     fn drop(&mut self) {
-        if !self.is_over && self.asked.is_some() {
+        if !self.is_over && self.started.is_some() {
             let (how, why) = why_dropped(self.subject.client, self.wait);
             self.given_up(how, why);
         }
@@ -177,7 +177,7 @@ fn why_dropped(client: &CuratorClient, wait: Wait) -> (NotAcquired, &'static str
     }
 }
 
-/// The reason if the end of the client ends all its acquires.
+/// Why the client ends all its acquires; `None` if it is open.
 fn end_of(client: &CuratorClient) -> Option<&'static str> {
     match client.try_session() {
         Err(ClientError::Closed) => Some("the client closes"),

@@ -51,7 +51,7 @@ impl HoldLog {
         Self { span, owner: owner.clone(), meter: subject.meter.clone(), since }
     }
 
-    /// The owner that acquired it.
+    /// The owner that acquired the lock.
     pub(crate) fn owner(&self) -> &OwnerId {
         &self.owner
     }
@@ -61,18 +61,18 @@ impl HoldLog {
         &self.span
     }
 
-    /// The owner gave up a guard, and has `guards` left.
+    /// Logs that the owner gave up a guard, and has `guards` left.
     pub(crate) fn left(&self, guards: usize) {
         tracing::debug!(parent: &self.span, guards, "left");
     }
 
-    /// The owner re-entered, and has `guards` now.
+    /// Logs that the owner re-entered, and has `guards` now.
     pub(crate) fn reentered(&self, guards: usize) {
         self.meter.reentered();
         tracing::debug!(parent: &self.span, guards, "entered again");
     }
 
-    /// Its node cannot be watched now.
+    /// Logs that a node of the hold cannot be watched now.
     pub(crate) fn cannot_watch(&self, node: &ZPath, error: &ClientError) {
         tracing::debug!(parent: &self.span, watched = %Truncated(node), error = %Truncated(error), "cannot watch its own node");
     }
@@ -81,7 +81,7 @@ impl HoldLog {
         tracing::debug!(parent: &self.span, "asked to give the lock back");
     }
 
-    /// The acquire failed after it had won the hold.
+    /// Records that the acquire failed after it had won the hold.
     pub(crate) fn unused(&self) {
         self.meter.hold_ended(HoldEnded::Unused, None);
     }

@@ -1,8 +1,8 @@
 //! Logs the locks with `tracing`: a span for each acquire, a span for each hold, and their events. Also records the
 //! metrics, behind the feature `metrics`.
 //!
-//! All of it is at level `debug`, and the pipelines at level `trace`. Without a subscriber, nothing is formatted or
-//! allocated and no clock is read.
+//! Everything is logged at level `debug`, except pipelines, which are logged at level `trace`. Without a subscriber,
+//! nothing is formatted or allocated and no clock is read.
 
 mod acquire;
 mod flight;
@@ -24,7 +24,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) client: &'a CuratorClient,
     /// The recipe's name in the log.
     pub(crate) kind: &'static str,
-    /// For a multi-lock, all paths that it acquires at once.
+    /// For a multi-lock, all paths that it acquires together.
     pub(crate) paths: &'a [ZPath],
     /// Records the metrics of the same events.
     pub(crate) meter: &'a Meter,

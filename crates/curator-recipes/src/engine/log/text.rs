@@ -41,7 +41,7 @@ impl<T: Display> Display for Truncated<T> {
     }
 }
 
-/// The paths, if there are not too many.
+/// The first [`MOST`] paths, and the number of the others.
 pub(super) struct Paths<'a>(pub(super) &'a [ZPath]);
 
 impl Display for Paths<'_> {

@@ -1,5 +1,6 @@
 //! Measures acquires, holds and caches. Registers each metric at each use, because a program may install its recorder
-//! after it has made its locks. The keys of what each cycle records are made once for each lock.
+//! after it has made its locks. The keys of the metrics that every acquire and release records are made once for each
+//! lock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -7,7 +7,7 @@ use super::{HoldEnded, NotAcquired};
 #[derive(Debug, Clone)]
 pub(crate) struct Meter;
 
-#[expect(clippy::unused_self, reason = "as with the feature")]
+#[expect(clippy::unused_self, reason = "the same methods as with the feature")]
 impl Meter {
     pub(crate) fn new(_kind: &'static str) -> Self {
         Self
@@ -33,7 +33,7 @@ impl Meter {
 #[derive(Debug, Clone)]
 pub(crate) struct CacheMeter;
 
-#[expect(clippy::unused_self, reason = "as with the feature")]
+#[expect(clippy::unused_self, reason = "the same methods as with the feature")]
 impl CacheMeter {
     pub(crate) fn unnamed() -> Self {
         Self

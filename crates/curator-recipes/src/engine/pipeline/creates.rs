@@ -1,4 +1,4 @@
-//! Sends the creates of a pipeline: one request, or one transaction, with the directories that are missing.
+//! Sends the creates of a pipeline as one request or one transaction, which also creates missing directories.
 
 use curator_client::{Error as ClientError, RecipeSupport as _, TransactionOperation};
 use curator_protocol::Request;

@@ -33,19 +33,19 @@ use crate::error::{LockLost, LossReason};
 ///     let lost = loss.await;
 ///     println!("{lost}");
 /// });
-/// // The guard can go its own way.
+/// // The task does not need the guard.
 /// guard.release().await
 /// # }
 /// ```
 ///
-/// Curator reports only the state of the connection to a holder.
+/// Curator has no such handle: its holders are notified only of the connection's state.
 ///
 /// # Cancel safety
 ///
 /// Nothing is lost when it is dropped; other handles, and [`LockGuard::lost`](super::LockGuard::lost), still report the
 /// loss.
 #[derive(Clone)]
-#[must_use = "it tells nothing unless it is awaited or asked"]
+#[must_use = "a handle does nothing unless it is awaited or checked"]
 pub struct LossHandle {
     locks: Arc<[HoldEnd]>,
     state: State,
@@ -58,7 +58,7 @@ enum State {
 }
 
 impl LossHandle {
-    /// For a guard of all of these locks.
+    /// Makes the handle of a guard for all of these locks.
     pub(super) fn new(locks: Arc<[HoldEnd]>) -> Self {
         let ends = Arc::clone(&locks);
         let waiting = async move { first_of(ends.iter().cloned().map(HoldEnd::wait)).await };

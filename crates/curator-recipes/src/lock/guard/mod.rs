@@ -33,12 +33,12 @@ use crate::owner::OwnerId;
 /// A service that stops, for example on SIGTERM, accepts no more work; finishes or drops the work under its locks;
 /// releases its guards; and then [closes](curator_client::CuratorClient::close) the client. `close` completes the
 /// releases of dropped guards. If the service calls `close` first, that ends the session: [`run`](Self::run) drops the
-/// work, the locks are free at once, and a later [`release`](Self::release) returns
+/// work, the locks are free immediately, and a later [`release`](Self::release) returns
 /// [`Error::Lost`](crate::Error::Lost), since the work may have continued after the loss. If a process exits without
 /// `close`, its locks stay held until the session timeout.
 ///
 /// The guard of a multi-lock has several nodes, or several locks. It is lost when any of them is lost.
-#[must_use = "the lock is released at once if the guard is dropped at once"]
+#[must_use = "an unused guard is dropped, which releases the lock immediately"]
 pub struct LockGuard {
     first: Share,
     /// The other locks of a multi-lock that was made from locks, in the order in which they were acquired.
@@ -82,8 +82,8 @@ impl LockGuard {
     /// The number with which a store can reject writes of an older holder: send it with each write, and with each read
     /// on which a write depends. See [`fencing`](crate::fencing). All guards of one hold have the same token.
     ///
-    /// With one holder at a time, it increases from holder to holder. The tokens of readers, and of several leases, do
-    /// not give the order of concurrent holders.
+    /// If the lock has one holder at a time, the token increases from holder to holder. The tokens of readers, and of
+    /// several leases, do not give the order of concurrent holders.
     ///
     /// For a multi-lock [made from locks](super::InterProcessMultiLock::of), it is the greatest of their tokens, and
     /// increases from holder to holder of the same multi-lock. A store that is also written under one of these locks
@@ -103,10 +103,14 @@ impl LockGuard {
     ///
     /// Reads the clock, so the result is right even when no task has run for a while, for example because the process
     /// was stopped; but only for *this moment*. Writes that must not happen after a loss need the [fencing
-    /// token](Self::fencing_token), and a store that compares it. This sends nothing. A deletion of the node is
-    /// detected only while [`lost`](Self::lost) or [`run`](Self::run) is polled, after an acquire that had to wait
-    /// (until a client writes to the node, which uses up the watch), after a [transaction](Self::transaction) that
-    /// failed for that reason, or after the session has reconnected.
+    /// token](Self::fencing_token), and a store that compares it. This sends nothing.
+    ///
+    /// A deletion of the node is detected only
+    ///
+    /// - while [`lost`](Self::lost) or [`run`](Self::run) is polled;
+    /// - after an acquire that had to wait, until a client writes to the node: the write uses up the watch;
+    /// - by a [transaction](Self::transaction) that fails because the node is missing;
+    /// - when the session reconnects.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.known_loss().is_none()
@@ -117,8 +121,8 @@ impl LockGuard {
         self.shares().find_map(|share| share.hold().loss())
     }
 
-    /// Until when the session of the lock is certainly alive if the servers send no further reply. Each reply moves it
-    /// forward. After a loss of the session, it is in the past.
+    /// The instant until which the session of the lock is certainly alive, even if the servers send no further reply.
+    /// Each reply moves it forward. After a loss of the session, it is in the past.
     #[must_use]
     pub fn valid_until(&self) -> ClockInstant {
         let until = |share: &Share| share.hold().session().lease().valid_until();
@@ -163,7 +167,7 @@ impl LockGuard {
     /// Waits until a client requests the lock back, with [`revoke`](super::revoke) or Curator's `Revoker`.
     ///
     /// The holder decides how to react: finish soon and release, or continue. After a request, including one made
-    /// before the lock was held, this returns at once. The first call reads and watches the node if the acquire did
+    /// before the lock was held, this returns immediately. The first call reads and watches the node if the acquire did
     /// not: one request.
     ///
     /// # Errors
@@ -207,7 +211,7 @@ impl LockGuard {
     /// use curator_recipes::client::{self, CuratorClient};
     /// use curator_recipes::{Error, InterProcessMutex};
     ///
-    /// /// To stop, drop it before you close the client: the lock is given back, and `close` waits for that.
+    /// /// To stop, drop this future before you close the client: `close` waits for the release of the lock.
     /// async fn lead(client: &CuratorClient) -> Result<(), Error> {
     ///     let leadership = InterProcessMutex::non_reentrant(client, "/leaders/reports")?;
     ///     loop {
@@ -219,14 +223,14 @@ impl LockGuard {
     ///         match term.await {
     ///             Ok(()) => {}
     ///             Err(error) if error.is_closed() => return Ok(()),
-    ///             // It was not closed: its runtime has shut down, for example.
+    ///             // The client has ended, but was not closed: for example, its runtime has shut down.
     ///             Err(error @ Error::Client(client::Error::ClientEnded { .. } | client::Error::Forked)) => return Err(error),
     ///             Err(Error::Lost(lost)) => println!("{lost}"),
     ///             // The retry policy gave up, or a permission is missing.
     ///             Err(error) => {
     ///                 println!("the job has to wait: {error}");
     ///                 tokio::select! {
-    ///                     // The next term reports it.
+    ///                     // The next acquire returns the error.
     ///                     _ = client.closing() => {}
     ///                     () = tokio::time::sleep(Duration::from_secs(1)) => {}
     ///                 }
@@ -302,7 +306,7 @@ impl LockGuard {
     /// guard shares the lock with the owner's other guards: see [`OwnerId`] for what counts as the same owner, and
     /// [`non_reentrant`](super::InterProcessMutex::non_reentrant) for locks without re-entry.
     ///
-    /// For a reader, whether its owner held either side of the lock. For several locks, whether this holds for any of
+    /// For a reader, whether its owner held either side of the lock. For several locks, whether this is true for any of
     /// them.
     #[must_use]
     pub fn is_reentry(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::error::{Error, LockLost, LossReason, Result};
 /// A ZooKeeper `multi` that starts with a check that every node of the guard still exists. The server applies the
 /// checks and the operations atomically, so writes to ZooKeeper itself need no [fencing token](crate::FencingToken).
 ///
-/// Curator has no such feature (its issue 1204 asks for it).
+/// Curator has no such feature (requested in its issue 1204).
 #[must_use = "nothing happens before `commit` is awaited"]
 pub struct GuardedTransaction<'a> {
     /// The holds that must still exist. At least one.

@@ -60,7 +60,8 @@ impl Members {
                     failures.retain(|failure| !matches!(failure, Error::ReleasePending { .. }));
                     return if failures.is_empty() { Ok(None) } else { Err(Error::ReleasesFailed { failures }) };
                 }
-                // The end of the client is not a failure of one lock, and releases the held locks.
+                // The error is returned unwrapped: the end of the client is not a failure of one lock, and it releases
+                // the held locks.
                 Err(
                     closed @ Error::Client(ClientError::Closed | ClientError::ClientEnded { .. } | ClientError::Forked),
                 ) => {

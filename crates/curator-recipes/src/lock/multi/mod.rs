@@ -24,10 +24,10 @@ use crate::wait::Wait;
 ///
 /// There are two kinds.
 ///
-/// [`non_reentrant`](Self::non_reentrant) and [`new`](Self::new) acquire mutexes on several paths *at once*: all nodes
+/// [`non_reentrant`](Self::non_reentrant) and [`new`](Self::new) acquire mutexes on several paths *together*: all nodes
 /// are created in one transaction, so any two such locks have the same order in every queue that they share. They
-/// cannot deadlock, in whatever order their paths are given. An acquire takes three requests and two round trips for
-/// any number of paths (Curator: three requests for each path, one after another).
+/// cannot deadlock, whatever the order of their paths. An acquire takes three requests and two round trips for any
+/// number of paths (Curator: three requests for each path, one after another).
 ///
 /// [`of`](Self::of) acquires any locks, one after another. Give them in the same order everywhere: two multi-locks with
 /// opposite orders can wait for each other forever.
@@ -55,8 +55,9 @@ use crate::wait::Wait;
 /// - *Exclusive* on each path, also among multi-locks and [mutexes](super::InterProcessMutex) on the same paths (Java's
 ///   too).
 /// - *No deadlock* among multi-locks of paths, and with mutexes whose holders do not request further locks.
-/// - *Reentrant* only if made by [`new`](Self::new), or of locks that are: an [owner](crate::OwnerId) that holds the
-///   locks then gets another guard. Otherwise each acquire waits for all others, including those of the same task.
+/// - *Reentrant* only if made by [`new`](Self::new), or by `of` from reentrant locks: an [owner](crate::OwnerId) that
+///   holds the locks then gets another guard. Otherwise each acquire waits for all others, including those of the same
+///   task.
 /// - The guard is lost when any of the locks is lost. A release continues with the other locks if one release fails.
 ///
 /// # Caveats
@@ -105,8 +106,8 @@ impl InterProcessMultiLock {
     /// Makes a *reentrant* multi-lock of mutexes on `paths`. Sends nothing; the paths are created when they are first
     /// needed.
     ///
-    /// It belongs to the task that acquires it, or to the thread if there is no task; Curator's belongs to a thread.
-    /// **Futures that share a task do not exclude each other**: see [`OwnerId`](crate::OwnerId).
+    /// It belongs to the task that acquires it, or to the thread if there is no task; Curator's multi-lock belongs to a
+    /// thread. **Futures that share a task do not exclude each other**: see [`OwnerId`](crate::OwnerId).
     ///
     /// # Errors
     ///
@@ -171,13 +172,13 @@ impl InterProcessMultiLock {
     acquire_methods!(
         LockGuard,
         "If the locks are reentrant, the current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately \
-         when it already holds them: futures that share a task then do not exclude each other. Of a \
-         [`non_reentrant`](Self::non_reentrant) lock they do. A lock that was made by [`of`](Self::of) fails with \
-         [`MultiLockMember`](crate::Error::MultiLockMember) when one of its locks fails, also without a connection, or when the session of one that \
-         it holds is lost while it waits for the next. It fails with [`ReleasesFailed`](crate::Error::ReleasesFailed) when it \
+         when it already holds them: futures that share a task then do not exclude each other. With a \
+         [`non_reentrant`](Self::non_reentrant) lock, they exclude each other. A lock that was made by [`of`](Self::of) fails with \
+         [`MultiLockMember`](crate::Error::MultiLockMember) when one of its locks fails, also without a connection, or when the session of a \
+         lock that it holds is lost while it waits for the next lock. It fails with [`ReleasesFailed`](crate::Error::ReleasesFailed) when it \
          gives up (the time is up, or `try_acquire` finds a lock taken) and a lock that it held turns out to be lost or \
-         cannot be released. It waits for these releases until its deadline or for one second, whichever is later; what is \
-         left is done in the background."
+         cannot be released. It waits for these releases until its deadline or for one second, whichever is later; then \
+         they continue in the background."
     );
 
     /// Whether all the locks are held through this instance or clones of it.

@@ -23,7 +23,7 @@ enum WriteNode {
     Deleted,
 }
 
-/// Takes the read lock, while the write lock is held.
+/// Takes the read lock for the owner of the write lock, which stays held.
 ///
 /// # Errors
 ///
@@ -52,7 +52,7 @@ async fn downgrade_share(reader: &LockInternals, mut write: Share, log: &Acquire
 }
 
 /// Creates the read node in one transaction with a check or the deletion of the write node, so that the read node is
-/// created only while the owner holds the position.
+/// created only while the owner holds the write lock.
 async fn create(
     reader: &LockInternals,
     write: &Hold,
@@ -128,7 +128,7 @@ async fn create(
                 write.note_deletion(write.path());
                 return Err(LockLost { path: write.path().clone(), reason: LossReason::NodeDeleted }.into());
             }
-            error if wait == Wait::No => return Err(failures.at_once(error)),
+            error if wait == Wait::No => return Err(failures.without_retry(error)),
             error => {
                 in_doubt |= error.outcome() == Outcome::Unknown;
                 failures.pause(error).await?;

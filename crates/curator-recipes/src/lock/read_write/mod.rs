@@ -1,4 +1,4 @@
-//! The lock that allows many readers at once, or one writer.
+//! The lock that allows many readers at the same time, or one writer.
 
 mod downgrade;
 mod read;
@@ -18,7 +18,7 @@ use crate::engine::internals::LockInternals;
 use crate::error::Result;
 use crate::owner::Reentry;
 
-/// A pair of locks on one path: many owners can hold [`read`](Self::read) at once, or one owner holds
+/// A pair of locks on one path: many owners can hold [`read`](Self::read) at the same time, or one owner holds
 /// [`write`](Self::write).
 ///
 /// Curator's class of the same name; both can use the same path.
@@ -45,7 +45,7 @@ use crate::owner::Reentry;
 /// - *Reentrant* only if made by [`new`](Self::new), and then on both sides: an [owner](crate::OwnerId) that holds a
 ///   side gets another guard of it, and a writer gets the read lock too.
 /// - *No upgrade*: if an owner holds only the read lock of a reentrant lock and requests the write lock, the acquire
-///   fails at once with [`UpgradeRefused`](crate::Error::UpgradeRefused). Curator waits forever.
+///   fails immediately with [`UpgradeRefused`](crate::Error::UpgradeRefused). Curator waits forever.
 /// - *Herd-free*: a reader is woken once, however many writers are ahead. When a writer releases, all readers that
 ///   waited for it are woken, because all of them then hold the lock.
 ///
@@ -89,9 +89,9 @@ impl InterProcessReadWriteLock {
 
     /// Makes a *reentrant* read-write lock on `path`. Sends nothing; the path is created when it is first needed.
     ///
-    /// Each side belongs to the task that acquires it, or to the thread if there is no task; Curator's belong to
-    /// threads. **Futures that share a task do not exclude each other**, except that a reader cannot become a writer:
-    /// see [`OwnerId`](crate::OwnerId).
+    /// Each side belongs to the task that acquires it, or to the thread if there is no task; the sides of Curator's
+    /// lock belong to threads. **Futures that share a task do not exclude each other**, except that a reader cannot
+    /// become a writer: see [`OwnerId`](crate::OwnerId).
     ///
     /// # Errors
     ///

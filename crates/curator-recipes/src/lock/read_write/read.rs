@@ -17,9 +17,9 @@ use crate::owner::OwnerId;
 use crate::wait::Wait;
 
 /// The reading side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): many owners may hold it at
-/// once.
+/// the same time.
 ///
-/// An owner that holds the write lock gets the read lock at once, with one request.
+/// An owner that holds the write lock gets the read lock immediately, with one request.
 #[derive(Clone)]
 pub struct ReadLock {
     sides: Sides,
@@ -35,13 +35,13 @@ impl ReadLock {
     acquire_methods!(
         LockGuard,
         "If the lock is reentrant, the current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately when it \
-         already holds either side: futures that share a task then do not exclude each other. Of a \
-         [`non_reentrant`](crate::InterProcessReadWriteLock::non_reentrant) lock they do."
+         already holds either side: futures that share a task then do not exclude each other. A \
+         [`non_reentrant`](crate::InterProcessReadWriteLock::non_reentrant) lock has no re-entry."
     );
     holder_methods!();
 
-    /// Lists the readers that hold the lock and those that wait for it, in all processes, in the order of arrival. One
-    /// round trip for the list, and one for each 64 nodes that it names.
+    /// Lists the readers that hold the lock and the readers that wait for it, in all processes, in the order of
+    /// arrival. One round trip for the list, and one for each 64 nodes that it names.
     ///
     /// # Errors
     ///

@@ -20,8 +20,8 @@ use crate::wait::Wait;
 
 /// The writing side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): one holder at a time.
 ///
-/// Every acquire method fails at once with [`UpgradeRefused`](crate::Error::UpgradeRefused) if the owner holds only the
-/// read lock, because the owner would wait for itself.
+/// Every acquire method fails immediately with [`UpgradeRefused`](crate::Error::UpgradeRefused) if the owner holds only
+/// the read lock, because the owner would wait for itself.
 #[derive(Clone)]
 pub struct WriteLock {
     sides: Sides,
@@ -38,13 +38,13 @@ impl WriteLock {
         WriteGuard,
         "If the lock is reentrant, the current task (or thread, see [`OwnerId`](crate::OwnerId)) re-enters immediately when it \
          already holds the lock: futures that share a task then do not exclude each other. If it holds only the read lock, it \
-         gets [`UpgradeRefused`](crate::Error::UpgradeRefused). Of a \
-         [`non_reentrant`](crate::InterProcessReadWriteLock::non_reentrant) lock each acquire waits for all others."
+         gets [`UpgradeRefused`](crate::Error::UpgradeRefused). With a \
+         [`non_reentrant`](crate::InterProcessReadWriteLock::non_reentrant) lock, each acquire waits for all others."
     );
     holder_methods!();
 
-    /// Lists the writer that holds the lock and those that wait for it, in all processes, in the order of arrival. One
-    /// round trip for the list, and one for each 64 nodes that it names.
+    /// Lists the writer that holds the lock and the writers that wait for it, in all processes, in the order of
+    /// arrival. One round trip for the list, and one for each 64 nodes that it names.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl WriteLock {
 implement_inter_process_lock!(WriteLock);
 
 /// A held write lock: a [`LockGuard`] that can also [downgrade](Self::downgrade) to a read lock.
-#[must_use = "the lock is released at once if the guard is dropped at once"]
+#[must_use = "an unused guard is dropped, which releases the lock immediately"]
 pub struct WriteGuard {
     guard: LockGuard,
     sides: Sides,

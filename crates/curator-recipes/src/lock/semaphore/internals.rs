@@ -82,11 +82,11 @@ impl SemaphoreInternals {
         self.lease_data.as_ref().unwrap_or_else(|| self.client().default_lock_data())
     }
 
-    /// Acquires all the leases, each with a guard. Returns `None` if it must not wait any longer.
+    /// Acquires `quantity` leases, each with a guard. Returns `None` if it must not wait any longer.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidQuantity`] at once; errors of the queue, and of taking the leases.
+    /// [`Error::InvalidQuantity`], before anything is sent; errors of the queue, and of taking the leases.
     pub(super) async fn acquire(&self, quantity: usize, wait: Wait) -> Result<Option<Vec<LockGuard>>> {
         let most = match self.limit {
             LimitSource::Fixed(leases) => leases,

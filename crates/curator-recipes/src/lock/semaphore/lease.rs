@@ -14,7 +14,7 @@ use crate::lock::guard::LockGuard;
 /// or revoked, and dropping it releases it.
 ///
 /// Any task may release it, not only the one that acquired it. After Curator's `Lease`.
-#[must_use = "the lease is given back at once if it is dropped at once"]
+#[must_use = "an unused lease is dropped, which releases it immediately"]
 pub struct SemaphoreLease {
     guard: LockGuard,
     data: Arc<[u8]>,
@@ -65,7 +65,7 @@ impl SemaphoreLease {
         self.guard.release_timeout(timeout).await
     }
 
-    /// Releases several leases at once. If one release fails, the others are still released.
+    /// Releases several leases concurrently. If one release fails, the others are still released.
     ///
     /// Curator's `returnAll`.
     ///

@@ -81,7 +81,7 @@ impl InterProcessSemaphoreV2 {
     }
 
     /// Makes a semaphore whose number of leases is stored in a node, and can change at any time. Waiters are notified
-    /// of a change at once.
+    /// of a change immediately.
     ///
     /// The count must be on the same ensemble. If its node is missing, it is created with the count's seed. While the
     /// number is below one, no lease is granted.
@@ -124,15 +124,16 @@ impl InterProcessSemaphoreV2 {
     ///
     /// [`AcquireFailed`](crate::Error::AcquireFailed) when there is no session, or requests fail, and the client's
     /// retry policy gives up; [`RetryForever`](curator_client::RetryForever) never gives up, and the acquire waits
-    /// through an outage of any length. [`Client`](crate::Error::Client) at once for an error that a retry cannot help,
-    /// such as a missing permission; it contains [`Closed`](curator_client::Error::Closed) as soon as the client
+    /// through an outage of any length. [`Client`](crate::Error::Client) immediately for an error that a retry cannot
+    /// help, such as a missing permission; it contains [`Closed`](curator_client::Error::Closed) as soon as the client
     /// closes. If the session is lost during the wait, there is no error: the acquire joins the end of the queue in the
     /// next session.
     ///
     /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when another client keeps deleting the waiting node;
     /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two billion (2^31) nodes;
     /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when leases of this client's session, or its node in the queue,
-    /// block the acquire and the server denies their deletion; [`Value`](crate::Error::Value) when the count's node does not contain a number.
+    /// block the acquire and the server denies their deletion; [`Value`](crate::Error::Value) when the count's node
+    /// does not contain a number.
     ///
     /// # Cancel safety
     ///
@@ -181,15 +182,14 @@ impl InterProcessSemaphoreV2 {
         self.one(Wait::No).await
     }
 
-    /// Waits for `quantity` leases, without a time limit. They are granted all at once; each can be released
-    /// separately.
+    /// Waits for `quantity` leases, without a time limit. They are granted together; each can be released separately.
     ///
     /// # Errors
     ///
-    /// The same as [`acquire`](Self::acquire). [`InvalidQuantity`](crate::Error::InvalidQuantity) at once if `quantity`
-    /// is zero, more than the limit, or more than 100,000. A [`SharedCount`] may change, so if `quantity` is more than
-    /// its current value, the acquire waits. [`RequestTooLarge`](curator_client::Error::RequestTooLarge) if the leases
-    /// do not fit into one request, which by default has room for some thousands.
+    /// The same as [`acquire`](Self::acquire). [`InvalidQuantity`](crate::Error::InvalidQuantity) immediately if
+    /// `quantity` is zero, more than the limit, or more than 100,000. A [`SharedCount`] may change, so if `quantity` is
+    /// more than its current value, the acquire waits. [`RequestTooLarge`](curator_client::Error::RequestTooLarge) if
+    /// the leases do not fit into one request, which by default has room for a few thousand leases.
     ///
     /// # Cancel safety
     ///
@@ -282,8 +282,8 @@ impl InterProcessSemaphoreV2 {
     /// Lists the holders of leases and the waiters, in all processes: first the holders, then the waiters, each in the
     /// order of arrival.
     ///
-    /// One round trip for the lists, and one for each 64 nodes in them. A contender that takes leases between the two
-    /// is in neither group.
+    /// One round trip for the lists, and one for each 64 nodes in them. A contender that takes leases between these two
+    /// round trips is in neither group.
     ///
     /// # Errors
     ///

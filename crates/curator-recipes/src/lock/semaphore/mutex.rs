@@ -15,7 +15,7 @@ use crate::lock::participants::Participant;
 use crate::owner::OwnerId;
 use crate::wait::Wait;
 
-/// A lock that is held at most once at a time in all processes that use the same path. It is not reentrant.
+/// A lock with at most one valid guard at a time, in all processes that use the same path. It is not reentrant.
 ///
 /// It does not belong to a task: a task that holds it and acquires again waits for itself, and any task may release a
 /// guard. A [non-reentrant](crate::InterProcessMutex::non_reentrant) `InterProcessMutex` does the same with three
@@ -95,8 +95,8 @@ impl InterProcessSemaphoreMutex {
 
     /// Lists the holder of the lock, followed by the waiters, in all processes.
     ///
-    /// One round trip for the lists, and one for each 64 nodes in them. A contender that takes the lock between the two
-    /// is in neither group.
+    /// One round trip for the lists, and one for each 64 nodes in them. A contender that takes the lock between these
+    /// two round trips is in neither group.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use crate::engine::follow::{Followed, Follower, fired};
 
 /// The current and later values of a [`SharedValue`]; made by [`SharedValue::changes`].
 ///
-/// A [`Stream`]; [`next`](Self::next) works without the trait. The first item is the current value. After each event
-/// the node is read again with one request, so the stream yields the latest value, not every change.
+/// Implements [`Stream`]; [`next`](Self::next) works without importing the trait. The first item is the current value.
+/// After each event the node is read again with one request, so the stream yields the latest value, not every change.
 ///
 /// It continues through lost connections and lost sessions, of any length, and yields no error for them. It ends when
 /// the client closes.
@@ -57,7 +57,7 @@ impl<T: Send + Sync + 'static> Followed for Watched<T> {
 
 type Following<T> = Follower<Watched<T>>;
 
-/// The next item, and what follows it; `None` when the client closes.
+/// The next item, and the state for the item after it; `None` when the client closes.
 async fn next<T: Send + Sync + 'static>(
     mut following: Following<T>,
 ) -> Option<(Result<VersionedValue<T>>, Option<Following<T>>)> {

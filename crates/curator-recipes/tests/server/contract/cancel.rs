@@ -7,9 +7,10 @@ use super::stage::Stage;
 use super::subjects::Kind;
 use crate::support::{drop_after, drop_after_when, soon};
 
-/// Calls `dropped_after` with 0, 1, 2, … polls before the drop, until it reports that the future was ready before.
+/// Calls `dropped_after` with 0, 1, 2, … polls before the drop, until it returns true: the future has
+/// completed before the drop.
 async fn at_every_await(mut dropped_after: impl AsyncFnMut(usize) -> bool) {
-    /// More than any of them needs.
+    /// More polls than any future needs.
     const MANY: usize = 200;
     for polls in 0..MANY {
         if dropped_after(polls).await {
@@ -46,15 +47,15 @@ pub(super) async fn an_acquire_of_a_held_lock_dropped_at_every_await_leaves_noth
         let lock = stage.lock(&waiter);
         let acquiring = async move { lock.acquire().await.unwrap() };
         let mut contending = tokio::spawn(drop_after(acquiring, polls));
-        let mut rested = false;
+        let mut was_waiting = false;
         tokio::select! {
-            outcome = &mut contending => assert!(outcome.unwrap().is_none(), "it took what is held"),
+            outcome = &mut contending => assert!(outcome.unwrap().is_none(), "it acquired a lock that is held"),
             () = stage.settled(2) => {
-                // Dropped while it waits, unless its last poll comes in this moment.
+                // The abort drops the acquire while it waits, unless its last poll happens just now.
                 contending.abort();
                 match contending.await {
-                    Ok(outcome) => assert!(outcome.is_none(), "it took what is held"),
-                    Err(error) => rested = error.is_cancelled(),
+                    Ok(outcome) => assert!(outcome.is_none(), "it acquired a lock that is held"),
+                    Err(error) => was_waiting = error.is_cancelled(),
                 }
             }
         }
@@ -63,16 +64,16 @@ pub(super) async fn an_acquire_of_a_held_lock_dropped_at_every_await_leaves_noth
         stage.watches(0).await;
         guard.release().await.unwrap();
         stage.free(&waiter).await;
-        rested
+        was_waiting
     })
     .await;
 }
 
-/// It has waited, and its turn comes.
+/// The acquire has waited, and is dropped when its turn comes.
 pub(super) async fn an_acquire_dropped_at_every_await_of_its_turn_leaves_nothing(kind: Kind) {
     let stage = Stage::quiet(kind, "drop-turn").await;
     let waiter = stage.client().await;
-    // Without a poll after the release it has not yet seen that its turn has come.
+    // With 0 polls after the release, the acquire has not noticed yet that its turn has come.
     at_every_await(async |polls| {
         let guard = stage.blocker().acquire().await.unwrap();
         let lock = stage.lock(&waiter);

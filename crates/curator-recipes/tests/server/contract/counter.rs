@@ -1,6 +1,6 @@
 //! The end of the sequence counter: the order is undefined from then on, so every acquire fails.
 //!
-//! Not separately for each kind: on a real server, setting a counter takes two restarts.
+//! Each test covers all kinds on one server, because setting the counters of a real server takes two restarts.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn server_with_all_at(counter: i32) -> (TestingServer, CuratorClient) {
     server_at(counter, &dirs).await
 }
 
-/// The directory in the error.
+/// Checks that an acquire failed because of the overflow; returns the directory in the error.
 fn refused(acquired: Result<Option<Held>>) -> String {
     let refusal = match acquired {
         Err(Error::MultiLockMember { cause, rollback, .. }) if rollback.is_empty() => *cause,

@@ -1,4 +1,4 @@
-//! One holder at a time, unless they share; in order of arrival.
+//! One holder at a time, unless the holders share the lock; the holders are in order of arrival.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::{Witness, soon};
 
 const SESSIONS: usize = 20;
 
-/// Holds once, for some round trips in which a second holder would be detected.
+/// Acquires the lock and holds it for some round trips, in which a second holder would be detected.
 async fn hold_once(who: usize, lock: Lock, stage: &Stage, witness: &Witness) {
     let guard = soon(lock.acquire()).await.unwrap();
     witness.enter(who, lock.shares(), &guard);
@@ -22,7 +22,8 @@ async fn hold_once(who: usize, lock: Lock, stage: &Stage, witness: &Witness) {
     guard.release().await.unwrap();
 }
 
-/// The order of the holders: sessions that queue one after another, or a crowd in which each holds twice.
+/// Returns the holders in order. With `line_up`, the sessions queue one after another, and each holds once; without it,
+/// they all contend at the same time, and each holds twice.
 async fn twenty_sessions(kind: Kind, line_up: bool) -> Vec<usize> {
     let (stage, witness) = (Arc::new(Stage::shared(kind, "twenty").await), Witness::default());
     let blocker = if line_up { Some(stage.blocker().acquire().await.unwrap()) } else { None };
@@ -56,7 +57,6 @@ pub(super) async fn twenty_concurrent_sessions_exclude_each_other_unless_they_sh
     assert_eq!(twenty_sessions(kind, false).await.len(), 2 * SESSIONS);
 }
 
-/// A holder that acquires again.
 pub(super) async fn a_nested_acquire_succeeds_only_if_the_lock_is_reentrant(kind: Kind) {
     let stage = Stage::shared(kind, "nested").await;
     let client = stage.client().await;
@@ -68,13 +68,13 @@ pub(super) async fn a_nested_acquire_succeeds_only_if_the_lock_is_reentrant(kind
     soon(client.janitor().idle()).await;
     assert_eq!(stage.nodes().await, held);
     let (Some(tried), Some(waited)) = (tried, waited) else {
-        assert!(!kind.is_reentrant(), "{kind:?} let its holder not in again");
+        assert!(!kind.is_reentrant(), "{kind:?} refused its holder a second guard");
         // The attempt has not affected the hold.
         assert!(outer.is_valid());
         outer.release().await.unwrap();
         return stage.free(&client).await;
     };
-    assert!(kind.is_reentrant(), "{kind:?} let its holder in again");
+    assert!(kind.is_reentrant(), "{kind:?} gave its holder a second guard");
     assert_eq!([tried.fencing_token(), waited.fencing_token()], [outer.fencing_token(); 2]);
     assert_eq!([&outer, &tried, &waited].map(|guard| guard.is_reentry()), [false, true, true]);
     // In either order, the lock is held until the last guard is released.

@@ -21,7 +21,7 @@ pub(super) async fn a_holder_whose_session_ended_is_notified_and_the_next_one_ho
     let next = soon(waiting).await.unwrap();
     assert!(next.is_valid());
     assert!(next.fencing_token() > guard.fencing_token());
-    assert!(guard.release().await.is_err(), "the loss was not told");
+    assert!(guard.release().await.is_err(), "the release did not report the loss");
     assert!(next.is_valid());
     next.release().await.unwrap();
     stage.free(&holder).await;

@@ -1,7 +1,7 @@
 //! The contract of all locks: one suite, run for each kind on a server. The other tests cover what is specific to one
 //! kind.
 //!
-//! A property is a function of the [`Kind`](subjects::Kind) of lock; here it becomes a test of each kind.
+//! A property is a function of the [`Kind`](subjects::Kind) of lock; the macro makes it a test of each kind.
 
 mod cancel;
 mod counter;

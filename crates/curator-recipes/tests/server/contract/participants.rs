@@ -8,7 +8,7 @@ use super::stage::Stage;
 use super::subjects::{Kind, Lock};
 use crate::support::{LONG_SESSION, builder, soon, until};
 
-/// For each directory that is shown, its contenders: the number, and whether it owns.
+/// For each listed directory, its contenders: the number of the contender, and whether it owns the lock.
 fn expected(kind: Kind) -> Vec<Vec<(usize, bool)>> {
     let holder_and_waiters = vec![(0, true), (1, false), (2, false)];
     match kind {
@@ -37,17 +37,17 @@ pub(super) async fn participants_are_listed_with_their_data_and_ownership(kind: 
         acquiring.push(stage.acquiring(&client));
         stage.contenders(number + 1).await;
         if number == 0 {
-            // A multi-lock of locks may not have reached the others yet.
+            // A multi-lock of locks acquires its locks one after another.
             let all = kind.kinds().len();
             until(async || shown.participants().await.unwrap().iter().filter(|one| one.owns).count() == all).await;
         }
     }
     let lifetime = began - Duration::from_millis(1)..=SystemTime::now() + Duration::from_millis(1);
     let participants = shown.participants().await.unwrap();
-    let mut told = participants.iter();
+    let mut listed = participants.iter();
     for (queue, kind) in expected(kind).into_iter().zip(kind.kinds()) {
         for (number, owns) in queue {
-            let participant = told.next().unwrap_or_else(|| panic!("somebody is missing: {participants:?}"));
+            let participant = listed.next().unwrap_or_else(|| panic!("a participant is missing: {participants:?}"));
             assert_eq!((participant.session_id, participant.owns), (sessions[number], owns), "{participants:?}");
             assert_eq!(participant.kind, *kind, "{participants:?}");
             assert_eq!(participant.data, format!("contender {number}").into_bytes());
@@ -57,7 +57,7 @@ pub(super) async fn participants_are_listed_with_their_data_and_ownership(kind: 
             assert!(participant.path.name().ends_with(&format!("{:010}", participant.sequence)));
         }
     }
-    assert_eq!(told.next(), None, "{participants:?}");
+    assert_eq!(listed.next(), None, "{participants:?}");
     let in_order =
         |one: &Participant, next: &Participant| one.path.parent() != next.path.parent() || one.sequence < next.sequence;
     assert!(participants.is_sorted_by(in_order), "{participants:?}");
@@ -71,7 +71,7 @@ pub(super) async fn participants_are_listed_with_their_data_and_ownership(kind: 
         }
         guard.release().await.unwrap();
     }
-    assert_eq!(owning, [], "these are nobody's");
+    assert_eq!(owning, [], "each listed owner has a guard");
     assert_eq!(shown.participants().await.unwrap(), []);
     stage.free(&stage.admin).await;
 }

@@ -1,4 +1,4 @@
-//! Acquires with a short timeout or none.
+//! `acquire_timeout` and `try_acquire`.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ pub(super) async fn a_timed_acquire_whose_turn_comes_in_time_acquires(kind: Kind
         stage.settled(2).await;
         assert!(still_waits(&waiting, &waiter).await);
         guard.release().await.unwrap();
-        let guard = soon(waiting).await.unwrap().expect("it was free in time");
+        let guard = soon(waiting).await.unwrap().expect("the lock became free in time");
         assert!(guard.is_valid());
         guard.release().await.unwrap();
         stage.free(&waiter).await;
@@ -44,12 +44,13 @@ pub(super) async fn a_zero_wait_acquire_takes_a_free_lock_and_never_waits(kind: 
     let stage = Stage::quiet(kind, "zero-wait").await;
     let (holder, other) = (stage.client().await, stage.client().await);
     // The first time, the directories are missing.
-    for no_time in [false, true] {
+    for zero_timeout in [false, true] {
         let zero_wait = async |lock: Lock| {
-            let acquired = if no_time { lock.acquire_timeout(Duration::ZERO).await } else { lock.try_acquire().await };
+            let acquired =
+                if zero_timeout { lock.acquire_timeout(Duration::ZERO).await } else { lock.try_acquire().await };
             acquired.unwrap()
         };
-        let guard = zero_wait(stage.lock(&holder)).await.expect("nobody has it");
+        let guard = zero_wait(stage.lock(&holder)).await.expect("the lock is free");
         assert!(guard.is_valid());
         let beside = zero_wait(stage.lock(&other)).await;
         assert_eq!(beside.is_some(), kind == Kind::Read);

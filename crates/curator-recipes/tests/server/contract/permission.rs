@@ -12,14 +12,14 @@ use super::stage::Stage;
 use super::subjects::Kind;
 use crate::support::{LONG_SESSION, Row, builder, nothing_left, soon, until};
 
-/// The ACLs of an owner to whom all its nodes belong: the permissions of other clients.
+/// The ACLs of a client that alone has all permissions on its nodes: these are the permissions of other clients.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ours {
+pub(crate) struct OwnerAcls {
     pub(crate) directories: Permission,
     pub(crate) contenders: Permission,
 }
 
-impl Ours {
+impl OwnerAcls {
     fn acl(for_anyone: Permission) -> Arc<[Acl]> {
         let ours = Acl::new(Permission::ALL, AuthId::authed());
         if for_anyone == Permission::NONE {
@@ -30,7 +30,7 @@ impl Ours {
     }
 }
 
-impl AclProvider for Ours {
+impl AclProvider for OwnerAcls {
     fn default_acl(&self) -> Arc<[Acl]> {
         Self::acl(self.directories)
     }
@@ -43,7 +43,7 @@ impl AclProvider for Ours {
 }
 
 /// A client authenticated as the owner.
-pub(crate) async fn owner(acls: Ours) -> CuratorClient {
+pub(crate) async fn owner(acls: OwnerAcls) -> CuratorClient {
     let connect_string = TestingServer::shared().await.connect_string();
     let owner = builder(&connect_string, LONG_SESSION).authorization("digest", "owner:secret").acl_provider(acls);
     owner.connect().await.unwrap()
@@ -56,7 +56,7 @@ pub(crate) async fn is_for_anyone(client: &CuratorClient, node: &ZPath, permissi
 }
 
 /// A stage for the lock whose admin owns all of its nodes.
-async fn owned(kind: Kind, name: &str, acls: Ours) -> Stage {
+async fn owned(kind: Kind, name: &str, acls: OwnerAcls) -> Stage {
     let mut stage = Stage::shared(kind, name).await;
     stage.admin = owner(acls).await;
     stage
@@ -82,8 +82,8 @@ fn denied_by_client(error: &ClientError) -> (&'static str, ZPath) {
     }
 }
 
-/// Checks that `client` cannot acquire the lock in any way: it may not do `operation` somewhere in the lock's
-/// directories.
+/// Checks that every kind of acquire fails for `client`, because it lacks the permission for `operation` in one of the
+/// lock's directories.
 async fn cannot_acquire(stage: &Stage, client: &CuratorClient, operation: &str) {
     let lock = stage.lock(client);
     let errors = [
@@ -101,7 +101,7 @@ async fn cannot_acquire(stage: &Stage, client: &CuratorClient, operation: &str) 
     }
 }
 
-/// Checks that the janitor has no work left and has given nothing up.
+/// Checks that the janitor has no pending and no refused deletes.
 async fn has_nothing_pending(client: &CuratorClient) {
     soon(client.janitor().idle()).await;
     let left = client.janitor().pending_deletes();
@@ -109,17 +109,17 @@ async fn has_nothing_pending(client: &CuratorClient) {
 }
 
 pub(super) async fn a_contender_that_may_not_create_gets_an_error_and_the_holder_keeps_its_lock(kind: Kind) {
-    let closed = Ours { directories: Permission::NONE, contenders: Permission::NONE };
-    let read_only = Ours { directories: Permission::READ, contenders: Permission::READ | Permission::DELETE };
+    let closed = OwnerAcls { directories: Permission::NONE, contenders: Permission::NONE };
+    let read_only = OwnerAcls { directories: Permission::READ, contenders: Permission::READ | Permission::DELETE };
     for acls in [closed, read_only] {
         let _row = Row::of(acls);
         let stage = owned(kind, "no-entry", acls).await;
         let stranger = stage.client().await;
         let guard = stage.blocker().acquire().await.unwrap();
         let before = stage.nodes().await;
-        // Acquire it.
+        // The stranger cannot acquire the lock.
         cannot_acquire(&stage, &stranger, "create").await;
-        // List it.
+        // It can list the lock only with READ.
         let seen = soon(kind.blocker().lock(&stranger, &stage.path).participants()).await;
         if acls.directories == Permission::NONE {
             let error = seen.unwrap_err();
@@ -131,7 +131,7 @@ pub(super) async fn a_contender_that_may_not_create_gets_an_error_and_the_holder
             assert_eq!(seen, stage.blocker().participants().await.unwrap());
             assert!(seen.iter().map(|participant| &participant.path).eq(guard.nodes()));
         }
-        // Break it, or request its release.
+        // It can neither break the lock nor request its release.
         for node in guard.nodes() {
             if acls.contenders != Permission::NONE {
                 is_for_anyone(&stage.admin, node, acls.contenders).await;
@@ -149,9 +149,9 @@ pub(super) async fn a_contender_that_may_not_create_gets_an_error_and_the_holder
     }
 }
 
-/// A node whose create was answered is deleted by name, although its directory may not be listed.
+/// The reply to the create has the node's name, so the node is deleted although its directory may not be listed.
 pub(super) async fn a_contender_that_may_create_and_not_list_gets_an_error_and_leaves_no_node(kind: Kind) {
-    let blind = Ours { directories: Permission::CREATE | Permission::DELETE, contenders: Permission::NONE };
+    let blind = OwnerAcls { directories: Permission::CREATE | Permission::DELETE, contenders: Permission::NONE };
     let stage = owned(kind, "unlisted", blind).await;
     for dir in stage.kind.dirs(&stage.path) {
         stage.admin.create().creating_parent_containers().for_path(dir, "").await.unwrap();
@@ -165,12 +165,12 @@ pub(super) async fn a_contender_that_may_create_and_not_list_gets_an_error_and_l
 /// Contenders of different users must permit each other to read their nodes. Leases are only counted.
 pub(super) async fn a_client_that_may_not_read_the_nodes_of_others_cannot_wait_for_them(kind: Kind) {
     let open = Permission::CREATE | Permission::READ | Permission::DELETE;
-    let stage = owned(kind, "unread", Ours { directories: open, contenders: Permission::NONE }).await;
+    let stage = owned(kind, "unread", OwnerAcls { directories: open, contenders: Permission::NONE }).await;
     let stranger = stage.client().await;
     let guard = stage.blocker().acquire().await.unwrap();
     let before = stage.nodes().await;
     let lock = stage.lock(&stranger);
-    // A failing `try_acquire` does not have to read the others' nodes.
+    // A `try_acquire` that finds the lock held does not have to read the nodes of others.
     assert!(soon(lock.try_acquire()).await.unwrap().is_none());
     let error = soon(lock.participants()).await.unwrap_err();
     assert_eq!(denied(&error).0, "get data of");

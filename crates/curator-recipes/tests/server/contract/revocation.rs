@@ -12,33 +12,33 @@ use super::subjects::{Held, Kind, Lock};
 use crate::support::{listening, round_trips, soon, still_waits};
 
 async fn release(guard: Arc<Held>) {
-    Arc::into_inner(guard).expect("somebody still listens").release().await.unwrap();
+    Arc::into_inner(guard).expect("a task still waits for a request").release().await.unwrap();
 }
 
-/// Checks that `listening` has received nothing so far, and ends it.
-async fn is_not_told<T>(listening: JoinHandle<T>, client: &CuratorClient) {
-    assert!(still_waits(&listening, client).await, "it was asked");
+/// Checks that the task `listening` has received no request so far, and aborts it.
+async fn receives_no_request<T>(listening: JoinHandle<T>, client: &CuratorClient) {
+    assert!(still_waits(&listening, client).await, "it received a revocation request");
     listening.abort();
-    assert!(listening.await.is_err(), "it was asked");
+    assert!(listening.await.is_err(), "it received a revocation request");
 }
 
 pub(super) async fn a_holder_that_waits_for_a_revocation_request_is_notified_of_it(kind: Kind) {
     let stage = Stage::shared(kind, "revoke").await;
     let client = stage.client().await;
-    // A request to any of its nodes counts.
+    // A request to any node of the guard counts.
     for index in 0..kind.kinds().len() {
         let guard = Arc::new(stage.lock(&client).acquire().await.unwrap());
-        let told = listening(&guard).await;
+        let listener = listening(&guard).await;
         // Other data is not a request.
         let node = guard.nodes().nth(index).unwrap().clone();
         stage.admin.set_data(&node, "a note", None).await.unwrap();
-        assert!(still_waits(&told, &client).await);
+        assert!(still_waits(&listener, &client).await);
         let participant = stage.lock(&stage.admin).participants().await.unwrap().swap_remove(index);
         assert_eq!(participant.path, node);
         revoke(&stage.admin, &participant.path).await.unwrap();
-        soon(told).await.unwrap().unwrap();
-        assert!(guard.is_valid(), "it was asked, and no more");
-        guard.revocation_requested().now_or_never().expect("that is known by now").unwrap();
+        soon(listener).await.unwrap().unwrap();
+        assert!(guard.is_valid(), "a request does not end the hold");
+        guard.revocation_requested().now_or_never().expect("the request was received").unwrap();
         release(guard).await;
         stage.free(&client).await;
     }
@@ -86,7 +86,7 @@ pub(super) async fn a_revocation_before_the_holder_listens_reaches_it_and_not_th
         guard.release().await.unwrap();
         // The same owner, with the same instance.
         let next = Arc::new(lock.acquire().await.unwrap());
-        is_not_told(listening(&next).await, &client).await;
+        receives_no_request(listening(&next).await, &client).await;
         release(next).await;
         stage.free(&client).await;
     }
@@ -106,24 +106,28 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_revocation_reque
         _ => return of_two_guards(&stage, &stage.lock(&client)).await,
     };
     // The request goes to the first node, then to the other.
-    for asked in 0..2 {
-        let (mut guards, mut told) = (Vec::new(), Vec::new());
+    for revoked in 0..2 {
+        let (mut guards, mut listeners) = (Vec::new(), Vec::new());
         for lock in &two_holders {
             let guard = Arc::new(soon(lock.acquire()).await.unwrap());
-            told.push(listening(&guard).await);
+            listeners.push(listening(&guard).await);
             guards.push(guard);
         }
-        revoke(&stage.admin, guards[asked].node()).await.unwrap();
-        soon(told.remove(asked)).await.unwrap().unwrap();
-        let not_told = told.remove(0);
+        revoke(&stage.admin, guards[revoked].node()).await.unwrap();
+        soon(listeners.remove(revoked)).await.unwrap().unwrap();
+        let other_listener = listeners.remove(0);
         // The other guard may belong to either client: make round trips with both.
         round_trips(&other).await;
-        is_not_told(not_told, &client).await;
-        let asked = guards.remove(asked);
+        receives_no_request(other_listener, &client).await;
+        let revoked = guards.remove(revoked);
         release(guards.remove(0)).await;
-        asked.revocation_requested().now_or_never().expect("the release has cleared it").unwrap();
-        assert!(asked.is_valid());
-        release(asked).await;
+        revoked
+            .revocation_requested()
+            .now_or_never()
+            .expect("the release of the other guard must not clear the request")
+            .unwrap();
+        assert!(revoked.is_valid());
+        release(revoked).await;
         stage.free(&client).await;
     }
 }
@@ -131,15 +135,19 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_revocation_reque
 /// Two guards of one owner share one node: both receive the request.
 async fn of_two_guards(stage: &Stage, lock: &Lock) {
     let (outer, inner) = (Arc::new(lock.acquire().await.unwrap()), Arc::new(lock.acquire().await.unwrap()));
-    let told = [listening(&outer).await, listening(&inner).await];
+    let listeners = [listening(&outer).await, listening(&inner).await];
     revoke(&stage.admin, outer.node()).await.unwrap();
-    for told in told {
-        soon(told).await.unwrap().unwrap();
+    for listener in listeners {
+        soon(listener).await.unwrap().unwrap();
     }
     release(outer).await;
-    inner.revocation_requested().now_or_never().expect("the release has cleared it").unwrap();
-    let third = lock.try_acquire().await.unwrap().expect("it is reentrant");
-    third.revocation_requested().now_or_never().expect("a guard more has cleared it").unwrap();
+    inner
+        .revocation_requested()
+        .now_or_never()
+        .expect("the release of the other guard must not clear the request")
+        .unwrap();
+    let third = lock.try_acquire().await.unwrap().expect("the lock is reentrant");
+    third.revocation_requested().now_or_never().expect("another guard must not clear the request").unwrap();
     third.release().await.unwrap();
     release(inner).await;
     stage.free(&stage.admin).await;

@@ -14,20 +14,21 @@ pub(super) struct Stage {
     pub(super) kind: Kind,
     pub(super) path: String,
     pub(super) server: &'static TestingServer,
-    /// Observes, and holds what others have to wait for.
+    /// Observes the lock, and holds it when other clients have to wait.
     pub(super) admin: CuratorClient,
-    /// Set if no other test uses the server: all its watches are those of the lock.
+    /// Set if no other test uses the server, so that all watches of the server are those of the lock.
     alone: Option<Alone>,
 }
 
 impl Stage {
-    /// On the server that all tests share. It reports data watches by path, but no child watches.
+    /// A stage on the server that all tests share. Only data watches are counted, which the server reports by path.
     pub(super) async fn shared(kind: Kind, name: &str) -> Self {
         let server = TestingServer::shared().await;
         Self::on(server, kind, name, None).await
     }
 
-    /// On a server that one test uses at a time: it counts child watches too, but only in the total.
+    /// A stage on a server that one test uses at a time. Child watches are counted too, but the server reports only
+    /// their total.
     pub(super) async fn quiet(kind: Kind, name: &str) -> Self {
         static SERVER: OnceCell<TestingServer> = OnceCell::const_new();
         static ALONE: Mutex<()> = Mutex::const_new(());
@@ -52,7 +53,7 @@ impl Stage {
         self.kind.lock(client, &self.path)
     }
 
-    /// The lock, held by the admin, that excludes all others.
+    /// The admin's handle to a lock that, while held, excludes every other contender.
     pub(super) fn blocker(&self) -> Lock {
         self.kind.blocker().lock(&self.admin, &self.path)
     }
@@ -63,7 +64,7 @@ impl Stage {
         tokio::spawn(async move { lock.acquire().await.unwrap() })
     }
 
-    /// Waits until this many hold or wait, and those that wait for only one holder have set their watches.
+    /// Waits for this many contenders, and for the watches of one waiter behind one holder.
     pub(super) async fn settled(&self, contenders: usize) {
         self.contenders(contenders).await;
         self.watches(self.kind.watches_of_a_waiter()).await;
@@ -79,11 +80,11 @@ impl Stage {
         nodes
     }
 
-    /// Waits until this many hold or wait.
+    /// Waits until this many contenders hold the lock or wait for it.
     pub(super) async fn contenders(&self, count: usize) {
         until(async || {
             let mut contenders = 0;
-            for dir in self.kind.line(&self.path) {
+            for dir in self.kind.counted_dirs(&self.path) {
                 contenders += children(&self.admin, &dir).await.len();
             }
             contenders == count
@@ -105,11 +106,11 @@ impl Stage {
         of_the_lock.map(|(_, sessions)| sessions.len() as u64).sum()
     }
 
-    /// Checks that the client has no work left, no node or watch of the lock is left, and the lock is free.
+    /// Checks that the client's janitor has no work left, no node or watch of the lock is left, and the lock is free.
     pub(super) async fn free(&self, client: &CuratorClient) {
         self.no_trace(client).await;
         let guard = soon(self.blocker().try_acquire()).await.unwrap();
-        guard.expect("somebody is in the way").release().await.unwrap();
+        guard.expect("the lock is not free").release().await.unwrap();
         self.no_trace(&self.admin).await;
     }
 

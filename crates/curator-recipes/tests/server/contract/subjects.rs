@@ -6,7 +6,7 @@ use curator_recipes::client::CuratorClient;
 pub(super) use crate::support::subjects::{Held, Kind, Lock};
 
 impl Kind {
-    /// One of many contenders. The contenders' locks differ as far as the kind permits.
+    /// The lock of one of many contenders. The locks differ as far as the kind permits.
     pub(super) fn contender(self, who: usize, client: &CuratorClient, path: &str) -> Lock {
         match self {
             // A writer before every two readers.
@@ -18,12 +18,12 @@ impl Kind {
     }
 
     /// The directories in which a contender has one node in total, whether it holds or waits.
-    pub(super) fn line(self, path: &str) -> Vec<String> {
+    pub(super) fn counted_dirs(self, path: &str) -> Vec<String> {
         let dirs = self.dirs(path);
         if matches!(self, Self::Paths | Self::Locks) { dirs[..1].to_vec() } else { dirs }
     }
 
-    /// The number of watches of a waiter that waits for only one holder.
+    /// The number of watches of a waiter behind one holder.
     pub(super) fn watches_of_a_waiter(self) -> u64 {
         match self {
             // The holder's node, whose deletion only causes another read; or the list of leases.

@@ -1,4 +1,4 @@
-//! Writes that are applied only under the lock.
+//! Writes that are applied only while the lock is held.
 
 use curator_recipes::client::{CreateMode, Error as ClientError, TransactionResult};
 use curator_recipes::{Error, LossReason};
@@ -31,7 +31,7 @@ pub(super) async fn a_guarded_transaction_is_applied_and_returns_its_results_in_
     assert_eq!(children(&stage.admin, &account).await, [""; 0]);
     // The lock is unaffected.
     assert!(guard.is_valid());
-    assert_eq!(guard.transaction().commit().await.unwrap(), [], "nothing but the checks");
+    assert_eq!(guard.transaction().commit().await.unwrap(), [], "the lock's own checks return no results");
 }
 
 /// The cause of the error of the operation with this index.
@@ -55,7 +55,7 @@ pub(super) async fn a_failed_operation_is_reported_by_its_index_and_nothing_is_a
         let cause = cause_at(failing, transaction.commit().await.unwrap_err());
         assert!(matches!(cause, ClientError::BadVersion { .. }), "{cause}");
     }
-    // A missing node of the user's does not mean a lost lock.
+    // A missing node in the caller's operations does not mean that the lock is lost.
     let transaction = guard.transaction().set_data(&account, "90", None).unwrap();
     let transaction = transaction.delete(format!("{account}/no"), None).unwrap();
     let cause = cause_at(1, transaction.commit().await.unwrap_err());

@@ -21,7 +21,7 @@ async fn a_waiter_logs_the_node_before_it() {
         queue_of(&waiter, &path, length).await;
     }
     let (logs, wanted) = (Logs::at(Level::DEBUG), mutex(&waiter, &path));
-    let waiting = tokio::spawn(logs.hear(async move { wanted.acquire().await.unwrap() }));
+    let waiting = tokio::spawn(logs.capture(async move { wanted.acquire().await.unwrap() }));
     until(async || logs.messages("acquire") == ["asked", "queued"]).await;
     let queued = logs.lines("acquire").remove(1);
     assert_eq!(queued.get("place"), "3");
@@ -32,14 +32,14 @@ async fn a_waiter_logs_the_node_before_it() {
         before.pop().unwrap().release().await.unwrap();
         before.push(soon(task).await.unwrap().unwrap());
     }
-    // It reads the queue once more in between.
+    // The waiter reads the queue once more in between.
     until(async || logs.messages("acquire") == ["asked", "queued", "queued"]).await;
     before.pop().unwrap().release().await.unwrap();
     let guard = soon(waiting).await.unwrap();
     assert_eq!((guard.node().as_str(), hex(&guard)), (node.as_str(), queued.get("session").to_owned()));
-    let told = logs.lines("acquire");
-    assert_eq!(told.len(), 3);
-    assert_eq!((told[2].get("place"), told[2].get("behind")), ("1", behind.as_str()));
+    let lines = logs.lines("acquire");
+    assert_eq!(lines.len(), 3);
+    assert_eq!((lines[2].get("place"), lines[2].get("behind")), ("1", behind.as_str()));
     let owned = logs.lines("hold").remove(0);
     check_hold(&owned, "mutex", &path, &guard);
     assert_ne!(owned.get("waited"), "0.0ns");
@@ -59,22 +59,22 @@ async fn an_acquire_that_ends_without_the_lock_logs_why() {
     };
 
     let logs = Logs::at(Level::DEBUG);
-    assert!(logs.hear(wanted.try_acquire()).await.unwrap().is_none());
+    assert!(logs.capture(wanted.try_acquire()).await.unwrap().is_none());
     assert_eq!(why(&logs), "others are before it");
     assert_eq!(logs.lines("acquire")[0].get("wait"), "none");
 
     let logs = Logs::at(Level::DEBUG);
-    assert!(soon(logs.hear(wanted.acquire_timeout(Duration::from_millis(200)))).await.unwrap().is_none());
+    assert!(soon(logs.capture(wanted.acquire_timeout(Duration::from_millis(200)))).await.unwrap().is_none());
     assert_eq!(why(&logs), "the time is up");
 
     let logs = Logs::at(Level::DEBUG);
     let queued = until(async || logs.messages("acquire") == ["asked", "queued"]);
-    let dropped = soon(polled_until(logs.hear(wanted.acquire()), queued)).await;
-    logs.hear_now(|| drop(dropped));
+    let dropped = soon(polled_until(logs.capture(wanted.acquire()), queued)).await;
+    logs.capture_call(|| drop(dropped));
     assert_eq!(why(&logs), "its future was dropped");
 
     let logs = Logs::at(Level::DEBUG);
-    let waiting = tokio::spawn(logs.hear(async move { wanted.acquire().await }));
+    let waiting = tokio::spawn(logs.capture(async move { wanted.acquire().await }));
     until(async || logs.messages("acquire") == ["asked", "queued"]).await;
     waiter.close().await.unwrap();
     soon(waiting).await.unwrap().unwrap_err();
@@ -83,7 +83,7 @@ async fn an_acquire_that_ends_without_the_lock_logs_why() {
     // An acquire that the server refuses.
     let logs = Logs::at(Level::DEBUG);
     let below_an_ephemeral = mutex(&holder, held.node().as_str());
-    let error = soon(logs.hear(below_an_ephemeral.acquire())).await.unwrap_err();
+    let error = soon(logs.capture(below_an_ephemeral.acquire())).await.unwrap_err();
     assert!(matches!(&error, Error::Client(ClientError::NoChildrenForEphemerals { .. })), "{error}");
     assert!(error.to_string().contains(held.node().as_str()), "{error}");
     assert_eq!(why(&logs), error.to_string());
@@ -101,7 +101,7 @@ async fn an_acquire_logs_its_wait_for_another_future_of_its_owner_and_how_it_end
     let waits = "another future of its owner is acquiring the lock";
     for (timeout, why) in [(Duration::ZERO, "others are before it"), (Duration::from_millis(50), "the time is up")] {
         let logs = Logs::at(Level::DEBUG);
-        assert!(soon(logs.hear(wanted.acquire_timeout_as(&owner, timeout))).await.unwrap().is_none());
+        assert!(soon(logs.capture(wanted.acquire_timeout_as(&owner, timeout))).await.unwrap().is_none());
         assert_eq!(logs.messages("acquire"), ["asked", waits, "given up"]);
         assert_eq!(logs.lines("acquire")[2].get("why"), why);
     }
@@ -109,31 +109,31 @@ async fn an_acquire_logs_its_wait_for_another_future_of_its_owner_and_how_it_end
     // The other acquire gets the lock, so this one re-enters.
     let logs = Logs::at(Level::DEBUG);
     let (mutex, its_owner) = (wanted.clone(), owner.clone());
-    let again = tokio::spawn(logs.hear(async move { wanted.acquire_as(&its_owner).await.unwrap() }));
+    let again = tokio::spawn(logs.capture(async move { wanted.acquire_as(&its_owner).await.unwrap() }));
     until(async || logs.messages("acquire") == ["asked", waits]).await;
     held.release().await.unwrap();
     let guards = [soon(other).await.unwrap(), soon(again).await.unwrap()];
     assert!(guards[1].is_reentry() && mutex.is_owned_by(&owner) && !mutex.is_owned_by_current());
     assert!(!logs.messages("acquire").contains(&"given up".to_owned()));
 
-    // A refusal before anything is sent.
+    // A refusal before the acquire sends a request.
     let logs = Logs::at(Level::DEBUG);
     let lock = read_write(&holder, &path);
     let reading = lock.read().acquire().await.unwrap();
-    let error = logs.hear(lock.write().acquire()).await.map(drop).unwrap_err();
+    let error = logs.capture(lock.write().acquire()).await.map(drop).unwrap_err();
     assert_eq!(logs.messages("acquire"), ["asked", "given up"]);
     assert_eq!(logs.lines("acquire")[1].get("why"), error.to_string());
     drop((guards, reading));
 }
 
-/// It is first again in the next session.
+/// In its next session, the waiter is first in the queue again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_waiter_of_a_semaphore_logs_its_place_again_in_the_next_session() {
     let (holder, (proxy, waiter), path) = (client().await, behind_proxy().await, path("logs/leases-again"));
     let semaphore = |client| InterProcessSemaphoreV2::new(client, &path, 1).unwrap();
     let held = semaphore(&holder).acquire().await.unwrap();
     let (logs, wanted) = (Logs::at(Level::DEBUG), semaphore(&waiter));
-    let waiting = tokio::spawn(logs.hear(async move { wanted.acquire().await.unwrap() }));
+    let waiting = tokio::spawn(logs.capture(async move { wanted.acquire().await.unwrap() }));
     let first = "first in the queue: waiting for leases";
     until(async || logs.messages("acquire") == ["asked", first]).await;
     end_session(&proxy).await;

@@ -15,11 +15,11 @@ use crate::support::{
 async fn the_life_of_a_hold_is_logged() {
     let (holder, path, logs) = (client().await, path("logs/hold"), Logs::at(Level::DEBUG));
     let (mutex, owner) = (mutex(&holder, &path), OwnerId::new());
-    logs.hear(async {
+    logs.capture(async {
         let guard = mutex.acquire_as(&owner).await.unwrap();
-        let asked = logs.lines("acquire").remove(0);
-        assert_eq!((asked.message.as_str(), asked.get("wait")), ("asked", "forever"));
-        let about = ["kind", "lock", "owner"].map(|field| asked.get(field));
+        let acquire = logs.lines("acquire").remove(0);
+        assert_eq!((acquire.message.as_str(), acquire.get("wait")), ("asked", "forever"));
+        let about = ["kind", "lock", "owner"].map(|field| acquire.get(field));
         assert_eq!(about, ["mutex", &path, &owner.to_string()]);
         let again = mutex.acquire_as(&owner).await.unwrap();
         let third = mutex.try_acquire_as(&owner).await.unwrap().unwrap();
@@ -43,7 +43,7 @@ async fn the_life_of_a_hold_is_logged() {
 async fn a_revocation_is_logged_once() {
     let (holder, other, path) = (client().await, client().await, path("logs/revoked"));
     let logs = Logs::at(Level::DEBUG);
-    logs.hear(async {
+    logs.capture(async {
         let guard = mutex(&holder, &path).acquire().await.unwrap();
         for _ in 0..2 {
             revoke(&other, guard.node()).await.unwrap();
@@ -60,15 +60,15 @@ async fn a_loss_is_logged_once() {
     let ((proxy, holder), path) = (behind_proxy().await, path("logs/lost"));
     for reason in LOSSES {
         let logs = Logs::at(Level::DEBUG);
-        let losing = logs.hear(async {
+        let losing = logs.capture(async {
             let guard = mutex(&holder, &path).acquire().await.unwrap();
             let handle = guard.loss();
             if reason == LossReason::NodeDeleted {
-                // Its watch has to be set first.
+                // The handle's watch has to be set before the delete.
                 let watched = until(async || holder.check_exists("/").await.is_ok() && guard.is_valid());
-                let told = soon(polled_until(handle.clone(), watched)).await;
+                let waiting = soon(polled_until(handle.clone(), watched)).await;
                 lose(&guard, &proxy, reason).await;
-                soon(told).await;
+                soon(waiting).await;
             } else {
                 lose(&guard, &proxy, reason).await;
             }
@@ -86,22 +86,22 @@ async fn a_loss_is_logged_once() {
     }
 }
 
-/// However often it is tried.
+/// The hold logs one line for any number of attempts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_whose_node_cannot_be_watched_logs_that_once() {
     let (proxy, holder) = behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(100))).await;
     let path = path("logs/unwatched");
     let logs = Logs::at(Level::DEBUG);
-    let guard = logs.hear(mutex(&holder, &path).acquire()).await.unwrap();
+    let guard = logs.capture(mutex(&holder, &path).acquire()).await.unwrap();
     proxy.hold_replies(OpCode::GetData);
-    let watching = tokio::spawn(logs.hear(guard.loss()));
+    let watching = tokio::spawn(logs.capture(guard.loss()));
     proxy.wait_for_request(OpCode::GetData, 4).await.unwrap();
     assert_eq!(logs.messages("hold"), ["owned", "cannot watch its own node"]);
     let line = logs.lines("hold").remove(1);
     assert_eq!(line.get("watched"), guard.node().as_str());
     check_hold(&line, "mutex", &path, &guard);
     proxy.release_held();
-    logs.hear(guard.release()).await.unwrap();
+    logs.capture(guard.release()).await.unwrap();
     soon(watching).await.unwrap();
     assert_eq!(logs.messages("hold"), ["owned", "cannot watch its own node", "released"]);
 }

@@ -31,7 +31,7 @@ async fn every_lock_logs_its_kind() {
     let (holder, path, logs) = (client().await, path("logs/kinds"), Logs::at(Level::DEBUG));
     let paths: Vec<_> = (0..6).map(|index| format!("{path}/multi/{index}")).collect();
     let lock = read_write(&holder, &path);
-    logs.hear(async {
+    logs.capture(async {
         mutex(&holder, &path).acquire().await.unwrap().release().await.unwrap();
         lock.read().acquire().await.unwrap().release().await.unwrap();
         let writing = lock.write().acquire().await.unwrap();
@@ -61,7 +61,7 @@ async fn every_lock_logs_its_kind() {
     let others = [cycle("semaphore"), cycle("semaphore mutex"), members, cycle("multi-lock")].concat();
     assert_eq!(kinds, [sides, others].concat());
     let mut locks: Vec<_> = logs.lines("hold").iter().map(|line| line.get("lock").to_owned()).collect();
-    // No path is below another, and the list is truncated.
+    // The last two lines are those of the multi-lock, whose list of paths is truncated.
     assert_eq!(locks.pop().unwrap(), format!("{} and 2 more", paths[..4].join(", ")));
     locks.pop();
     assert!(locks.iter().all(|lock| *lock == path), "{locks:?}");
@@ -72,16 +72,16 @@ async fn leases_are_logged_with_their_owner() {
     let (holder, path, logs) = (client().await, path("logs/owners"), Logs::at(Level::DEBUG));
     let semaphore = InterProcessSemaphoreV2::new(&holder, &path, 3).unwrap();
     let (one, many) =
-        logs.hear(async { (semaphore.acquire().await.unwrap(), semaphore.acquire_many(2).await.unwrap()) }).await;
+        logs.capture(async { (semaphore.acquire().await.unwrap(), semaphore.acquire_many(2).await.unwrap()) }).await;
     let owners: Vec<_> = [&one].into_iter().chain(&many).map(|lease| lease.owner().to_string()).collect();
     let owned = logs.lines("hold");
     assert_eq!(owned.iter().map(|line| line.get("owner")).collect::<Vec<_>>(), owners);
-    let asked = logs.lines("acquire");
-    assert_eq!(asked.iter().map(|line| line.get("owner")).collect::<Vec<_>>(), owners[..2]);
+    let acquires = logs.lines("acquire");
+    assert_eq!(acquires.iter().map(|line| line.get("owner")).collect::<Vec<_>>(), owners[..2]);
     assert_ne!(owners[1], owners[2]);
 }
 
-/// A path and errors of the maximum length, and a password.
+/// The lock has a path of the maximum length, and the client a password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn log_lines_are_short_and_contain_no_secret() {
     let no_reading = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
@@ -93,10 +93,10 @@ async fn log_lines_are_short_and_contain_no_secret() {
     .await;
     let (dir, logs) = (path("logs/long"), Logs::at(Level::TRACE));
     let lock = mutex(&admin, &format!("{dir}/{}", "x".repeat(2000)));
-    logs.hear(async {
+    logs.capture(async {
         let guard = lock.acquire().await.unwrap();
         let again = lock.acquire().await.unwrap();
-        // It is unreadable from now on.
+        // The node is unreadable from now on.
         admin.set_acl(guard.node(), no_reading, None).await.unwrap();
         assert!(guard.loss().now_or_never().is_none());
         until(async || guard.loss().now_or_never().is_some() || logs.messages("hold").len() == 3).await;
@@ -123,7 +123,7 @@ async fn pipelines_are_logged_at_level_trace() {
     let (holder, path, logs) = (client().await, path("logs/trace"), Logs::at(Level::TRACE));
     let mutex = mutex(&holder, &path);
     mutex.acquire().await.unwrap().release().await.unwrap();
-    logs.hear(async { mutex.acquire().await.unwrap().release().await.unwrap() }).await;
+    logs.capture(async { mutex.acquire().await.unwrap().release().await.unwrap() }).await;
     let lines = logs.lines("acquire");
     assert_eq!(logs.messages("acquire"), ["asked", "pipeline"]);
     assert_eq!([lines[1].get("requests"), lines[1].get("what")], ["2", "create, list"]);

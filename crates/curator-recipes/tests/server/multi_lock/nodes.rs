@@ -16,12 +16,12 @@ fn nodes(guard: &LockGuard) -> Vec<ZPath> {
     guard.nodes().cloned().collect()
 }
 
-/// What the holder does.
+/// What the holder does after the deletion of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Releases,
-    ReleasesWhenTold,
-    DropsWhenTold,
+    ReleasesWhenNotified,
+    DropsWhenNotified,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -29,7 +29,7 @@ async fn a_loss_of_one_of_several_nodes_reports_it_and_the_others_are_released()
     let (client, admin, paths) = (client().await, client().await, paths::<3>("one-gone"));
     for lock in [multi(&client, &paths), one_by_one(&client, &paths)] {
         for gone in 0..3 {
-            for way in [Way::Releases, Way::ReleasesWhenTold, Way::DropsWhenTold] {
+            for way in [Way::Releases, Way::ReleasesWhenNotified, Way::DropsWhenNotified] {
                 let guard = lock.acquire().await.unwrap();
                 let node = nodes(&guard).remove(gone);
                 let (handle, late) = (guard.loss(), guard.loss());
@@ -42,9 +42,9 @@ async fn a_loss_of_one_of_several_nodes_reports_it_and_the_others_are_released()
                     assert_eq!(soon(guard.lost()).await, lost);
                     assert!(!guard.is_valid() && !lock.is_acquired_in_this_process());
                 }
-                if way == Way::DropsWhenTold {
+                if way == Way::DropsWhenNotified {
                     drop(guard);
-                    // The others were released, and this handle is polled only now.
+                    // The other nodes were deleted, and this handle is polled only now.
                     let lost = soon(late).await;
                     assert_eq!((&lost.path, lost.reason), (&node, LossReason::NodeDeleted));
                 } else {
@@ -56,16 +56,16 @@ async fn a_loss_of_one_of_several_nodes_reports_it_and_the_others_are_released()
         }
         // For a hold that is not lost, the handles end with the release.
         let guard = lock.acquire().await.unwrap();
-        let (told, late) = (tokio::spawn(guard.loss()), guard.loss());
-        assert!(still_waits(&told, &client).await);
+        let (waiting, late) = (tokio::spawn(guard.loss()), guard.loss());
+        assert!(still_waits(&waiting, &client).await);
         guard.release().await.unwrap();
         assert!(!late.is_valid());
-        assert_eq!([soon(told).await.unwrap().reason, soon(late).await.reason], [LossReason::Released; 2]);
+        assert_eq!([soon(waiting).await.unwrap().reason, soon(late).await.reason], [LossReason::Released; 2]);
     }
 }
 
-/// One transaction deletes the nodes of a multi-lock of paths, in their order. Locks are released in turn, the last one
-/// first.
+/// A multi-lock of paths deletes its nodes in one transaction, in their order. A multi-lock of locks releases its locks
+/// one after another, the last one first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_with_two_nodes_gone_reports_both_in_the_order_of_the_releases() {
     let (client, admin, paths) = (client().await, client().await, paths::<3>("two-gone"));
@@ -103,10 +103,9 @@ async fn a_release_reports_a_known_loss_despite_a_lost_reply() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_that_loses_one_of_its_places_begins_anew_in_all_queues() {
+async fn a_waiter_that_loses_one_of_its_places_starts_again_in_all_queues() {
     let (holder, waiter) = (client().await, client().await);
-    // It waits in the second queue. Its place in the first queue, where it is next, is deleted, or that in the second,
-    // where it is not.
+    // The waiter is first in the first queue, and second in the second queue. Its node in one of the queues is deleted.
     for deleted in [0, 1] {
         let _row = Row::of(deleted);
         let paths = paths::<2>("begins-anew");
@@ -124,7 +123,7 @@ async fn a_waiter_that_loses_one_of_its_places_begins_anew_in_all_queues() {
         };
         let before = places().await;
         holder.delete().for_path(format!("{}/{}", paths[deleted], before[deleted][0])).await.unwrap();
-        // The old place in the other queue is removed.
+        // The waiter removes its old node in the other queue.
         until(async || {
             let now = places().await;
             now.iter().zip(&before).all(|(now, old)| now.len() == 1 && now != old)

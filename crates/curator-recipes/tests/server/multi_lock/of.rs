@@ -1,4 +1,4 @@
-//! Multi-locks of locks that are acquired in turn.
+//! Multi-locks of locks, which are acquired one after another.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,9 +10,11 @@ use curator_recipes::{
 };
 
 use super::{holds_all, multi, one_by_one, paths, queues_of};
-use crate::support::{DEFAULT_TIMEOUT, SLACK, arc, client, free, mutex, no_way_in, no_way_out, soon};
+use crate::support::{
+    DEFAULT_TIMEOUT, SLACK, arc, client, create_dir_without_create, create_dir_without_delete, free, mutex, soon,
+};
 
-/// A user-defined lock that takes its time.
+/// A user-defined lock that is slow to acquire.
 #[derive(Debug)]
 struct Slow {
     inner: InterProcessMutex,
@@ -48,7 +50,7 @@ impl InterProcessLock for Slow {
     }
 }
 
-/// Acquires in all three ways in turn; all must fail.
+/// Calls each of the three acquire methods; all must fail.
 async fn failures(lock: &InterProcessMultiLock, mut check: impl AsyncFnMut(Error)) {
     check(soon(lock.acquire()).await.unwrap_err()).await;
     check(soon(lock.acquire_timeout(DEFAULT_TIMEOUT)).await.unwrap_err()).await;
@@ -58,7 +60,7 @@ async fn failures(lock: &InterProcessMultiLock, mut check: impl AsyncFnMut(Error
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_fails_is_named_and_the_others_are_rolled_back() {
     let (client, paths) = (client().await, paths::<4>("rolled-back"));
-    no_way_in(&client, &paths[2]).await;
+    create_dir_without_create(&client, &paths[2]).await;
     let lock = one_by_one(&client, &paths);
     assert_eq!(lock.paths().iter().map(ToString::to_string).collect::<Vec<_>>(), paths);
     failures(&lock, async |error| {
@@ -79,10 +81,10 @@ async fn every_error_of_a_rollback_is_reported() {
     for fails in [true, false] {
         let (holder, client, paths) = (client().await, client().await, paths::<4>("rollback-fails"));
         for path in &paths[..2] {
-            no_way_out(&client, path).await;
+            create_dir_without_delete(&client, path).await;
         }
         let held = if fails {
-            no_way_in(&client, &paths[3]).await;
+            create_dir_without_create(&client, &paths[3]).await;
             None
         } else {
             Some(mutex(&holder, &paths[3]).acquire().await.unwrap())
@@ -95,7 +97,7 @@ async fn every_error_of_a_rollback_is_reported() {
                 assert_eq!(member, paths[3]);
                 rollback
             }
-            // Only the rollback has failed: it timed out.
+            // Only the rollback has failed: the acquire itself timed out.
             Error::ReleasesFailed { failures } if !fails => failures,
             error => panic!("{error}"),
         };
@@ -107,8 +109,8 @@ async fn every_error_of_a_rollback_is_reported() {
             assert!(text.contains(path.as_str()), "{text}");
             refused.push(path.parent().unwrap().to_string());
         }
-        assert_eq!(refused, [&*paths[1], &*paths[0]], "the last first");
-        // The one that could be released was released.
+        assert_eq!(refused, [&*paths[1], &*paths[0]], "the last lock is released first");
+        // The lock whose release is permitted was released.
         queues_of(&holder, &paths, &[1, 1, 0, usize::from(!fails)]).await;
         drop(held);
         client.close().await.unwrap();
@@ -127,7 +129,7 @@ async fn one_deadline_covers_all_members() {
     soon(lock.acquire_timeout(timeout)).await.unwrap().unwrap().release().await.unwrap();
     for (place, member) in members.iter().enumerate() {
         let given = member.timeouts.lock().unwrap().pop().unwrap();
-        assert!(given <= timeout - took * u32::try_from(place).unwrap(), "member {place} was given {given:?}");
+        assert!(given <= timeout - took * u32::try_from(place).unwrap(), "member {place} had a timeout of {given:?}");
     }
 
     // Two members are held by another client.
@@ -165,7 +167,7 @@ async fn a_multi_lock_is_a_member_of_another() {
     free(&client, &paths).await;
     // Both errors contain the failure of an inner member.
     let [refused] = self::paths("nested-refused");
-    no_way_in(&client, &refused).await;
+    create_dir_without_create(&client, &refused).await;
     let broken = InterProcessMultiLock::of([arc(mutex(&client, &paths[1])), arc(mutex(&client, &refused))]).unwrap();
     let outer = InterProcessMultiLock::of([arc(mutex(&client, &paths[0])), arc(broken)]).unwrap();
     let error = soon(outer.acquire()).await.unwrap_err();

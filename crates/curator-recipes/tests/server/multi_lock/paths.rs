@@ -43,7 +43,7 @@ async fn nested_paths_have_separate_queues() {
     let guard = soon(multi(&client, &inner).acquire()).await.unwrap();
     assert!(guard.nodes().map(|node| node.parent().unwrap().to_string()).eq(inner.clone()));
     let waiting = spawn_acquire(arc(multi(&other, &inner)));
-    // Two places and, where there is one, the inner directory.
+    // The children: two contenders' nodes and, if there is one, the inner directory.
     queues_of(&client, &inner, &[3, 3, 2]).await;
     guard.release().await.unwrap();
     soon(waiting).await.unwrap().unwrap().release().await.unwrap();

@@ -11,7 +11,7 @@ use crate::support::{Numbers, Witness, client, free, mutex, soon};
 const PATHS: usize = 5;
 const ROUNDS: usize = 200;
 
-/// Acquires three of the paths, then one of them, and so on, in any order. Returns how often it has given up.
+/// Acquires three random paths, then one, and so on. Returns how many acquires have timed out.
 async fn contend(who: usize, client: CuratorClient, paths: [String; PATHS], witnesses: [Witness; PATHS]) -> u32 {
     let (mut numbers, mut given_up) = (Numbers(who as u64), 0);
     for quantity in [3, 1].repeat(ROUNDS) {
@@ -21,7 +21,7 @@ async fn contend(who: usize, client: CuratorClient, paths: [String; PATHS], witn
             soon(mutex(&client, &paths[one]).acquire()).await.unwrap()
         } else {
             let lock = multi(&client, &chosen.iter().map(|index| paths[*index].clone()).collect::<Vec<_>>());
-            // Some give up, and retry.
+            // Some acquires have a short timeout, after which they are repeated without one.
             let is_impatient = numbers.below(4) == 0;
             let in_time =
                 if is_impatient { lock.acquire_timeout(Duration::from_millis(5)).await.unwrap() } else { None };
@@ -58,6 +58,6 @@ async fn eight_tasks_that_lock_three_of_five_paths_in_any_order_never_deadlock()
         tasks.spawn(contend(who, client().await, paths.clone(), witnesses.clone()));
     }
     let given_up: u32 = soon(tasks.join_all()).await.into_iter().sum();
-    assert!(given_up > 0, "nobody has given up");
+    assert!(given_up > 0, "no acquire has timed out");
     free(&client().await, &paths).await;
 }

@@ -7,14 +7,14 @@ use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease};
 use curator_test::{OpCode, TestingServer};
 use tokio::task::JoinSet;
 
-use super::{acquiring, free, locks_dir, semaphore, stands};
+use super::{acquiring, free, locks_dir, semaphore, until_counts};
 use crate::support::{DEFAULT_TIMEOUT, Numbers, Witness, client, connect, path, proxy, soon, until, without_probes};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_sessions_that_acquire_random_quantities_never_exceed_the_limit() {
     const MAX: usize = 5;
     let (first, path) = (client().await, path("crowd"));
-    let witness = Witness::with_room_for(MAX);
+    let witness = Witness::with_limit(MAX);
     let mut contenders = JoinSet::new();
     for who in 0..10 {
         let (semaphore, witness, mut numbers) =
@@ -36,7 +36,7 @@ async fn ten_sessions_that_acquire_random_quantities_never_exceed_the_limit() {
         });
     }
     soon(contenders.join_all()).await;
-    assert!(witness.most_sharing() > 1, "nobody has held beside another");
+    assert!(witness.most_sharing() > 1, "no leases were held at the same time");
     free(&first, &path, MAX).await;
 }
 
@@ -49,23 +49,23 @@ async fn try_acquire_many_and_acquire_many_timeout_return_all_leases_or_none() {
     assert!(wanted.try_acquire_many(2).await.unwrap().is_none());
     assert!(soon(wanted.acquire_many_timeout(2, TIMEOUT)).await.unwrap().is_none());
     soon(other.janitor().idle()).await;
-    stands(&holder, &path, 2, 0).await;
+    until_counts(&holder, &path, 2, 0).await;
     assert!(!wanted.is_acquired_in_this_process());
 
-    // One lease is free, but not for a client that arrives after one that waits for two.
+    // One lease is free, but not for a contender behind another one that waits for two.
     let waiting = acquiring(&semaphore(&holder, &path, 3), 2);
-    stands(&holder, &path, 2, 1).await;
+    until_counts(&holder, &path, 2, 1).await;
     assert!(wanted.try_acquire().await.unwrap().is_none());
     assert!(wanted.acquire_timeout(TIMEOUT).await.unwrap().is_none());
     SemaphoreLease::release_all(held).await.unwrap();
     let two = soon(waiting).await.unwrap();
-    let one = wanted.try_acquire().await.unwrap().expect("nobody waits and one is free");
+    let one = wanted.try_acquire().await.unwrap().expect("a lease is free, and no contender waits");
     assert!(wanted.is_acquired_in_this_process());
     SemaphoreLease::release_all(two.into_iter().chain([one])).await.unwrap();
     free(&other, &path, 3).await;
 }
 
-/// No client can hold so many at once, whatever the limit: one request takes them all.
+/// One request takes all leases of an acquire, so the maximum is 100,000 for any limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quantity_of_zero_or_above_the_maximum_is_rejected_immediately() {
     let (client, path) = (client().await, path("quantities"));
@@ -85,7 +85,7 @@ async fn a_quantity_of_zero_or_above_the_maximum_is_rejected_immediately() {
     }
     let error = InterProcessSemaphoreV2::new(&client, &path, 0).unwrap_err();
     assert_eq!(error.to_string(), format!("0 leases of the semaphore {path}: expected at least 1"));
-    assert!(client.check_exists(&path).await.unwrap().is_none(), "something was sent");
+    assert!(client.check_exists(&path).await.unwrap().is_none(), "a request was sent");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,10 +97,10 @@ async fn more_leases_than_fit_into_a_request_are_an_error_without_side_effects()
     assert!(matches!(&error, Error::Client(ClientError::RequestTooLarge { .. })), "{error}");
     assert_eq!(client.session().await.unwrap().id(), session);
     let many = soon(semaphore.acquire_many(1_000)).await.unwrap();
-    stands(&client, &path, 1_000, 0).await;
+    until_counts(&client, &path, 1_000, 0).await;
     soon(SemaphoreLease::release_all(many)).await.unwrap();
     soon(client.janitor().idle()).await;
-    stands(&client, &path, 0, 0).await;
+    until_counts(&client, &path, 0, 0).await;
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn blocking_threads_share_leases() {
     let (one, two) = (shared.blocking_acquire().unwrap(), shared.blocking_acquire().unwrap());
     assert!(shared.blocking_try_acquire().unwrap().is_none());
     assert!(shared.blocking_acquire_timeout(Duration::from_millis(50)).unwrap().is_none());
-    // If its create was not answered in that time, it searches for its place first.
+    // If the create of the acquire was not answered in time, the janitor has to find its node first.
     runtime.block_on(soon(client.janitor().idle()));
     one.blocking_release().unwrap();
     shared.blocking_try_acquire().unwrap().unwrap().blocking_release().unwrap();
@@ -130,11 +130,11 @@ async fn a_released_lease_wakes_only_the_first_waiter() {
     for (place, quantity) in [2, 1, 1, 1].into_iter().enumerate() {
         let client = connect(&proxy.connect_string()).await;
         waiting.push(acquiring(&semaphore(&client, &path, 2), quantity));
-        stands(&holder, &path, 2, place + 1).await;
+        until_counts(&holder, &path, 2, place + 1).await;
         // Dropping the last handle closes a client, which is a request.
         clients.push(client);
     }
-    // The first watches the list of leases. The second watches two places, the third three, and the last one.
+    // The first waiter watches the list of leases; the second watches two queue nodes, the third three, the last one.
     let dir = locks_dir(&path);
     until(async || {
         let watches = TestingServer::shared().await.watches_by_path().await.unwrap();
@@ -144,14 +144,14 @@ async fn a_released_lease_wakes_only_the_first_waiter() {
     let mut expected = without_probes(&proxy);
     assert_eq!(expected.insert(OpCode::GetChildren, 2), Some(1));
     held.remove(0).release().await.unwrap();
-    // The first lists the leases; it needs two.
+    // The first waiter lists the leases, and needs two.
     proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
-    // Some round trips of all of them, of a kind that is not counted.
+    // Round trips of all clients, with requests that are not counted.
     for client in clients.iter().cycle().take(5 * clients.len()) {
         client.sync("/").await.unwrap();
     }
     assert!(!waiting[0].is_finished());
-    assert_eq!(without_probes(&proxy), expected, "somebody else has woken");
+    assert_eq!(without_probes(&proxy), expected, "another waiter has woken");
     held.remove(0).release().await.unwrap();
     for waiter in waiting {
         SemaphoreLease::release_all(soon(waiter).await.unwrap()).await.unwrap();

@@ -4,7 +4,7 @@ use curator_recipes::client::{CreateMode, CuratorClient, ZPath};
 use curator_recipes::{Error, LossReason, SemaphoreLease};
 use curator_test::OpCode;
 
-use super::{acquiring, free, leases, leases_dir, locks_dir, queue, semaphore, stands};
+use super::{acquiring, free, leases, leases_dir, locks_dir, queue, semaphore, until_counts};
 use crate::support::{behind_proxy, client, path, requests_of, round_trips, soon, still_waits, until};
 use crate::transactions::assert_lost;
 
@@ -16,14 +16,14 @@ async fn a_waiter_whose_place_is_deleted_takes_no_lease_until_it_is_queued_again
     let mut waiters = Vec::new();
     for (place, client) in clients.iter().enumerate() {
         waiters.push(acquiring(&semaphore(client, &path, 1), 1));
-        stands(&admin, &path, 1, place + 1).await;
+        until_counts(&admin, &path, 1, place + 1).await;
     }
-    // The first, which waits for a lease.
+    // Deletes the node of the first waiter, which waits for a lease.
     let mut before = queue(&admin, &path).await;
     before.sort_by_key(|name| name.rsplit('-').next().unwrap().to_owned());
     admin.delete().for_path(format!("{}/{}", locks_dir(&path), before[0])).await.unwrap();
     held.release().await.unwrap();
-    // Both get there, one at a time.
+    // Both waiters acquire, one after the other.
     for _ in 0..2 {
         until(async || waiters.iter().any(tokio::task::JoinHandle::is_finished)).await;
         let finished = waiters.iter().position(tokio::task::JoinHandle::is_finished).unwrap();
@@ -31,7 +31,7 @@ async fn a_waiter_whose_place_is_deleted_takes_no_lease_until_it_is_queued_again
         for client in &clients {
             round_trips(client).await;
         }
-        assert!(waiters.iter().all(|waiter| !waiter.is_finished()), "two at once");
+        assert!(waiters.iter().all(|waiter| !waiter.is_finished()), "both hold the only lease");
         assert_eq!(leases(&admin, &path).await, [taken[0].name()]);
         SemaphoreLease::release_all(taken).await.unwrap();
     }
@@ -45,7 +45,7 @@ async fn the_first_waiter_starts_over_when_the_lock_is_deleted_before_it_takes_i
     semaphore.acquire().await.unwrap().release().await.unwrap();
     proxy.hold_replies(OpCode::MultiRead);
     let waiting = acquiring(&semaphore, 1);
-    stands(&admin, &path, 0, 1).await;
+    until_counts(&admin, &path, 0, 1).await;
     admin.delete().deleting_children_if_needed().for_path(&path).await.unwrap();
     proxy.release_held();
     let taken = soon(waiting).await.unwrap();
@@ -59,11 +59,11 @@ async fn a_holder_is_notified_of_its_deleted_lease_and_a_waiter_acquires_one() {
     let (holder, waiter, path) = (client().await, client().await, path("lease-deleted"));
     let held = semaphore(&holder, &path, 3).acquire_many(3).await.unwrap();
     let waiting = acquiring(&semaphore(&waiter, &path, 3), 1);
-    stands(&holder, &path, 3, 1).await;
+    until_counts(&holder, &path, 3, 1).await;
     let node = held[0].node().clone();
     waiter.delete().for_path(&node).await.unwrap();
-    let told = soon(held[0].lost()).await;
-    assert_eq!((told.path, told.reason), (node, LossReason::NodeDeleted));
+    let lost = soon(held[0].lost()).await;
+    assert_eq!((lost.path, lost.reason), (node, LossReason::NodeDeleted));
     assert!(!held[0].is_valid());
     let lease = soon(waiting).await.unwrap();
     assert!(held[1].is_valid() && lease[0].is_valid());
@@ -89,7 +89,7 @@ async fn release_all_reports_the_leases_that_are_gone_and_releases_the_others() 
         for (failure, node) in failures.iter().zip(&gone) {
             assert_lost(failure, node, LossReason::NodeDeleted);
         }
-        stands(&admin, &path, 0, 0).await;
+        until_counts(&admin, &path, 0, 0).await;
         free(&holder, &path, 3).await;
     }
 }
@@ -100,29 +100,29 @@ async fn create(client: &CuratorClient, dir: &str, kind: &str) -> ZPath {
     create.for_path(name, "127.0.0.1").await.unwrap()
 }
 
-/// Curator's Java semaphore creates its place in the queue, then its lease, then waits until there are not too many,
-/// then leaves the queue.
+/// Curator's Java semaphore creates its queue node and then its lease node, waits until the number of lease nodes is
+/// within the limit, and then leaves the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lease_node_of_a_waiting_java_contender_counts_as_used() {
     let ((proxy, ours), holder, java, path) =
         (behind_proxy().await, client().await, client().await, path("java-first"));
     let held = semaphore(&holder, &path, 1).acquire().await.unwrap();
-    // One lease too many, which has no holder yet.
+    // This lease exceeds the limit, so it has no holder yet.
     let place = create(&java, &locks_dir(&path), "lock").await;
     let lease = create(&java, &leases_dir(&path), "lease").await;
     proxy.reset_counts();
     let waiting = acquiring(&semaphore(&ours, &path, 1), 1);
-    stands(&holder, &path, 2, 2).await;
+    until_counts(&holder, &path, 2, 2).await;
     assert!(semaphore(&holder, &path, 1).try_acquire().await.unwrap().is_none());
 
     held.release().await.unwrap();
-    stands(&holder, &path, 1, 2).await;
+    until_counts(&holder, &path, 1, 2).await;
     assert!(still_waits(&waiting, &ours).await);
     java.delete().for_path(&place).await.unwrap();
-    // Now ours is first, and lists the leases; the only lease is Java's.
+    // Now our waiter is first, and lists the leases; the only lease is Java's.
     proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
     assert!(still_waits(&waiting, &ours).await);
-    assert_eq!(requests_of(&proxy, OpCode::Multi), 0, "it has tried to take a lease");
+    assert_eq!(requests_of(&proxy, OpCode::Multi), 0, "our waiter has tried to take a lease");
     java.delete().for_path(&lease).await.unwrap();
     SemaphoreLease::release_all(soon(waiting).await.unwrap()).await.unwrap();
     free(&holder, &path, 1).await;

@@ -1,9 +1,9 @@
-//! The layout of a semaphore on the server, and who may release what.
+//! The nodes of a semaphore on the server, and releases by other threads.
 
 use curator_recipes::client::{CreateMode, CuratorClient};
 use curator_recipes::{InterProcessSemaphoreMutex, OwnerId, SemaphoreLease};
 
-use super::{acquiring, free, leases, leases_dir, locks_dir, queue, semaphore, stands};
+use super::{acquiring, free, leases, leases_dir, locks_dir, queue, semaphore, until_counts};
 use crate::support::{client, id_and_number, path, soon, still_waits};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,13 +27,13 @@ async fn semaphore_nodes_have_the_paths_and_data_of_curator() {
         assert_eq!(stat.ephemeral_owner, lease.session_id());
         assert_eq!(stat.czxid, lease.fencing_token().as_i64());
     }
-    assert_eq!(queue(&holder, &path).await, [""; 0], "a holder keeps no place in the queue");
+    assert_eq!(queue(&holder, &path).await, [""; 0], "a holder has no node in the queue");
 
     let waiting = acquiring(&self::semaphore(&waiter, &path, 2), 1);
-    stands(&holder, &path, 2, 1).await;
+    until_counts(&holder, &path, 2, 1).await;
     let place = queue(&holder, &path).await.remove(0);
     id_and_number(&place, "-lock-");
-    // As in Curator: the client's address.
+    // As in Curator, the data is the client's address.
     assert_eq!(holder.get_data(format!("{}/{place}", locks_dir(&path))).await.unwrap().0, b"127.0.0.1");
     SemaphoreLease::release_all(held).await.unwrap();
     let lease = soon(waiting).await.unwrap().remove(0);
@@ -59,14 +59,14 @@ async fn foreign_children_take_no_lease_and_block_no_contender() {
     assert!(semaphore.try_acquire().await.unwrap().is_none());
     assert_eq!(semaphore.participants().await.unwrap().len(), 1);
     let waiting = acquiring(&semaphore, 1);
-    stands(&client, &path, 6, 6).await;
-    // A change of the list that frees nothing.
+    until_counts(&client, &path, 6, 6).await;
+    // These changes of the lists free no lease.
     foreign(&client, &leases_dir(&path), "another").await;
     foreign(&client, &locks_dir(&path), "another").await;
     assert!(still_waits(&waiting, &client).await);
     lease.release().await.unwrap();
     SemaphoreLease::release_all(soon(waiting).await.unwrap()).await.unwrap();
-    stands(&client, &path, 6, 6).await;
+    until_counts(&client, &path, 6, 6).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! Semaphores: several leases at once, and a number of leases that is stored in a node.
+//! Semaphores: several leases in one acquire, and a limit that is stored in a node.
 //!
 //! What a semaphore with one lease has in common with the other locks is in the contract; several leases after lost
 //! replies or dropped futures are in the fault matrix.
@@ -34,8 +34,8 @@ async fn queue(client: &CuratorClient, path: &str) -> Vec<String> {
     children(client, &locks_dir(path)).await
 }
 
-/// Waits until the semaphore has this many leases and this many places in its queue.
-async fn stands(client: &CuratorClient, path: &str, leases: usize, queued: usize) {
+/// Waits until the semaphore has this many leases and this many nodes in its queue.
+async fn until_counts(client: &CuratorClient, path: &str, leases: usize, queued: usize) {
     until(async || self::leases(client, path).await.len() == leases && queue(client, path).await.len() == queued).await;
 }
 
@@ -45,9 +45,9 @@ fn acquiring(semaphore: &InterProcessSemaphoreV2, quantity: usize) -> JoinHandle
     tokio::spawn(async move { soon(semaphore.acquire_many(quantity)).await.unwrap() })
 }
 
-/// Waits until nothing of the semaphore is left, and checks that all of its leases can be acquired at once.
+/// Waits until nothing of the semaphore is left, and checks that all of its leases can be acquired together.
 async fn free(client: &CuratorClient, path: &str, max_leases: usize) {
     nothing_left(client, &[leases_dir(path), locks_dir(path)]).await;
     let leases = semaphore(client, path, max_leases).try_acquire_many(max_leases).await.unwrap();
-    SemaphoreLease::release_all(leases.expect("somebody is in the way")).await.unwrap();
+    SemaphoreLease::release_all(leases.expect("the semaphore is not free")).await.unwrap();
 }

@@ -5,8 +5,8 @@ use crate::embedded::acl::{Acl, Id};
 /// Why a record cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Malformed {
-    /// The record ends too early, or contains an impossible value.
-    Torn,
+    /// The record ends too early, or contains an impossible value or an operation that is not allowed.
+    Invalid,
     /// A path is missing.
     NoPath,
     /// An access list is missing.
@@ -39,8 +39,8 @@ impl<'a> Reader<'a> {
         match self.int()? {
             -1 => Ok(None),
             length => {
-                let length = usize::try_from(length).map_err(|_| Malformed::Torn)?;
-                let (bytes, rest) = self.0.split_at_checked(length).ok_or(Malformed::Torn)?;
+                let length = usize::try_from(length).map_err(|_| Malformed::Invalid)?;
+                let (bytes, rest) = self.0.split_at_checked(length).ok_or(Malformed::Invalid)?;
                 self.0 = rest;
                 Ok(Some(bytes.to_vec()))
             }
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn string(&mut self) -> Result<String, Malformed> {
-        self.optional_string()?.ok_or(Malformed::Torn)
+        self.optional_string()?.ok_or(Malformed::Invalid)
     }
 
     pub(crate) fn path(&mut self) -> Result<String, Malformed> {
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn strings(&mut self) -> Result<Vec<String>, Malformed> {
-        self.list(Self::string)?.ok_or(Malformed::Torn)
+        self.list(Self::string)?.ok_or(Malformed::Invalid)
     }
 
     /// `None` for a null list, which is different from an empty one.
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (bytes, rest) = self.0.split_first_chunk().ok_or(Malformed::Torn)?;
+        let (bytes, rest) = self.0.split_first_chunk().ok_or(Malformed::Invalid)?;
         self.0 = rest;
         Ok(*bytes)
     }

@@ -24,7 +24,7 @@ pub(crate) enum Request {
     Sasl,
 }
 
-/// A change of the tree: a transaction, or one operation of a multi.
+/// A change of the tree: a separate request, or one operation of a multi.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Write {
     Create(Create),
@@ -45,7 +45,7 @@ pub(crate) enum Write {
         acl: Vec<Acl>,
         version: i32,
     },
-    /// Only inside a transaction.
+    /// Only inside a multi.
     Check {
         path: String,
         version: i32,
@@ -87,7 +87,8 @@ pub(crate) enum Read {
 /// Registers watches again after a reconnect.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SetWatches {
-    /// The last transaction that the client has seen. It is notified at once of later changes.
+    /// The zxid of the last transaction that the client has seen. The server immediately notifies the client of later
+    /// changes.
     pub(crate) relative_zxid: i64,
     pub(crate) data: Vec<String>,
     pub(crate) exists: Vec<String>,
@@ -122,7 +123,7 @@ impl Request {
             OpCode::SetWatches2 => SetWatches::parse(reader, true).map(Self::SetWatches),
             OpCode::Reconfig => reconfig(reader).map(|()| Self::Reconfig),
             // Servers send this only to each other.
-            OpCode::CreateSession => Err(Malformed::Torn),
+            OpCode::CreateSession => Err(Malformed::Invalid),
             OpCode::Auth => auth(reader),
             OpCode::Sasl => reader.buffer().map(|_| Self::Sasl),
             _ => return None,
@@ -166,7 +167,7 @@ impl Write {
         })
     }
 
-    /// Parses an operation of a transaction; `None` if it is not allowed there.
+    /// Parses an operation of a multi; `None` if it is not allowed there.
     fn parse_in_multi(op: OpCode, reader: &mut Reader<'_>) -> Option<Result<Self, Malformed>> {
         match Self::parse(op, reader)? {
             Ok(Self::SetAcl { .. } | Self::DeleteContainer { .. }) => None,
@@ -194,8 +195,8 @@ impl Create {
         Ok(Self { kind, path, data, acl, flags, ttl })
     }
 
-    /// Converts a create to the form that the real server uses in a transaction, where the flags decide the kind.
-    /// Invalid flags fail the whole transaction, unless they come with a time to live.
+    /// Converts a create to the form that the real server uses in a multi, where the flags decide the kind. Invalid
+    /// flags make the whole request invalid, except in a create with a time to live.
     fn in_multi(mut self) -> Result<Self, Malformed> {
         match (self.kind, self.flags) {
             (CreateKind::Ttl, 5 | 6) => {}
@@ -206,7 +207,7 @@ impl Create {
             }
             (_, 4) => self.kind = CreateKind::Container,
             (_, 0..4) => {}
-            _ => return Err(Malformed::Torn),
+            _ => return Err(Malformed::Invalid),
         }
         Ok(self)
     }
@@ -267,7 +268,7 @@ fn operations<T>(
         if done {
             return Ok(operations);
         }
-        operations.push(parse(op, reader).ok_or(Malformed::Torn)??);
+        operations.push(parse(op, reader).ok_or(Malformed::Invalid)??);
     }
 }
 

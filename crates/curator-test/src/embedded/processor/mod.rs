@@ -82,7 +82,7 @@ impl Processor {
     }
 
     /// Replaces this server by another one. Connection ids are not reused, since the end of an earlier connection may
-    /// still be on its way.
+    /// be handled later.
     pub(crate) fn replace(&mut self, other: Self) {
         *self = Self { last_connection: self.last_connection, ..other };
     }
@@ -115,8 +115,8 @@ impl Processor {
         self.packets.sent += 1;
     }
 
-    /// Processes a frame from a client, without its length. Returns a description of the request; `None` if it was not
-    /// one.
+    /// Processes a frame from a client, without its length. Returns a description of the request; `None` if the frame
+    /// is not a request.
     pub(crate) fn receive(&mut self, id: ConnectionId, payload: &[u8], now: Now) -> Option<RequestInfo> {
         let connection = self.connections.get_mut(&id).filter(|connection| !connection.is_closing)?;
         connection.received += 1;
@@ -130,7 +130,7 @@ impl Processor {
         }
     }
 
-    /// Whether a connection may send more.
+    /// Whether the server reads more from a connection.
     pub(crate) fn is_open(&self, id: ConnectionId) -> bool {
         self.connections.get(&id).is_some_and(|connection| !connection.is_closing)
     }

@@ -118,7 +118,7 @@ impl Processor {
         }
     }
 
-    /// Each change is one transaction. A failed one uses up a zxid too.
+    /// Applies a change as one transaction. A failed transaction uses up a zxid too.
     fn write(&mut self, id: ConnectionId, session_id: i64, write: &Write, now: Now) -> Result<Body, Code> {
         self.zxid += 1;
         let identities = self.identities(id);
@@ -232,7 +232,7 @@ impl Processor {
         self.connections.get(&id).map(|connection| connection.identities.clone()).unwrap_or_default()
     }
 
-    /// Replies to a request that has a place in the order of all requests.
+    /// Replies with the current zxid, to a request that is processed in order.
     fn answer(&mut self, id: ConnectionId, xid: i32, result: &Result<Body, Code>) {
         self.reply(id, xid, self.zxid, result);
     }

@@ -44,7 +44,7 @@ impl Processor {
     }
 
     fn remove_containers(&mut self, now: Now) {
-        for path in self.tree.over(now.wall) {
+        for path in self.tree.removable(now.wall) {
             self.zxid += 1;
             let context = Context { session_id: 0, identities: &[], zxid: self.zxid, time: now.wall };
             if let Ok(applied) = self.tree.apply(&Write::DeleteContainer { path }, &context) {

@@ -24,7 +24,8 @@ pub(crate) struct DataTree {
     /// The ephemeral nodes by session.
     ephemerals: BTreeMap<i64, BTreeSet<String>>,
     /// The next sequence numbers below the nodes in which the current transaction has created children. As on the real
-    /// server, an operation continues from the numbers of the operations before it, even where those are not kept.
+    /// server, an operation continues from the numbers of the operations before it, even at the end of the parent's
+    /// counter, which does not keep them.
     numbers: BTreeMap<String, i32>,
     /// Whether nodes may have a time to live.
     extended_types: bool,
@@ -90,8 +91,8 @@ impl DataTree {
     }
 
     /// The nodes that the server may remove now, in order.
-    pub(crate) fn over(&self, now: i64) -> Vec<String> {
-        self.nodes.iter().filter(|(_, node)| node.is_over(now)).map(|(path, _)| path.clone()).collect()
+    pub(crate) fn removable(&self, now: i64) -> Vec<String> {
+        self.nodes.iter().filter(|(_, node)| node.is_removable(now)).map(|(path, _)| path.clone()).collect()
     }
 
     /// Sets the number of the next sequential child of a node.

@@ -65,7 +65,7 @@ impl Node {
     }
 
     /// Whether the server may remove the node now: an empty container that has had children, or an expired TTL node.
-    pub(crate) fn is_over(&self, now: i64) -> bool {
+    pub(crate) fn is_removable(&self, now: i64) -> bool {
         let over = match self.lifetime {
             Lifetime::Persistent | Lifetime::Ephemeral(_) => false,
             Lifetime::Container => self.state.creates > 0,

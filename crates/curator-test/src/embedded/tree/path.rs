@@ -7,7 +7,7 @@ const SPECIAL: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/c
 
 /// The parent of a path. The path itself is not validated.
 ///
-/// Here the root is the empty path.
+/// As a parent, the root is the empty path.
 fn parent(path: &str) -> Result<&str, Code> {
     match path.rsplit_once('/') {
         Some((parent, _)) if !path.contains('\0') => Ok(parent),

@@ -96,7 +96,7 @@ impl DataTree {
         Ok(Applied { result, events, undo })
     }
 
-    /// Not allowed in transactions, so never undone.
+    /// This change is not allowed in a multi, so it is never undone.
     fn set_acl(&mut self, path: &str, acl: &[Acl], version: i32, context: &Context<'_>) -> Result<Applied, Code> {
         path::validate(path)?;
         let acl = acl::fix_up(acl, context.identities)?;

@@ -14,7 +14,7 @@ fn several_ephemerals_of_a_session_are_deleted_in_one_transaction() {
         a.call(r#"getChildren "/p" watch"#);
         b.call("closeSession");
         s.note(
-            "One transaction. In which order its nodes go is the server's choice; the first one tells of the children.",
+            "One transaction, in an order that the server chooses. The first deletion fires the watch on the children.",
         );
         a.in_any_order(4);
         a.settle();
@@ -22,14 +22,14 @@ fn several_ephemerals_of_a_session_are_deleted_in_one_transaction() {
 }
 
 #[test]
-fn a_request_sent_behind_a_close_session_is_not_applied() {
+fn a_request_sent_after_a_close_session_is_not_applied() {
     run(&Server::common(), "close_session_at_once", |s| {
-        s.note("The close, and a request behind it, in one write with the handshake.");
+        s.note("The handshake, the close, and a request after it, in one write.");
         let mut a = s.open("a");
         a.send(&["connect timeout=30000", "closeSession", r#"create "/never" "" ephemeral"#]);
         a.next();
         a.next();
-        s.note("The request behind it may be refused, or not be read any more. The stream ends in either case.");
+        s.note("The request after the close is refused or not read. In either case the connection is closed.");
         a.skip_to_close();
         // A refusal takes a zxid, so this reply's zxid is not recorded.
         let found = !s.client("b").ask(r#"exists "/never""#).is_empty();

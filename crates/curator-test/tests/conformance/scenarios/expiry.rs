@@ -10,12 +10,12 @@ fn sessions_that_ping_or_read_stay_alive_and_a_silent_one_expires() {
         let [mut silent, mut pings, mut reads] =
             ["silent", "pings", "reads"].map(|name| s.connect(name, "connect timeout=1500"));
         pings.call(r#"create "/e" "" ephemeral"#);
-        s.note("While one is silent, one pings and one reads, all with the same timeout.");
+        s.note("One session is silent, one pings and one reads, all with the same timeout.");
         while !silent.is_closed_within(Duration::from_millis(100)) {
             pings.ask("ping");
             reads.ask(r#"exists "/e""#);
         }
-        s.note("The silent one is gone.");
+        s.note("The silent session has expired.");
         silent.next();
         pings.call(r#"exists "/e""#);
         reads.call(r#"exists "/e""#);

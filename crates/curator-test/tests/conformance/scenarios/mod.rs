@@ -1,6 +1,6 @@
 //! The scenarios. Most are the transcripts themselves; the modules check what no transcript contains.
 //!
-//! A transcript that is not named here is played on the server that most share.
+//! A transcript that is not named here is replayed on the server that most scenarios share.
 
 mod ephemerals;
 mod expiry;
@@ -27,7 +27,7 @@ fn each_transcript_that_no_scenario_module_names_replays_on_the_shared_server() 
     assert_eq!(names.iter().filter(fails).collect::<Vec<_>>(), [""; 0]);
 }
 
-/// Declares a test for each of these transcripts: repeats its clients' actions on such a server.
+/// Declares a test for each of these transcripts: repeats the clients' actions on a server of this kind.
 macro_rules! transcripts {
     ($server:expr => $(fn $test:ident: $name:literal;)*) => {
         $(
@@ -58,26 +58,26 @@ transcripts! { Server::own() =>
 }
 
 transcripts! { Server::with_create_counter("/a", i32::MAX - 1) =>
-    fn the_last_number_is_given_again_and_again: "counter_end";
-    fn a_transaction_goes_on_with_negative_numbers: "counter_end_multi";
-    fn a_node_that_a_transaction_makes_anew_counts_from_zero: "counter_anew";
+    fn at_its_end_the_counter_repeats_its_last_number: "counter_end";
+    fn at_the_end_of_the_counter_a_transaction_continues_with_negative_numbers: "counter_end_multi";
+    fn a_node_that_a_transaction_recreates_counts_from_zero: "counter_anew";
 }
 
 transcripts! { Server::with_create_counter("/a", -3) =>
     fn a_negative_counter_counts_up: "counter_negative";
 }
 
-/// Checks for nodes to remove as often as a busy machine permits: a real server that is asked for a deletion again
-/// before it has executed the first request counts another transaction.
+/// A server that checks for nodes to remove, as often as a busy machine permits: if a real server requests a deletion
+/// again before it has executed the first request, it counts another transaction.
 fn quick() -> Server {
     Server::with(TestingServer::builder().container_check_interval(Duration::from_millis(400)))
 }
 
 transcripts! { quick() =>
-    fn an_empty_container_goes: "container";
-    fn the_request_makes_the_container: "container_by_flag";
-    fn a_time_to_live_ends: "ttl";
-    fn a_write_lengthens_a_life: "ttl_renewed";
+    fn an_empty_container_is_removed: "container";
+    fn the_request_or_in_a_multi_the_flag_makes_a_container: "container_by_flag";
+    fn a_node_is_removed_after_its_time_to_live: "ttl";
+    fn a_write_restarts_the_time_to_live: "ttl_renewed";
 }
 
 transcripts! { Server::with(TestingServer::builder().system_property(MANAGER, OPTIMIZED)) =>

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::{scenario::say_again, server::Server};
+use crate::{scenario::compare_replay, server::Server};
 
 /// The scenarios about watches. Without `watch_acl`, which differs in the permission that `exists` needs.
 const ABOUT_WATCHES: [&str; 18] = [
@@ -30,7 +30,7 @@ const ABOUT_WATCHES: [&str; 18] = [
 fn the_embedded_server_matches_the_watch_transcripts_of_3_8() {
     let differs = |name: &&str| {
         let server = Server::with_watches_of_3_8();
-        catch_unwind(AssertUnwindSafe(|| say_again(&server, name))).is_err()
+        catch_unwind(AssertUnwindSafe(|| compare_replay(&server, name))).is_err()
     };
     assert_eq!(ABOUT_WATCHES.iter().filter(|name| differs(name)).collect::<Vec<_>>(), [&""; 0]);
 }

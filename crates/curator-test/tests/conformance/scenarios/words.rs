@@ -11,7 +11,7 @@ fn four_letter_word_replies_have_the_recorded_format() {
             // The rest of the line varies.
             s.line(&format!("  {}", line.split_inclusive(':').next().unwrap_or_default()));
         }
-        s.note("What is no word is a frame, and too long.");
+        s.note("Other bytes are the length of a frame, which is too long.");
         let mut a = s.open("a");
         a.send(&["<61626364> abcd"]);
         a.wait_for_close();
@@ -29,7 +29,7 @@ fn the_cons_reply_has_the_recorded_fields() {
         let line = cons.lines().find(|line| line.contains(&id)).unwrap_or_default();
         let parts: Vec<&str> = line.split(['[', ']', '(', ')', ',']).collect();
         s.line(&format!("{:?}", parts[0].split(':').next().unwrap()));
-        // 0 while the server is at work on the connection, which may last a moment longer than the reply takes.
+        // 0 while the server processes the connection, which may last a moment longer than the reply takes.
         assert!(["0", "1"].contains(&parts[1]), "{line}");
         for part in &parts[2..] {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));

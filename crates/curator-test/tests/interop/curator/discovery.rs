@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{java::java, stage::ours};
 
-/// A class of the Java agent.
+/// The payload that the Java agent has a class for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Details {
     zone: String,
@@ -73,8 +73,8 @@ async fn java_finds_the_instances_that_we_register() {
     assert_eq!(java.ask(&find("details")).await, both);
 }
 
-/// For these, Curator's reconnect adds another node, and its `unregisterService` deletes none: they cannot be
-/// registered here.
+/// Curator adds another node for a sequential instance at each reconnect, and its `unregisterService` deletes none. So
+/// this library finds such instances, but does not register them.
 #[tokio::test]
 async fn the_sequential_instances_of_java_are_found() {
     let (client, mut java, base) = (ours().await, java().await, unique_path("services"));

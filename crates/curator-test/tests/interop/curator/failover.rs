@@ -75,8 +75,8 @@ impl Election {
         Self { recipe, failure, path, client, observer, javas_network, java, our_network, ours }
     }
 
-    /// Java leads, and fails. It may believe that it leads when ours already does, until it learns of the end of its
-    /// session.
+    /// The Java leader fails. It may still report that it leads when ours already leads, until it is notified of the
+    /// end of its session.
     async fn java_fails(&mut self) {
         let name = self.java.name().to_owned();
         self.agree_on([&name, OURS]).await;
@@ -86,7 +86,7 @@ impl Election {
             Failure::Cut => self.javas_network.black_hole(Direction::Both),
         }
         self.ours.leads().await;
-        assert!(self.java.was_over().await, "ours leads beside Java's session");
+        assert!(self.java.was_over().await, "ours leads while Java's session exists");
         until_observed(&self.observer, OURS).await;
         match self.failure {
             Failure::Kill => {
@@ -102,7 +102,7 @@ impl Election {
         self.java.renew().await;
     }
 
-    /// Ours leads, and fails. It knows that it does not lead before Java does.
+    /// Our leader fails. It detects the end of its term before Java leads.
     async fn ours_fails(&mut self) {
         let name = self.java.name().to_owned();
         self.agree_on([OURS, &name]).await;
@@ -136,7 +136,7 @@ impl Election {
         until_observed(&self.observer, OURS).await;
     }
 
-    /// Checks that both list these participants, and that the observer reports the first of them.
+    /// Checks that both languages list these participants, and that the observer reports the first of them.
     async fn agree_on(&mut self, ids: [&str; 2]) {
         assert_eq!(self.java.tell(&format!("participants-of {}", self.path)).await, ids);
         assert_eq!(self.java.tell(&format!("leader {}", self.path)).await, ids[..1]);
@@ -145,7 +145,7 @@ impl Election {
     }
 }
 
-/// A Java participant that has joined, in a separate process if that fails.
+/// A Java participant that has joined the election, in a separate process if the test kills or stops that process.
 async fn java_joins(recipe: Recipe, failure: Failure, network: &FaultProxy, path: &str) -> JavaSession {
     let at = network.connect_string();
     let mut java = match failure {

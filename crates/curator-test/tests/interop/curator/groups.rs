@@ -10,7 +10,7 @@ use super::{
     stage::ours,
 };
 
-/// The members that ours reports: id and data.
+/// The members that our side reports: id and data.
 fn members(member: &GroupMember) -> BTreeMap<String, String> {
     let text = |data: &[u8]| String::from_utf8(data.to_vec()).unwrap();
     member.members().iter().map(|one| (one.id().to_owned(), text(one.data()))).collect()

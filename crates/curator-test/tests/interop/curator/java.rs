@@ -16,13 +16,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::{LONG, agent::Program};
 
-/// Names a class path with Curator and the agent.
+/// The environment variable with the class path of Curator and of the agent.
 const CLASSPATH: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
 /// The channel for each session's replies.
 type Answers = Arc<Mutex<HashMap<String, UnboundedSender<String>>>>;
 
-/// Reads a process's replies; dropped when there are no more.
+/// The reader of a process's replies. Dropped when the process sends no more.
 struct Reader(Answers);
 
 impl Drop for Reader {
@@ -49,7 +49,7 @@ impl Java {
     fn start() -> Self {
         let Some(classpath) = env::var_os(CLASSPATH) else {
             panic!(
-                "{CLASSPATH} is not set: run `cargo xtask test -- -p curator-test --test interop`, which brings Curator"
+                "{CLASSPATH} is not set: run `cargo xtask test -- -p curator-test --test interop`: it installs Curator"
             )
         };
         let java =
@@ -149,7 +149,7 @@ pub(crate) struct JavaSession {
     thread: JavaThread,
     /// Another thread with the same session.
     beside: JavaThread,
-    /// Of the client's first session, or of that at the latest [`renew`](Self::renew).
+    /// The credentials of the client's first session, or of its session at the latest [`renew`](Self::renew).
     credentials: SessionCredentials,
 }
 
@@ -189,8 +189,8 @@ impl JavaSession {
         until(async || self.ask(command).await == expected).await;
     }
 
-    /// Whether its command is still unanswered after its session has had the time to see what has happened and to act
-    /// upon it: some round trips, as for our own sessions in `still_waits`.
+    /// Whether the command is still unanswered after some round trips, in which the session could react to earlier
+    /// events; as for our sessions in `still_waits`.
     pub(crate) async fn still_waits(&mut self) -> bool {
         assert_eq!(self.beside.ask("round-trips 50").await, "ok");
         self.thread.answers.try_recv().is_err()

@@ -9,7 +9,7 @@ use super::{
     mutex::mutex,
     stage::{id, ours, until_children, until_contends, until_waits, waiting, waiting_for},
 };
-use crate::{ours::Mortal, still_waits::still_waits};
+use crate::{ours::CrashableClient, still_waits::still_waits};
 
 #[tokio::test]
 async fn a_lock_of_any_kind_goes_to_us_when_the_java_session_that_holds_it_ends() {
@@ -29,13 +29,13 @@ async fn a_lock_of_any_kind_goes_to_us_when_the_java_session_that_holds_it_ends(
 async fn our_lock_of_any_kind_goes_to_java_when_our_session_ends_and_our_guard_is_lost() {
     let (server, mut java) = (TestingServer::shared().await, java().await);
     for (kind, [_, javas_queue], ours) in KINDS {
-        let (mortal, (path, first)) = (Mortal::connect(server).await, paths(kind));
-        let client = &mortal.client;
+        let (crashable, (path, first)) = (CrashableClient::connect(server).await, paths(kind));
+        let client = &crashable.client;
         let guard = ours.acquire(client.clone(), path.clone()).await.unwrap().unwrap();
         java.send(&format!("acquire {kind} {path}"));
         until_contends(client, &format!("{first}{javas_queue}"), java.id()).await;
         assert!(java.still_waits().await, "{kind}");
-        mortal.end_session(server).await;
+        crashable.end_session(server).await;
         assert_eq!(java.answer().await, "ok true", "{kind}");
         soon(guard.lost()).await;
         assert!(!guard.is_valid());
@@ -59,13 +59,13 @@ async fn leases_go_to_us_when_the_java_session_that_has_them_ends() {
 #[tokio::test]
 async fn our_leases_go_to_java_and_are_reported_as_lost_when_our_session_ends() {
     let (server, path) = (TestingServer::shared().await, unique_path("killed"));
-    let (mut java, mortal) = (java().await, Mortal::connect(server).await);
-    let semaphore = InterProcessSemaphoreV2::new(&mortal.client, &path, 2).unwrap();
+    let (mut java, crashable) = (java().await, CrashableClient::connect(server).await);
+    let semaphore = InterProcessSemaphoreV2::new(&crashable.client, &path, 2).unwrap();
     let leases = semaphore.acquire_many(2).await.unwrap();
     java.send(&format!("lease {path} 2 2"));
-    until_contends(&mortal.client, &format!("{path}/leases"), java.id()).await;
+    until_contends(&crashable.client, &format!("{path}/leases"), java.id()).await;
     assert!(java.still_waits().await);
-    mortal.end_session(server).await;
+    crashable.end_session(server).await;
     assert_eq!(java.answer().await, "ok true");
     for lease in &leases {
         soon(lease.lost()).await;
@@ -78,25 +78,25 @@ async fn our_leases_go_to_java_and_are_reported_as_lost_when_our_session_ends() 
 #[tokio::test]
 async fn waiters_of_both_languages_whose_sessions_end_are_skipped() {
     let (server, holder, path) = (TestingServer::shared().await, ours().await, unique_path("killed"));
-    let mortal = Mortal::connect(server).await;
+    let crashable = CrashableClient::connect(server).await;
     let (mut first, mut last) = (java().await, java().await);
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     first.send(&format!("acquire mutex {path}"));
     until_waits(&path, first.id()).await;
-    let second = waiting_for(&mutex(&mortal.client, &path));
-    until_waits(&path, id(&mortal.client)).await;
+    let second = waiting_for(&mutex(&crashable.client, &path));
+    until_waits(&path, id(&crashable.client)).await;
     last.send(&format!("acquire mutex {path}"));
     until_waits(&path, last.id()).await;
 
     first.end().await;
-    mortal.end_session(server).await;
+    crashable.end_session(server).await;
     guard.release().await.unwrap();
     assert_eq!(last.answer().await, "ok true");
-    // They have reconnected with new sessions, and queue behind it.
+    // `first` and `second` have reconnected with new sessions, and queue behind `last`.
     until_children(&holder, &path, 3).await;
-    assert!(first.still_waits().await && still_waits(&second, &mortal.client).await);
+    assert!(first.still_waits().await && still_waits(&second, &crashable.client).await);
     assert_eq!(last.ask(&format!("release mutex {path}")).await, "ok");
-    // In either order.
+    // Both acquire the lock, in either order.
     let java = async {
         assert_eq!(first.answer().await, "ok true");
         assert_eq!(first.ask(&format!("release mutex {path}")).await, "ok");

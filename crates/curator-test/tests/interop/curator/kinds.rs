@@ -5,7 +5,7 @@ use curator_test::{DEFAULT_TIMEOUT, soon, unique_path};
 
 use super::{
     java::java,
-    multi_lock::{at_once, in_order},
+    multi_lock::{in_one_step, in_order},
     mutex::{mutex, semaphore_mutex},
     read_write::write,
     stage::{id, ours, until_children, until_contends, waiting},
@@ -38,17 +38,19 @@ impl Side {
     }
 }
 
-/// A kind in Java, the directories below the path where contenders of ours and of Java have nodes, and our lock.
+/// The name of the kind in commands to Java, the directories below the path in which our and Java's contenders have
+/// nodes, and our lock.
 type Kind = (&'static str, [&'static str; 2], Side);
 
-/// In each, the two exclude each other. Java waits for a semaphore mutex with its lease in place.
+/// The two locks of each kind exclude each other. While Java waits for a semaphore mutex, its lease node already
+/// exists.
 pub(super) const KINDS: [Kind; 7] = [
     ("mutex", ["", ""], Side::Exclusive(mutex)),
     ("read", ["", ""], Side::Exclusive(write)),
     ("write", ["", ""], Side::Exclusive(write)),
     ("write", ["", ""], Side::Reader),
     ("semaphore-mutex", ["/locks", "/leases"], Side::Exclusive(semaphore_mutex)),
-    ("multi", ["", ""], Side::Exclusive(at_once)),
+    ("multi", ["", ""], Side::Exclusive(in_one_step)),
     ("multi", ["", ""], Side::Exclusive(in_order)),
 ];
 

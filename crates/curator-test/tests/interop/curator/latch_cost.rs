@@ -17,7 +17,7 @@ async fn counted() -> (FaultProxy, JavaSession) {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
     // So that no reply arrives between two requests that were sent together.
     proxy.set_delay(Duration::from_millis(5));
-    // Curator reads it once it has connected.
+    // Curator reads this node after it has connected.
     proxy.pass_over("/zookeeper/config");
     let java = java_at(&proxy.connect_string(), SESSION).await;
     assert_eq!(proxy.requests(), BTreeMap::new());
@@ -25,8 +25,8 @@ async fn counted() -> (FaultProxy, JavaSession) {
 }
 
 /// Waits until each session has sent these requests, in turn, and asserts that only pings follow.
-async fn assert_spent(sessions: [(&FaultProxy, &[(OpCode, u64)]); 2]) {
-    let spent = |proxy: &FaultProxy| (proxy.requests(), proxy.round_trips());
+async fn assert_sent(sessions: [(&FaultProxy, &[(OpCode, u64)]); 2]) {
+    let sent = |proxy: &FaultProxy| (proxy.requests(), proxy.round_trips());
     let wanted = |requests: &[(OpCode, u64)]| {
         let round_trips = requests.iter().map(|(_, count)| count).sum();
         (BTreeMap::from_iter(requests.iter().copied()), round_trips)
@@ -38,7 +38,7 @@ async fn assert_spent(sessions: [(&FaultProxy, &[(OpCode, u64)]); 2]) {
     let pings = sessions.map(|(proxy, _)| proxy.pings());
     until(async || sessions.iter().zip(pings).all(|((proxy, _), before)| proxy.pings() >= before + 2)).await;
     for (proxy, requests) in sessions {
-        assert_eq!(spent(proxy), wanted(requests));
+        assert_eq!(sent(proxy), wanted(requests));
         proxy.reset_counts();
     }
 }
@@ -53,10 +53,10 @@ async fn javas_latch_joins_with_three_requests_takes_over_with_two_and_sends_not
     assert_eq!(first.ask("event").await, "ok leader");
     assert_eq!(second.ask(&format!("latch {path}")).await, "ok");
     let joining = [(OpCode::Create2, 1), (OpCode::GetChildren2, 1), (OpCode::GetData, 1)];
-    assert_spent([(&firsts, &joining), (&seconds, &joining)]).await;
+    assert_sent([(&firsts, &joining), (&seconds, &joining)]).await;
 
     assert_eq!(first.ask(&format!("shut {path}")).await, "ok");
     assert_eq!(second.ask("event").await, "ok leader");
     let taking_over = [(OpCode::GetChildren2, 1), (OpCode::GetData, 1)];
-    assert_spent([(&firsts, &[(OpCode::Delete, 1)]), (&seconds, &taking_over)]).await;
+    assert_sent([(&firsts, &[(OpCode::Delete, 1)]), (&seconds, &taking_over)]).await;
 }

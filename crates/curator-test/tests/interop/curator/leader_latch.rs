@@ -50,7 +50,7 @@ impl Participant {
 
     async fn leave(&mut self, path: &str) {
         match self {
-            // It notifies no listeners.
+            // `LeaderLatch.close` notifies no listeners.
             Self::Java(session) => assert_eq!(session.ask(&format!("shut {path}")).await, "ok"),
             Self::Ours { latch, .. } => soon(latch.close()).await.unwrap(),
         }
@@ -118,7 +118,7 @@ async fn the_other_language_leads_after_the_session_of_the_leader_is_lost() {
     java.end().await;
     assert_eq!(java.ask("event").await, "ok not-leader");
     let leadership = soon(latch.leadership()).await.unwrap();
-    // Java's rejoins behind ours.
+    // Java's participant rejoins behind ours.
     until_children(&client, &path, 2).await;
     assert_eq!(java.ask(&format!("leader {path}")).await, "ok ours");
     // Closing the client ends its session, and so deletes the node.

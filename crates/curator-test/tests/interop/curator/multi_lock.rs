@@ -1,7 +1,7 @@
 //! Multi-locks of both languages on paths that overlap.
 //!
-//! Curator's acquires its locks in turn, in the order given, as ours created by `of` does. With ours created by `new`,
-//! which takes its places in all queues at once, it can deadlock; Java's single mutexes cannot.
+//! Curator's multi-lock acquires its locks one after another, in the given order, as ours created by `of` does. It can
+//! deadlock with ours created by `new`, which joins all queues in one step. Java's single mutexes cannot.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::{
 };
 use crate::{ours::children, still_waits::still_waits, turns::Gate};
 
-/// Our multi-lock that takes all places at once.
-pub(super) fn at_once(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
+/// Our multi-lock that joins all queues in one step.
+pub(super) fn in_one_step(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
     Arc::new(InterProcessMultiLock::new(client, paths.split(',')).unwrap())
 }
 
-/// Our multi-lock that acquires its locks in turn.
+/// Our multi-lock that acquires its locks one after another.
 pub(super) fn in_order(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
     let mutex = |path| -> Arc<dyn InterProcessLock> { Arc::new(InterProcessMutex::new(client, path).unwrap()) };
     Arc::new(InterProcessMultiLock::of(paths.split(',').map(mutex)).unwrap())
@@ -37,17 +37,17 @@ async fn in_one_order_multi_locks_on_overlapping_paths_exclude_each_other_and_ne
     let ours = [format!("{a},{b},{c}"), format!("{b},{c}")];
     let java: Vec<_> = java.iter().map(String::as_str).collect();
     let ours: Vec<_> = ours.iter().map(|paths| (paths.as_str(), in_order as fn(&_, &_) -> _)).collect();
-    // One has the first path, three wait for it, and all others wait for the second.
+    // One session holds the first path, three wait for it, and all others wait for the second.
     let gate = Gate::shut(mutex, &b, &[&a, &b, &c], 10).await;
     four_of_each("multi", &java, &ours, gate).await;
 }
 
 #[tokio::test]
 async fn a_multi_lock_of_paths_excludes_javas_mutexes_and_never_deadlocks() {
-    // Each session shares a path with each other session: Java's mutex is on one that all of ours have.
+    // Each session shares a path with each other session: the path of Java's mutex is in all our multi-locks.
     let [a, b, c] = three_paths();
     let ours = [format!("{b},{a}"), format!("{a},{c}")];
-    let ours: Vec<_> = ours.iter().map(|paths| (paths.as_str(), at_once as fn(&_, &_) -> _)).collect();
+    let ours: Vec<_> = ours.iter().map(|paths| (paths.as_str(), in_one_step as fn(&_, &_) -> _)).collect();
     let gate = Gate::shut(mutex, &a, &[&a], 9).await;
     four_of_each("mutex", &[&a], &ours, gate).await;
 }
@@ -60,9 +60,9 @@ async fn a_multi_lock_of_paths_and_javas_can_deadlock_until_one_gives_up() {
     let first = InterProcessMutex::new(&client, &a).unwrap().acquire().await.unwrap();
     java.send(&format!("acquire multi {a},{b}"));
     until_waits(&a, java.id()).await;
-    let waiting = waiting_for(&at_once(&other, &format!("{a},{b}")));
+    let waiting = waiting_for(&in_one_step(&other, &format!("{a},{b}")));
     until_waits(&a, id(&other)).await;
-    // Java has one path and waits for ours in the other, while ours waits for Java in the first.
+    // Java holds the first path and waits for our node in the second, while ours waits for Java's node in the first.
     first.release().await.unwrap();
     let ours = format!("{b}/{}", children(&client, &b).await[0]);
     until_watches(&ours, java.id()).await;

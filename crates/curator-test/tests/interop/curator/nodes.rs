@@ -63,7 +63,7 @@ async fn javas_cache_sees_our_persistent_node_and_our_cache_sees_javas() {
         assert_eq!(next(&mut events).await, event);
     };
 
-    // Created, changed, deleted by an operator and created again, and closed.
+    // Our node is created, changed, deleted by an operator, recreated, and closed.
     let path = format!("{dir}/ours");
     let node = PersistentNode::builder(&client, &path).unwrap().data("1").start();
     both_see("NODE_CREATED", &path, "1").await;
@@ -99,9 +99,9 @@ async fn our_persistent_node_waits_for_javas_node_and_is_created_after_its_delet
     let foreign =
         |state: &PersistentNodeState| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == its);
     soon(state.wait_for(foreign)).await.unwrap();
-    // Changes of Java's node are not reported by ours.
+    // Our node does not report changes of Java's node.
     assert_eq!(java.ask(&format!("persist-data {path} other")).await, "ok");
-    // Java's command returns before it is done.
+    // Java's command returns before the write is done.
     until(async || data(&client, &path).await == ("other".to_owned(), its)).await;
     assert!(foreign(&node.state().borrow()));
     assert_eq!(java.ask(&format!("shut {path}")).await, "ok");
@@ -109,7 +109,7 @@ async fn our_persistent_node_waits_for_javas_node_and_is_created_after_its_delet
     assert_eq!(data(&client, &path).await, ("ours".to_owned(), id(&client)));
 }
 
-/// Its node stays until the servers expire its session.
+/// The node of the killed process stays until the servers expire its session.
 #[tokio::test]
 async fn our_persistent_node_replaces_that_of_a_killed_java_process() {
     let (client, path) = (ours().await, unique_path("killed"));

@@ -52,7 +52,7 @@ async fn eight_sessions_that_read_and_write_never_hold_together_with_a_writer() 
     assert_in_order(&take_turns(gate, theirs, ours).await);
 }
 
-/// Returns how often it was a writer.
+/// Reads or writes in each cycle. Returns how often it has written.
 async fn read_and_write(
     client: CuratorClient,
     lock: InterProcessReadWriteLock,
@@ -63,13 +63,14 @@ async fn read_and_write(
     for _ in 0..CYCLES {
         round_trips(&client, numbers.below(8)).await;
         if numbers.below(2) == 0 {
-            let guard = lock.write().acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("it has not become free");
+            let guard =
+                lock.write().acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("the lock has not become free");
             turns::write(&client, &guard, &log, &mut numbers).await;
             guard.release().await.unwrap();
             writes += 1;
             continue;
         }
-        let guard = lock.read().acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("it has not become free");
+        let guard = lock.read().acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("the lock has not become free");
         let before = read(&client, &log).await;
         round_trips(&client, 1 + numbers.below(3)).await;
         assert_eq!(read(&client, &log).await, before, "a writer beside a reader");
@@ -129,7 +130,7 @@ async fn our_writer_that_downgrades_keeps_javas_writer_out() {
     java.send(&format!("acquire write {path}"));
     until_waits(&path, java.id()).await;
     let guard = guard.downgrade().await.unwrap();
-    // It has seen that the writer is gone, and found the reader.
+    // Java has detected that our write node is gone, and found our read node.
     until_watches(guard.node().as_str(), java.id()).await;
     assert!(java.still_waits().await);
     reader.send(&format!("acquire read {path}"));

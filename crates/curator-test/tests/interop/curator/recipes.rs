@@ -1,4 +1,4 @@
-//! Curator's recipes among themselves: a check of the server.
+//! Curator's recipes without ours, as a check of the server.
 
 use curator_test::unique_path;
 
@@ -48,7 +48,7 @@ async fn javas_cache_follows_a_tree() {
         client.delete().for_path(node).await.unwrap();
         assert_eq!(java.ask("event").await, format!("ok NODE_DELETED {node} {data}"));
     }
-    // It continues after the end of its session.
+    // The cache continues after the end of its session.
     java.end().await;
     client.create().for_path(&child, "again").await.unwrap();
     assert_eq!(java.ask("event").await, format!("ok NODE_CREATED {child} again"));

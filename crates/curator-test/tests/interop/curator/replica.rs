@@ -28,7 +28,7 @@ use tokio::{
 
 use crate::{SHORT, agent::Program, environment::say, ours::connect};
 
-/// Set for such a process: the recipe, the connect string, the path and the id.
+/// The environment variable of such a process: the recipe, the connect string, the path and the id.
 const REPLICA: &str = "CURATOR_TEST_REPLICA";
 
 /// The prefix of a reply or an event in the process's output.
@@ -170,7 +170,7 @@ impl Replica {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replica() {
     let Ok(arguments) = env::var(REPLICA) else { return };
-    // Also if the test is killed: a stopped process does not notice the end of its input.
+    // Ends this process even if the test is killed: a stopped process does not notice the end of its input.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
     let words: Vec<_> = arguments.split(' ').collect();
@@ -183,7 +183,7 @@ async fn replica() {
         let term = term.clone();
         move || {
             loop {
-                term.look();
+                term.check();
                 thread::sleep(Duration::from_millis(1));
             }
         }
@@ -216,7 +216,7 @@ fn serve(term: Arc<Term>, participants: impl AsyncFn() -> Vec<Participant> + Sen
             let answer = match &*command {
                 "work" => {
                     term.work.send_replace(());
-                    let is_valid = term.look();
+                    let is_valid = term.check();
                     format!("{is_valid} {} {}", term.last_valid.load(Ordering::SeqCst), term.loss())
                 }
                 "participants" => {
@@ -236,14 +236,14 @@ fn serve(term: Arc<Term>, participants: impl AsyncFn() -> Vec<Participant> + Sen
 #[derive(Default)]
 struct Term {
     leadership: Mutex<Option<Leadership>>,
-    /// The last time at which it was seen to be valid.
+    /// The last time at which the term was found to be valid.
     last_valid: AtomicU64,
     work: watch::Sender<()>,
 }
 
 impl Term {
     /// Whether the term is valid. Records the time if it is.
-    fn look(&self) -> bool {
+    fn check(&self) -> bool {
         // The time is read first: the term is valid then, or later.
         let now = monotonic_nanos();
         let is_valid = self.leadership.lock().unwrap().as_ref().is_some_and(Leadership::is_valid);
@@ -253,7 +253,7 @@ impl Term {
         is_valid
     }
 
-    /// Why it ended, as far as is known.
+    /// Why the term ended, as far as is known.
     fn loss(&self) -> String {
         let Some(leadership) = self.leadership.lock().unwrap().clone() else { return "never began".to_owned() };
         match pin!(leadership.lost()).poll(&mut Context::from_waker(Waker::noop())) {
@@ -267,7 +267,7 @@ impl Term {
         let mut work = self.work.subscribe();
         *self.leadership.lock().unwrap() = Some(leadership);
         say_event(LEADS);
-        let _dropped = SaysWhenDropped;
+        let _dropped = ReportsDrop;
         while work.changed().await.is_ok() {
             say_event(WORKED);
         }
@@ -275,9 +275,9 @@ impl Term {
     }
 }
 
-struct SaysWhenDropped;
+struct ReportsDrop;
 
-impl Drop for SaysWhenDropped {
+impl Drop for ReportsDrop {
     fn drop(&mut self) {
         say_event(DROPPED);
     }

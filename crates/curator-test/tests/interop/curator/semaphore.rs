@@ -48,7 +48,7 @@ async fn eight_sessions_never_hold_more_leases_than_the_limit() {
         let semaphore = InterProcessSemaphoreV2::new(&client, &path, NUMBER).unwrap();
         tasks.push(tokio::spawn(async move { leases(client, semaphore, &holders, seed).await }));
     }
-    // They begin when all of them wait.
+    // The sessions start when all of them wait.
     until_children(&client, &format!("{path}/locks"), 8).await;
     SemaphoreLease::release_all(gate).await.unwrap();
     let done = Arc::new(AtomicBool::new(false));

@@ -59,7 +59,7 @@ async fn go_zookeepers_lock_neither_releases_nor_acquires_after_its_session_has_
     assert!(go.ask(&format!("acquire {path}")).starts_with("ok _c_"));
     close_session(server.address(), &proxy.sessions()[0]).await.unwrap();
     let guard = soon(mutex.acquire()).await.unwrap();
-    // It is in its next session.
+    // The Go client has a new session.
     go.ask_until(&format!("release {path}"), "error zk: node does not exist");
     assert_eq!(go.ask(&format!("acquire {path}")), "error zk: trying to acquire a lock twice");
     guard.release().await.unwrap();

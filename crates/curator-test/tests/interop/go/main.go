@@ -25,7 +25,7 @@ const longestRest = 4 * time.Millisecond
 
 var everyone = zk.WorldACL(zk.PermAll)
 
-// The tests provoke what the client logs, lost connections for example.
+// silence discards the client's log: the tests provoke its messages, such as lost connections.
 type silence struct{}
 
 func (silence) Printf(string, ...interface{}) {}

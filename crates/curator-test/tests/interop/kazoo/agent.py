@@ -21,7 +21,7 @@ DEFAULT_TIMEOUT = 30
 # The longest pause between two cycles, in seconds.
 LONGEST_REST = 0.004
 
-# The tests provoke what kazoo warns of, lost connections for example.
+# The tests provoke kazoo's warnings, such as lost connections.
 logging.disable(logging.CRITICAL)
 
 

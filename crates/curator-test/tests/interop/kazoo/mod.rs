@@ -8,7 +8,7 @@ use curator_test::TestingServer;
 
 use crate::agent::Agent;
 
-/// Names a Python that can import kazoo.
+/// The environment variable with a Python that can import kazoo.
 const PYTHON: &str = "CURATOR_TEST_KAZOO_PYTHON";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/kazoo/agent.py");
 

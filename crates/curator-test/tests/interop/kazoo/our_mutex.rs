@@ -111,7 +111,7 @@ async fn kazoos_semaphore_counts_the_directories_of_ours_as_leases() {
     let client = client(server).await;
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 1).unwrap();
 
-    // One of its two leases.
+    // Kazoo takes one of its two leases.
     assert_eq!(kazoo.ask(&format!("acquire semaphore {path}")), "ok True");
     let lease = semaphore.try_acquire().await.unwrap().expect("kazoo's lease is ignored");
     assert_eq!(kazoo.ask(&format!("release semaphore {path}")), "ok True");

@@ -8,8 +8,8 @@ use crate::until_watched;
 #[tokio::test]
 async fn a_kazoo_watch_outlives_a_lost_connection() {
     let server = TestingServer::start().await.unwrap();
-    // Not a restart: ZooKeeper may leave a handshake unanswered while it starts, and kazoo then waits until its session
-    // expires.
+    // The test cuts the connection instead of restarting the server: ZooKeeper may leave a handshake unanswered while
+    // it starts, and kazoo then waits until its session expires.
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (mut a, mut b) = (start("a", &proxy.connect_string()), start("b", &server.connect_string()));
     a.ask("create /watched before");

@@ -34,19 +34,20 @@ impl Server {
         Self { address, thread }
     }
 
-    /// Speaks TLS, and answers a four-letter word. If `clients` is given, asks for certificates that it has issued.
-    fn of_tls(certificate: &TestingCertificate, clients: Option<&TestingCa>) -> Self {
-        Self::of_version(&TLS13, certificate, clients)
+    /// Speaks TLS, and answers a four-letter word. If `client_ca` is given, requires client certificates that this
+    /// authority has issued.
+    fn of_tls(certificate: &TestingCertificate, client_ca: Option<&TestingCa>) -> Self {
+        Self::of_version(&TLS13, certificate, client_ca)
     }
 
     fn of_version(
         version: &'static SupportedProtocolVersion,
         certificate: &TestingCertificate,
-        clients: Option<&TestingCa>,
+        client_ca: Option<&TestingCa>,
     ) -> Self {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let config = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(&[version]);
-        let config = match clients {
+        let config = match client_ca {
             None => config.unwrap().with_no_client_auth(),
             Some(ca) => {
                 let mut roots = RootCertStore::empty();
@@ -69,16 +70,16 @@ impl Server {
         })
     }
 
-    /// The result of a handshake that takes the server for `host`.
-    async fn meets_as(self, host: &str, options: &TlsOptions) -> Handshake {
+    /// The result of a handshake in which the client expects the host name `host`.
+    async fn handshake_as(self, host: &str, options: &TlsOptions) -> Handshake {
         let servers = ConnectString::parse(&format!("{host}:{}", self.address.port())).unwrap();
         let handshake = shake_hands(self.connection().await, &servers.hosts()[0], options).await;
         self.thread.join().unwrap();
         handshake
     }
 
-    async fn meets(self, options: &TlsOptions) -> Handshake {
-        self.meets_as("127.0.0.1", options).await
+    async fn handshake(self, options: &TlsOptions) -> Handshake {
+        self.handshake_as("127.0.0.1", options).await
     }
 
     async fn connection(&self) -> TcpStream {
@@ -109,21 +110,21 @@ fn problem(handshake: Handshake) -> TlsProblem {
 async fn an_invalid_server_certificate_is_reported_with_its_problem() {
     let ((ca, certificate), (namesake, _), now) = (authority(), authority(), SystemTime::now());
     let theirs = TestingCa::new("theirs").unwrap();
-    let met = Server::of_tls(&certificate, None).meets(&trusting(&theirs)).await;
-    assert_eq!(problem(met), TlsProblem::UnknownIssuer);
+    let result = Server::of_tls(&certificate, None).handshake(&trusting(&theirs)).await;
+    assert_eq!(problem(result), TlsProblem::UnknownIssuer);
     // An authority of the same name, with another key.
-    let met = problem(Server::of_tls(&certificate, None).meets(&trusting(&namesake)).await);
-    assert!(matches!(&met, TlsProblem::InvalidCertificate { reason } if reason.contains("signature")), "{met}");
+    let result = problem(Server::of_tls(&certificate, None).handshake(&trusting(&namesake)).await);
+    assert!(matches!(&result, TlsProblem::InvalidCertificate { reason } if reason.contains("signature")), "{result}");
     let expired = ca.issue_for(&["127.0.0.1"], now - 2 * DAY..now - DAY).unwrap();
-    let met = problem(Server::of_tls(&expired, None).meets(&trusting(&ca)).await);
-    assert!(matches!(&met, TlsProblem::Expired { ago } if (DAY..DAY * 2).contains(ago)), "{met}");
+    let result = problem(Server::of_tls(&expired, None).handshake(&trusting(&ca)).await);
+    assert!(matches!(&result, TlsProblem::Expired { ago } if (DAY..DAY * 2).contains(ago)), "{result}");
     let future = ca.issue_for(&["127.0.0.1"], now + DAY..now + 2 * DAY).unwrap();
-    let met = problem(Server::of_tls(&future, None).meets(&trusting(&ca)).await);
-    assert!(matches!(&met, TlsProblem::NotValidYet { after } if (DAY / 2..=DAY).contains(after)), "{met}");
+    let result = problem(Server::of_tls(&future, None).handshake(&trusting(&ca)).await);
+    assert!(matches!(&result, TlsProblem::NotValidYet { after } if (DAY / 2..=DAY).contains(after)), "{result}");
     let others = ca.issue(&["zk1.example.org", "10.0.0.1"]).unwrap();
-    let met = Server::of_tls(&others, None).meets_as("localhost", &trusting(&ca)).await;
+    let result = Server::of_tls(&others, None).handshake_as("localhost", &trusting(&ca)).await;
     let presented = vec!["zk1.example.org".to_owned(), "10.0.0.1".to_owned()];
-    assert_eq!(problem(met), TlsProblem::WrongName { expected: "localhost".to_owned(), presented });
+    assert_eq!(problem(result), TlsProblem::WrongName { expected: "localhost".to_owned(), presented });
 }
 
 #[tokio::test]
@@ -132,9 +133,9 @@ async fn a_certificate_in_the_revocation_list_is_refused() {
     let revoked = ca.issue(&["127.0.0.1"]).unwrap();
     let list = ca.revocation_list(&[&revoked]).unwrap();
     let options = TlsOptions::from_pem(format!("{}{list}", ca.pem())).unwrap();
-    assert_eq!(problem(Server::of_tls(&revoked, None).meets(&options).await), TlsProblem::Revoked);
-    let met = Server::of_tls(&certificate, None).meets(&options).await;
-    assert!(matches!(met, Handshake::Accepted), "{met:?}");
+    assert_eq!(problem(Server::of_tls(&revoked, None).handshake(&options).await), TlsProblem::Revoked);
+    let result = Server::of_tls(&certificate, None).handshake(&options).await;
+    assert!(matches!(result, Handshake::Accepted), "{result:?}");
 }
 
 #[tokio::test]
@@ -142,16 +143,17 @@ async fn a_missing_or_refused_client_certificate_is_reported_and_a_good_one_acce
     let (ca, certificate) = authority();
     let with =
         |client: TestingCertificate| trusting(&ca).with_identity(&client.certificate_pem, &client.key_pem).unwrap();
-    // One of the handshakes ends before the server has seen the client's certificate, the other does not.
+    // With TLS 1.3, the client's handshake ends before the server has checked the client's certificate; with TLS 1.2,
+    // after that.
     for version in [&TLS13, &TLS12] {
-        let asking = || Server::of_version(version, &certificate, Some(&ca));
-        let met = problem(asking().meets(&trusting(&ca)).await);
-        assert!(matches!(met, TlsProblem::ClientCertificateRequired { .. }), "{met}");
+        let requiring = || Server::of_version(version, &certificate, Some(&ca));
+        let result = problem(requiring().handshake(&trusting(&ca)).await);
+        assert!(matches!(result, TlsProblem::ClientCertificateRequired { .. }), "{result}");
         let stranger = TestingCa::new("theirs").unwrap().issue(&["orders"]).unwrap();
-        let met = problem(asking().meets(&with(stranger)).await);
-        assert!(matches!(met, TlsProblem::ClientCertificateRefused { .. }), "{met}");
-        let met = asking().meets(&with(ca.issue(&["orders"]).unwrap())).await;
-        assert!(matches!(met, Handshake::Accepted), "{met:?}");
+        let result = problem(requiring().handshake(&with(stranger)).await);
+        assert!(matches!(result, TlsProblem::ClientCertificateRefused { .. }), "{result}");
+        let result = requiring().handshake(&with(ca.issue(&["orders"]).unwrap())).await;
+        assert!(matches!(result, Handshake::Accepted), "{result:?}");
     }
 }
 
@@ -161,12 +163,12 @@ async fn a_plain_reply_is_distinguished_from_a_closed_connection() {
     let talks = Server::start(|mut tcp| {
         tcp.read_exact(&mut [0; 1]).unwrap();
         tcp.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
-        // Until the client has understood the answer and closes the connection.
+        // Reads until the client has understood the reply and closes the connection.
         drop(tcp.read_to_end(&mut Vec::new()));
     });
-    assert_eq!(problem(talks.meets(&trusting(&ca)).await), TlsProblem::NotTls);
-    let met = Server::start(drop).meets(&trusting(&ca)).await;
-    assert!(matches!(met, Handshake::Ended), "{met:?}");
+    assert_eq!(problem(talks.handshake(&trusting(&ca)).await), TlsProblem::NotTls);
+    let result = Server::start(drop).handshake(&trusting(&ca)).await;
+    assert!(matches!(result, Handshake::Ended), "{result:?}");
 }
 
 #[tokio::test]

@@ -1,0 +1,224 @@
+//! Runs one cell.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use curator_recipes::{Error, LossReason, Result};
+
+use super::cells::{Cell, Requests};
+use super::fault::{Fault, Strike, documented};
+use super::latch;
+use super::operation::{Ended, Operation};
+use super::phase::{Course, Phase};
+use super::scene::{Scene, until_phase_ends};
+use super::stage::{BEHIND, BOUND, Hall, Stage};
+
+/// The result of a cell that was run.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// A label for the table.
+    pub(crate) outcome: &'static str,
+    /// The contender's requests in the phase, or after the cut, if there is no strike.
+    pub(crate) requests: Requests,
+    /// The time from the fault until all others had held the lock.
+    pub(crate) took: Duration,
+    /// The stage is still open, because closing the session would remove leaked watches.
+    pub(crate) stage: Stage,
+}
+
+/// How long after the end of the phase a request may still come.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Runs a course, with or without a fault. Returns `None` if the request of the strike was not sent.
+///
+/// # Panics
+///
+/// If the outcome is wrong.
+pub(crate) async fn run(hall: &Arc<Hall>, cell: Cell) -> Option<Finished> {
+    let Cell { course, cut, strike } = cell;
+    if course.phase.is_of_a_latch() {
+        return latch::run(hall, cell).await;
+    }
+    let mut scene = Scene::set(Stage::open(hall, course.kind, cut, strike).await, course).await;
+    arm(cell, &scene.stage);
+    let mut operation = scene.begin().await;
+    let (stage, others) = (&scene.stage, (&mut scene.before, scene.nodes));
+    if !struck(cell, stage, until_phase_ends(course, stage, others, &operation)).await {
+        return None;
+    }
+    let requests = scene.stage.requests();
+    let fault = strike.map(|strike| strike.fault);
+    let struck = Instant::now();
+    let result = in_time(struck, "the operation has not ended", scene.complete_fault(fault, &mut operation)).await;
+    let outcome = in_time(struck, "the contender has not released the lock", scene.check_outcome(fault, result)).await;
+    if let Some(mut behind) = scene.behind.take() {
+        in_time(struck, "the next contender has not had the lock", behind.finish()).await;
+    }
+    let took = struck.elapsed();
+    in_time(struck, "a node or pending work is left", scene.stage.free()).await;
+    free_watches(strike, &scene.stage);
+    Some(Finished { outcome, requests, took, stage: scene.stage })
+}
+
+/// Arms the faults of this cell.
+pub(crate) fn arm(Cell { cut, strike, .. }: Cell, stage: &Stage) {
+    stage.proxy.reset_counts();
+    match (cut, strike) {
+        (Some(cut), _) => cut.arm(&stage.proxy),
+        (None, Some(strike)) => strike.arm(&stage.proxy),
+        (None, None) => {}
+    }
+}
+
+/// Waits until the faults of this cell have struck; if the last is a cut or there is none, also until the phase is
+/// complete (`until_phase_ends`). Returns false if the request of the strike was not sent.
+pub(crate) async fn struck(
+    Cell { cut, strike, .. }: Cell,
+    stage: &Stage,
+    until_phase_ends: impl Future<Output = ()>,
+) -> bool {
+    let struck = async {
+        if let Some(cut) = cut {
+            cut.struck(&stage.proxy, strike).await;
+        }
+        if let Some(strike) = strike {
+            strike.struck(&stage.proxy).await;
+        }
+    };
+    if strike.is_none() {
+        tokio::join!(struck, until_phase_ends);
+        return true;
+    }
+    let without_it = async {
+        until_phase_ends.await;
+        tokio::time::sleep(PATIENCE).await;
+    };
+    tokio::select! {
+        biased;
+        () = struck => true,
+        () = without_it => false,
+    }
+}
+
+/// TCP loses no single reply. After a simulated loss, `zookeeper-client` may wait to remove a watch on that path for as
+/// long as the connection lasts ("after they are freed" in docs/upstream.md).
+pub(crate) fn free_watches(strike: Option<Strike>, stage: &Stage) {
+    if strike.is_some_and(Strike::loses_a_watch) {
+        stage.proxy.cut();
+    }
+}
+
+/// Returns the output of a future that must be ready within [`BOUND`] of `since`.
+pub(crate) async fn in_time<T>(since: Instant, what: &str, future: impl Future<Output = T>) -> T {
+    // Boxed because further futures wrap it.
+    let output = tokio::time::timeout(BOUND.saturating_sub(since.elapsed()), Box::pin(future)).await;
+    output.unwrap_or_else(|_| panic!("{what} {BOUND:?} after the fault"))
+}
+
+impl Scene {
+    /// Completes the fault, and waits until the operation ends. Returns `None` if the operation was dropped.
+    async fn complete_fault(&mut self, fault: Option<Fault>, operation: &mut Operation) -> Option<Result<Ended>> {
+        let Course { phase, position, .. } = self.course;
+        let stage = &self.stage;
+        if self.behind.is_none() && position.has_one_behind() {
+            self.behind = Some(stage.begin(BEHIND));
+        }
+        let mut ended = None;
+        let is_dropped = fault == Some(Fault::Dropped);
+        match fault {
+            Some(Fault::Expired) => stage.end_session().await,
+            Some(Fault::Dropped) => {
+                if phase == Phase::Downgrade {
+                    stage.leave();
+                }
+                ended = operation.cancel().await;
+                stage.proxy.release_held();
+            }
+            _ => {}
+        }
+        // No contender should own the lock before the contenders ahead leave.
+        if self.course.ends_waiting() && !is_dropped && fault.is_some() {
+            stage.recover(fault == Some(Fault::Lost)).await;
+        }
+        if phase.gives_up() && !is_dropped {
+            operation.finished().await;
+        }
+        for neighbour in &mut self.before {
+            neighbour.finish().await;
+        }
+        self.before.clear();
+        if is_dropped {
+            return ended;
+        }
+        if phase == Phase::Loss && fault != Some(Fault::Expired) {
+            // The holder must still notice the loss that it waits for.
+            let held = self.held();
+            assert!(held.is_valid(), "the lock was lost without a reason");
+            stage.leave();
+            stage.others.delete().for_path(held.node()).await.unwrap();
+        }
+        Some(operation.join().await)
+    }
+
+    /// Checks the outcome. Then the contender releases what it holds.
+    async fn check_outcome(&mut self, fault: Option<Fault>, result: Option<Result<Ended>>) -> &'static str {
+        let (phase, stage) = (self.course.phase, &self.stage);
+        let outcome = match result {
+            None => "dropped",
+            Some(Ok(Ended::Held(held))) if stage.has_ended(&held) => {
+                // The contender acquired the lock before it noticed the end of its session.
+                held.lost().await;
+                let released = held.release().await;
+                assert!(matches!(released, Err(Error::Lost(_) | Error::ReleasesFailed { .. })), "{released:?}");
+                "lost"
+            }
+            Some(Ok(Ended::Held(held))) => {
+                assert!(held.is_valid());
+                stage.make_round_trips().await;
+                assert!(held.is_valid());
+                if phase != Phase::ReadToo {
+                    stage.leave();
+                }
+                held.release().await.unwrap();
+                "owner"
+            }
+            Some(Ok(Ended::Lost(reason))) => match (reason, fault) {
+                (LossReason::SessionLost(_), Some(Fault::Expired)) => "told",
+                (LossReason::NodeDeleted, fault) if fault != Some(Fault::Expired) => "told",
+                (reason, _) => panic!("{reason}"),
+            },
+            Some(Ok(Ended::Done)) => match phase {
+                Phase::Try if self.course.position.before() > 0 => "taken",
+                Phase::TimeOut => "timed out",
+                Phase::Transaction => "applied",
+                Phase::ReEntry | Phase::Release | Phase::Drop | Phase::Abandon => "gone",
+                phase => panic!("no lock and no error in the phase {}", phase.name()),
+            },
+            Some(Err(error)) => documented(phase, fault, &error).unwrap_or_else(|| panic!("{error}: {error:?}")),
+        };
+        if phase == Phase::Transaction {
+            let (data, _) = stage.others.get_data(stage.data_path()).await.unwrap();
+            let expected: &[&[u8]] = match outcome {
+                "applied" => &[b"new"],
+                "Lost" => &[b"old"],
+                _ => &[b"old", b"new"],
+            };
+            assert!(expected.contains(&&*data), "{outcome}, and the data is {data:?}");
+        }
+        let Some(held) = self.held.take() else { return outcome };
+        let held = Arc::into_inner(held).expect("no other task has the guard");
+        if stage.has_ended(&held) {
+            held.lost().await;
+            // A lost lock cannot be released.
+            assert!(held.release().await.is_err());
+        } else if phase == Phase::Loss && outcome == "told" {
+            assert!(!held.is_valid());
+            assert!(held.release().await.is_err());
+        } else {
+            assert!(held.is_valid(), "the lock was lost without a reason");
+            stage.leave();
+            held.release().await.unwrap();
+        }
+        outcome
+    }
+}
