@@ -137,7 +137,8 @@ fn semaphore() {
         }
         assert!(printed.contains("At most 2 have worked at a time."), "{printed}");
         assert!(printed.contains("Another task requests one, which is free: it has to wait its turn"), "{printed}");
-        let given = printed.split_once("There are 3 leases now, and the task gets both in one step:\n").expect(&printed).1;
+        let given =
+            printed.split_once("There are 3 leases now, and the task gets both in one step:\n").expect(&printed).1;
         assert_eq!(given.lines().take_while(|line| line.starts_with("  _c_")).count(), 2, "{printed}");
         assert!(printed.contains("There is 1 lease now: 3 are still held, and none is given."), "{printed}");
         assert!(printed.contains("All leases are given back, and one can be acquired again."), "{printed}");

@@ -72,7 +72,7 @@ async fn main() -> Result<(), Failure> {
         // The job waits through any outage. Each request has a separate deadline.
         .retry_policy(RetryForever::new(Duration::from_millis(500))?)
         .start()?;
-    let service = Arc::new(Service::new(client.clone(), settings.reserved_for)?);
+    let service = Arc::new(Service::new(client.clone(), &settings)?);
     let requests = Requests::default();
     let (ended, no_more_requests, no_more_work) =
         (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());

@@ -1,7 +1,6 @@
 //! The routes of the service, and their handlers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{FromRequest as _, Path, Request, State};
@@ -17,9 +16,6 @@ use crate::release::release;
 use crate::requests::Requests;
 use crate::reservations::End;
 use crate::service::Service;
-
-/// How long a request waits for the lock of its order.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) fn routes(service: Arc<Service>, requests: Requests, metrics: PrometheusHandle) -> Router {
     Router::new()
@@ -37,7 +33,7 @@ pub(crate) fn routes(service: Arc<Service>, requests: Requests, metrics: Prometh
 
 /// Appends an item, under the lock of the order. Requests for the same order run one after the other, in all processes.
 async fn add(State(service): State<Arc<Service>>, Path(key): Path<String>, item: String) -> Result<String, Refusal> {
-    let guard = service.lock(&key)?.acquire_timeout(PATIENCE).await?.ok_or_else(Refusal::taken)?;
+    let guard = service.lock(&key)?.acquire_timeout(service.lock_timeout).await?.ok_or_else(Refusal::taken)?;
     let (token, order) = (guard.fencing_token(), service.orders.to_write(&key));
     // The read passes the token too: from then on the store rejects all previous holders.
     let work = async {

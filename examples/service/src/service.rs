@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::orders::Orders;
 use crate::reservations::Reservations;
+use crate::settings::Settings;
 
 const ORDERS: &str = "/curator-examples/service/orders";
 
@@ -19,6 +20,8 @@ pub(crate) struct Service {
     /// A live copy of the lock nodes of all orders, in all processes.
     pub(crate) locks: CuratorCache,
     pub(crate) reservations: Reservations,
+    /// How long a request waits for the lock of its order.
+    pub(crate) lock_timeout: Duration,
     /// The result of the job.
     pub(crate) count: FencedResource<usize>,
     /// The token of the job's lock, while it runs in this process.
@@ -28,14 +31,15 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(client: CuratorClient, reserved_for: Duration) -> Result<Self, CacheError> {
+    pub(crate) fn new(client: CuratorClient, settings: &Settings) -> Result<Self, CacheError> {
         let locks =
             CuratorCache::builder(&client, ORDERS)?.max_depth(2).without_data().metrics_name("locks").start()?;
         Ok(Self {
             client,
             orders: Orders::default(),
             locks,
-            reservations: Reservations::new(reserved_for),
+            reservations: Reservations::new(settings.reserved_for),
+            lock_timeout: settings.lock_timeout,
             count: FencedResource::new(0),
             leading: watch::Sender::new(None),
             stopping: CancellationToken::new(),

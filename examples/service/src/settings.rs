@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) unready_for: Duration,
     /// `DRAIN`: how long the requests in progress may take after that.
     pub(crate) drain: Duration,
+    /// `LOCK_TIMEOUT`: how long a request waits for the lock of its order.
+    pub(crate) lock_timeout: Duration,
 }
 
 impl Settings {
@@ -28,6 +30,7 @@ impl Settings {
             reserved_for: seconds("RESERVED_FOR", 60.0)?,
             unready_for: seconds("UNREADY_FOR", 1.0)?,
             drain: seconds("DRAIN", 10.0)?,
+            lock_timeout: seconds("LOCK_TIMEOUT", 1.0)?,
         })
     }
 }

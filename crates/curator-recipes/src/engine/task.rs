@@ -93,6 +93,10 @@ impl<E: TaskError> RecipeTask<E> {
         values: &watch::Receiver<V>,
         mut find: impl FnMut(&V) -> Option<T>,
     ) -> Result<T, E> {
+        // A forked child still has the last value of its parent.
+        if let Some(error @ curator_client::Error::Forked) = self.client.closing().now_or_never() {
+            return Err(error.into());
+        }
         let (mut values, mut found) = (values.clone(), None);
         let mut is_found = |value: &V| {
             found = find(value);

@@ -206,6 +206,7 @@ fn persistent_node_and_group_member_calls_fail_in_a_forked_child() {
             let member = GroupMember::builder(&client, &path, "member").unwrap().start().unwrap();
             soon(node.created()).await.unwrap();
             soon(member.created()).await.unwrap();
+            soon(member.ready()).await.unwrap();
             (client, node, member)
         });
         let mut dropped_with_the_child = Some((node.clone(), member.clone()));
@@ -221,6 +222,7 @@ fn persistent_node_and_group_member_calls_fail_in_a_forked_child() {
             }
             let ended = [
                 client.block_on(member.created()),
+                client.block_on(member.ready()).map(drop),
                 client.block_on(member.set_data("child")),
                 client.block_on(member.caught_up()).map(drop),
                 client.block_on(member.close()),

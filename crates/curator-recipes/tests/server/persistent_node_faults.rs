@@ -271,7 +271,7 @@ async fn of_two_concurrent_adoptions_the_second_does_not_delete_the_node() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_others_change_too_often_to_adopt_is_reported_as_foreign() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-contended"));
-    plant(&others, &path, CreateMode::Persistent, "theirs").await;
+    create_node(&others, &path, CreateMode::Persistent, "theirs").await;
     proxy.set_delay(Duration::from_millis(5));
     let node = configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
     let theirs = async {
@@ -281,7 +281,7 @@ async fn a_node_that_others_change_too_often_to_adopt_is_reported_as_foreign() {
     };
     tokio::select! {
         () = theirs => {}
-        () = is_foreign(&node, 0) => {}
+        () = until_foreign(&node, 0) => {}
     }
     // It is still adopted later.
     created(&node).await;

@@ -24,6 +24,8 @@ impl Service {
             .env_remove("ZOOKEEPER_NAMESPACE")
             .env_remove("LISTEN")
             .env("UNREADY_FOR", "0")
+            // The default is too short where a new server shares two cores with other tests.
+            .env("LOCK_TIMEOUT", "5")
             .envs(settings.iter().copied())
             .env("RUST_LOG", "info,zookeeper_client=off")
             .stdout(Stdio::piped())
