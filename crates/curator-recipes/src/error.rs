@@ -58,7 +58,7 @@ pub struct LockLost {
     pub reason: LossReason,
 }
 
-/// An error of a lock. `?` converts a [`SharedValueError`](crate::SharedValueError) of a shared value to this type.
+/// An error of a lock. `?` converts a [`ValueError`] of a shared value to this type.
 ///
 /// [`is_retryable`](Self::is_retryable) returns whether a retry can help, and [`outcome`](Self::outcome) whether the
 /// operation may have been applied. Each call documents its errors, as does the [page](crate::guide) of each lock.

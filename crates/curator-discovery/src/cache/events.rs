@@ -35,13 +35,13 @@ pub enum ServiceEvent<P = RawJson> {
 
 /// The changes of a service, for one consumer; made by [`ServiceCache::events`](crate::ServiceCache::events).
 ///
-/// Implements [`Stream`]; [`next`](Self::next) works without importing the trait. It starts with an
+/// Implements [`Stream`](futures_core::Stream); [`next`](Changes::next) works without importing the trait. It starts with an
 /// [`Inserted`](ServiceEvent::Inserted) for each known instance, and [`Ready`](ServiceEvent::Ready) if they are up to
 /// date. It ends with the cache.
 ///
 /// # Guarantees
 ///
-/// Those of [`CacheEvents`]: applying all events gives the instances. An instance that was registered again between two
+/// Those of [`CacheEvents`](curator_recipes::CacheEvents): applying all events gives the instances. An instance that was registered again between two
 /// reads is reported as removed and inserted, even with the same contents. Nodes that cannot be parsed are left out.
 ///
 /// # Cancel safety

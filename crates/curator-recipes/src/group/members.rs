@@ -114,12 +114,12 @@ pub enum GroupEvent {
 
 /// The changes of a group, for one consumer; made by [`GroupMember::events`](crate::GroupMember::events).
 ///
-/// A [`Stream`]; [`next`](Self::next) works without the trait. It begins with a [`Joined`](GroupEvent::Joined) for each
+/// A [`Stream`](futures_core::Stream); [`next`](Changes::next) works without the trait. It begins with a [`Joined`](GroupEvent::Joined) for each
 /// known member, and [`Ready`](GroupEvent::Ready) if these are up to date. It ends when the group member is closed.
 ///
 /// # Guarantees
 ///
-/// Those of [`CacheEvents`]: applied in order, the events give the members, and a member's states are reported in
+/// Those of [`CacheEvents`](crate::CacheEvents): applied in order, the events give the members, and a member's states are reported in
 /// order. A member that has left and joined again between two reads is reported as left and joined, even with the same
 /// data.
 ///
