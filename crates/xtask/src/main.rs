@@ -1,6 +1,7 @@
 //! Set-up and tests, one command each: `cargo xtask help`.
 
 mod choice;
+mod class_archive;
 mod clients;
 mod command;
 mod contents;

@@ -1,13 +1,14 @@
 //! Writes the files of a real server, and its command line.
 
 use std::{
+    env,
     ffi::OsString,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
 
 use crate::{
-    real::distribution::Distribution,
+    real::distribution::{CLASS_ARCHIVE, Distribution},
     server::{settings::Settings, tls::ServerTls},
 };
 
@@ -125,6 +126,14 @@ impl Files {
         ];
         let system = settings.system.iter().map(|(key, value)| format!("-D{key}={value}"));
         let mut arguments: Vec<OsString> = JVM.iter().map(OsString::from).collect();
+        // Java ignores an archive of another Java or of other jars.
+        let class_path = distribution.classpath();
+        let archives = env::split_paths(&class_path).map(|jar| jar.with_file_name(CLASS_ARCHIVE));
+        arguments.extend(archives.filter(|archive| archive.is_file()).take(1).map(|archive| {
+            let mut option = OsString::from("-XX:SharedArchiveFile=");
+            option.push(archive);
+            option
+        }));
         // Of two contradicting options, the later one applies.
         arguments.extend(settings.java.iter().map(OsString::from));
         arguments.extend(logging.into_iter().chain(system).map(OsString::from));

@@ -1,0 +1,96 @@
+//! Makes the archive of a ZooKeeper release's classes, with which its servers start faster (Java's class data sharing).
+//!
+//! Java writes the archive when a server ends that has loaded the classes: so this starts one, requests its status, and
+//! ends it.
+
+use std::{
+    env, fs,
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio, id},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use crate::distribution::{CLASS_ARCHIVE, find_java, jars_of_release};
+
+/// A server starts in one or two seconds.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Makes the archive in the directory with the jars, unless it exists.
+pub(crate) fn make(home: &Path) -> Result<(), String> {
+    let archive = home.join(CLASS_ARCHIVE);
+    if archive.is_file() {
+        return Ok(());
+    }
+    let work = home.with_file_name(format!(".archiving-{}", id()));
+    let made = run_server(home, &work).and_then(|()| {
+        // Other processes never see a part of it.
+        fs::rename(work.join(CLASS_ARCHIVE), &archive).map_err(|e| format!("Java wrote no archive: {e}"))
+    });
+    // Leftovers after a failure are harmless.
+    drop(fs::remove_dir_all(&work));
+    made
+}
+
+fn run_server(home: &Path, work: &Path) -> Result<(), String> {
+    let jars = jars_of_release(home).ok_or("there is no ZooKeeper")?;
+    let java = find_java().ok_or("there is no Java")?;
+    let unwritable = |e: std::io::Error| format!("cannot write to the directory {}: {e}", work.display());
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    let address = free.map_err(|e| format!("no free port: {e}"))?;
+    fs::create_dir_all(work).map_err(unwritable)?;
+    let configuration = format!(
+        "dataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n",
+        work.join("data").display(),
+        address.port()
+    );
+    fs::write(work.join("zoo.cfg"), configuration).map_err(unwritable)?;
+    let mut command = Command::new(java);
+    command
+        .args(["-XX:+UseSerialGC", "-Xmx160m"])
+        .arg(format!("-XX:ArchiveClassesAtExit={}", work.join(CLASS_ARCHIVE).display()))
+        // As the tests have it: an archive is valid only for this order of the jars.
+        .arg("-cp")
+        .arg(env::join_paths(jars).map_err(|e| e.to_string())?)
+        .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+        .arg(work.join("zoo.cfg"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut server = command.spawn().map_err(|e| format!("cannot start Java: {e}"))?;
+    let ready = wait_until_ready(&mut server, address);
+    // Java writes the archive only if it is asked to end.
+    let ended = Command::new("kill").arg(server.id().to_string()).status().map_err(|e| format!("cannot run kill: {e}"));
+    if ended.is_err() {
+        drop(server.kill());
+    }
+    drop(server.wait());
+    ready.and(ended.map(drop))
+}
+
+/// Waits until the server has sent its status.
+fn wait_until_ready(server: &mut Child, address: SocketAddr) -> Result<(), String> {
+    let begin = Instant::now();
+    while begin.elapsed() < TIMEOUT {
+        if let Ok(Some(status)) = server.try_wait() {
+            return Err(format!("the server has ended: {status}"));
+        }
+        if has_status(address) {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(50));
+    }
+    Err(format!("the server was not ready within {TIMEOUT:?}"))
+}
+
+fn has_status(address: SocketAddr) -> bool {
+    let mut reply = String::new();
+    let read = TcpStream::connect(address).and_then(|mut stream| {
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.write_all(b"srvr")?;
+        stream.read_to_string(&mut reply)
+    });
+    read.is_ok() && reply.contains("Mode:")
+}
