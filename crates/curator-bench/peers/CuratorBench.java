@@ -12,7 +12,8 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Java Curator's locks, caches, counters and service discovery, measured by curator-bench: one request a line, one answer a line ({@code src/protocol.rs} has both).
+ * The curator-bench worker for Java Curator: runs its locks, caches, counters and service discovery. Reads one request per line
+ * and writes one reply per line ({@code src/protocol.rs} defines both).
  *
  * <p>Clients and locks are made and used as Curator's documentation shows, with the retry policy of its examples. A task is a
  * thread, since Curator's locks belong to threads.
@@ -20,10 +21,10 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * <p>Usage: {@code CuratorBench <connect string> <session timeout in milliseconds>}
  */
 public final class CuratorBench {
-    /** So many re-entries are made between two looks at the clock, which would be what is measured otherwise. */
-    private static final int UNWATCHED = 256;
+    /** The number of re-entries between two readings of the clock, which would dominate the measured time otherwise. */
+    private static final int REENTRIES_PER_READING = 256;
 
-    /** How often one looks whether all readers have come, in milliseconds. */
+    /** The interval between checks whether all readers are in the queue, in milliseconds. */
     private static final int POLL = 1;
 
     private final String connect;
@@ -43,20 +44,20 @@ public final class CuratorBench {
 
     private void serve() throws IOException {
         for (String line = input.readLine(); line != null; line = input.readLine()) {
-            CuratorBenchTasks.letGo();
-            say(answer(line));
+            CuratorBenchTasks.endAll();
+            write(reply(line));
         }
         sessions.forEach(CuratorFramework::close);
         // After an error, threads may wait for ever.
         Runtime.getRuntime().halt(0);
     }
 
-    private static void say(String line) {
+    private static void write(String line) {
         System.out.println(line);
         System.out.flush();
     }
 
-    private String answer(String line) {
+    private String reply(String line) {
         String[] words = line.trim().split(" +");
         try {
             CuratorBenchRequest request = new CuratorBenchRequest(words);
@@ -69,7 +70,7 @@ public final class CuratorBench {
                 case "run":
                     return run(request);
                 default:
-                    throw new IllegalArgumentException("there is no request " + words[0]);
+                    throw new IllegalArgumentException("unknown request " + words[0]);
             }
         } catch (Exception | OutOfMemoryError error) {
             Throwable cause = error instanceof ExecutionException ? error.getCause() : error;
@@ -96,9 +97,9 @@ public final class CuratorBench {
         return "ok";
     }
 
-    /** Why this cannot be played, or null. */
+    /** Why this worker cannot run the request, or null if it can. */
     private static String unsupported(CuratorBenchRequest request) {
-        String act = request.values.getOrDefault("case", "");
+        String operation = request.values.getOrDefault("case", "");
         String lock = request.values.getOrDefault("lock", "");
         switch (lock) {
             case "mutex":
@@ -109,17 +110,17 @@ public final class CuratorBench {
             case "multi":
                 break;
             case "cache":
-                return act.startsWith("cache-") ? null : "a cache is no lock";
+                return operation.startsWith("cache-") ? null : "a cache has only the operations cache-load, cache-storm and cache-reconnect";
             case "counter":
-                return act.equals("increment") ? null : "a counter is no lock";
+                return operation.equals("increment") ? null : "a counter has only the operation increment";
             case "receipt":
                 return "Curator's counter keeps no receipt";
             case "discovery":
-                return act.equals("register") || act.equals("find") ? null : "a discovery is no lock";
+                return operation.equals("register") || operation.equals("find") ? null : "a discovery has only the operations register and find";
             default:
                 return "Curator has no lock \"" + lock + "\"";
         }
-        switch (act) {
+        switch (operation) {
             case "cycle":
             case "distinct":
             case "handover":
@@ -127,16 +128,16 @@ public final class CuratorBench {
             case "reentry":
                 return lock.startsWith("semaphore") ? "it is not reentrant" : null;
             case "readers":
-                return lock.equals("read") ? null : "readers have the lock `read`";
+                return lock.equals("read") ? null : "the operation readers needs the lock `read`";
             case "crowd":
             case "reconnect":
                 if (CuratorBenchCrowd.IS_SHARED && (!lock.equals("mutex") || "each".equals(request.values.get("paths")))) {
-                    return "only a mutex on one path is shared";
+                    return "only one mutex on one path can be shared";
                 }
                 boolean listed = lock.equals("mutex") || lock.equals("write");
                 return listed ? null : "its queue is not a list of the path's children";
             default:
-                return "there is no case \"" + act + "\"";
+                return "unknown operation \"" + operation + "\"";
         }
     }
 
@@ -160,17 +161,17 @@ public final class CuratorBench {
             case "cache-load":
             case "cache-storm":
             case "cache-reconnect":
-                return CuratorBenchCache.play(session(0), request, this::tell);
+                return CuratorBenchCache.run(session(0), request, this::report);
             case "register":
-                return CuratorBenchDiscovery.register(session(0), request, this::tell);
+                return CuratorBenchDiscovery.register(session(0), request, this::report);
             case "find":
-                return CuratorBenchDiscovery.find(session(0), session(1), request, this::tell);
+                return CuratorBenchDiscovery.find(session(0), session(1), request, this::report);
             default:
-                return CuratorBenchCrowd.play(session(0), session(1), request, this::tell);
+                return CuratorBenchCrowd.run(session(0), session(1), request, this::report);
         }
     }
 
-    /** A task for each path; all repeat their cycles until the time is over. */
+    /** Runs a task for each path. Each task repeats its cycle until the time is over. */
     private String repeat(List<String> paths, CuratorBenchRequest request) throws Exception {
         long length = request.nanoseconds();
         CountDownLatch ready = new CountDownLatch(paths.size());
@@ -202,10 +203,10 @@ public final class CuratorBench {
             long operations = 0;
             long passed;
             do {
-                for (int i = 0; i < UNWATCHED; i++) {
+                for (int i = 0; i < REENTRIES_PER_READING; i++) {
                     lock.cycle();
                 }
-                operations += UNWATCHED;
+                operations += REENTRIES_PER_READING;
                 passed = System.nanoTime() - begin;
             } while (passed < length);
             lock.release();
@@ -223,7 +224,7 @@ public final class CuratorBench {
                 return null;
             });
         } else {
-            // Several processes have made everything when they warmed up.
+            // With several processes, the directories exist since the warm-up.
             Thread.sleep(Math.max(0, request.start() - System.currentTimeMillis()));
         }
         CountDownLatch ready = new CountDownLatch(count);
@@ -246,13 +247,13 @@ public final class CuratorBench {
         return done(results.stream().mapToLong(Long::longValue).sum(), length);
     }
 
-    /** In each round all readers wait for the writer. The writer's session is the one behind the readers'. */
+    /** In each round all readers wait for the writer. The writer's session is the first one after the readers' sessions. */
     private String readers(CuratorBenchRequest request) throws Exception {
         int count = request.number("sessions");
         int rounds = request.number("rounds");
         String path = request.text("path");
         CuratorFramework writing = session(count);
-        return CuratorBenchTasks.all(1, nobody -> {
+        return CuratorBenchTasks.all(1, onlyTask -> {
             CuratorBenchLock writer = CuratorBenchLock.of(new InterProcessReadWriteLock(writing, path).writeLock());
             long total = 0;
             for (int round = 0; round < rounds; round++) {
@@ -277,18 +278,18 @@ public final class CuratorBench {
         }).get(0);
     }
 
-    /** Says a line, and waits until it may go on. */
-    private void tell(String told) throws IOException {
-        say(told);
+    /** Writes a line, and waits for the request `go`. */
+    private void report(String reply) throws IOException {
+        write(reply);
         String line = input.readLine();
         if (!"go".equals(line)) {
-            throw new IllegalStateException(line + " came in place of `go`");
+            throw new IllegalStateException("expected `go`, got " + line);
         }
     }
 
     private CuratorFramework session(int number) {
         if (number >= sessions.size()) {
-            throw new IllegalStateException("there is no session " + number + ": open more");
+            throw new IllegalStateException("session " + number + " is not open");
         }
         return sessions.get(number);
     }

@@ -10,7 +10,7 @@ import org.apache.curator.framework.recipes.cache.ChildData;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
 
-/** Curator's {@code CuratorCache}: loads a tree, follows changes, and comes back after a cut. */
+/** Curator's {@code CuratorCache}: loads a tree, follows changes, and reconnects after its connection was cut. */
 final class CuratorBenchCache implements CuratorCacheListener {
     private final byte[] mark;
     private final int count;
@@ -37,14 +37,14 @@ final class CuratorBenchCache implements CuratorCacheListener {
         initialized.countDown();
     }
 
-    static String play(CuratorFramework client, CuratorBenchRequest request, CuratorBenchCrowd.Conductor conductor)
+    static String run(CuratorFramework client, CuratorBenchRequest request, CuratorBenchCrowd.Conductor conductor)
             throws Exception {
         int nodes = request.number("nodes");
         boolean follows = !request.text("case").equals("cache-load");
         CuratorBenchCache listener =
                 new CuratorBenchCache(request.text("mark"), follows ? request.number("marked") : 0);
         long before = heap();
-        conductor.tell("held");
+        conductor.report("held");
         long begin = System.nanoTime();
         CuratorCache cache = CuratorCache.build(client, request.text("path"));
         cache.listenable().addListener(listener);
@@ -52,10 +52,10 @@ final class CuratorBenchCache implements CuratorCacheListener {
         listener.initialized.await();
         long time = System.nanoTime() - begin;
         if (cache.size() != nodes + 1) {
-            throw new IllegalStateException("the cache has " + cache.size() + " nodes, and not " + nodes + " and their directory");
+            throw new IllegalStateException("the cache has " + cache.size() + " nodes instead of " + nodes + " and their directory");
         }
         listener.events.set(0);
-        conductor.tell("loaded nanoseconds=" + time);
+        conductor.report("loaded nanoseconds=" + time);
         if (follows) {
             listener.follow(cache, conductor);
         }
@@ -64,14 +64,14 @@ final class CuratorBenchCache implements CuratorCacheListener {
         return CuratorBench.done(nodes, time) + " heap=" + heap;
     }
 
-    /** Until the cache has reported all last changes. Whether more requests follow is seen at the proxy. */
+    /** Waits until the cache has reported the last change of each node. The bench sees further requests at the proxy. */
     private void follow(CuratorCache cache, CuratorBenchCrowd.Conductor conductor) throws InterruptedException, IOException {
         current.await();
         long shown = cache.stream().filter(this::isMarked).count();
         if (shown != count) {
             throw new IllegalStateException("the cache shows " + shown + " of " + count + " changes");
         }
-        conductor.tell("current events=" + events.get());
+        conductor.report("current events=" + events.get());
     }
 
     private boolean isMarked(ChildData node) {
@@ -80,7 +80,7 @@ final class CuratorBenchCache implements CuratorCacheListener {
                 && Arrays.equals(mark, 0, mark.length, node.getData(), 0, mark.length);
     }
 
-    /** What is in use when there is no garbage, in bytes. */
+    /** The heap in use after a garbage collection, in bytes. */
     private static long heap() {
         System.gc();
         return Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory();

@@ -4,38 +4,38 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.data.Stat;
 
-/** A crowd before one lock, or before a lock each. */
+/** Many threads of one session wait for one lock, or each for a separate lock. */
 final class CuratorBenchCrowd {
-    /** All waiters of a crowd on one path share one lock's object, and do not have one each. */
+    /** Whether all waiters on one path share one lock object, instead of one object each. */
     static final boolean IS_SHARED = Boolean.getBoolean("curator-bench.shared");
 
-    /** How often one looks whether all have come, in milliseconds. */
+    /** The interval between checks whether all waiters are in the queue, in milliseconds. */
     private static final int POLL = 10;
 
-    /** So many threads look at a path each, or take a lock. */
-    private static final int LOOKING = 64;
+    /** The number of threads that check the queues, or create the holder's nodes, in parallel. */
+    private static final int THREADS = 64;
 
-    /** Is told how far the crowd is, and returns when it may go on. */
+    /** Reports the state of the run to the bench, and returns when the bench has sent `go`. */
     interface Conductor {
-        void tell(String line) throws IOException;
+        void report(String line) throws IOException;
     }
 
     private CuratorBenchCrowd() {}
 
-    /** Many threads wait over one session for what another has. */
-    static String play(CuratorFramework waiting, CuratorFramework holding, CuratorBenchRequest request, Conductor conductor)
+    /** Many threads of the session {@code waiting} wait for the locks that {@code holding} holds. */
+    static String run(CuratorFramework waiting, CuratorFramework holding, CuratorBenchRequest request, Conductor conductor)
             throws Exception {
         int waiters = request.number("waiters");
         boolean each = "each".equals(request.values.get("paths"));
         List<String> paths = each ? request.paths(waiters) : List.of(request.text("path"));
         String[] held = new String[paths.size()];
-        CuratorBenchTasks.all(Math.min(LOOKING, paths.size()), first -> {
-            for (int path = first; path < paths.size(); path += LOOKING) {
+        CuratorBenchTasks.all(Math.min(THREADS, paths.size()), first -> {
+            for (int path = first; path < paths.size(); path += THREADS) {
                 held[path] = hold(holding, request, paths.get(path));
             }
             return null;
         });
-        conductor.tell("held");
+        conductor.report("held");
         CuratorBenchLock shared = IS_SHARED ? CuratorBenchLock.of(waiting, request, request.text("path")) : null;
         long begin = System.nanoTime();
         CuratorBenchTasks<Void> tasks = new CuratorBenchTasks<>(waiters, task -> {
@@ -43,13 +43,13 @@ final class CuratorBenchCrowd {
             (IS_SHARED ? shared : CuratorBenchLock.of(waiting, request, path)).cycle();
             return null;
         });
-        CuratorBenchTasks.all(Math.min(LOOKING, paths.size()), first -> {
-            for (int path = first; path < paths.size(); path += LOOKING) {
+        CuratorBenchTasks.all(Math.min(THREADS, paths.size()), first -> {
+            for (int path = first; path < paths.size(); path += THREADS) {
                 awaitNodes(holding, paths.get(path), 1 + waiters / paths.size(), tasks, POLL);
             }
             return null;
         });
-        conductor.tell("queued nanoseconds=" + (System.nanoTime() - begin));
+        conductor.report("queued nanoseconds=" + (System.nanoTime() - begin));
         begin = System.nanoTime();
         for (String node : held) {
             holding.delete().inBackground().forPath(node);
@@ -59,8 +59,8 @@ final class CuratorBenchCrowd {
     }
 
     /**
-     * Puts a node into the directory that has the lock as long as it is there. A thread for each lock that is held is more
-     * than what is measured needs.
+     * Creates a node in the lock's directory, which holds the lock while it exists. Curator's locks would need a thread for
+     * each held lock: more memory than the measured waiters need.
      */
     private static String hold(CuratorFramework client, CuratorBenchRequest request, String path) throws Exception {
         String name = request.text("lock").equals("write") ? "__WRIT__" : "lock-";
@@ -71,7 +71,7 @@ final class CuratorBenchCrowd {
                 .forPath(path + "/" + name);
     }
 
-    /** Looks until there are so many nodes. That somebody waits no more is an error. */
+    /** Waits until the directory has this many nodes. Fails if a task ends before. */
     static void awaitNodes(CuratorFramework client, String path, int nodes, CuratorBenchTasks<?> tasks, int poll)
             throws Exception {
         while (true) {

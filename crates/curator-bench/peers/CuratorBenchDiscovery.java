@@ -14,7 +14,7 @@ final class CuratorBenchDiscovery {
     static String register(CuratorFramework client, CuratorBenchRequest request, CuratorBenchCrowd.Conductor conductor)
             throws Exception {
         try (ServiceDiscovery<Void> services = discovery(client, request)) {
-            conductor.tell("held");
+            conductor.report("held");
             long begin = System.nanoTime();
             register(services, request);
             return loaded(request, begin, conductor);
@@ -30,7 +30,7 @@ final class CuratorBenchDiscovery {
         try (ServiceDiscovery<Void> servers = discovery(registering, request);
                 ServiceDiscovery<Void> services = discovery(finding, request)) {
             register(servers, request);
-            conductor.tell("held");
+            conductor.report("held");
             long begin = System.nanoTime();
             try (ServiceCache<Void> cache =
                     services.serviceCacheBuilder().name(SERVICE).build()) {
@@ -58,7 +58,7 @@ final class CuratorBenchDiscovery {
     private static String loaded(CuratorBenchRequest request, long begin, CuratorBenchCrowd.Conductor conductor)
             throws IOException {
         long time = System.nanoTime() - begin;
-        conductor.tell("loaded nanoseconds=" + time);
+        conductor.report("loaded nanoseconds=" + time);
         return CuratorBench.done(request.number("nodes"), time);
     }
 

@@ -9,7 +9,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.RetryNTimes;
 
-/** A lock of any kind that Curator has. */
+/** A lock of Curator, of any kind. */
 interface CuratorBenchLock {
     void acquire() throws Exception;
 
@@ -20,7 +20,7 @@ interface CuratorBenchLock {
         release();
     }
 
-    /** As the request names it. */
+    /** The lock that the request names. */
     static CuratorBenchLock of(CuratorFramework client, CuratorBenchRequest request, String path) {
         switch (request.text("lock")) {
             case "mutex":
@@ -54,13 +54,13 @@ interface CuratorBenchLock {
         };
     }
 
-    /** To acquire it is to increment it. The retry policy is our client's default. */
+    /** A counter that {@code acquire} increments. The retry policy is our client's default. */
     private static CuratorBenchLock counter(DistributedAtomicLong counter) {
         return new CuratorBenchLock() {
             @Override
             public void acquire() throws Exception {
                 while (!counter.increment().succeeded()) {
-                    // Others were first each time.
+                    // Other processes were first in all attempts.
                 }
             }
 

@@ -3,7 +3,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** The values of a line. */
+/** The values of a request line, by their keys. */
 final class CuratorBenchRequest {
     final Map<String, String> values = new HashMap<>();
 
@@ -19,7 +19,7 @@ final class CuratorBenchRequest {
     String text(String key) {
         String value = values.get(key);
         if (value == null) {
-            throw new IllegalArgumentException("there is no " + key);
+            throw new IllegalArgumentException("the request has no " + key);
         }
         return value;
     }
@@ -28,7 +28,7 @@ final class CuratorBenchRequest {
         return Integer.parseInt(text(key));
     }
 
-    /** So many, below the one that is named. */
+    /** The paths {@code <path>/0}, {@code <path>/1} and so on. */
     List<String> paths(int count) {
         List<String> paths = new ArrayList<>();
         for (int i = 0; i < count; i++) {
@@ -41,7 +41,7 @@ final class CuratorBenchRequest {
         return (long) (Double.parseDouble(text("seconds")) * 1e9);
     }
 
-    /** When to begin, in milliseconds since 1970. */
+    /** When to start, in milliseconds since 1970; 0 if the request names no time. */
     long start() {
         return Long.parseLong(values.getOrDefault("start", "0"));
     }

@@ -5,9 +5,9 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingQueue;
 
-/** Threads, each with a number. */
+/** Runs tasks in numbered threads. */
 final class CuratorBenchTasks<T> {
-    /** Threads whose tasks are done wait for it: the system forgets the context switches of a thread that has ended. */
+    /** Threads stay until the next request, as the system discards the context switches of a thread that has ended. */
     private static volatile CountDownLatch nextRequest = new CountDownLatch(1);
 
     interface Task<T> {
@@ -33,7 +33,7 @@ final class CuratorBenchTasks<T> {
                 try {
                     next.await();
                 } catch (InterruptedException error) {
-                    // It need not stay.
+                    // The thread may end.
                 }
             };
             Thread thread = new Thread(stay, "task-" + i);
@@ -42,18 +42,18 @@ final class CuratorBenchTasks<T> {
         }
     }
 
-    /** Starts so many and waits for their results. */
+    /** Runs the task in this many threads, and returns their results. */
     static <T> List<T> all(int count, Task<T> task) throws Exception {
         return new CuratorBenchTasks<>(count, task).results();
     }
 
-    /** Those of earlier requests may end. */
-    static void letGo() {
+    /** Lets the threads of earlier requests end. */
+    static void endAll() {
         nextRequest.countDown();
         nextRequest = new CountDownLatch(1);
     }
 
-    /** Returns when the last one has ended, or one has failed: others may wait for that one for ever. */
+    /** Returns when all tasks have ended. Throws the first error: other tasks may wait for the failed one for ever. */
     List<T> results() throws Exception {
         List<T> results = new ArrayList<>();
         while (results.size() < count) {
@@ -66,7 +66,7 @@ final class CuratorBenchTasks<T> {
         FutureTask<T> task = ended.peek();
         if (task != null) {
             task.get();
-            throw new IllegalStateException("somebody has not waited");
+            throw new IllegalStateException("a waiter has not waited");
         }
     }
 }

@@ -1,4 +1,6 @@
-"""Kazoo's locks, tree cache and counter, measured by curator-bench: one request a line, one answer a line (src/protocol.rs has both).
+"""The curator-bench worker for kazoo: runs its locks, tree cache and counter.
+
+Reads one request per line and writes one reply per line (src/protocol.rs defines both).
 
 The locks are used as kazoo's documentation shows, with its default handler. A task is a thread.
 
@@ -16,14 +18,14 @@ import uuid
 from kazoo.client import KazooClient
 from kazoo.recipe.cache import TreeCache, TreeEvent
 
-# Between two looks whether others have come, in seconds: of readers, and of a crowd.
+# The interval between checks whether all readers, or all waiters of a crowd, are in the queue, in seconds.
 POLL = 0.001
 CROWD_POLL = 0.01
-# So many look at a path each, or take a lock.
-LOOKING = 64
+# The number of paths that are checked, or threads that create the holder's nodes, in parallel.
+PARALLEL = 64
 NANOSECONDS = 1_000_000_000
 
-# The session is not what is measured.
+# In seconds. Long, as the start of a session is not measured.
 START_TIMEOUT = 30
 
 NO_SUCH_LOCK = {
@@ -41,7 +43,7 @@ logging.disable(logging.CRITICAL)
 class Tasks:
     """Threads, each with a number, and what they return.
 
-    They stay until the next request comes: the system forgets the context switches of a thread that has ended.
+    The threads stay until the next request, as the system discards the context switches of a thread that has ended.
     """
 
     next_request = threading.Event()
@@ -70,7 +72,7 @@ class Tasks:
         self.next_request.wait()
 
     def join(self):
-        """Returns when the last one has ended, or one has failed: others may wait for that one for ever."""
+        """Returns when all tasks have ended. Raises the first error, as the other tasks may wait for ever for one that failed."""
         for _ in self.threads:
             self.ends.get()
             if self.error is not None:
@@ -79,7 +81,7 @@ class Tasks:
 
     def must_all_run(self):
         if not self.ends.empty():
-            raise self.error or RuntimeError("somebody has not waited")
+            raise self.error or RuntimeError("a waiter has not waited")
 
 
 def run_all(count, task):
@@ -87,12 +89,12 @@ def run_all(count, task):
 
 
 def unsupported(request):
-    """Why this cannot be played, or None."""
+    """Why this worker cannot run the request, or None if it can."""
     case, lock = request.get("case"), request.get("lock")
     if lock == "cache" or case in CACHES:
-        return None if lock == "cache" and case in CACHES else "a cache is no lock"
+        return None if lock == "cache" and case in CACHES else "a cache has only the operations cache-load, cache-storm and cache-reconnect"
     if lock == "counter":
-        return None if case == "increment" else "a counter is no lock"
+        return None if case == "increment" else "a counter has only the operation increment"
     if lock in NO_SUCH_LOCK:
         return NO_SUCH_LOCK[lock]
     if lock not in LOCKS:
@@ -102,10 +104,10 @@ def unsupported(request):
     if case == "reentry":
         return "kazoo's locks are not reentrant"
     if case == "readers":
-        return None if lock == "read" else "readers have the lock `read`"
+        return None if lock == "read" else "the operation readers needs the lock `read`"
     if case in ("crowd", "reconnect"):
         return None if lock in ("mutex", "write") else "its queue is not a list of the path's children"
-    return "there is no case %r" % case
+    return "unknown operation %r" % case
 
 
 def make(client, request, path):
@@ -118,7 +120,7 @@ def make(client, request, path):
 
 
 class Counting:
-    """A counter, used as a lock: to enter is to increment."""
+    """A counter, used as a lock: `__enter__` increments it."""
 
     def __init__(self, counter):
         self.counter = counter
@@ -143,8 +145,8 @@ def members(path, count):
     return ["%s/%d" % (path, i) for i in range(count)]
 
 
-class Watched:
-    """What a tree cache reports: when it has all nodes, and when it has all last changes, whose data begin with the mark."""
+class Listener:
+    """Listens to a tree cache, and notices when it has all nodes, and all last changes (their data begin with the mark)."""
 
     CHANGES = (TreeEvent.NODE_ADDED, TreeEvent.NODE_UPDATED, TreeEvent.NODE_REMOVED)
 
@@ -176,28 +178,28 @@ class Worker:
         for line in sys.stdin:
             Tasks.end_all()
             try:
-                answer = self.answer(line)
+                reply = self.reply(line)
             except Exception as error:
-                answer = "error " + " ".join(repr(error).split())
-            print(answer, flush=True)
+                reply = "error " + " ".join(repr(error).split())
+            print(reply, flush=True)
         for client in self.sessions:
             client.stop()
 
-    def answer(self, line):
+    def reply(self, line):
         verb, *words = line.split()
         request = dict(word.split("=", 1) for word in words)
         if verb == "open":
             return self.open(request)
         if verb not in ("supports", "run"):
-            raise ValueError("there is no request " + verb)
+            raise ValueError("unknown request " + verb)
         why = unsupported(request)
         if verb == "supports":
             return "no " + why if why else "yes"
         if why:
             raise ValueError(why)
-        plays = dict.fromkeys(CACHES, "cache")
-        plays.update(reconnect="crowd", increment="handover")
-        return getattr(self, plays.get(request["case"], request["case"]))(request)
+        methods = dict.fromkeys(CACHES, "cache")
+        methods.update(reconnect="crowd", increment="handover")
+        return getattr(self, methods.get(request["case"], request["case"]))(request)
 
     def open(self, request):
         for _ in range(int(request["sessions"])):
@@ -237,7 +239,7 @@ class Worker:
         length, count = float(request["seconds"]) * NANOSECONDS, int(request["sessions"])
         self.need(count)
         if "start" in request:
-            # Several processes have made everything when they warmed up.
+            # With several processes, the directories exist since the warm-up.
             time.sleep(max(0, int(request["start"]) / 1000 - time.time()))
         else:
             cycle(make(self.sessions[0], request, request["path"]))
@@ -257,7 +259,7 @@ class Worker:
         return done(sum(run_all(count, task)), length)
 
     def readers(self, request):
-        """In each round all readers wait for the writer, whose session is the one behind theirs."""
+        """In each round all readers wait for the writer, whose session is the first one after theirs."""
         count, rounds, path = int(request["sessions"]), int(request["rounds"]), request["path"]
         self.need(count + 1)
         writing = self.sessions[count]
@@ -278,7 +280,7 @@ class Worker:
         return done(count * rounds, total)
 
     def crowd(self, request):
-        """Many threads wait over session 0 for what session 1 has."""
+        """Many threads of session 0 wait for the locks that session 1 holds."""
         self.need(2)
         waiting, holding = self.sessions[:2]
         count = int(request["waiters"])
@@ -286,10 +288,10 @@ class Worker:
         held = [None] * len(paths)
 
         def hold(first):
-            for number in range(first, len(paths), LOOKING):
+            for number in range(first, len(paths), PARALLEL):
                 held[number] = self.hold(holding, paths[number])
 
-        run_all(min(LOOKING, len(paths)), hold)
+        run_all(min(PARALLEL, len(paths)), hold)
         print("held", flush=True)
         self.await_go()
         begin = time.monotonic_ns()
@@ -304,30 +306,30 @@ class Worker:
         return done(count, time.monotonic_ns() - begin)
 
     def cache(self, request):
-        """A tree cache loads a tree, and follows changes until the last of each node is there."""
+        """A tree cache loads a tree, and follows changes until it has the last change of each node."""
         nodes, path = int(request["nodes"]), request["path"]
         follows = request["case"] != "cache-load"
-        watched = Watched(request["mark"].zfill(20).encode(), int(request["marked"]) if follows else 0)
+        listener = Listener(request["mark"].zfill(20).encode(), int(request["marked"]) if follows else 0)
         print("held", flush=True)
         self.await_go()
         begin = time.monotonic_ns()
         cache = TreeCache(self.sessions[0], path)
-        cache.listen(watched)
+        cache.listen(listener)
         cache.start()
-        watched.initialized.wait()
+        listener.initialized.wait()
         passed = time.monotonic_ns() - begin
         children = cache.get_children(path)
         if len(children) != nodes:
-            raise RuntimeError("the cache has %d nodes, and not %d" % (len(children), nodes))
-        watched.events = 0
+            raise RuntimeError("the cache has %d nodes instead of %d" % (len(children), nodes))
+        listener.events = 0
         print("loaded nanoseconds=%d" % passed, flush=True)
         self.await_go()
         if follows:
-            watched.current.wait()
-            shown = [cache.get_data(path + "/" + child).data.startswith(watched.mark) for child in children]
-            if sum(shown) != watched.count:
-                raise RuntimeError("the cache shows %d of %d changes" % (sum(shown), watched.count))
-            print("current events=%d" % watched.events, flush=True)
+            listener.current.wait()
+            shown = [cache.get_data(path + "/" + child).data.startswith(listener.mark) for child in children]
+            if sum(shown) != listener.count:
+                raise RuntimeError("the cache shows %d of %d changes" % (sum(shown), listener.count))
+            print("current events=%d" % listener.events, flush=True)
             self.await_go()
         cache.close()
         return done(nodes, passed)
@@ -336,18 +338,18 @@ class Worker:
     def await_go():
         line = sys.stdin.readline().strip()
         if line != "go":
-            raise ValueError("%r came in place of `go`" % line)
+            raise ValueError("expected `go`, got %r" % line)
 
     @staticmethod
     def hold(client, path):
-        """Puts a node into the directory that has the lock as long as it is there."""
+        """Creates a node in the lock's directory, which holds the lock while it exists."""
         return client.create(path + "/" + uuid.uuid4().hex + "__lock__", ephemeral=True, sequence=True, makepath=True)
 
     @staticmethod
     def until_queued(client, paths, nodes, tasks, poll):
-        """Looks until there are so many nodes in each directory. That somebody waits no more is an error."""
-        for first in range(0, len(paths), LOOKING):
-            left = paths[first : first + LOOKING]
+        """Waits until each directory has this many nodes. Fails if a task ends before."""
+        for first in range(0, len(paths), PARALLEL):
+            left = paths[first : first + PARALLEL]
             while left:
                 stats = [client.exists_async(path) for path in left]
                 left = [path for path, stat in zip(left, stats) if stat.get() is None or stat.get().numChildren < nodes]
@@ -357,7 +359,7 @@ class Worker:
 
     def need(self, count):
         if len(self.sessions) < count:
-            raise ValueError("this needs %d sessions, and %d are open" % (count, len(self.sessions)))
+            raise ValueError("the request needs %d sessions, but %d are open" % (count, len(self.sessions)))
 
 
 def main():

@@ -12,19 +12,25 @@ const UNKNOWN: &str = "unknown";
 /// The Go module whose version is reported.
 const GO_MODULE: &str = "github.com/go-zookeeper/zk";
 
-/// The facts about a run that a reader of its results needs. Takes some tenths of a second, as it runs other programs.
+/// The facts about a run that a reader of its results needs. Takes some tenths of a second, as the function runs other
+/// programs.
 pub(crate) fn about(peers: &[Peer], prepared: &Prepared) -> Vec<(String, String)> {
     let mut lines = vec![("date", today())];
-    // The commit, our version, that of `zookeeper-client`, and Java's.
+    // The commit, our version, the version of `zookeeper-client`, and Java's.
     lines.extend(versions(&[]));
     lines.extend(["tokio", "async-io"].map(|name| (name, locked_version(name))));
     for peer in peers {
         match peer {
             Peer::CuratorShared if peers.contains(&Peer::Curator) => {}
-            Peer::Curator | Peer::CuratorShared => lines.push(("Curator", of(*peer, prepared, curator_version))),
-            Peer::Kazoo => lines.push(("kazoo", of(*peer, prepared, kazoo_version))),
+            Peer::Curator | Peer::CuratorShared => {
+                lines.push(("Curator", version_of(*peer, prepared, curator_version)))
+            }
+            Peer::Kazoo => lines.push(("kazoo", version_of(*peer, prepared, kazoo_version))),
             Peer::Go => {
-                lines.push(("go-zookeeper", of(*peer, prepared, |program| go_version(&program.to_string_lossy()))));
+                lines.push((
+                    "go-zookeeper",
+                    version_of(*peer, prepared, |program| go_version(&program.to_string_lossy())),
+                ));
             }
             Peer::Ours | Peer::ZookeeperClient => {}
         }
@@ -35,13 +41,13 @@ pub(crate) fn about(peers: &[Peer], prepared: &Prepared) -> Vec<(String, String)
     lines.push(("cores", cores));
     lines.push(("memory", value_of(&read("/proc/meminfo"), "MemTotal")));
     lines.push(("load before", first_line("/proc/loadavg")));
-    let profile = if cfg!(debug_assertions) { "dev: not to be compared with anything" } else { "release" };
+    let profile = if cfg!(debug_assertions) { "dev: do not compare these results with others" } else { "release" };
     lines.push(("profile", profile.to_owned()));
     lines.push(("arguments", env::args().skip(1).collect::<Vec<_>>().join(" ")));
     lines.into_iter().map(|(what, value)| (what.to_owned(), value)).collect()
 }
 
-fn of(peer: Peer, prepared: &Prepared, version: impl Fn(&std::ffi::OsStr) -> Option<String>) -> String {
+fn version_of(peer: Peer, prepared: &Prepared, version: impl Fn(&std::ffi::OsStr) -> Option<String>) -> String {
     let value = peer.variable().and_then(|variable| prepared.get(variable));
     value.and_then(version).unwrap_or_else(|| UNKNOWN.to_owned())
 }

@@ -9,11 +9,11 @@ use curator_test::ServerKind;
 
 use crate::case;
 use crate::peer::Peer;
-use crate::place::Wanted;
+use crate::place::PlaceKind;
 use crate::run::Options;
 use crate::worker::Client;
 
-/// Measures the locks and caches of several clients of ZooKeeper on the same servers, in turns.
+/// Measures the locks and caches of several ZooKeeper clients on the same servers, in turns.
 #[derive(Debug, Parser)]
 #[command(name = "curator-bench", version, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
@@ -23,10 +23,10 @@ pub(crate) struct Arguments {
     pub(crate) run: RunArguments,
 }
 
-/// What this program is started as by itself.
+/// The subcommands with which the bench starts this program again.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Program {
-    /// Plays cases for a bench, which says by standard input which.
+    /// Runs the cases that the bench requests on standard input.
     #[command(hide = true)]
     Worker {
         client: Client,
@@ -34,7 +34,7 @@ pub(crate) enum Program {
         /// In milliseconds.
         session_timeout: u64,
     },
-    /// Runs a program that dies with its parent.
+    /// Runs a program that is killed when the process `parent` ends.
     #[command(hide = true)]
     Tied {
         parent: u32,
@@ -64,35 +64,35 @@ pub(crate) struct RunArguments {
     /// Do not measure on the single server without a delay.
     #[arg(long)]
     no_loopback: bool,
-    /// Which cases, by name, or by the beginning of several names. By default all on the first kind of server, and fewer on
-    /// the others.
+    /// The cases, by their names or by prefixes of names. By default all cases in the first place (loopback, unless
+    /// `--no-loopback` is given), and fewer in the others.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     cases: Vec<String>,
-    /// How often each peer has its turn in each case.
+    /// The number of rounds: in each, every client runs the case once.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// How long a turn lasts, in cases that last for a time.
+    /// How long a client runs a case in one round, if the case has no other end.
     #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
     seconds: f64,
-    /// How long a turn may take. A client that takes longer is stopped, and the table says so.
+    /// How long a client may take in one round. A client that takes longer is stopped, and has a note in the table.
     #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
-    /// A smoke run: small numbers, one short round.
+    /// A smoke run: small numbers of participants, one short round.
     #[arg(long)]
     quick: bool,
     /// The kind of the single server: `real` or `embedded`; an ensemble is always real.
     #[arg(long, default_value = "real", value_name = "KIND", value_parser = kind)]
     server: ServerKind,
-    /// Where the servers of the ensemble have their data. By default beside this program.
+    /// The directory for the data of the ensemble's servers. By default the directory of this program.
     #[arg(long, value_name = "DIRECTORY")]
     disk: Option<PathBuf>,
     /// Print the cases, and measure nothing.
     #[arg(long)]
     pub(crate) list: bool,
-    /// Print and draw what an earlier run has written with `--json`, and measure nothing.
+    /// Print and draw the results that an earlier run has written with `--json`, and measure nothing.
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// Write everything that was measured to this file.
+    /// Write all measurements to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Write the tables to this file, as Markdown.
@@ -103,7 +103,7 @@ pub(crate) struct RunArguments {
     pub(crate) svg: Option<PathBuf>,
 }
 
-/// The length of a turn in a smoke run.
+/// The length of a client's run in a smoke run.
 const QUICK: Duration = Duration::from_millis(300);
 
 fn kind(text: &str) -> Result<ServerKind, String> {
@@ -111,8 +111,8 @@ fn kind(text: &str) -> Result<ServerKind, String> {
     known.ok_or_else(|| format!("give one of {}", ServerKind::ALL.map(ServerKind::name).join(", ")))
 }
 
-/// A directory beside the program, which is seldom in memory, unlike that for temporary files.
-fn beside(program: &Path) -> PathBuf {
+/// The directory of the program. Unlike the directory for temporary files, it is seldom in memory.
+fn directory_of(program: &Path) -> PathBuf {
     program.parent().map_or_else(std::env::temp_dir, Path::to_owned)
 }
 
@@ -122,13 +122,13 @@ impl RunArguments {
         let time = Duration::try_from_secs_f64(self.seconds).ok().filter(|time| !time.is_zero());
         let time = time.ok_or_else(|| format!("--seconds is {}: give a positive number", self.seconds))?;
         let mut places = Vec::new();
-        places.extend((!self.no_loopback).then_some(Wanted::Loopback));
-        places.extend(self.delay_ms.map(|delay| Wanted::Delayed(Duration::from_millis(delay))));
-        places.extend(self.ensemble.map(|members| Wanted::Ensemble(members.into())));
+        places.extend((!self.no_loopback).then_some(PlaceKind::Loopback));
+        places.extend(self.delay_ms.map(|delay| PlaceKind::Delayed(Duration::from_millis(delay))));
+        places.extend(self.ensemble.map(|members| PlaceKind::Ensemble(members.into())));
         if places.is_empty() && !self.list {
-            return Err("--no-loopback leaves nothing: give --delay-ms or --ensemble".to_owned());
+            return Err("--no-loopback leaves no servers: give --delay-ms or --ensemble".to_owned());
         }
-        let cases = case::chosen(&self.cases, self.quick)
+        let cases = case::selected(&self.cases, self.quick)
             .map_err(|unknown| format!("--cases: no case begins with \"{unknown}\"; `--list` prints them"))?;
         let mut peers = vec![Peer::Ours];
         peers.extend(Peer::ALL.into_iter().filter(|peer| self.peers.contains(peer)));
@@ -137,7 +137,7 @@ impl RunArguments {
             cases,
             places,
             kind: self.server,
-            disk: self.disk.clone().unwrap_or_else(|| beside(&program)),
+            disk: self.disk.clone().unwrap_or_else(|| directory_of(&program)),
             is_selection: !self.cases.is_empty(),
             rounds: if self.quick { 1 } else { self.rounds },
             time: if self.quick { time.min(QUICK) } else { time },
@@ -162,7 +162,7 @@ mod tests {
         let line = ["--peers", "zookeeper-client,kazoo", "--delay-ms", "5", "--ensemble", "3", "--no-loopback"];
         let options = options(&line).unwrap();
         assert_eq!(options.peers, [Peer::Ours, Peer::Kazoo, Peer::ZookeeperClient]);
-        assert_eq!(options.places, [Wanted::Delayed(Duration::from_millis(5)), Wanted::Ensemble(3)]);
+        assert_eq!(options.places, [PlaceKind::Delayed(Duration::from_millis(5)), PlaceKind::Ensemble(3)]);
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
             (&["--peers", "etcd"][..], "zookeeper-client"),
             (&["--cases", "wheel"], "no case begins with \"wheel\""),
             (&["--seconds", "0"], "positive"),
-            (&["--no-loopback"], "leaves nothing"),
+            (&["--no-loopback"], "leaves no servers"),
             (&["--server", "fast"], "embedded"),
         ] {
             let error = options(line).unwrap_err();

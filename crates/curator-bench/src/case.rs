@@ -6,20 +6,20 @@ use std::fmt;
 pub(crate) use curator_results::bench::Kind;
 
 use crate::peer::{Peer, Worker as _};
-use crate::protocol::{Act, Lock, Play};
+use crate::protocol::{Lock, Operation, Workload};
 use crate::tree::CHANGES;
 
-/// A case.
+/// A case: a workload, and the number of processes that run it.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) name: String,
-    /// The number of processes that play it at once. All get the same request.
+    /// The number of worker processes of a peer that run the case concurrently. All get the same request.
     pub(crate) processes: usize,
-    /// The request, without a path, and without a time.
-    pub(crate) play: Play,
+    /// The workload, without a path and without a time.
+    pub(crate) workload: Workload,
 }
 
-/// The locks of the uncontended cycles, with the number of paths of a multi-lock.
+/// The locks of the uncontended cycles. The number is the number of paths of a multi-lock, and 0 for other locks.
 const CYCLES: [(Lock, usize); 8] = [
     (Lock::Floor, 0),
     (Lock::Mutex, 0),
@@ -32,20 +32,21 @@ const CYCLES: [(Lock, usize); 8] = [
 ];
 const DISTINCT: [usize; 3] = [16, 64, 256];
 const HANDOVER: [usize; 3] = [2, 16, 64];
-/// The number of sessions that take turns in the floor of a hand-over.
+/// The number of sessions of `handover-floor`, the baseline of the hand-over cases.
 const FLOOR_SESSIONS: usize = 16;
 const FLEET: usize = 200;
 const READERS: usize = 16;
 const CROWDS: [usize; 2] = [1_000, 10_000];
-/// The numbers of leaves of the trees that a cache loads. Caches follow changes of the second tree.
+/// The numbers of leaves of the trees that a cache loads. `cache-storm` and `cache-reconnect` use the second tree.
 const TREES: [usize; 3] = [1_000, 10_000, 100_000];
+/// The number of changes in `cache-storm`.
 const STORM: usize = 10_000;
 /// The number of processes that increment one counter.
 const COUNTING: usize = 16;
 /// The number of instances of a service.
 const INSTANCES: usize = 1_000;
-/// A fraction: one of so many leaves is changed while a cache is disconnected.
-const MISSED: usize = 100;
+/// In `cache-reconnect`, one of this many leaves is changed while the cache is disconnected.
+const LEAVES_PER_MISSED_CHANGE: usize = 100;
 
 /// The largest numbers in a smoke run.
 const QUICK_SESSIONS: usize = 4;
@@ -53,46 +54,47 @@ const QUICK_WAITERS: usize = 50;
 const QUICK_TREE: usize = 1_000;
 const QUICK_INSTANCES: usize = 100;
 
-/// All cases, in the order in which they are played; `quick` makes them small.
+/// All cases, in the order in which they run. `quick` makes them small.
 pub(crate) fn all(quick: bool) -> Vec<Case> {
     let sessions = |number: usize| if quick { number.min(QUICK_SESSIONS) } else { number };
     let crowd = |number: usize| if quick { number.min(QUICK_WAITERS) } else { number };
-    let case = |name: String, play: Play| Case { name, processes: 1, play };
-    let new = |act, lock| Play::new(act, lock, "");
+    let case = |name: String, workload: Workload| Case { name, processes: 1, workload };
+    let new = |operation, lock| Workload::new(operation, lock, "");
     let mut cases = Vec::new();
     for (lock, members) in CYCLES {
         let name = if members > 0 { format!("cycle-{lock}-{members}") } else { format!("cycle-{lock}") };
-        cases.push(case(name, Play { members, ..new(Act::Cycle, lock) }));
+        cases.push(case(name, Workload { members, ..new(Operation::Cycle, lock) }));
     }
     for lock in [Lock::Mutex, Lock::Write] {
-        cases.push(case(format!("reentry-{lock}"), new(Act::Reentry, lock)));
+        cases.push(case(format!("reentry-{lock}"), new(Operation::Reentry, lock)));
     }
     for tasks in DISTINCT.map(sessions) {
-        cases.push(case(format!("distinct-{tasks}"), Play { tasks, ..new(Act::Distinct, Lock::Mutex) }));
+        cases.push(case(format!("distinct-{tasks}"), Workload { tasks, ..new(Operation::Distinct, Lock::Mutex) }));
     }
     for sessions in HANDOVER.map(sessions) {
-        cases.push(case(format!("handover-{sessions}"), Play { sessions, ..new(Act::Handover, Lock::Mutex) }));
+        cases
+            .push(case(format!("handover-{sessions}"), Workload { sessions, ..new(Operation::Handover, Lock::Mutex) }));
     }
-    let floor = Play { sessions: sessions(FLOOR_SESSIONS), ..new(Act::Handover, Lock::Floor) };
+    let floor = Workload { sessions: sessions(FLOOR_SESSIONS), ..new(Operation::Handover, Lock::Floor) };
     cases.push(case("handover-floor".to_owned(), floor));
     for processes in HANDOVER.map(sessions) {
-        let play = Play { sessions: 1, ..new(Act::Handover, Lock::Mutex) };
-        cases.push(Case { name: format!("handover-processes-{processes}"), processes, play });
+        let workload = Workload { sessions: 1, ..new(Operation::Handover, Lock::Mutex) };
+        cases.push(Case { name: format!("handover-processes-{processes}"), processes, workload });
     }
-    let fleet = Play { sessions: sessions(FLEET), ..new(Act::Handover, Lock::Mutex) };
+    let fleet = Workload { sessions: sessions(FLEET), ..new(Operation::Handover, Lock::Mutex) };
     cases.push(case(format!("fleet-{}", fleet.sessions), fleet));
-    let readers = Play { sessions: sessions(READERS), rounds: 10, ..new(Act::Readers, Lock::Read) };
+    let readers = Workload { sessions: sessions(READERS), rounds: 10, ..new(Operation::Readers, Lock::Read) };
     cases.push(case(format!("readers-{}", readers.sessions), readers));
     let crowds = |waiters: usize| {
         let crowd = move |(each, name): (bool, &str)| {
-            case(format!("{name}-{waiters}"), Play { waiters, each, ..new(Act::Crowd, Lock::Mutex) })
+            case(format!("{name}-{waiters}"), Workload { waiters, each, ..new(Operation::Crowd, Lock::Mutex) })
         };
         [(false, "crowd"), (true, "crowd-each")].map(crowd)
     };
     let [few, many] = CROWDS.map(crowd);
     cases.extend(crowds(few));
-    cases.push(case(format!("reconnect-{few}"), Play { waiters: few, ..new(Act::Reconnect, Lock::Mutex) }));
-    // At the end, as a server may not survive that many long lists of children.
+    cases.push(case(format!("reconnect-{few}"), Workload { waiters: few, ..new(Operation::Reconnect, Lock::Mutex) }));
+    // The last of the lock cases: a server may crash from so many long lists of children.
     cases.extend(crowds(many));
     cases.extend(caches(quick));
     cases.extend(counters(sessions(COUNTING)));
@@ -103,45 +105,46 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
     cases
 }
 
-/// Trees stay on the server, so these cases come after those with locks.
+/// The cases of a cache. They come after the lock cases, as their trees stay on the server.
 fn caches(quick: bool) -> Vec<Case> {
     let tree = |number: usize| if quick { number.min(QUICK_TREE) } else { number };
-    let case = |act: Act, number: usize, nodes: usize, marked: usize| {
-        let play = Play { nodes, marked, ..Play::new(act, Lock::Cache, "") };
-        Case { name: format!("{act}-{number}"), processes: 1, play }
+    let case = |operation: Operation, number: usize, nodes: usize, marked: usize| {
+        let workload = Workload { nodes, marked, ..Workload::new(operation, Lock::Cache, "") };
+        Case { name: format!("{operation}-{number}"), processes: 1, workload }
     };
     let [_, followed, _] = TREES.map(tree);
     let changes = tree(STORM);
-    let mut cases: Vec<_> = TREES.map(tree).iter().map(|nodes| case(Act::CacheLoad, *nodes, *nodes, 0)).collect();
-    cases.push(case(Act::CacheStorm, changes, followed, changes / CHANGES));
-    cases.push(case(Act::CacheReconnect, followed, followed, followed / MISSED));
+    let mut cases: Vec<_> = TREES.map(tree).iter().map(|nodes| case(Operation::CacheLoad, *nodes, *nodes, 0)).collect();
+    cases.push(case(Operation::CacheStorm, changes, followed, changes / CHANGES));
+    cases.push(case(Operation::CacheReconnect, followed, followed, followed / LEAVES_PER_MISSED_CHANGE));
     cases
 }
 
 /// The cases of a counter: incremented by one process, and by many.
 fn counters(processes: usize) -> impl Iterator<Item = Case> {
     [Lock::Counter, Lock::Receipt].into_iter().flat_map(move |lock| {
-        let play = Play { sessions: 1, ..Play::new(Act::Increment, lock, "") };
+        let workload = Workload { sessions: 1, ..Workload::new(Operation::Increment, lock, "") };
         let many = format!("increment-{lock}-{processes}");
         [(format!("increment-{lock}"), 1), (many, processes)].map(|(name, processes)| Case {
             name,
             processes,
-            play: play.clone(),
+            workload: workload.clone(),
         })
     })
 }
 
+/// The cases of service discovery.
 fn discoveries(nodes: usize) -> [Case; 2] {
-    // The finding session is not the registering one.
-    [(Act::Register, 1), (Act::Find, 2)].map(|(act, sessions)| {
-        let play = Play { nodes, sessions, ..Play::new(act, Lock::Discovery, "") };
-        Case { name: format!("{act}-{nodes}"), processes: 1, play }
+    // `find` has two sessions: one registers the instances, the other finds them.
+    [(Operation::Register, 1), (Operation::Find, 2)].map(|(operation, sessions)| {
+        let workload = Workload { nodes, sessions, ..Workload::new(operation, Lock::Discovery, "") };
+        Case { name: format!("{operation}-{nodes}"), processes: 1, workload }
     })
 }
 
-/// The cases with one of these names, or those that begin with it if no case has the name; all cases without names. A
-/// name without a case is returned as an error.
-pub(crate) fn chosen(names: &[String], quick: bool) -> Result<Vec<Case>, String> {
+/// The cases that `names` selects. Each name selects the case with that name or, if there is none, all cases whose
+/// names begin with it. An empty list selects all cases. The error is the first name that selects no case.
+pub(crate) fn selected(names: &[String], quick: bool) -> Result<Vec<Case>, String> {
     let all = all(quick);
     let fits = |case: &Case, name: &String| {
         let is_whole = all.iter().any(|case| case.name == *name);
@@ -153,86 +156,96 @@ pub(crate) fn chosen(names: &[String], quick: bool) -> Result<Vec<Case>, String>
     Ok(all.iter().filter(|case| names.is_empty() || names.iter().any(|name| fits(case, name))).cloned().collect())
 }
 
-/// The play with which a peer warms up: the same, but with a small crowd or tree.
-pub(crate) fn warm_up(play: &Play) -> Play {
+/// The workload with which a peer warms up: the same, but with a small crowd or tree.
+pub(crate) fn warm_up(workload: &Workload) -> Workload {
     let small = |number: usize| number.min((number / 20).max(10));
-    let nodes = small(play.nodes);
-    Play { waiters: small(play.waiters), nodes, marked: play.marked.min(nodes), ..play.clone() }
+    let nodes = small(workload.nodes);
+    Workload { waiters: small(workload.waiters), nodes, marked: workload.marked.min(nodes), ..workload.clone() }
 }
 
 impl Case {
-    /// Whether the case is requested from a peer. The worker itself reports what it does not support.
+    /// Whether the bench requests the case from a peer. The worker reports cases that it does not support.
     pub(crate) fn is_for(&self, peer: Peer) -> bool {
-        let Play { act, lock, .. } = &self.play;
-        let is_lock = self.kind() != Kind::Cache && *act != Act::Increment;
+        let Workload { operation, lock, .. } = &self.workload;
+        let is_lock = self.kind() != Kind::Cache && *operation != Operation::Increment;
         match peer {
             Peer::CuratorShared | Peer::Go | Peer::ZookeeperClient if !is_lock => false,
-            // Its time grows with the square of the number of waiters: larger crowds would take hours.
-            Peer::CuratorShared => *act == Act::Crowd && !self.play.each && self.play.waiters <= CROWDS[0],
-            _ if *lock == Lock::Floor && *act == Act::Handover => peer == Peer::Ours,
+            // The time grows with the square of the number of waiters: larger crowds would take hours.
+            Peer::CuratorShared => {
+                *operation == Operation::Crowd && !self.workload.each && self.workload.waiters <= CROWDS[0]
+            }
+            _ if *lock == Lock::Floor && *operation == Operation::Handover => peer == Peer::Ours,
             _ => *lock != Lock::Floor || peer.has_floor(),
         }
     }
 
-    /// Whether it is played where round trips are slow: not if it sends nothing, if the machine limits it, or if it
-    /// would take minutes there. With kazoo and go-zookeeper, cycles are played with one kind of lock only.
-    pub(crate) fn is_for_far(&self, peer: Peer) -> bool {
-        let Play { act, lock, waiters, nodes, .. } = &self.play;
+    /// Whether the peer also runs the case in places with slow round trips (a network delay, or an ensemble with
+    /// fsync). Left out: re-entries, which send nothing; several processes, which the processor limits; large crowds
+    /// and trees, which would take minutes; all cases of `curator-shared`; kazoo's and go-zookeeper's cycles of other
+    /// locks than the mutex.
+    pub(crate) fn is_for_slow_round_trips(&self, peer: Peer) -> bool {
+        let Workload { operation, lock, waiters, nodes, .. } = &self.workload;
         let is_small = *waiters <= CROWDS[0] && *nodes <= TREES[1];
-        let is_played = *act != Act::Reentry && self.processes == 1 && is_small;
+        let is_suitable = *operation != Operation::Reentry && self.processes == 1 && is_small;
         let is_of_peer = match peer {
-            Peer::Kazoo | Peer::Go => *act != Act::Cycle || *lock == Lock::Mutex,
+            Peer::Kazoo | Peer::Go => *operation != Operation::Cycle || *lock == Lock::Mutex,
             Peer::CuratorShared => false,
             Peer::Ours | Peer::Curator | Peer::ZookeeperClient => true,
         };
-        is_played && is_of_peer
+        is_suitable && is_of_peer
     }
 
-    /// Whether its requests are counted. Only for smaller crowds, as the case has to be played once more.
+    /// Whether the peer's requests are counted. Only for smaller crowds, as counting takes another run of the case.
     pub(crate) fn is_counted(&self, peer: Peer) -> bool {
-        self.play.waiters <= CROWDS[0] && peer != Peer::CuratorShared
+        self.workload.waiters <= CROWDS[0] && peer != Peer::CuratorShared
     }
 
     pub(crate) fn kind(&self) -> Kind {
-        match self.play.act {
-            Act::Crowd | Act::Reconnect => Kind::Crowd,
-            Act::CacheLoad | Act::CacheStorm | Act::CacheReconnect | Act::Register | Act::Find => Kind::Cache,
+        match self.workload.operation {
+            Operation::Crowd | Operation::Reconnect => Kind::Crowd,
+            Operation::CacheLoad
+            | Operation::CacheStorm
+            | Operation::CacheReconnect
+            | Operation::Register
+            | Operation::Find => Kind::Cache,
             _ => Kind::Timed,
         }
     }
 
     /// A description of the case.
     pub(crate) fn title(&self) -> String {
-        let Play { act, lock, tasks, sessions, waiters, each, members, nodes, marked, .. } = &self.play;
-        match act {
-            Act::Cycle if *lock == Lock::Floor => "the floor: create and delete a node".to_owned(),
-            Act::Cycle if *members > 0 => format!("uncontended cycle of a multi-lock of {members}"),
-            Act::Cycle => format!("uncontended cycle, {lock}"),
-            Act::Reentry => format!("re-entry, {lock}"),
-            Act::Distinct => format!("{tasks} tasks on distinct locks, one session"),
-            Act::Handover if self.name.starts_with("fleet") => {
+        let Workload { operation, lock, tasks, sessions, waiters, each, members, nodes, marked, .. } = &self.workload;
+        match operation {
+            Operation::Cycle if *lock == Lock::Floor => "the floor (baseline): create and delete a node".to_owned(),
+            Operation::Cycle if *members > 0 => format!("uncontended cycle of a multi-lock of {members}"),
+            Operation::Cycle => format!("uncontended cycle, {lock}"),
+            Operation::Reentry => format!("re-entry, {lock}"),
+            Operation::Distinct => format!("{tasks} tasks on distinct locks, one session"),
+            Operation::Handover if self.name.starts_with("fleet") => {
                 format!("a fleet: hand-over between {sessions} sessions")
             }
-            Act::Handover if *lock == Lock::Floor => "the floor of a hand-over: a delete, and its event".to_owned(),
-            Act::Handover if self.processes > 1 => format!("hand-over between {} processes", self.processes),
-            Act::Handover => format!("hand-over between {sessions} sessions, one process"),
-            Act::Readers => format!("{sessions} readers behind a writer"),
-            Act::Crowd if *each => format!("{waiters} waiters of one session, a lock each"),
-            Act::Crowd => format!("{waiters} waiters of one session on one lock"),
-            Act::Reconnect => format!("{waiters} waiters, and the connection breaks"),
-            Act::CacheLoad => format!("a cache loads {nodes} nodes"),
-            Act::CacheStorm => format!("a cache of {nodes} nodes follows {} changes", marked * CHANGES),
-            Act::CacheReconnect => {
+            Operation::Handover if *lock == Lock::Floor => {
+                "the floor (baseline) of a hand-over: a delete, and its event".to_owned()
+            }
+            Operation::Handover if self.processes > 1 => format!("hand-over between {} processes", self.processes),
+            Operation::Handover => format!("hand-over between {sessions} sessions, one process"),
+            Operation::Readers => format!("{sessions} readers behind a writer"),
+            Operation::Crowd if *each => format!("{waiters} waiters of one session, each on a separate lock"),
+            Operation::Crowd => format!("{waiters} waiters of one session on one lock"),
+            Operation::Reconnect => format!("{waiters} waiters, whose connection is cut"),
+            Operation::CacheLoad => format!("a cache loads {nodes} nodes"),
+            Operation::CacheStorm => format!("a cache of {nodes} nodes follows {} changes", marked * CHANGES),
+            Operation::CacheReconnect => {
                 format!("a cache of {nodes} nodes loses its connection, and misses {marked} changes")
             }
-            Act::Increment => {
+            Operation::Increment => {
                 let how = if *lock == Lock::Receipt { ", each exactly once" } else { "" };
                 let who =
                     if self.processes > 1 { format!("{} processes", self.processes) } else { "one task".to_owned() };
                 format!("increments of one counter by {who}{how}")
             }
-            Act::Register => format!("{nodes} instances of a service are registered"),
-            Act::Find => format!("a cache of a service finds {nodes} instances"),
+            Operation::Register => format!("{nodes} instances of a service are registered"),
+            Operation::Find => format!("a cache of a service finds {nodes} instances"),
         }
     }
 }
@@ -262,21 +275,22 @@ mod tests {
     }
 
     #[test]
-    fn cases_are_chosen_by_the_beginning_of_their_names() {
-        let chosen = |list: &[&str]| chosen(&list.iter().map(ToString::to_string).collect::<Vec<_>>(), false);
+    fn cases_are_selected_by_name_or_by_prefix() {
+        let selected_by = |list: &[&str]| selected(&list.iter().map(ToString::to_string).collect::<Vec<_>>(), false);
         assert_eq!(
-            names(&chosen(&["crowd-each", "fleet"]).unwrap()),
+            names(&selected_by(&["crowd-each", "fleet"]).unwrap()),
             ["fleet-200", "crowd-each-1000", "crowd-each-10000"]
         );
-        // Not those with ten thousand waiters.
-        assert_eq!(names(&chosen(&["crowd-1000"]).unwrap()), ["crowd-1000"]);
-        assert_eq!(chosen(&[]).unwrap().len(), all(false).len());
-        assert_eq!(chosen(&["cycle", "wheel"]).unwrap_err(), "wheel");
+        // A whole name does not select `crowd-10000`, which begins with it.
+        assert_eq!(names(&selected_by(&["crowd-1000"]).unwrap()), ["crowd-1000"]);
+        assert_eq!(selected_by(&[]).unwrap().len(), all(false).len());
+        assert_eq!(selected_by(&["cycle", "wheel"]).unwrap_err(), "wheel");
     }
 
     #[test]
     fn a_smoke_run_has_small_trees() {
-        let caches = |quick| caches(quick).iter().map(|case| (case.name.clone(), case.play.nodes)).collect::<Vec<_>>();
+        let caches =
+            |quick| caches(quick).iter().map(|case| (case.name.clone(), case.workload.nodes)).collect::<Vec<_>>();
         assert_eq!(
             caches(false)[3..],
             [("cache-storm-10000".to_owned(), 10_000), ("cache-reconnect-10000".to_owned(), 10_000)]
@@ -285,10 +299,10 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_marks_no_more_leaves_than_it_has() {
+    fn a_warm_up_changes_no_more_leaves_than_its_tree_has() {
         for case in caches(false) {
-            let play = warm_up(&case.play);
-            assert!(play.nodes <= 5_000 && play.marked <= play.nodes, "{play:?}");
+            let workload = warm_up(&case.workload);
+            assert!(workload.nodes <= 5_000 && workload.marked <= workload.nodes, "{workload:?}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The errors of a bench.
+//! The errors of the bench.
 
 use std::io;
 use std::time::Duration;
 
 use crate::protocol::ProtocolError;
 
-/// Why something is not measured.
+/// Why the bench has failed, or a peer has no results in a case.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
     #[error("not supported: {0}")]
@@ -14,12 +14,12 @@ pub(crate) enum BenchError {
     TooLong(Duration),
     #[error("{0}")]
     Worker(String),
-    #[error("the worker has ended{output}")]
+    #[error("the worker process has ended{output}")]
     Ended { output: String },
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    #[error("the worker said {answer:?}, when {expected} was expected")]
-    Unexpected { answer: String, expected: &'static str },
+    #[error("the worker replied {reply:?}; expected {expected}")]
+    Unexpected { reply: String, expected: &'static str },
     #[error("not prepared: {0}")]
     NotPrepared(String),
     #[error("cannot {what}: {source}")]
@@ -30,7 +30,7 @@ pub(crate) enum BenchError {
     },
     #[error(transparent)]
     Server(#[from] curator_test::Error),
-    #[error("cannot make or change a tree: {0}")]
+    #[error("cannot create or change a tree: {0}")]
     Tree(String),
     #[error("cannot draw {file}: {why}")]
     Plot { file: String, why: String },

@@ -4,19 +4,19 @@
 //! cargo run --release -p curator-bench -- --delay-ms 5 --ensemble 3 --json out.json --svg plots
 //! ```
 //!
-//! Every client, ours included, runs in separate processes, which all get the same requests ([`protocol`]) and are
-//! measured from outside: time by the worker's clock; processor time, context switches and memory as the system reports
-//! them ([`usage`]); requests, round trips and bytes at a proxy. A proxy adds time on loopback, so requests are counted
-//! in a separate run.
+//! Every client, ours included, runs in separate processes, which all get the same requests ([`protocol`]). The bench
+//! measures the time, by the worker's clock; processor time, context switches and memory as the system reports
+//! them ([`usage`]); requests, round trips and bytes at a proxy. The proxy adds time, so requests are counted in
+//! a separate run.
 //!
 //! | Module | |
 //! |---|---|
 //! | [`arguments`] | the command line |
-//! | [`run`] | plays all cases in all places, the peers in turns |
-//! | [`player`] | one peer in one case: starts it, plays it, counts its requests |
+//! | [`run`] | runs all cases in all places, the peers in turns |
+//! | [`runner`] | one peer in one case: starts its workers, runs the workload, counts the requests |
 //! | [`tree`] | the trees that caches load, and their changes |
-//! | [`place`] | the servers, and the network before them |
-//! | [`process`] | the process of a worker |
+//! | [`place`] | the servers, and the network delay between clients and servers |
+//! | [`process`] | a worker's process |
 //! | [`worker`] | the worker for our client and for `zookeeper-client`; the others are in `peers/` |
 //! | [`prepare`] | finds the peers; has `cargo xtask` fetch missing ones |
 //! | [`peer`] | the peers, and how their workers are started |
@@ -33,13 +33,13 @@ mod case;
 mod error;
 mod peer;
 mod place;
-mod player;
 mod plot;
 mod prepare;
 mod process;
 mod progress;
 mod protocol;
 mod run;
+mod runner;
 mod tree;
 mod usage;
 mod worker;
@@ -74,12 +74,12 @@ fn main() -> ExitCode {
             eprintln!("curator-bench: cannot run {}: {error}", program.display());
             ExitCode::FAILURE
         }
-        None => conduct(&run),
+        None => measure_or_print(&run),
     }
 }
 
-fn conduct(arguments: &RunArguments) -> ExitCode {
-    let said = match env::current_exe().map(|program| arguments.options(program)) {
+fn measure_or_print(arguments: &RunArguments) -> ExitCode {
+    let result = match env::current_exe().map(|program| arguments.options(program)) {
         Ok(Ok(options)) if arguments.list => {
             options.cases.iter().for_each(|case| println!("{:<26}{}", case.name, case.title()));
             Ok(())
@@ -89,13 +89,13 @@ fn conduct(arguments: &RunArguments) -> ExitCode {
             None => measure(&options, arguments.json.as_deref()),
         }
         .and_then(|document| output(&document, arguments)),
-        Ok(Err(sentence)) => {
-            eprintln!("curator-bench: {sentence}");
+        Ok(Err(message)) => {
+            eprintln!("curator-bench: {message}");
             return ExitCode::from(USAGE);
         }
         Err(error) => Err(BenchError::io("find this program")(error)),
     };
-    match said {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("curator-bench: {error}");
@@ -106,7 +106,7 @@ fn conduct(arguments: &RunArguments) -> ExitCode {
 
 fn measure(options: &run::Options, json: Option<&Path>) -> Result<Document, BenchError> {
     allow_many_files().map_err(BenchError::io("allow so many open files"))?;
-    // On this thread, which lives as long as the workers that it starts.
+    // A worker is killed when the thread that started it ends, so the main thread starts the workers.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(BenchError::io("start a runtime"))?;
     runtime.block_on(run::run(options, |document| json.map_or(Ok(()), |file| save(document, file))))

@@ -13,7 +13,7 @@ use crate::error::BenchError;
 /// The environment variable with the path of the worker for go-zookeeper.
 pub(crate) const GO_BENCH: &str = "CURATOR_TEST_GO_BENCH";
 
-/// The largest reply that Curator's client accepts. The default, a megabyte, is less than the names of 100,000 nodes.
+/// The largest reply that Curator's client accepts. The names of 100,000 nodes exceed the default, a megabyte.
 const LARGE_REPLIES: &str = "-Djute.maxbuffer=16777216";
 
 /// The worker for kazoo.
@@ -25,19 +25,19 @@ pub(crate) struct Prepared(BTreeMap<String, OsString>);
 
 /// How the worker of a peer is prepared and started.
 pub(crate) trait Worker {
-    /// The environment variable of its worker; `None` if this program is the worker.
+    /// The environment variable with the location of the peer's worker; `None` if this program is the worker.
     fn variable(self) -> Option<&'static str>;
 
-    /// The name by which `cargo xtask` prepares it.
+    /// The peer's name in `cargo xtask environment`.
     fn prepared_as(self) -> String;
 
-    /// Whether its worker can play the floor.
+    /// Whether its worker can run the baseline, [`Lock::Floor`](crate::protocol::Lock::Floor).
     fn has_floor(self) -> bool;
 
-    /// Whether it has a just-in-time compiler, which needs a warm-up.
+    /// Whether the peer has a just-in-time compiler, which needs a warm-up.
     fn compiles(self) -> bool;
 
-    /// The command of its worker, without arguments. `program` is this program.
+    /// The command that starts its worker, without the arguments of each worker. `program` is this program.
     fn command(self, program: &Path, prepared: &Prepared) -> Result<Command, BenchError>;
 }
 

@@ -1,4 +1,4 @@
-//! The places where cases are played: servers, and the network before them.
+//! The places where cases run: servers, and the network delay between clients and servers.
 
 use std::fmt;
 use std::fs;
@@ -16,34 +16,35 @@ use tokio::sync::OnceCell;
 use crate::error::BenchError;
 use crate::tree::Trees;
 
-/// The file system in memory.
+/// A file system in memory.
 const RAM_DISK: &str = "/dev/shm";
-/// Servers for tests run without them: the optimizing compiler, and enough memory for a crowd.
+/// Options that the servers of tests do not have: the optimizing compiler, and enough memory for a crowd.
 const JAVA: [&str; 2] = ["-XX:TieredStopAtLevel=4", "-Xmx4g"];
-/// A member is dropped after twenty ticks: no crowd keeps a member busy for so long.
+/// An ensemble drops a member after twenty ticks: no crowd keeps a member busy for so long.
 const TICK: Duration = Duration::from_secs(1);
-/// Longer than any run: a removed lock directory would have to be created again, with requests that would be counted.
+/// The interval at which servers delete empty containers: longer than any run, as the requests that recreate a lock's
+/// directory would be counted.
 const CONTAINER_CHECK: Duration = Duration::from_secs(24 * 3600);
 
-/// A requested place.
+/// The kind of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum PlaceKind {
     /// One server, with negligible network delay.
     Loopback,
     /// One server, behind a proxy that delays each frame by this much.
     Delayed(Duration),
-    /// That many servers, whose transactions are on disk before they are answered.
+    /// This many servers, which write transactions to disk before they reply.
     Ensemble(usize),
 }
 
-/// Running servers. Dropping it stops them.
+/// Running servers. Dropping the place stops them.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) name: String,
     pub(crate) description: String,
     servers: Servers,
     delay: Option<(FaultProxy, Duration)>,
-    /// Connected when the first case needs them.
+    /// Connected for the first case that needs trees.
     trees: OnceCell<Arc<Trees>>,
 }
 
@@ -54,7 +55,7 @@ enum Servers {
     Ensemble(TestingCluster, usize),
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for PlaceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Loopback => f.write_str("loopback"),
@@ -64,7 +65,7 @@ impl fmt::Display for Wanted {
     }
 }
 
-impl Wanted {
+impl PlaceKind {
     pub(crate) async fn start(self, kind: ServerKind, disk: &Path) -> Result<Place, BenchError> {
         match self {
             Self::Loopback | Self::Delayed(_) => one(self.delay(), kind).await,
@@ -91,14 +92,14 @@ async fn one(delay: Duration, kind: ServerKind) -> Result<Place, BenchError> {
     }
     let server = builder.start().await?;
     let version = server.version().map_or("unknown".to_owned(), |version| version.to_string());
-    let server_is = format!("one {} server {version}, {on}, without fsync", server.kind());
+    let servers = format!("one {} server {version}, {on}, without fsync", server.kind());
     let (name, description, delay) = if delay.is_zero() {
-        (Wanted::Loopback.to_string(), server_is, None)
+        (PlaceKind::Loopback.to_string(), servers, None)
     } else {
         let proxy = FaultProxy::start(server.address())?;
         proxy.set_delay(delay);
-        let description = format!("{server_is}, behind a proxy that delays each frame by {} ms", delay.as_millis());
-        (Wanted::Delayed(delay).to_string(), description, Some((proxy, delay)))
+        let description = format!("{servers}, behind a proxy that delays each frame by {} ms", delay.as_millis());
+        (PlaceKind::Delayed(delay).to_string(), description, Some((proxy, delay)))
     };
     Ok(Place { name, description, servers: Servers::One(server), delay, trees: OnceCell::new() })
 }
@@ -119,7 +120,7 @@ async fn ensemble(members: usize, disk: &Path) -> Result<Place, BenchError> {
         file_system(disk),
     );
     Ok(Place {
-        name: Wanted::Ensemble(members).to_string(),
+        name: PlaceKind::Ensemble(members).to_string(),
         description,
         servers: Servers::Ensemble(cluster, member),
         delay: None,
@@ -133,7 +134,7 @@ impl Place {
         self.delay.as_ref().map_or_else(|| self.server().to_string(), |(proxy, _)| proxy.connect_string())
     }
 
-    /// A separate proxy before the server, with the same delay.
+    /// Starts a separate proxy for the server, with the place's delay.
     pub(crate) fn proxy(&self) -> Result<FaultProxy, BenchError> {
         let proxy = FaultProxy::start(self.server())?;
         if let Some((_, delay)) = &self.delay {
@@ -142,14 +143,14 @@ impl Place {
         Ok(proxy)
     }
 
-    /// Makes the trees here, without the delay.
+    /// The trees on these servers, which are created without the delay.
     pub(crate) async fn trees(&self) -> Result<Arc<Trees>, BenchError> {
         let server = self.server().to_string();
         let connect = || async { Trees::connect(&server).await.map(Arc::new) };
         self.trees.get_or_try_init(connect).await.cloned()
     }
 
-    /// Restarts servers that do not answer: a crowd may be too much for a server. Returns whether there were any.
+    /// Restarts servers that do not reply, as a crowd may crash a server. Returns whether it restarted any.
     pub(crate) async fn revive(&self) -> Result<bool, BenchError> {
         let servers = match &self.servers {
             Servers::One(server) => slice::from_ref(server),
@@ -184,7 +185,7 @@ fn file_system(directory: &Path) -> String {
     kind_of(&mounts, &directory).unwrap_or("unknown file system").to_owned()
 }
 
-/// That of the mount with the longest path; of two with the same path, the later one.
+/// The kind of the mount with the longest path that contains the directory; of two with the same path, the later one.
 fn kind_of<'a>(mounts: &'a str, directory: &Path) -> Option<&'a str> {
     let mounts = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(1);

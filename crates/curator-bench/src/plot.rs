@@ -64,7 +64,7 @@ const SUBJECTS: [Subject; 5] = [
     },
     Subject {
         name: "distinct",
-        title: "Tasks of one session, each with a mutex of its own",
+        title: "Tasks of one session, each with a separate mutex",
         unit: "cycles per second, more is better",
         cases: &["distinct-"],
         value: rate,
@@ -134,14 +134,14 @@ struct Group {
 }
 
 fn groups(place: &PlaceResults, subject: &Subject) -> Vec<Group> {
-    let is_meant = |case: &&CaseResults| subject.cases.iter().any(|begin| case.name.starts_with(begin));
+    let is_shown = |case: &&CaseResults| subject.cases.iter().any(|begin| case.name.starts_with(begin));
     let group = |case: &CaseResults| {
         let values = case.peers.iter().map(|results| (results.peer, (subject.value)(results)));
         let (there, missing): (Vec<_>, Vec<_>) = values.partition(|(_, value)| value.is_some());
         let bars = there.into_iter().filter_map(|(peer, value)| Some((peer, value?))).collect();
         Group { label: label(&case.name), bars, missing: missing.into_iter().map(|(peer, _)| peer).collect() }
     };
-    place.cases.iter().filter(is_meant).map(group).collect()
+    place.cases.iter().filter(is_shown).map(group).collect()
 }
 
 /// The part of a case's name that differs within its plot.
@@ -155,7 +155,7 @@ fn label(name: &str) -> String {
         Some(("fleet", number)) => format!("{number} sessions"),
         Some(("distinct", number)) => format!("{number} tasks"),
         Some(("crowd", number)) => match number.strip_prefix("each-") {
-            Some(number) => format!("{number}, a lock each"),
+            Some(number) => format!("{number}, separate locks"),
             None => format!("{number}, one lock"),
         },
         _ => name.to_owned(),
@@ -201,7 +201,7 @@ fn plot(svg: &mut String, place: &PlaceResults, subject: &Subject, groups: &[Gro
     let peers: Vec<Peer> = Peer::ALL.into_iter().filter(|peer| has(groups, *peer)).collect();
     // The width of a bar; the gap between groups is as wide.
     let width = 1.0 / (peers.len() as f64 + 1.0);
-    let place_of = |value: f64| if subject.scale == Scale::Linear { value } else { value.log10() };
+    let height_of = |value: f64| if subject.scale == Scale::Linear { value } else { value.log10() };
     let middle_of = |at: u32, peer: Peer| {
         let number = peers.iter().position(|other| *other == peer).unwrap_or(0);
         f64::from(at) + width * (number as f64 + 1.0)
@@ -214,7 +214,7 @@ fn plot(svg: &mut String, place: &PlaceResults, subject: &Subject, groups: &[Gro
         for (peer, spread) in &group.bars {
             let middle = middle_of(at, *peer);
             let (left, right) = (middle - width * 0.45, middle + width * 0.45);
-            let median = place_of(spread.median);
+            let median = height_of(spread.median);
             let failed = |error: &dyn std::fmt::Display| error.to_string();
             if subject.scale == Scale::Linear {
                 let bar = Rectangle::new([(left, 0.0), (right, median)], colour(*peer).filled());
@@ -223,7 +223,7 @@ fn plot(svg: &mut String, place: &PlaceResults, subject: &Subject, groups: &[Gro
                 let point = Circle::new((middle, median), 6, colour(*peer).filled());
                 chart.draw_series([point]).map_err(|error| failed(&error))?;
             }
-            let (low, high) = (place_of(spread.least), place_of(spread.most));
+            let (low, high) = (height_of(spread.least), height_of(spread.most));
             let whisker = PathElement::new(vec![(middle, low), (middle, high)], INK.stroke_width(1));
             chart.draw_series([whisker]).map_err(|error| failed(&error))?;
             let (x, y) = chart.backend_coord(&(middle, high));
@@ -251,7 +251,7 @@ fn legend(root: &Area<'_>, peers: &[Peer]) -> Drawing {
     Ok(())
 }
 
-/// Writes a text above this point.
+/// Writes a text above the point `at`.
 fn write(root: &Area<'_>, text: &str, at: (i32, i32), size: u32, across: HPos) -> Drawing {
     let style = TextStyle::from((FONT, size).into_font()).color(&INK).pos(Pos::new(across, VPos::Bottom));
     root.draw_text(text, &style, at).map_err(|error| error.to_string())

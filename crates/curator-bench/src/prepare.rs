@@ -1,4 +1,4 @@
-//! Finds the peers and the servers, or fetches them.
+//! Finds the peers and the server distribution, or has `cargo xtask` fetch them.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -28,25 +28,25 @@ pub(crate) fn prepare(peers: &[Peer], needs_servers: bool) -> Result<Prepared, B
         }
     }
     if needs_servers && Distribution::find().is_err() {
-        ask(None, &mut prepared)?;
+        run_xtask(None, &mut prepared)?;
     }
     for peer in missing.into_values() {
-        if let Err(error) = ask(Some(peer), &mut prepared) {
+        if let Err(error) = run_xtask(Some(peer), &mut prepared) {
             eprintln!("curator-bench: {peer} is not measured: {error}");
         }
     }
     Ok(prepared)
 }
 
-/// Runs `cargo xtask environment`. Quick if everything is prepared.
-fn ask(peer: Option<Peer>, prepared: &mut Prepared) -> Result<(), BenchError> {
+/// Runs `cargo xtask environment`, which is quick if everything is prepared.
+fn run_xtask(peer: Option<Peer>, prepared: &mut Prepared) -> Result<(), BenchError> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["run", "--quiet", "--package", "xtask", "--", "environment"]).args(peer.map(Peer::prepared_as));
     command.current_dir(Path::new(WORKSPACE)).stdin(Stdio::null()).stderr(Stdio::inherit());
     let failed = || BenchError::io("run `cargo xtask environment`");
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(failed())?;
-    let read = child.stdout.take().map_or(Ok(()), |output| listen(BufReader::new(output), prepared));
+    let read = child.stdout.take().map_or(Ok(()), |output| read_variables(BufReader::new(output), prepared));
     let status = child.wait().map_err(failed())?;
     read.map_err(failed())?;
     if status.success() {
@@ -56,7 +56,7 @@ fn ask(peer: Option<Peer>, prepared: &mut Prepared) -> Result<(), BenchError> {
 }
 
 /// Stores the variables, and prints the progress messages, as the preparation may take minutes.
-fn listen(output: impl BufRead, prepared: &mut Prepared) -> io::Result<()> {
+fn read_variables(output: impl BufRead, prepared: &mut Prepared) -> io::Result<()> {
     for line in output.lines() {
         let line = line?;
         match variable(&line) {

@@ -1,4 +1,4 @@
-//! The process of a worker.
+//! A worker's process.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,27 +11,27 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
 use crate::error::BenchError;
-use crate::protocol::{Answer, Done, Play, Request};
+use crate::protocol::{Done, Reply, Request, Workload};
 use crate::usage::Usage;
 
-/// How long a worker may take to close its sessions. Any session that stays open expires.
+/// How long a worker may take to close its sessions before it is killed. Sessions that stay open expire.
 const END: Duration = Duration::from_secs(10);
-/// How many bytes of its output an error contains.
+/// The number of bytes of a worker's output in an error.
 const OUTPUT: usize = 600;
 
-/// A worker. Killed when this value is dropped, and when this process ends.
+/// A worker's process. It is killed when this value is dropped, and when this process ends.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     id: u32,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
-    /// Its standard error.
+    /// The worker's standard error.
     log: File,
 }
 
 impl Process {
-    /// Starts it through `program tied`.
+    /// Starts the worker through `program tied`, so that it is killed with this process.
     pub(crate) fn start(
         program: &Path,
         worker: &Command,
@@ -52,75 +52,75 @@ impl Process {
     }
 
     pub(crate) fn usage(&self) -> Result<Usage, BenchError> {
-        Usage::of(self.id).map_err(BenchError::io("read what a worker uses"))
+        Usage::of(self.id).map_err(BenchError::io("read the resource usage of a worker"))
     }
 
     pub(crate) async fn send_request(&mut self, request: &Request) -> Result<(), BenchError> {
         let line = format!("{request}\n");
-        let told = self.input.write_all(line.as_bytes()).await;
-        told.map_err(|_| self.ended())
+        let sent = self.input.write_all(line.as_bytes()).await;
+        sent.map_err(|_| self.ended())
     }
 
-    /// Its next answer, or its error.
-    pub(crate) async fn answer(&mut self) -> Result<Answer, BenchError> {
+    /// The worker's next reply. `error` and `no` are returned as errors.
+    pub(crate) async fn reply(&mut self) -> Result<Reply, BenchError> {
         let line = self.output.next_line().await.ok().flatten().ok_or_else(|| self.ended())?;
         match line.parse()? {
-            Answer::Error(what) => Err(BenchError::Worker(what)),
-            Answer::No(why) => Err(BenchError::Unsupported(why)),
-            answer => Ok(answer),
+            Reply::Error(what) => Err(BenchError::Worker(what)),
+            Reply::No(why) => Err(BenchError::Unsupported(why)),
+            reply => Ok(reply),
         }
     }
 
     pub(crate) async fn done(&mut self) -> Result<Done, BenchError> {
-        match self.answer().await? {
-            Answer::Done(done) => Ok(done),
+        match self.reply().await? {
+            Reply::Done(done) => Ok(done),
             other => Err(other.instead_of("done")),
         }
     }
 
     pub(crate) async fn held(&mut self) -> Result<(), BenchError> {
-        match self.answer().await? {
-            Answer::Held => Ok(()),
+        match self.reply().await? {
+            Reply::Held => Ok(()),
             other => Err(other.instead_of("held")),
         }
     }
 
     pub(crate) async fn queued(&mut self) -> Result<Duration, BenchError> {
-        match self.answer().await? {
-            Answer::Queued { nanoseconds } => Ok(Duration::from_nanos(nanoseconds)),
+        match self.reply().await? {
+            Reply::Queued { nanoseconds } => Ok(Duration::from_nanos(nanoseconds)),
             other => Err(other.instead_of("queued")),
         }
     }
 
     pub(crate) async fn loaded(&mut self) -> Result<Duration, BenchError> {
-        match self.answer().await? {
-            Answer::Loaded { nanoseconds } => Ok(Duration::from_nanos(nanoseconds)),
+        match self.reply().await? {
+            Reply::Loaded { nanoseconds } => Ok(Duration::from_nanos(nanoseconds)),
             other => Err(other.instead_of("loaded")),
         }
     }
 
     pub(crate) async fn current(&mut self) -> Result<u64, BenchError> {
-        match self.answer().await? {
-            Answer::Current { events } => Ok(events),
+        match self.reply().await? {
+            Reply::Current { events } => Ok(events),
             other => Err(other.instead_of("current")),
         }
     }
 
-    pub(crate) async fn check(&mut self, play: &Play) -> Result<(), BenchError> {
-        self.send_request(&Request::Supports { act: play.act, lock: play.lock }).await?;
-        self.answer().await.map(drop)
+    pub(crate) async fn check(&mut self, workload: &Workload) -> Result<(), BenchError> {
+        self.send_request(&Request::Supports { operation: workload.operation, lock: workload.lock }).await?;
+        self.reply().await.map(drop)
     }
 
     pub(crate) async fn open(&mut self, sessions: usize, connect: Option<String>) -> Result<(), BenchError> {
         self.send_request(&Request::Open { sessions, connect }).await?;
-        self.answer().await.map(drop)
+        self.reply().await.map(drop)
     }
 
-    /// Asks it to close its sessions and to exit.
+    /// Closes the worker's standard input, so that it closes its sessions and exits.
     pub(crate) async fn end(self) {
         let Self { mut child, input, .. } = self;
         drop(input);
-        // If it takes too long, it is killed.
+        // Dropping the child kills a worker that takes too long.
         drop(timeout(END, child.wait()).await);
     }
 
@@ -133,9 +133,9 @@ impl Process {
     }
 }
 
-impl Answer {
-    /// The error for this unexpected answer.
+impl Reply {
+    /// The error for this unexpected reply.
     pub(crate) fn instead_of(&self, expected: &'static str) -> BenchError {
-        BenchError::Unexpected { answer: self.to_string(), expected }
+        BenchError::Unexpected { reply: self.to_string(), expected }
     }
 }

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::peer::Peer;
 
-/// A bar with a step for each case. Without a terminal, a line for each case.
+/// A bar with a step for each case; if standard error is not a terminal, a line for each case.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 

@@ -1,11 +1,14 @@
 //! The lines that the bench and a worker exchange, for any client.
 //!
-//! A worker is started with a connect string and a session timeout in milliseconds. It answers each line of its
-//! standard input with one line on its standard output, and exits when its standard input ends. Some `run` requests
-//! have several answers. For a crowd: `held` when the locks are held, `queued` when all tasks wait, and `done`. For a
-//! cache: `held`, `loaded`, for a cache that follows changes `current`, and `done`. For a discovery as for a cache: it
-//! is `loaded` when all instances are registered, or found. After each answer but the last, the worker waits for a line
-//! `go`.
+//! The bench starts a worker with a connect string and a session timeout in milliseconds. The worker replies to each
+//! request, a line of its standard input, with one line on its standard output, and exits when its standard input ends.
+//! Some `run` requests have several replies. After each reply but the last, the worker waits for the request `go`.
+//!
+//! | Workload | Replies |
+//! |---|---|
+//! | crowd | `held` when the holder has the locks, `queued` when all tasks wait, `done` |
+//! | cache | `held`, `loaded`, `current` if the cache follows changes, `done` |
+//! | discovery | `held`, `loaded` when all instances are registered or found, `done` |
 
 mod lines;
 
@@ -13,36 +16,36 @@ use std::time::Duration;
 
 /// An operation on a lock, a cache, a counter or a discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Act {
-    /// One task acquires and releases a lock.
+pub(crate) enum Operation {
+    /// One task repeatedly acquires and releases a lock.
     Cycle,
-    /// The same, while the task holds the lock.
+    /// The same, while the task already holds the lock.
     Reentry,
-    /// Tasks of one session, each with a separate lock.
+    /// Tasks of one session repeatedly acquire and release a lock, each a separate one.
     Distinct,
-    /// A task in each session, all with the same lock.
+    /// A task in each session repeatedly acquires and releases the same lock.
     Handover,
-    /// Readers, each in a separate session, wait for a writer.
+    /// Readers, each in a separate session, wait for a writer's release.
     Readers,
-    /// Tasks of one session wait for the lock or locks of another session.
+    /// Tasks of one session wait for the lock or locks that another session holds.
     Crowd,
-    /// The same on one lock, with a lost connection before it is released.
+    /// The same on one lock; the connection is cut before the release.
     Reconnect,
     /// A cache loads a tree.
     CacheLoad,
     /// A cache follows many changes by another client.
     CacheStorm,
-    /// A cache loses its connection, and misses changes.
+    /// A cache misses changes while its connection is cut, and reads them afterwards.
     CacheReconnect,
     /// A task in each session increments the same counter.
     Increment,
     /// One session registers instances of a service.
     Register,
-    /// Another session finds them with a cache of the service.
+    /// Another session finds the instances with a cache of the service.
     Find,
 }
 
-/// The kind of lock.
+/// The kind of lock, or of another recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lock {
     Mutex,
@@ -51,42 +54,42 @@ pub(crate) enum Lock {
     Semaphore,
     SemaphoreMutex,
     Multi,
-    /// No lock: the creation and the deletion of an ephemeral, sequential node.
+    /// No lock, but the baseline: the creation and the deletion of an ephemeral, sequential node.
     Floor,
-    /// No lock: a live copy of a subtree.
+    /// A cache: a live copy of a subtree.
     Cache,
-    /// No lock: a number that is incremented.
+    /// A counter.
     Counter,
-    /// The same, exactly once.
+    /// A counter with a receipt, which makes each increment exactly once.
     Receipt,
-    /// No lock: instances of a service.
+    /// Service discovery.
     Discovery,
 }
 
-/// A request of the bench.
+/// A request to a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Request {
-    /// Opens additional sessions, with this server if given.
+    /// Opens additional sessions, with the connect string `connect` if given.
     Open {
         sessions: usize,
         connect: Option<String>,
     },
     Supports {
-        act: Act,
+        operation: Operation,
         lock: Lock,
     },
-    Run(Play),
+    Run(Workload),
     Go,
 }
 
-/// One play of a case. Values that the case does not need are 0.
+/// The parameters of one run of an operation. Numbers that the operation does not need are 0.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Play {
-    pub(crate) act: Act,
+pub(crate) struct Workload {
+    pub(crate) operation: Operation,
     pub(crate) lock: Lock,
-    /// The node of the lock, or the parent of the nodes of several locks.
+    /// The path of the lock, or the parent of the paths of several locks.
     pub(crate) path: String,
-    /// For how long.
+    /// How long the operation is repeated.
     pub(crate) time: Duration,
     pub(crate) tasks: usize,
     pub(crate) sessions: usize,
@@ -98,30 +101,31 @@ pub(crate) struct Play {
     pub(crate) members: usize,
     /// The number of leaves of a cache's tree, or of instances of a service.
     pub(crate) nodes: usize,
-    /// The number of leaves whose data begin with the mark, when all changes have been made.
+    /// The number of leaves that are changed. The data of each one's last change begin with `mark`.
     pub(crate) marked: usize,
-    /// A number that is unique to the play.
+    /// A number that is unique to the run.
     pub(crate) mark: u64,
-    /// When to begin, in milliseconds since 1970.
+    /// When to start, in milliseconds since 1970.
     pub(crate) start: Option<u64>,
 }
 
-/// An answer of the worker.
+/// A reply of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum Reply {
     Ok,
     Yes,
     No(String),
-    /// The locks are held; or a cache is ready to be opened.
+    /// The holder has the locks, or the worker is ready to open a cache or to use a discovery.
     Held,
+    /// All tasks wait.
     Queued {
         nanoseconds: u64,
     },
-    /// A cache contains all nodes.
+    /// A cache contains all nodes, or all instances are registered or found.
     Loaded {
         nanoseconds: u64,
     },
-    /// A cache contains all changes, and has reported that many since it was loaded.
+    /// A cache contains all changes, and has reported `events` events since it was loaded.
     Current {
         events: u64,
     },
@@ -134,33 +138,33 @@ pub(crate) enum Answer {
 pub(crate) struct Done {
     pub(crate) operations: u64,
     pub(crate) nanoseconds: u64,
-    /// By how many bytes the cache has enlarged the heap, if the worker has a garbage collector that reports it.
+    /// The growth of the heap by the cache, in bytes, if the worker's garbage collector reports it.
     pub(crate) heap: Option<u64>,
 }
 
 /// A line that is not part of the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProtocolError {
-    #[error("{0:?} is not a line of the bench's protocol")]
+    #[error("unknown line in the bench's protocol: {0:?}")]
     Line(String),
-    #[error("{line:?} has no {key}, or one that cannot be")]
+    #[error("{line:?} has no valid {key}")]
     Value { line: String, key: &'static str },
 }
 
-const ACTS: [(Act, &str); 13] = [
-    (Act::Cycle, "cycle"),
-    (Act::Reentry, "reentry"),
-    (Act::Distinct, "distinct"),
-    (Act::Handover, "handover"),
-    (Act::Readers, "readers"),
-    (Act::Crowd, "crowd"),
-    (Act::Reconnect, "reconnect"),
-    (Act::CacheLoad, "cache-load"),
-    (Act::CacheStorm, "cache-storm"),
-    (Act::CacheReconnect, "cache-reconnect"),
-    (Act::Increment, "increment"),
-    (Act::Register, "register"),
-    (Act::Find, "find"),
+const OPERATIONS: [(Operation, &str); 13] = [
+    (Operation::Cycle, "cycle"),
+    (Operation::Reentry, "reentry"),
+    (Operation::Distinct, "distinct"),
+    (Operation::Handover, "handover"),
+    (Operation::Readers, "readers"),
+    (Operation::Crowd, "crowd"),
+    (Operation::Reconnect, "reconnect"),
+    (Operation::CacheLoad, "cache-load"),
+    (Operation::CacheStorm, "cache-storm"),
+    (Operation::CacheReconnect, "cache-reconnect"),
+    (Operation::Increment, "increment"),
+    (Operation::Register, "register"),
+    (Operation::Find, "find"),
 ];
 
 const LOCKS: [(Lock, &str); 11] = [
@@ -177,19 +181,34 @@ const LOCKS: [(Lock, &str); 11] = [
     (Lock::Discovery, "discovery"),
 ];
 
-impl Act {
+impl Operation {
     /// Whether the connection is cut, which requires a proxy in each round.
     pub(crate) fn is_reconnect(self) -> bool {
         matches!(self, Self::Reconnect | Self::CacheReconnect)
     }
 }
 
-impl Play {
-    /// A play that needs only a path.
-    pub(crate) fn new(act: Act, lock: Lock, path: impl Into<String>) -> Self {
+impl Workload {
+    /// A workload that has only a path.
+    pub(crate) fn new(operation: Operation, lock: Lock, path: impl Into<String>) -> Self {
         let (tasks, sessions, rounds, waiters, members, nodes, marked, mark) = (0, 0, 0, 0, 0, 0, 0, 0);
         let (path, time, each, start) = (path.into(), Duration::ZERO, false, None);
-        Self { act, lock, path, time, tasks, sessions, rounds, waiters, each, members, nodes, marked, mark, start }
+        Self {
+            operation,
+            lock,
+            path,
+            time,
+            tasks,
+            sessions,
+            rounds,
+            waiters,
+            each,
+            members,
+            nodes,
+            marked,
+            mark,
+            start,
+        }
     }
 }
 

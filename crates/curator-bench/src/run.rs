@@ -1,4 +1,4 @@
-//! Conducts a run: plays all cases in all places, the peers in turns.
+//! Runs all cases in all places, the peers in turns.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,32 +11,32 @@ use crate::about::about;
 use crate::case::{Case, Kind, warm_up};
 use crate::error::BenchError;
 use crate::peer::{Peer, Prepared, Worker as _};
-use crate::place::{Place, Wanted};
-use crate::player::{Player, Purpose, SESSION_TIMEOUT};
+use crate::place::{Place, PlaceKind};
 use crate::prepare::prepare;
 use crate::progress::Progress;
-use crate::protocol::{Act, Lock, Play};
+use crate::protocol::{Lock, Operation, Workload};
+use crate::runner::{Purpose, Runner, SESSION_TIMEOUT};
 use curator_results::bench::{CaseResults, Counts, Document, Floor, PeerResults, PlaceResults, Round};
 
-/// A round that takes longer is not repeated.
+/// If a round takes longer, the peer runs no further round of the case.
 const ONCE: Duration = Duration::from_secs(10);
 /// The same for caches, whose rounds include loading a tree.
 const ONCE_CACHE: Duration = Duration::from_secs(30);
-/// A new server is slow at first, which would distort the first cases only.
+/// The warm-up of a new server, which is slow at first: without it, the results of the first cases would be too slow.
 const SERVER_WARM_UP: Duration = Duration::from_secs(10);
 /// The minimal warm-up of a client with a just-in-time compiler, on a fast server.
 const COMPILER_WARM_UP: Duration = Duration::from_secs(8);
-/// By how much such a client plays more rounds, in cases that consist of rounds.
+/// The factor by which such a client runs more rounds in its warm-up, in cases that consist of rounds.
 const COMPILER_ROUNDS: usize = 5;
-/// The warm-up where the network or the disk is the bottleneck.
-const FAR_COMPILER_WARM_UP: Duration = Duration::from_secs(3);
-/// By how much the limit is extended for Curator's threads that share a lock, whose two minutes should be measured, and
-/// for kazoo's cache of 100,000 nodes.
-const PATIENCE: u32 = 4;
+/// The same in places where the network or the disk is the bottleneck.
+const SLOW_COMPILER_WARM_UP: Duration = Duration::from_secs(3);
+/// The factor by which the limit is extended for `curator-shared`, whose crowd takes two minutes, and for kazoo's cache
+/// of 100,000 nodes.
+const EXTENSION: u32 = 4;
 const MANY_NODES: usize = 100_000;
-/// How long a server may take to delete the nodes of a client that was stopped.
-const LEFT_BEHIND: Duration = SESSION_TIMEOUT.saturating_add(Duration::from_secs(2));
-/// How long all processes of a case may take to start. Sixty-four virtual machines on two cores need most of it.
+/// The time after which a server has deleted the nodes of a client that was killed.
+const NODES_DELETED: Duration = SESSION_TIMEOUT.saturating_add(Duration::from_secs(2));
+/// How long all processes of a case may take to start. 64 Java virtual machines on two cores need most of it.
 const START: Duration = Duration::from_secs(180);
 
 /// The options of a run.
@@ -47,36 +47,36 @@ pub(crate) struct Options {
     /// The clients, including ours.
     pub(crate) peers: Vec<Peer>,
     pub(crate) cases: Vec<Case>,
-    pub(crate) places: Vec<Wanted>,
+    pub(crate) places: Vec<PlaceKind>,
     pub(crate) kind: ServerKind,
     /// The directory for the data of ensembles.
     pub(crate) disk: PathBuf,
     pub(crate) rounds: u32,
-    /// The length of a round.
+    /// The length of a peer's run in one round.
     pub(crate) time: Duration,
-    /// The limit of one play of one peer.
+    /// How long a peer may take in one round.
     pub(crate) limit: Duration,
-    /// Whether the cases were named: then they are played in all places.
+    /// Whether the cases were named on the command line: then they run in all places.
     pub(crate) is_selection: bool,
 }
 
-/// Runs everything. `saved` is called with the document after each case.
+/// Runs all cases. Calls `save` with the document after each case.
 pub(crate) async fn run(
     options: &Options,
-    mut saved: impl FnMut(&Document) -> Result<(), BenchError>,
+    mut save: impl FnMut(&Document) -> Result<(), BenchError>,
 ) -> Result<Document, BenchError> {
-    let is_real = |place: &Wanted| options.kind == ServerKind::Real || matches!(place, Wanted::Ensemble(_));
+    let is_real = |place: &PlaceKind| options.kind == ServerKind::Real || matches!(place, PlaceKind::Ensemble(_));
     let prepared = prepare(&options.peers, options.places.iter().any(is_real))?;
     let mut document = Document { about: about(&options.peers, &prepared), places: Vec::new() };
-    let stage = Stage { options, prepared, progress: Progress::new(options.places.len() * options.cases.len()) };
-    for (number, wanted) in options.places.iter().enumerate() {
+    let bench = Bench { options, prepared, progress: Progress::new(options.places.len() * options.cases.len()) };
+    for (number, kind) in options.places.iter().enumerate() {
         let is_first = number == 0;
-        let place = match wanted.start(options.kind, &options.disk).await {
+        let place = match kind.start(options.kind, &options.disk).await {
             Ok(place) => place,
             // The results of earlier places are kept.
             Err(error) if !is_first => {
                 let description = format!("its servers could not be started: {error}");
-                let (name, left_out, cases) = (wanted.to_string(), Vec::new(), Vec::new());
+                let (name, left_out, cases) = (kind.to_string(), Vec::new(), Vec::new());
                 document.places.push(PlaceResults { name, description, left_out, cases });
                 continue;
             }
@@ -85,37 +85,38 @@ pub(crate) async fn run(
         let (name, description) = (place.name.clone(), place.description.clone());
         let left_out = if is_first || options.is_selection { Vec::new() } else { left_out(options) };
         document.places.push(PlaceResults { name, description, left_out, cases: Vec::new() });
-        if is_real(wanted) && options.time >= Duration::from_secs(1) {
-            stage.warm_server(&place).await;
+        if is_real(kind) && options.time >= Duration::from_secs(1) {
+            bench.warm_server(&place).await;
         }
         for case in &options.cases {
-            let Some(results) = stage.play(case, &place, is_first).await else { continue };
+            let Some(results) = bench.run(case, &place, is_first).await else { continue };
             if let Some(place) = document.places.last_mut() {
                 place.cases.push(results);
             }
-            saved(&document)?;
+            save(&document)?;
         }
     }
-    stage.progress.finish();
+    bench.progress.finish();
     Ok(document)
 }
 
-/// The note on a peer that plays no more. Restarts its server if necessary, which the other peers need.
-async fn after(error: &BenchError, place: &Place) -> String {
+/// Restarts servers that have crashed, for the other peers. Returns the note on the peer that has failed.
+async fn note_on_failure(error: &BenchError, place: &Place) -> String {
     match place.revive().await {
         Ok(false) => error.to_string(),
-        Ok(true) => format!("{error}; its server was gone, and was started again"),
-        Err(gone) => format!("{error}; its server is gone: {gone}"),
+        Ok(true) => format!("{error}; its server had crashed, and was restarted"),
+        Err(gone) => format!("{error}; its server has crashed, and cannot be restarted: {gone}"),
     }
 }
 
-/// The cases that are played on the first kind of server only.
+/// The cases that run only in the first place, with the names of the peers if others run them everywhere.
 fn left_out(options: &Options) -> Vec<String> {
     let mut left_out = Vec::new();
     for case in &options.cases {
         let all = options.peers.iter().filter(|peer| case.is_for(**peer));
-        let missing: Vec<_> = all.filter(|peer| !case.is_for_far(**peer)).map(ToString::to_string).collect();
-        if !case.is_for_far(Peer::Ours) {
+        let missing: Vec<_> =
+            all.filter(|peer| !case.is_for_slow_round_trips(**peer)).map(ToString::to_string).collect();
+        if !case.is_for_slow_round_trips(Peer::Ours) {
             left_out.push(case.name.clone());
         } else if !missing.is_empty() {
             left_out.push(format!("{} of {}", case.name, missing.join(" and ")));
@@ -125,29 +126,29 @@ fn left_out(options: &Options) -> Vec<String> {
 }
 
 /// The common state of all cases.
-struct Stage<'a> {
+struct Bench<'a> {
     options: &'a Options,
     prepared: Prepared,
     progress: Progress,
 }
 
-/// A peer in a case: its results, and its player until it fails.
+/// A peer in a case: its results, and its runner while it takes part in the rounds.
 struct Part {
     results: PeerResults,
-    player: Option<Player>,
+    runner: Option<Runner>,
 }
 
-impl Stage<'_> {
-    /// Plays one case: all peers warm up, and then take turns. `None` if no peer plays it here.
-    async fn play(&self, case: &Case, place: &Place, is_first: bool) -> Option<CaseResults> {
+impl Bench<'_> {
+    /// Runs one case: all peers warm up, and then take turns. `None` if no peer runs the case in this place.
+    async fn run(&self, case: &Case, place: &Place, is_first: bool) -> Option<CaseResults> {
         let mut parts = Vec::new();
-        let is_played = |peer: Peer| is_first || self.options.is_selection || case.is_for_far(peer);
-        for peer in self.options.peers.iter().filter(|peer| case.is_for(**peer) && is_played(**peer)) {
-            self.progress.show(&place.name, &case.name, *peer, "starts");
-            let mut part = Part { results: PeerResults::new(*peer), player: None };
+        let is_run = |peer: Peer| is_first || self.options.is_selection || case.is_for_slow_round_trips(peer);
+        for peer in self.options.peers.iter().filter(|peer| case.is_for(**peer) && is_run(**peer)) {
+            self.progress.show(&place.name, &case.name, *peer, "warms up");
+            let mut part = Part { results: PeerResults::new(*peer), runner: None };
             match self.warm(*peer, case, place, is_first).await {
-                Ok(player) => part.player = Some(player),
-                Err(error) => part.results.note = Some(after(&error, place).await),
+                Ok(runner) => part.runner = Some(runner),
+                Err(error) => part.results.note = Some(note_on_failure(&error, place).await),
             }
             parts.push(part);
         }
@@ -155,25 +156,25 @@ impl Stage<'_> {
             self.progress.done(&place.name, &case.name);
             return None;
         }
-        let play = self.timed(&case.play, &format!("/bench/{case}"));
+        let workload = self.timed(&case.workload, &format!("/bench/{case}"));
         for round in 1..=self.options.rounds {
             for part in &mut parts {
                 self.progress.show(&place.name, &case.name, part.results.peer, &format!("round {round}"));
-                self.round(part, &play, place).await;
+                self.round(part, &workload, place).await;
             }
         }
         for part in &mut parts {
-            if let Some(player) = part.player.take() {
-                player.end().await;
+            if let Some(runner) = part.runner.take() {
+                runner.end().await;
             }
-            // The requests do not depend on the place. Hand-overs send the same in several processes, and those of a
-            // reconnect are counted already.
-            let is_the_same = case.processes > 1 && case.play.act == Act::Handover;
-            let is_counted = is_first && !is_the_same && !case.play.act.is_reconnect();
+            // The requests do not depend on the place. Hand-overs send the same requests in several processes, and the
+            // requests of a reconnect have been counted in each round.
+            let has_same_requests = case.processes > 1 && case.workload.operation == Operation::Handover;
+            let is_counted = is_first && !has_same_requests && !case.workload.operation.is_reconnect();
             if is_counted && !part.results.rounds.is_empty() && !case.is_counted(part.results.peer) {
                 part.results.counts_note = Some("it would take too long".to_owned());
             } else if is_counted && !part.results.rounds.is_empty() {
-                self.progress.show(&place.name, &case.name, part.results.peer, "is counted");
+                self.progress.show(&place.name, &case.name, part.results.peer, "counts its requests");
                 match self.count(part.results.peer, case, place).await {
                     Ok(counts) => part.results.counts = Some(counts),
                     Err(error) => part.results.counts_note = Some(error.to_string()),
@@ -189,105 +190,111 @@ impl Stage<'_> {
         })
     }
 
-    /// Starts a peer, and lets it play once to warm up.
-    async fn warm(&self, peer: Peer, case: &Case, place: &Place, is_first: bool) -> Result<Player, BenchError> {
-        let mut player = self.start(peer, case, place, Purpose::Time).await?;
-        let mut play = path_of(self.timed(&warm_up(&case.play), &format!("/bench/{case}")), peer);
+    /// Starts a peer, and runs the workload once to warm up.
+    async fn warm(&self, peer: Peer, case: &Case, place: &Place, is_first: bool) -> Result<Runner, BenchError> {
+        let mut runner = self.start(peer, case, place, Purpose::Time).await?;
+        let mut workload = with_peer(self.timed(&warm_up(&case.workload), &format!("/bench/{case}")), peer);
         if peer.compiles() && self.options.time >= Duration::from_secs(1) {
-            play.rounds *= COMPILER_ROUNDS;
-            play.time = play.time.max(if is_first { COMPILER_WARM_UP } else { FAR_COMPILER_WARM_UP });
+            workload.rounds *= COMPILER_ROUNDS;
+            workload.time = workload.time.max(if is_first { COMPILER_WARM_UP } else { SLOW_COMPILER_WARM_UP });
         }
-        self.limited(peer, &play, player.play(&play)).await?;
-        player.forget_memory();
+        self.limited(peer, &workload, runner.run(&workload)).await?;
+        runner.forget_memory();
         if case.kind() == Kind::Cache && peer.compiles() && self.options.time >= Duration::from_secs(1) {
-            // With whole trees: of such a peer the used heap is reported, and not the memory of the process.
-            let (begin, whole) = (Instant::now(), path_of(self.timed(&case.play, &format!("/bench/{case}")), peer));
+            // With whole trees. Such a peer also reports the heap that each tree uses, which earlier trees do not
+            // change.
+            let (begin, whole) =
+                (Instant::now(), with_peer(self.timed(&case.workload, &format!("/bench/{case}")), peer));
             while begin.elapsed() < COMPILER_WARM_UP {
-                self.limited(peer, &whole, player.play(&whole)).await?;
+                self.limited(peer, &whole, runner.run(&whole)).await?;
             }
         }
-        Ok(player)
+        Ok(runner)
     }
 
-    /// Warms a new server up with typical requests. Errors are ignored, as the first case would report them.
+    /// Warms a new server up with typical requests. Ignores errors, as the first case would report them.
     async fn warm_server(&self, place: &Place) {
-        let play = Play { tasks: 16, time: SERVER_WARM_UP, ..Play::new(Act::Distinct, Lock::Mutex, "/bench/warm-up") };
-        let case = Case { name: "warm-up".to_owned(), processes: 1, play };
+        let workload = Workload {
+            tasks: 16,
+            time: SERVER_WARM_UP,
+            ..Workload::new(Operation::Distinct, Lock::Mutex, "/bench/warm-up")
+        };
+        let case = Case { name: "warm-up".to_owned(), processes: 1, workload };
         self.progress.show(&place.name, &case.name, Peer::Ours, "warms the server up");
-        if let Ok(mut player) = self.start(Peer::Ours, &case, place, Purpose::Time).await {
-            drop(self.limited(Peer::Ours, &case.play, player.play(&case.play)).await);
-            player.end().await;
+        if let Ok(mut runner) = self.start(Peer::Ours, &case, place, Purpose::Time).await {
+            drop(self.limited(Peer::Ours, &case.workload, runner.run(&case.workload)).await);
+            runner.end().await;
         }
     }
 
-    async fn start(&self, peer: Peer, case: &Case, place: &Place, purpose: Purpose) -> Result<Player, BenchError> {
+    async fn start(&self, peer: Peer, case: &Case, place: &Place, purpose: Purpose) -> Result<Runner, BenchError> {
         let worker: Command = peer.command(&self.options.program, &self.prepared)?;
-        let start = Player::start(&self.options.program, &worker, case, place, purpose);
+        let start = Runner::start(&self.options.program, &worker, case, place, purpose);
         timeout(START, start).await.unwrap_or(Err(BenchError::TooLong(START)))
     }
 
-    /// Plays one round. A peer that fails plays no more.
-    async fn round(&self, part: &mut Part, play: &Play, place: &Place) {
-        let Some(mut player) = part.player.take() else { return };
+    /// Runs one round. A peer that fails runs no further rounds.
+    async fn round(&self, part: &mut Part, workload: &Workload, place: &Place) {
+        let Some(mut runner) = part.runner.take() else { return };
         let (begin, peer) = (Instant::now(), part.results.peer);
-        match self.limited(peer, play, self.turn(&mut player, peer, play)).await {
+        match self.limited(peer, workload, self.turn(&mut runner, peer, workload)).await {
             Ok(round) => {
                 part.results.rounds.push(round);
-                let once = if play.lock == Lock::Cache { ONCE_CACHE } else { ONCE };
+                let once = if workload.lock == Lock::Cache { ONCE_CACHE } else { ONCE };
                 if begin.elapsed() > once.max(self.options.time * 3) {
                     part.results.note =
                         Some(format!("a round takes {:.0} s, and is not repeated", begin.elapsed().as_secs_f64()));
-                    player.end().await;
+                    runner.end().await;
                 } else {
-                    part.player = Some(player);
+                    part.runner = Some(runner);
                 }
             }
             Err(error) => {
-                drop(player);
-                if play.waiters > 0 && matches!(error, BenchError::TooLong(_)) {
-                    sleep(LEFT_BEHIND).await;
+                drop(runner);
+                if workload.waiters > 0 && matches!(error, BenchError::TooLong(_)) {
+                    sleep(NODES_DELETED).await;
                 }
-                part.results.note = Some(after(&error, place).await);
+                part.results.note = Some(note_on_failure(&error, place).await);
             }
         }
     }
 
-    /// Plays a lock's cycle, and then the floor over the same session, for comparison.
-    async fn turn(&self, player: &mut Player, peer: Peer, play: &Play) -> Result<Round, BenchError> {
-        let mut round = player.play(&path_of(play.clone(), peer)).await?;
-        if play.act == Act::Cycle && play.lock != Lock::Floor && peer.has_floor() {
-            let floor = Play { lock: Lock::Floor, path: format!("{}-floor", play.path), ..play.clone() };
-            let Round { operations, nanoseconds, .. } = player.play(&path_of(floor, peer)).await?;
+    /// Runs the workload; after a lock's cycle, also the baseline over the same session, for comparison.
+    async fn turn(&self, runner: &mut Runner, peer: Peer, workload: &Workload) -> Result<Round, BenchError> {
+        let mut round = runner.run(&with_peer(workload.clone(), peer)).await?;
+        if workload.operation == Operation::Cycle && workload.lock != Lock::Floor && peer.has_floor() {
+            let baseline = Workload { lock: Lock::Floor, path: format!("{}-floor", workload.path), ..workload.clone() };
+            let Round { operations, nanoseconds, .. } = runner.run(&with_peer(baseline, peer)).await?;
             round.floor = Some(Floor { operations, nanoseconds });
         }
         Ok(round)
     }
 
     async fn count(&self, peer: Peer, case: &Case, place: &Place) -> Result<Counts, BenchError> {
-        let mut player = self.start(peer, case, place, Purpose::Count).await?;
-        let play = path_of(self.timed(&case.play, &format!("/bench/{case}")), peer);
-        let counts = self.limited(peer, &play, player.count(&play, case)).await?;
-        player.end().await;
+        let mut runner = self.start(peer, case, place, Purpose::Count).await?;
+        let workload = with_peer(self.timed(&case.workload, &format!("/bench/{case}")), peer);
+        let counts = self.limited(peer, &workload, runner.count(&workload, case)).await?;
+        runner.end().await;
         Ok(counts)
     }
 
-    fn timed(&self, play: &Play, path: &str) -> Play {
-        Play { time: self.options.time, path: path.to_owned(), ..play.clone() }
+    fn timed(&self, workload: &Workload, path: &str) -> Workload {
+        Workload { time: self.options.time, path: path.to_owned(), ..workload.clone() }
     }
 
     async fn limited<T>(
         &self,
         peer: Peer,
-        play: &Play,
-        played: impl Future<Output = Result<T, BenchError>>,
+        workload: &Workload,
+        run: impl Future<Output = Result<T, BenchError>>,
     ) -> Result<T, BenchError> {
-        let is_slow = peer == Peer::CuratorShared || peer == Peer::Kazoo && play.nodes >= MANY_NODES;
-        let limit = self.options.limit * if is_slow { PATIENCE } else { 1 };
-        timeout(limit, played).await.unwrap_or(Err(BenchError::TooLong(limit)))
+        let is_slow = peer == Peer::CuratorShared || peer == Peer::Kazoo && workload.nodes >= MANY_NODES;
+        let limit = self.options.limit * if is_slow { EXTENSION } else { 1 };
+        timeout(limit, run).await.unwrap_or(Err(BenchError::TooLong(limit)))
     }
 }
 
-/// Adds the peer's name to the path, as the lock nodes of different clients are incompatible.
-fn path_of(play: Play, peer: Peer) -> Play {
-    Play { path: format!("{}/{peer}", play.path), ..play }
+/// Appends the peer's name to the path, as the lock nodes of different clients are incompatible.
+fn with_peer(workload: Workload, peer: Peer) -> Workload {
+    Workload { path: format!("{}/{peer}", workload.path), ..workload }
 }

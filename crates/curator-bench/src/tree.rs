@@ -1,4 +1,4 @@
-//! Makes the trees that caches load, and changes them, with a client that is not measured.
+//! Creates the trees that caches load, and changes them, with a client that is not measured.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use crate::error::BenchError;
 
 /// The size of a leaf's data, in bytes.
 const DATA: usize = 100;
-/// How often a storm changes each of its nodes.
+/// How often a storm changes each of its leaves.
 pub(crate) const CHANGES: usize = 10;
 /// The number of nodes that are created in one transaction: the request stays far below the megabyte that a server
 /// accepts.
@@ -22,29 +22,30 @@ const PIPELINE: usize = 8;
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 const PARENT: &str = "/bench";
 
-/// Makes trees and changes them. Each tree is one directory with leaves, which peers and cases share.
+/// Creates trees and changes them. Each tree is one directory with leaves, which peers and cases share.
 #[derive(Debug)]
 pub(crate) struct Trees {
     client: Client,
-    made: Mutex<BTreeSet<usize>>,
+    /// The numbers of leaves of the existing trees.
+    created: Mutex<BTreeSet<usize>>,
     marks: AtomicU64,
 }
 
 impl Trees {
     pub(crate) async fn connect(connect: &str) -> Result<Self, BenchError> {
         let client = Client::connector().with_session_timeout(SESSION_TIMEOUT).connect(connect).await?;
-        Ok(Self { client, made: Mutex::default(), marks: AtomicU64::new(1) })
+        Ok(Self { client, created: Mutex::default(), marks: AtomicU64::new(1) })
     }
 
-    /// A new mark, by which the worker recognizes the last changes of a play.
+    /// A new mark, by which the worker recognizes the last changes of a run.
     pub(crate) fn next_mark(&self) -> u64 {
         self.marks.fetch_add(1, Relaxed)
     }
 
-    /// Makes the tree with this number of leaves, unless it exists. Changes by earlier plays are kept.
-    pub(crate) async fn make(&self, nodes: usize) -> Result<(), BenchError> {
-        let mut made = self.made.lock().await;
-        if made.contains(&nodes) {
+    /// Creates the tree with this number of leaves, unless it exists. Keeps the changes of earlier runs.
+    pub(crate) async fn create(&self, nodes: usize) -> Result<(), BenchError> {
+        let mut created = self.created.lock().await;
+        if created.contains(&nodes) {
             return Ok(());
         }
         let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
@@ -68,12 +69,12 @@ impl Trees {
                 transaction.await?;
             }
         }
-        made.insert(nodes);
+        created.insert(nodes);
         Ok(())
     }
 
-    /// Changes `marked` leaves [`CHANGES`] times, all in turn, in one pipeline. The data of the last change begin with
-    /// the mark.
+    /// Changes `marked` leaves [`CHANGES`] times, in rounds over all of them, in one pipeline. The data of each leaf's
+    /// last change begin with the mark.
     pub(crate) async fn storm(&self, nodes: usize, marked: usize, mark: u64) -> Result<(), BenchError> {
         let leaves = spread(nodes, marked);
         let mut changes = Vec::with_capacity(leaves.len() * CHANGES);
@@ -109,7 +110,7 @@ fn leaf_path(nodes: usize, leaf: usize) -> String {
     format!("{}/node-{leaf:014}", path(nodes))
 }
 
-/// `marked` of the leaves, evenly spread.
+/// The paths of `marked` of the leaves, evenly spread.
 fn spread(nodes: usize, marked: usize) -> Vec<String> {
     (0..marked).map(|number| leaf_path(nodes, number * nodes / marked.max(1))).collect()
 }
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_data_have_the_sizes_that_the_page_names() {
+    fn paths_and_data_have_the_documented_sizes() {
         assert_eq!(leaf_path(100_000, 99_999).len(), 38);
         assert_eq!((data(0, 0).len(), data(u64::MAX, 10).len()), (DATA, DATA));
         assert!(data(7, 3).starts_with(b"00000000000000000007 3."));

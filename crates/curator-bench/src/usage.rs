@@ -6,13 +6,13 @@ use std::io;
 use std::ops::{AddAssign, Sub};
 use std::time::Duration;
 
-/// Usage since the process began; of several processes, the sum.
+/// The usage of a process since its start, or the sum over several processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// In user mode and in the kernel. The system's resolution is a hundredth of a second.
+    /// Processor time in user mode and in the kernel. The system's resolution is a hundredth of a second.
     pub(crate) processor: Duration,
-    /// The switches of each live thread, by its number. Those of ended threads are unknown, so workers keep their
-    /// threads until the next request.
+    /// The switches of each live thread, by its number. The system discards the switches of ended threads, so workers
+    /// keep their threads until the next request.
     threads: BTreeMap<u32, Switches>,
     /// Memory that is in use now, in bytes.
     pub(crate) resident: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Switches {
 }
 
 impl Usage {
-    /// Reads `/proc`.
+    /// Reads the usage of the process from `/proc`.
     pub(crate) fn of(process: u32) -> io::Result<Self> {
         let folder = format!("/proc/{process}");
         let mut usage = Self {
@@ -94,8 +94,8 @@ impl Switches {
 
 /// The processor time in `/proc/<pid>/stat`. The program's name is in parentheses, and may contain any characters.
 fn processor(stat: &str) -> Option<Duration> {
-    let mut behind = stat.rsplit_once(") ")?.1.split(' ').skip(11).map(|ticks| ticks.parse::<u32>().ok());
-    let ticks = behind.next()??.checked_add(behind.next()??)?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11).map(|ticks| ticks.parse::<u32>().ok());
+    let ticks = fields.next()??.checked_add(fields.next()??)?;
     let per_second = u32::try_from(rustix::param::clock_ticks_per_second()).ok()?;
     Some(Duration::from_secs(1) * ticks / per_second.max(1))
 }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_ended_subtracts_no_switches_from_the_others() {
+    fn switches_of_ended_threads_are_not_subtracted_from_the_others() {
         let before = usage(&[(1, 100), (2, 50)], 10);
         let after = usage(&[(1, 103), (3, 4)], 10);
         assert_eq!((after - before).switches().voluntary, 3 + 4);

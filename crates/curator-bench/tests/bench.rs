@@ -1,4 +1,4 @@
-//! A small run, with our client and the one below it.
+//! Small runs with our client and with `zookeeper-client`, on which it is built.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod support;
@@ -6,12 +6,12 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use support::{bench, of};
+use support::{bench, results_of};
 
-/// Beside ours.
+/// The client that is measured in addition to ours.
 const PEER: &str = "zookeeper-client";
 
-/// The first word of a case's name: what is done. Of a cache, this is the second word.
+/// The operation of a case: the first word of its name; for a cache, the first two words.
 fn kind(case: &str) -> String {
     let words: Vec<_> = case.split_whitespace().next().unwrap().split('-').collect();
     let kind = if words[0] == "cache" { &words[..2] } else { &words[..1] };
@@ -36,14 +36,14 @@ fn a_smoke_run_measures_and_counts_every_kind_of_case_and_draws_all_plots() {
     let (mut measured, mut counted) = (BTreeSet::new(), BTreeSet::new());
     for case in document["places"][0]["cases"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
-        let ours = of(&document, name, "ours");
+        let ours = results_of(&document, name, "ours");
         let is_supported =
             ours["rounds"].as_array().unwrap().iter().all(|round| round["operations"].as_u64().unwrap() > 0);
         assert!(is_supported && ours["rounds"].as_array().unwrap().len() == 1, "{case:#}");
         assert_eq!((&ours["note"], &ours["counts_note"]), (&Value::Null, &Value::Null), "{case:#}");
         measured.insert(kind(name));
         let is_counted = ours["counts"]["operations"].as_u64().is_some_and(|operations| operations > 0);
-        // Cases with a lost connection are counted in each round.
+        // Cases that cut the connection are counted in each round.
         let round = &ours["rounds"][0];
         if is_counted || round["crowd"]["reconnect"].is_object() || round["cache"]["counts"].is_object() {
             counted.insert(kind(name));
@@ -54,44 +54,44 @@ fn a_smoke_run_measures_and_counts_every_kind_of_case_and_draws_all_plots() {
     let all: BTreeSet<_> = list.lines().map(kind).collect();
     assert_eq!([measured, counted], [all.clone(), all]);
 
-    // Counted, not timed: exact on any machine.
-    let counts = &of(&document, "cycle-mutex", "ours")["counts"];
+    // Counts, unlike times, are exact on any machine.
+    let counts = &results_of(&document, "cycle-mutex", "ours")["counts"];
     let operations = counts["operations"].as_u64().unwrap();
     assert_eq!(counts["round_trips"].as_u64().unwrap(), 2 * operations, "{counts}");
     let mut requests: BTreeMap<String, u64> = serde_json::from_value(counts["requests"].clone()).unwrap();
     requests.remove("Sync");
     let expected = ["Create2", "Delete", "GetChildren"].map(|op| (op.to_owned(), operations));
     assert_eq!(requests, expected.into());
-    let crowd = &of(&document, "reconnect-50", "ours")["rounds"][0]["crowd"];
+    let crowd = &results_of(&document, "reconnect-50", "ours")["rounds"][0]["crowd"];
     assert!(crowd["reconnect"]["requests"]["CreateSession"].as_u64() == Some(1), "{crowd}");
 
-    // A watch, the directory with its list, and the leaves by the hundred.
-    let load = &of(&document, "cache-load-1000", "ours")["counts"]["requests"];
+    // A watch; the directory with its list of children; the leaves, a hundred in each request.
+    let load = &results_of(&document, "cache-load-1000", "ours")["counts"]["requests"];
     assert_eq!(load["AddWatch"], 1, "{load}");
     assert!(load["MultiRead"].as_u64().unwrap() <= 10, "{load}");
-    let cache = &of(&document, "cache-reconnect-1000", "ours")["rounds"][0]["cache"];
+    let cache = &results_of(&document, "cache-reconnect-1000", "ours")["rounds"][0]["cache"];
     assert!(cache["counts"]["requests"]["MultiRead"].as_u64().unwrap() <= 10, "{cache}");
-    // One for each change that the cut has hidden.
+    // One event for each change that the cache missed while its connection was cut.
     assert_eq!(cache["events"], 10, "{cache}");
 
-    // A read and a write; with a receipt, the write is a transaction.
+    // An increment is a read and a write; with a receipt, the write is a transaction.
     for (case, write) in [("increment-counter", "SetData"), ("increment-receipt", "Multi")] {
-        let counts = &of(&document, case, "ours")["counts"];
+        let counts = &results_of(&document, case, "ours")["counts"];
         let requests = &counts["requests"];
         let each = [&requests["GetData"], &requests[write], &counts["operations"]];
         assert!(each[0] == each[2] && each[1] == each[2], "{case}: {counts}");
     }
-    // Processes are in each other's way, so they try again.
-    let counts = &of(&document, "increment-counter-4", "ours")["counts"];
+    // Concurrent increments conflict, so some writes are repeated.
+    let counts = &results_of(&document, "increment-counter-4", "ours")["counts"];
     assert!(counts["requests"]["SetData"].as_u64() >= counts["operations"].as_u64(), "{counts}");
     assert_eq!(counts["round_trips"], Value::Null, "{counts}");
 
-    let requests = |case: &str| &of(&document, case, "ours")["counts"]["requests"];
+    let requests = |case: &str| &results_of(&document, case, "ours")["counts"]["requests"];
     assert_eq!(requests("register-100")["Create2"], 100, "{}", requests("register-100"));
     assert!(requests("find-100")["MultiRead"].as_u64().unwrap() <= 3, "{}", requests("find-100"));
 
-    // What a client cannot do is said.
-    let other = of(&document, "cycle-semaphore-mutex", "zookeeper-client");
+    // The results have a note on each case that a client does not support.
+    let other = results_of(&document, "cycle-semaphore-mutex", "zookeeper-client");
     assert_eq!(other["note"], "not supported: it has no such lock");
     let table = std::fs::read_to_string(&markdown).unwrap();
     assert!(table.contains("not supported: it has no such lock"), "{table}");
@@ -100,7 +100,7 @@ fn a_smoke_run_measures_and_counts_every_kind_of_case_and_draws_all_plots() {
     let place = document["places"][0]["name"].as_str().unwrap();
     assert_eq!(plots.collect::<BTreeSet<_>>(), expected.map(|name| format!("{place}-{name}.svg")).into());
 
-    // The same tables can be made of the file.
+    // `--from` prints the same tables from the JSON file.
     let again = file("again.md");
     let (is_done, text) = bench(PEER, &["--from", &json, "--markdown", &again]);
     assert!(is_done, "{text}");
@@ -115,7 +115,7 @@ fn a_client_that_exceeds_the_time_limit_is_reported_without_results() {
     assert!(is_done, "{text}");
     let document: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
     for peer in ["ours", "zookeeper-client"] {
-        let results = of(&document, "cycle-mutex", peer);
+        let results = results_of(&document, "cycle-mutex", peer);
         assert_eq!(results["note"], "took longer than 1 s");
         assert_eq!(results["rounds"].as_array().unwrap().len(), 0);
     }

@@ -9,10 +9,10 @@ import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
 
 /**
- * Java Curator's cache of the nodes that the workers of ours write to. It writes nothing itself.
+ * A worker with Java Curator's cache of the nodes that our workers write to. It only reads.
  *
- * What goes into the history is what listeners are called with, in that order, and the content of the cache when
- * the conductor asks for it.
+ * The history contains the events that the cache's listener receives, in that order, and the content of the cache when
+ * the conductor requests it.
  */
 final class CuratorCaches implements CuratorCacheListener {
     private static final String PART = "curator-cache";
@@ -40,7 +40,7 @@ final class CuratorCaches implements CuratorCacheListener {
                 }
             }
         } catch (IOException gone) {
-            // That is an end, too.
+            // The same as the end of the input.
         }
         cache.close();
         client.close();
@@ -54,15 +54,15 @@ final class CuratorCaches implements CuratorCacheListener {
     private static void look(CuratorRun run, CuratorCache cache, String number) {
         long asked = run.now();
         String nodes = cache.stream().map(CuratorCaches::node).collect(Collectors.joining(","));
-        saw(run, "snapshot", "\"asked\":" + asked + ",\"look\":" + number + ",\"nodes\":[" + nodes + "]");
+        record(run, "snapshot", "\"asked\":" + asked + ",\"look\":" + number + ",\"nodes\":[" + nodes + "]");
     }
 
     @Override
     public void event(Type type, ChildData old, ChildData now) {
         switch (type) {
-            case NODE_CREATED -> saw(run, "created", "\"node\":" + node(now));
-            case NODE_CHANGED -> saw(run, "changed", "\"old\":" + node(old) + ",\"node\":" + node(now));
-            case NODE_DELETED -> saw(run, "deleted", "\"node\":" + node(old));
+            case NODE_CREATED -> record(run, "created", "\"node\":" + node(now));
+            case NODE_CHANGED -> record(run, "changed", "\"old\":" + node(old) + ",\"node\":" + node(now));
+            case NODE_DELETED -> record(run, "deleted", "\"node\":" + node(old));
         }
     }
 
@@ -71,7 +71,7 @@ final class CuratorCaches implements CuratorCacheListener {
         run.write("\"what\":\"cache\",\"part\":\"" + PART + "\",\"cache\":\"ready\"");
     }
 
-    private static void saw(CuratorRun run, String what, String fields) {
+    private static void record(CuratorRun run, String what, String fields) {
         run.write("\"what\":\"cache\",\"part\":\"" + PART + "\",\"cache\":\"" + what + "\"," + fields);
     }
 

@@ -7,15 +7,15 @@ import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.retry.RetryNTimes;
 
 /**
- * Java Curator's counter: increments by one, as our workers do.
+ * A worker with Java Curator's counter: increments by one, as our workers do.
  *
- * A result that is not a success was not applied, as Curator says; an exception leaves that open.
+ * According to Curator, an increment without success was not applied; after an exception, the outcome is unknown.
  */
 final class CuratorCounters {
     private static final String PART = "curator-counter";
     private static final String PATH = "/jepsen-counters/" + PART;
 
-    /** How long an increment may take when the process is told to finish, in milliseconds. */
+    /** How long an increment may still take when the process has to finish, in milliseconds. */
     private static final long PATIENCE = 10_000;
 
     private static volatile boolean finishing;
@@ -35,7 +35,7 @@ final class CuratorCounters {
         counting.setDaemon(true);
         counting.start();
         while (input.readLine() != null) {
-            // Nothing is asked of counters.
+            // The conductor's requests are for caches only.
         }
         finishing = true;
         counting.join(PATIENCE);
@@ -46,7 +46,7 @@ final class CuratorCounters {
     private static void count(CuratorRun run, DistributedAtomicLong counter) {
         try {
             for (long number = 0; !finishing; number++) {
-                saw(run, "counting", "\"number\":" + number);
+                record(run, "counting", "\"number\":" + number);
                 String value = "null";
                 String outcome;
                 try {
@@ -58,7 +58,7 @@ final class CuratorCounters {
                 } catch (Exception failure) {
                     outcome = "unknown";
                 }
-                saw(run, "counted", "\"number\":" + number + ",\"value\":" + value + ",\"outcome\":\"" + outcome + "\"");
+                record(run, "counted", "\"number\":" + number + ",\"value\":" + value + ",\"outcome\":\"" + outcome + "\"");
                 Thread.sleep(run.think() / 10);
             }
         } catch (InterruptedException end) {
@@ -66,7 +66,7 @@ final class CuratorCounters {
         }
     }
 
-    private static void saw(CuratorRun run, String what, String fields) {
+    private static void record(CuratorRun run, String what, String fields) {
         run.write("\"what\":\"counter\",\"part\":\"" + PART + "\",\"counter\":\"" + what + "\"," + fields);
     }
 }

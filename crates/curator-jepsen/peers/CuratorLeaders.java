@@ -14,16 +14,16 @@ import org.apache.curator.framework.state.SessionConnectionStateErrorPolicy;
 import org.apache.curator.framework.state.StandardConnectionStateErrorPolicy;
 
 /**
- * The same work with Java Curator's leaders: a latch and a selector of a client with the standard error policy, and of one with
+ * A worker with Java Curator's leaders: a latch and a selector of a client with the standard error policy, and of a client with
  * the session error policy.
  *
- * A term is a hold. What goes into the history is what Curator answers its users: `hasLeadership` of the latch and of the
- * selector. The leader of a latch asks nobody whether it still leads, as most users do; that of a selector stops when it is
- * interrupted. No request is sent only for the checker, so terms have no tokens.
+ * A term is recorded as a hold. It is valid while `hasLeadership` of the latch or the selector is true. Like most users, the leader
+ * of a latch does not check during its term whether it still leads; the leader of a selector stops when it is interrupted. Terms
+ * have no tokens, as the worker sends no requests only for the checker.
  */
 final class CuratorLeaders {
-    /** How long a latch waits before it looks whether to finish, in milliseconds. */
-    private static final int LOOK = 100;
+    /** How often a waiting latch checks whether to finish, in milliseconds. */
+    private static final int CHECK = 100;
 
     private final CuratorRun run;
     private final CuratorFramework client;
@@ -34,7 +34,7 @@ final class CuratorLeaders {
     private final Thread leading = new Thread(this::lead);
     private volatile LeaderLatch latch;
     private volatile boolean finishing;
-    /** When the selector joined the queue, nearly. */
+    /** A time shortly before the selector joined the queue. */
     private volatile long asked;
 
     public static void main(String[] arguments) throws Exception {
@@ -47,10 +47,10 @@ final class CuratorLeaders {
         try {
             while (input.readLine() != null) {}
         } catch (IOException gone) {
-            // That is an end, too.
+            // The same as the end of the input.
         }
-        for (CuratorLeaders one : all) {
-            one.finish();
+        for (CuratorLeaders leaders : all) {
+            leaders.finish();
         }
         System.exit(0);
     }
@@ -105,14 +105,14 @@ final class CuratorLeaders {
         asked = run.now();
     }
 
-    /** The terms of the latches, one after the other: a latch that is closed cannot be used again. */
+    /** Runs one latch after the other, each for one term: a closed latch cannot be used again. */
     private void lead() {
         while (!finishing) {
             long joined = run.now();
             latch = new LeaderLatch(client, latches.path, run.name);
             try {
                 latch.start();
-                while (!latch.await(LOOK, TimeUnit.MILLISECONDS) && !finishing) {}
+                while (!latch.await(CHECK, TimeUnit.MILLISECONDS) && !finishing) {}
                 if (latch.hasLeadership()) {
                     latchTerm(joined);
                 } else {
@@ -140,7 +140,7 @@ final class CuratorLeaders {
     private void finish() throws InterruptedException {
         finishing = true;
         leading.join();
-        // The last term ends by itself.
+        // Waits until the last term has ended.
         synchronized (this) {
             selector.close();
         }

@@ -17,15 +17,15 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.retry.RetryForever;
 
-/** What a process was told, and where it writes what it sees: what the workers with Curator share. */
+/** The parts that all workers with Curator share: the parsed work, the history, and the holds of a part. */
 final class CuratorRun {
-    // In milliseconds, as for our own workers.
+    // In milliseconds, as in our workers.
     private static final int STORE_TIMEOUT = 10_000;
     private static final int SAMPLE_PERIOD = 20;
 
     final String name;
     private final String work;
-    /** How each line begins, after the time. */
+    /** The start of each line of the history, after the time. */
     private final String who;
     private final FileOutputStream history;
     private final long began;
@@ -56,7 +56,7 @@ final class CuratorRun {
                 .retryPolicy(new RetryForever(100));
     }
 
-    /** The root of what caches copy. */
+    /** The root of the nodes that caches copy. */
     String cached() {
         return text(work, "cached");
     }
@@ -73,7 +73,7 @@ final class CuratorRun {
         return holds++;
     }
 
-    /** One write of one line, and lines in the order of their times. */
+    /** Appends a line with the current time, in one write. The lines are in the order of their times. */
     void write(String what) {
         synchronized (history) {
             String line = "{\"at\":" + now() + who + what + "}\n";
@@ -86,7 +86,7 @@ final class CuratorRun {
         }
     }
 
-    /** Writes down a session that was not there before; of which client, if there are several. Returns the current one. */
+    /** Records the client's session if it is new, with the name of the client if there are several. Returns the session. */
     long newSession(CuratorFramework client, String which) {
         synchronized (history) {
             try {
@@ -96,33 +96,33 @@ final class CuratorRun {
                     write("\"what\":\"session\",\"session\":" + current + of);
                 }
             } catch (Exception none) {
-                // The next state change tells.
+                // The next state change records the session.
             }
             return session(which);
         }
     }
 
-    /** The latest that is known. */
+    /** The latest recorded session of the client, or 0. */
     long session(String which) {
         synchronized (history) {
             return sessions.getOrDefault(which, 0L);
         }
     }
 
-    /** One part of the work: its holds, what the client believes of them until it once does not, and its sets. */
+    /** One part of the work: records its holds, samples their validity until the first loss, and writes its sets. */
     static final class Part {
         final String key;
         final String path;
         private final CuratorRun run;
-        private final BooleanSupplier believes;
+        private final BooleanSupplier isHeld;
         private final Store store;
         private Integer held;
 
-        Part(CuratorRun run, String key, BooleanSupplier believes) {
+        Part(CuratorRun run, String key, BooleanSupplier isHeld) {
             this.run = run;
             this.key = key;
             this.path = "/jepsen/" + key;
-            this.believes = believes;
+            this.isHeld = isHeld;
             store = new Store(text(run.work, "store"));
         }
 
@@ -137,12 +137,12 @@ final class CuratorRun {
                     + "\",\"asked\":" + asked + ",\"session\":" + session + ",\"claims\":[{\"resource\":\"" + path
                     + "\",\"weight\":1,\"capacity\":1,\"token\":" + token + ",\"place\":" + token + "}],\"reentry\":false");
             int hold = held;
-            ask();
+            sampleOnce();
             return hold;
         }
 
         synchronized void releasing(int hold) {
-            ask();
+            sampleOnce();
             held = null;
             run.write("\"what\":\"releasing\",\"hold\":" + hold);
         }
@@ -159,25 +159,25 @@ final class CuratorRun {
             }
         }
 
-        private synchronized void ask() {
+        private synchronized void sampleOnce() {
             if (held == null) {
                 return;
             }
             long before = run.now();
-            if (believes.getAsBoolean()) {
+            if (isHeld.getAsBoolean()) {
                 run.write("\"what\":\"valid\",\"hold\":" + held + ",\"before\":" + before + ",\"until\":0");
             } else {
                 lost();
             }
         }
 
-        /** Asks all the time, in a thread. */
+        /** Starts a thread that samples the hold's validity periodically. */
         void sample() {
             Thread sampling = new Thread(() -> {
                 try {
                     while (true) {
                         Thread.sleep(SAMPLE_PERIOD);
-                        ask();
+                        sampleOnce();
                     }
                 } catch (InterruptedException never) {
                     Thread.currentThread().interrupt();
@@ -191,8 +191,8 @@ final class CuratorRun {
             String set = key + "/" + (run.now() - run.began) / run.setNanos;
             List<String> elements = new ArrayList<>();
             try {
-                String answer = store.ask("{\"do\":\"read\",\"set\":\"" + set + "\",\"token\":null}");
-                Matcher element = Pattern.compile("\"([^\"]*)\"").matcher(answer.substring(answer.indexOf('[')));
+                String reply = store.request("{\"do\":\"read\",\"set\":\"" + set + "\",\"token\":null}");
+                Matcher element = Pattern.compile("\"([^\"]*)\"").matcher(reply.substring(reply.indexOf('[')));
                 while (element.find()) {
                     elements.add(element.group(1));
                 }
@@ -205,10 +205,10 @@ final class CuratorRun {
             long checked = run.now();
             String outcome;
             try {
-                String answer = store.ask("{\"do\":\"write\",\"set\":\"" + set + "\",\"elements\":[\""
+                String reply = store.request("{\"do\":\"write\",\"set\":\"" + set + "\",\"elements\":[\""
                         + String.join("\",\"", elements) + "\"],\"token\":null}");
-                outcome = answer.contains("\"written\"") ? "acknowledged" : "refused";
-            } catch (IOException noAnswer) {
+                outcome = reply.contains("\"written\"") ? "acknowledged" : "refused";
+            } catch (IOException noReply) {
                 outcome = "unknown";
             }
             run.write("\"what\":\"wrote\",\"hold\":" + hold + ",\"part\":\"" + key + "\",\"set\":\"" + set
@@ -217,7 +217,7 @@ final class CuratorRun {
         }
     }
 
-    // A little JSON. Paths and names have nothing in them that would have to be escaped.
+    // Parses and formats JSON, as far as needed. Paths and names contain no characters that must be escaped.
 
     private static long number(String json, String key) {
         return Long.parseLong(found(json, key, "(-?\\d+)"));
@@ -239,11 +239,11 @@ final class CuratorRun {
         return "\"" + error.toString().replaceAll("[\\\\\"\\p{Cntrl}]", " ") + "\"";
     }
 
-    /** Requests one by one. A connection whose answer was not awaited is not used again. */
+    /** Sends one request at a time to the store. A connection with an abandoned request is not used again. */
     private static final class Store {
         private final InetSocketAddress address;
         private Socket socket;
-        private BufferedReader answers;
+        private BufferedReader replies;
 
         Store(String address) {
             int colon = address.lastIndexOf(':');
@@ -251,27 +251,27 @@ final class CuratorRun {
                     address.substring(0, colon), Integer.parseInt(address.substring(colon + 1)));
         }
 
-        String ask(String request) throws IOException {
+        String request(String request) throws IOException {
             if (socket == null) {
                 Socket connecting = new Socket();
                 connecting.connect(address, STORE_TIMEOUT);
                 connecting.setSoTimeout(STORE_TIMEOUT);
                 connecting.setTcpNoDelay(true);
-                answers = new BufferedReader(new InputStreamReader(connecting.getInputStream(), StandardCharsets.UTF_8));
+                replies = new BufferedReader(new InputStreamReader(connecting.getInputStream(), StandardCharsets.UTF_8));
                 socket = connecting;
             }
             try {
                 socket.getOutputStream().write((request + "\n").getBytes(StandardCharsets.UTF_8));
-                String answer = answers.readLine();
-                if (answer != null) {
-                    return answer;
+                String reply = replies.readLine();
+                if (reply != null) {
+                    return reply;
                 }
             } catch (IOException error) {
                 close();
                 throw error;
             }
             close();
-            throw new IOException("the store has gone");
+            throw new IOException("the store has closed the connection");
         }
 
         private void close() throws IOException {

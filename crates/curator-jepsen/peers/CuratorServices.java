@@ -8,15 +8,15 @@ import org.apache.curator.x.discovery.ServiceInstance;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * Registers an instance by Java Curator's service discovery. Our caches watch it.
+ * Registers an instance with Java Curator's service discovery. Our caches watch it.
  *
- * What goes into the history is in which session a server says that the node is.
+ * The history contains each confirmation by a server that the instance's node exists, with the session of the node.
  */
 final class CuratorServices {
     private static final String PART = "curator-service";
     private static final String SERVICES = "/jepsen-services";
 
-    /** In milliseconds, as for our own workers. */
+    /** In milliseconds, as in our workers. */
     private static final long PERIOD = 200;
 
     public static void main(String[] arguments) throws Exception {
@@ -29,7 +29,7 @@ final class CuratorServices {
             }
         });
         client.start();
-        // The same id in each life.
+        // The id is the same in each life of the process.
         String id = run.name.substring(0, run.name.indexOf('.'));
         ServiceInstance<Void> instance =
                 ServiceInstance.<Void>builder().name(PART).id(id).address("127.0.0.1").port(1).build();
@@ -42,9 +42,9 @@ final class CuratorServices {
         registered.setDaemon(true);
         registered.start();
         while (input.readLine() != null) {
-            // Nothing is asked of services.
+            // The conductor's requests are for caches only.
         }
-        saw(run, "leaving", "");
+        record(run, "leaving", "");
         discovery.close();
         client.close();
         System.exit(0);
@@ -59,12 +59,12 @@ final class CuratorServices {
                 try {
                     Stat stat = client.checkExists().forPath(path);
                     if (stat != null && stat.getEphemeralOwner() == session) {
-                        saw(run, "registered", ",\"session\":" + session + ",\"before\":" + before);
+                        record(run, "registered", ",\"session\":" + session + ",\"before\":" + before);
                     }
                 } catch (InterruptedException end) {
                     throw end;
-                } catch (Exception noAnswer) {
-                    // Nothing is known then.
+                } catch (Exception noReply) {
+                    // Without a reply, nothing is recorded.
                 }
                 Thread.sleep(PERIOD);
             }
@@ -76,7 +76,7 @@ final class CuratorServices {
         }
     }
 
-    private static void saw(CuratorRun run, String what, String fields) {
+    private static void record(CuratorRun run, String what, String fields) {
         run.write("\"what\":\"service\",\"part\":\"" + PART + "\",\"service\":\"" + what + "\"" + fields);
     }
 }

@@ -10,14 +10,15 @@ import org.apache.zookeeper.data.Stat;
 /**
  * The work of `curator-jepsen worker` in the variant `plain`, with Java Curator's mutex.
  *
- * The first line of standard input is a `Work` as JSON (src/work.rs), and the end of the input tells it to finish. It writes
- * the history that src/history.rs describes, and its sets are in the store of src/store_protocol.rs. As most users do, it
- * asks nobody between acquire and release whether it still has the lock; what Curator would answer goes into the history.
+ * The first line of standard input is a `Work` as JSON (src/work.rs); at the end of the input, the worker finishes. It writes
+ * the history that src/history.rs describes, and its sets are in the store of src/store_protocol.rs. Like most users, the
+ * worker does not check between acquire and release whether it still has the lock; the history contains what Curator would
+ * report.
  */
 public final class CuratorWorker {
     private static final String PART = "curator-plain";
 
-    /** After a failure, in milliseconds, as for our own workers. */
+    /** The pause after a failure, in milliseconds, as in our workers. */
     private static final int REST = 200;
 
     public static void main(String[] arguments) throws Exception {
@@ -28,7 +29,7 @@ public final class CuratorWorker {
             try {
                 while (input.readLine() != null) {}
             } catch (IOException gone) {
-                // That is an end, too.
+                // The same as the end of the input.
             }
             worker.finish(work);
         });
@@ -38,7 +39,7 @@ public final class CuratorWorker {
         System.exit(0);
     }
 
-    /** With the path of the node that it holds, and data of our own. */
+    /** A mutex that knows the path of its node, and sets the node's data. */
     private final class Mutex extends InterProcessMutex {
         Mutex(CuratorFramework client) {
             super(client, "/jepsen/" + PART);
@@ -49,7 +50,7 @@ public final class CuratorWorker {
             return run.name.getBytes(StandardCharsets.UTF_8);
         }
 
-        /** The number of the transaction that has made the node, or null. */
+        /** The number of the transaction that created the node, or null if it is unknown. */
         Long token() {
             try {
                 Stat stat = client.checkExists().forPath(getLockPath());
@@ -64,7 +65,7 @@ public final class CuratorWorker {
     private final CuratorFramework client;
     private final Mutex mutex;
     private final CuratorRun.Part part;
-    /** The first lock can come before the news that there is a connection. */
+    /** Initially connected, as the first acquire may return before the listener is called. */
     private volatile ConnectionState state = ConnectionState.CONNECTED;
     private volatile boolean finishing;
     private boolean acquiring;
@@ -89,13 +90,13 @@ public final class CuratorWorker {
         part.sample();
         while (!finishing) {
             long rest = step() ? 0 : REST;
-            // A finishing worker need not wait for this.
+            // Also delays a worker that has to finish, but not for long.
             Thread.sleep(rest + run.think());
         }
         client.close();
     }
 
-    /** Ends an acquire that is waiting. */
+    /** Makes the worker finish: interrupts an acquire that waits. */
     private synchronized void finish(Thread work) {
         finishing = true;
         if (acquiring) {
@@ -108,7 +109,7 @@ public final class CuratorWorker {
         return acquiring;
     }
 
-    /** From here on, nobody interrupts. */
+    /** Called after an acquire: from here on, {@code finish} does not interrupt. */
     private synchronized void acquired() {
         acquiring = false;
         Thread.interrupted();

@@ -1,7 +1,7 @@
-"""Kazoo's TreeCache of the nodes that the workers of ours write to. It writes nothing itself.
+"""A worker with kazoo's TreeCache of the nodes that our workers write to. It only reads.
 
-What goes into the history is what listeners are called with, in that order, and the content of the cache when
-the conductor asks for it.
+The history contains the events that the cache's listener receives, in that order, and the content of the cache when
+the conductor requests it.
 """
 
 import json
@@ -34,7 +34,7 @@ class Caches:
         )
         self.client.add_listener(self.changed)
         self.cache = TreeCache(self.client, self.root)
-        self.cache.listen(self.told)
+        self.cache.listen(self.received)
 
     def changed(self, state):
         session = self.client.client_id and self.client.client_id[0]
@@ -42,18 +42,18 @@ class Caches:
             self.session = session
             self.history.write("session", session=session)
 
-    def saw(self, what, **fields):
+    def record(self, what, **fields):
         self.history.write("cache", part=PART, cache=what, **fields)
 
-    def told(self, event):
+    def received(self, event):
         if event.event_type == TreeEvent.NODE_ADDED:
-            self.saw("created", node=node(event.event_data))
+            self.record("created", node=node(event.event_data))
         elif event.event_type == TreeEvent.NODE_UPDATED:
-            self.saw("changed", old=None, node=node(event.event_data))
+            self.record("changed", old=None, node=node(event.event_data))
         elif event.event_type == TreeEvent.NODE_REMOVED:
-            self.saw("deleted", node=node(event.event_data))
+            self.record("deleted", node=node(event.event_data))
         elif event.event_type == TreeEvent.INITIALIZED:
-            self.saw("ready")
+            self.record("ready")
 
     def look(self, number):
         asked, nodes, paths = now(), [], [self.root]
@@ -63,7 +63,7 @@ class Caches:
             if data is not None:
                 nodes.append(node(data))
             paths.extend(path + "/" + child for child in self.cache.get_children(path) or ())
-        self.saw("snapshot", asked=asked, look=number, nodes=nodes)
+        self.record("snapshot", asked=asked, look=number, nodes=nodes)
 
     def run(self):
         self.client.start(timeout=60)

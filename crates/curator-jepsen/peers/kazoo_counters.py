@@ -1,4 +1,4 @@
-"""Kazoo's counter, in the format of Curator's `SharedCount`: increments by one, as our workers do."""
+"""A worker with kazoo's counter, in the format of Curator's `SharedCount`: increments by one, as our workers do."""
 
 import json
 import random
@@ -14,7 +14,7 @@ from kazoo_worker import History
 PART = "kazoo-counter"
 PATH = "/jepsen-counters/" + PART
 
-# How long an increment may take when the process is told to finish, in seconds.
+# How long an increment may still take when the process has to finish, in seconds.
 PATIENCE = 10
 
 
@@ -37,19 +37,19 @@ class Counters:
             self.session = session
             self.history.write("session", session=session)
 
-    def saw(self, what, **fields):
+    def record(self, what, **fields):
         self.history.write("counter", part=PART, counter=what, **fields)
 
     def count(self):
         counter = self.client.Counter(PATH, support_curator=True)
         number = 0
         while not self.finishing.is_set():
-            self.saw("counting", number=number)
+            self.record("counting", number=number)
             try:
                 counter += 1
-                self.saw("counted", number=number, value=counter.post_value, outcome="acknowledged")
+                self.record("counted", number=number, value=counter.post_value, outcome="acknowledged")
             except Exception:
-                self.saw("counted", number=number, value=None, outcome="unknown")
+                self.record("counted", number=number, value=None, outcome="unknown")
             number += 1
             time.sleep(random.random() * self.think / 10)
 

@@ -1,8 +1,9 @@
 """The work of `curator-jepsen worker` in the variant `plain`, with kazoo's lock.
 
-The first line of standard input is a `Work` as JSON (src/work.rs), and the end of the input tells it to finish. It writes
-the history that src/history.rs describes, and its sets are in the store of src/store_protocol.rs. As most users do, it asks
-nobody between acquire and release whether it still has the lock; what kazoo would answer goes into the history.
+The first line of standard input is a `Work` as JSON (src/work.rs); at the end of the input, the worker finishes. It writes
+the history that src/history.rs describes, and its sets are in the store of src/store_protocol.rs. Like most users, the
+worker does not check between acquire and release whether it still has the lock; the history contains what kazoo would
+report.
 """
 
 import json
@@ -21,12 +22,12 @@ from kazoo.retry import KazooRetry
 PART = "kazoo-plain"
 PATH = "/jepsen/" + PART
 
-# In seconds, as for our own workers.
+# In seconds, as in our workers.
 STORE_TIMEOUT = 10
 SAMPLE_PERIOD = 0.02
 REST = 0.2
 
-# What kazoo warns of, lost connections for example, is what a run is about.
+# Kazoo would log the faults of the run, such as lost connections.
 logging.disable(logging.CRITICAL)
 
 
@@ -35,7 +36,7 @@ def now():
 
 
 class History:
-    """One write of one line for each event."""
+    """Writes each event as one line, with one write."""
 
     def __init__(self, work):
         self.who = {"worker": work["worker"], "life": work["life"]}
@@ -50,14 +51,14 @@ class History:
 
 
 class Store:
-    """Requests one by one. A connection whose answer was not awaited is not used again."""
+    """Sends one request at a time to the store. A connection with an abandoned request is not used again."""
 
     def __init__(self, address):
         host, port = address.rsplit(":", 1)
         self.address = (host, int(port))
         self.connection = None
 
-    def ask(self, request):
+    def request(self, request):
         if self.connection is None:
             connection = socket.create_connection(self.address, STORE_TIMEOUT)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -67,13 +68,13 @@ class Store:
         connection.flush()
         line = connection.readline()
         if not line.endswith(b"\n"):
-            raise ConnectionError("the store has gone")
+            raise ConnectionError("the store has closed the connection")
         self.connection = connection
         return json.loads(line)
 
 
 class Sampler(threading.Thread):
-    """Asks the lock again and again whether it is held, until it once is not."""
+    """Samples periodically whether the lock is held, until it is lost."""
 
     def __init__(self, client, history):
         super().__init__(daemon=True)
@@ -84,14 +85,14 @@ class Sampler(threading.Thread):
     def begin(self, hold, lock):
         with self.mutex:
             self.held = (hold, lock)
-            self.ask()
+            self.sample()
 
     def end(self):
         with self.mutex:
-            self.ask()
+            self.sample()
             self.held = None
 
-    def ask(self):
+    def sample(self):
         if self.held is None:
             return
         hold, lock = self.held
@@ -106,7 +107,7 @@ class Sampler(threading.Thread):
         while True:
             time.sleep(SAMPLE_PERIOD)
             with self.mutex:
-                self.ask()
+                self.sample()
 
 
 class Worker:
@@ -134,7 +135,7 @@ class Worker:
             self.history.write("session", session=session)
 
     def finish(self):
-        """Called in a thread of its own: ends an acquire that is waiting."""
+        """Makes the worker finish: cancels an acquire that waits. Called in a separate thread."""
         self.finishing.set()
         while (lock := self.lock) is not None:
             lock.cancel()
@@ -203,16 +204,16 @@ class Worker:
     def update(self, hold):
         set_name = "%s/%d" % (PART, (now() - self.work["began"]) // (self.work["set_ms"] * 1_000_000))
         try:
-            answer = self.store.ask({"do": "read", "set": set_name, "token": None})
+            reply = self.store.request({"do": "read", "set": set_name, "token": None})
         except OSError:
             return
         element = "%s.%d" % (self.name, hold)
         time.sleep(self.think())
         checked = now()
-        elements = answer["elements"] + [element]
+        elements = reply["elements"] + [element]
         try:
-            answer = self.store.ask({"do": "write", "set": set_name, "elements": elements, "token": None})
-            outcome = "acknowledged" if answer["is"] == "written" else "refused"
+            reply = self.store.request({"do": "write", "set": set_name, "elements": elements, "token": None})
+            outcome = "acknowledged" if reply["is"] == "written" else "refused"
         except OSError:
             outcome = "unknown"
         self.history.write(

@@ -22,7 +22,7 @@ pub struct Event {
     pub at: u64,
     /// Which client process, numbered from 0 over all of a run, peers included.
     pub worker: u32,
-    /// How often that process had been started before.
+    /// How often the process had been started before.
     pub life: u32,
     /// What happened.
     #[serde(flatten)]
@@ -31,8 +31,8 @@ pub struct Event {
 
 /// A part of a resource that a hold claims. At any time the claims of all holds must be within the resource's capacity.
 ///
-/// Every lock is described by such claims: a mutex claims 1 of 1; a writer all and a reader 1 of [`READERS`]; the
-/// holder of two leases 2 of the limit; and a multi-lock 1 of 1 of each path.
+/// A mutex claims 1 of 1. Of a read-write lock, a writer claims all of [`READERS`], and a reader 1. The holder of two
+/// leases claims 2 of the limit. A multi-lock claims 1 of 1 of each path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The path of the lock.
@@ -47,7 +47,7 @@ pub struct Claim {
     pub place: Option<i64>,
 }
 
-/// The capacity of a read-write lock: more than the number of readers.
+/// The capacity of a read-write lock: more than there can be readers.
 pub const READERS: u32 = 1_000_000;
 
 /// Formats a time in nanoseconds for reports: `12.345678 s`.
@@ -64,13 +64,13 @@ pub const DELETE_NODES: &str = "delete-nodes";
 /// The `worker` of the conductor's events, about servers, networks and clients.
 pub const CONDUCTOR: u32 = u32::MAX;
 
-/// Whether something begins or ends.
+/// The phase of a nemesis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// It is about to begin.
+    /// The nemesis is about to inject its fault.
     Begin,
-    /// It has ended, and the harm is undone.
+    /// The fault is healed.
     End,
 }
 
@@ -78,17 +78,18 @@ pub enum Phase {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum What {
-    /// By the conductor: a nemesis. The time is read before it begins, and after its harm is undone.
+    /// By the conductor: a nemesis begins or ends. The time is read before the fault is injected, or after it is
+    /// healed.
     Nemesis {
         /// Its name on the command line.
         name: String,
-        /// Whether it begins or ends.
+        /// Whether the nemesis begins or ends.
         phase: Phase,
         /// The affected servers or clients, for readers of the report.
         detail: String,
     },
-    /// By the conductor: the first clients are about to be asked to finish. Missing events of clients prove nothing
-    /// from here on.
+    /// By the conductor: it is about to request the first clients to finish. From here on, clients may have no events,
+    /// which is not a violation.
     Finishing,
     /// By the conductor: a client process is about to be stopped (SIGSTOP). The time is read before the signal is sent.
     Stopped {
@@ -105,7 +106,8 @@ pub enum What {
         /// Which life of it.
         of_life: u32,
     },
-    /// By the conductor: as an operator, it has deleted a node of a lock, or has tried to, with an unknown outcome.
+    /// By the conductor, which acts as an operator: it has deleted a node of a lock, or the outcome of the delete is
+    /// unknown.
     Deleted {
         /// The path of the node.
         node: String,
@@ -115,8 +117,8 @@ pub enum What {
         created: i64,
         /// Read before the delete was sent.
         before: u64,
-        /// Whether the server has confirmed it: then the node was gone at the time of this event. Otherwise it may have
-        /// been deleted later, or not at all.
+        /// Whether the server has confirmed the delete: then the node was gone at the time of this event. Otherwise it
+        /// may have been deleted later, or not at all.
         #[serde(default)]
         is_confirmed: bool,
     },
@@ -124,7 +126,7 @@ pub enum What {
     Session {
         /// The session id.
         session: i64,
-        /// Which of its clients has it, if the process has several.
+        /// Which ZooKeeper client of the process has the session, if there are several.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client: Option<String>,
         /// The session timeout that the server granted, in milliseconds. Peers do not report it.
@@ -144,19 +146,19 @@ pub enum What {
         hold: HoldId,
         /// Which part of the work: a key of [`Part`](crate::work::Part).
         part: String,
-        /// The owner: holds of one owner at the same time are one hold, entered several times. For a lock without
-        /// re-entry, unique to the hold.
+        /// The owner. Simultaneous holds of one owner are re-entries of one hold. If the lock is not reentrant, the
+        /// owner is unique to the hold.
         owner: String,
         /// When the acquire was called.
         asked: u64,
         /// The session that the lock's nodes belong to.
         session: i64,
-        /// What it claims.
+        /// What the hold claims.
         claims: Vec<Claim>,
-        /// Whether the owner already held it.
+        /// Whether the owner already held the lock.
         reentry: bool,
-        /// The write hold that this read hold continues (a downgrade) or was acquired beside (a re-entry). Both have
-        /// the same owner and token, and this hold has no place.
+        /// The write hold that this read hold continues (a downgrade) or was acquired in addition to (a re-entry). Both
+        /// have the same owner and token, and this hold has no place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         continues: Option<HoldId>,
     },
@@ -174,7 +176,7 @@ pub enum What {
         /// Which hold.
         hold: HoldId,
     },
-    /// The owner is about to release the guard; from here on it claims nothing.
+    /// The owner is about to release the guard. From here on, the hold claims nothing.
     Releasing {
         /// Which hold.
         hold: HoldId,
@@ -210,7 +212,7 @@ pub enum What {
         /// A hash of the elements.
         digest: u64,
     },
-    /// A set was to be written back with a new element.
+    /// A holder has written a set back with a new element, or has tried to: see `outcome`.
     Wrote {
         /// Under which hold.
         hold: HoldId,
@@ -220,14 +222,14 @@ pub enum What {
         set: String,
         /// The new element: unique in its set.
         element: String,
-        /// Read before the last check whether to write; 0 if there was no check. If the write was applied, then between
-        /// this time and `answered`.
+        /// Read before the last check whether to write; 0 if there was no check. If the write was applied, it was
+        /// applied between this time and `answered`.
         checked: u64,
-        /// The guard's `valid_until()`, called after `checked` and before the write was sent: if the answer is not
+        /// The guard's `valid_until()`, called after `checked` and before the write was sent: if the reply is not
         /// later, the write was within the guard's promise. 0 for clients without `valid_until()`, and if nothing was
         /// sent.
         until: u64,
-        /// Read after the answer. If absent, the time of this event is used.
+        /// Read after the reply. If absent, the time of this event is used.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answered: Option<u64>,
         /// Whether it was applied.
@@ -297,6 +299,6 @@ pub enum Outcome {
     Refused,
     /// The client noticed in time that its lock was lost, and sent nothing: it must never appear.
     NotSent,
-    /// No answer: it may or may not appear.
+    /// No reply: it may or may not appear.
     Unknown,
 }

@@ -1,4 +1,4 @@
-//! The programs of a run: see the library.
+//! The program `curator-jepsen`: conducts a run, checks runs, or does the work of one client.
 
 mod arguments;
 
@@ -15,9 +15,9 @@ use curator_results::faults::{Results, Summary};
 
 use crate::arguments::{Arguments, Program, RunArguments, nemeses};
 
-/// A violation was found, or expected violations were not found.
-const FOUND: u8 = 1;
-/// The run could not be completed. Bad arguments are 2, by convention.
+/// The exit status if the run was not clean, or expected violations were not found.
+const NOT_CLEAN: u8 = 1;
+/// The exit status if the run could not be completed. That for invalid arguments is 2, by convention.
 const FAILED: u8 = 3;
 
 fn main() -> ExitCode {
@@ -51,7 +51,7 @@ fn summarize(directories: &[PathBuf]) -> Result<Summary, CheckError> {
     Ok(report::summary(&reports.collect::<Result<Vec<_>, _>>()?, report::kind))
 }
 
-/// Replaces this section of the file, which need not exist.
+/// Replaces this section of the file. Creates the file if it is missing.
 fn publish(summary: Summary, file: &Path, section: String) -> io::Result<()> {
     let mut results: Results =
         if file.exists() { serde_json::from_slice(&fs::read(file)?)? } else { Results::default() };
@@ -63,7 +63,7 @@ fn conduct(arguments: &RunArguments) -> Result<Report, RunError> {
     let io = |what: &'static str| move |source| RunError::Io { what: what.to_owned(), source };
     let program = env::current_exe().map_err(io("find this program"))?;
     let options: Options = arguments.options(program);
-    // On this thread, which lives as long as the clients that it starts.
+    // A client is killed when the thread that started it ends, so the main thread starts the clients.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io("start a runtime"))?;
     runtime.block_on(run::run(&options))
 }
@@ -76,23 +76,24 @@ fn failed(error: &dyn Error) -> ExitCode {
 fn exit(result: Result<Report, RunError>, expects_violations: bool) -> ExitCode {
     match result {
         Ok(report) if expects_violations && report.violations() == 0 => {
-            println!("there should have been violations");
-            ExitCode::from(FOUND)
+            println!("the expected violations were not found");
+            ExitCode::from(NOT_CLEAN)
         }
         Ok(report) if expects_violations && report.is_of_slow_clocks() => ExitCode::SUCCESS,
         Ok(report) if report.is_clean() => ExitCode::SUCCESS,
         Ok(report) => {
             if expects_violations {
                 println!(
-                    "that is more than slow clocks explain, or not all came back, or something is left, or a part has done \
-                     nothing: see above"
+                    "not only the expected violations: slow clocks do not explain a violation, or a client did not recover, or \
+                     nodes or watches are left, or a part has no acknowledged write: see above"
                 );
             } else if report.violations() == 0 {
                 println!(
-                    "but not all came back after a nemesis, something is left, or a part has done nothing: see above"
+                    "not clean: a client did not recover, nodes or watches are left, or a part has no acknowledged write: see \
+                     above"
                 );
             }
-            ExitCode::from(FOUND)
+            ExitCode::from(NOT_CLEAN)
         }
         Err(error) => failed(&error),
     }
@@ -114,7 +115,7 @@ mod tests {
         }
         let results: Results = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
         assert_eq!(results, [("locks".to_owned(), runs(3)), ("caches".to_owned(), runs(2))].into());
-        // Nor is a file lost that cannot be read.
+        // A file that cannot be parsed is not overwritten.
         fs::write(&file, "{").unwrap();
         publish(runs(1), &file, "locks".to_owned()).unwrap_err();
         assert_eq!(fs::read(&file).unwrap(), b"{");

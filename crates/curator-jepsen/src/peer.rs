@@ -20,11 +20,11 @@ pub const CURATOR_CLASSPATH: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 /// The directory of the workers with kazoo.
 const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 
-/// A worker that does the same work with another client's recipes: `lock-set` in the variant `plain`.
-/// `cargo xtask jepsen` prepares what it needs.
+/// A worker that uses another client's recipes. `cargo xtask jepsen` prepares the client.
 ///
-/// Caches write nothing: they copy what our workers write. Counters increment a node that only they use. Our caches
-/// watch their instances.
+/// Workers with locks or leaders run `lock-set` in the variant `plain`. Workers with caches only read: they copy the
+/// nodes that our workers write. Workers with counters increment a node that no other kind of worker uses. Workers with
+/// services register instances, which our caches watch.
 ///
 /// The programs are in `peers/`. They read the same standard input as our worker, but ignore the parts of the
 /// [`Work`](crate::work::Work) and its seed. Each has a separate path and separate sets, as their locks do not exclude
@@ -33,15 +33,15 @@ const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 pub enum Peer {
     /// Curator's `InterProcessMutex`, in Java.
     Curator,
-    /// Curator's `LeaderLatch` and `LeaderSelector`, in Java: each with a client that has Curator's standard error policy, and with
-    /// one that has its session error policy. On the command line it is `curator` too.
+    /// Curator's `LeaderLatch` and `LeaderSelector`, in Java: each with a client with Curator's standard error policy,
+    /// and with a client with its session error policy. On the command line, `curator` selects this peer too.
     #[value(skip)]
     CuratorLeaders,
     /// Curator's `CuratorCache`, in Java.
     CuratorCaches,
     /// Curator's `DistributedAtomicLong`, in Java.
     CuratorCounters,
-    /// An instance that Curator's `ServiceDiscovery` has registered, in Java.
+    /// Curator's `ServiceDiscovery`, in Java.
     CuratorServices,
     /// Kazoo's `Lock`, in Python.
     Kazoo,
@@ -53,7 +53,7 @@ pub enum Peer {
 
 /// A peer that is not prepared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{variable} is not set, so there is no {peer}: `cargo xtask jepsen --peers curator,kazoo` prepares the peers")]
+#[error("{peer} cannot run, as {variable} is not set: `cargo xtask jepsen --peers curator,kazoo` prepares the peers")]
 pub struct PeerMissing {
     /// The peer.
     pub peer: Peer,
@@ -62,7 +62,7 @@ pub struct PeerMissing {
 }
 
 impl Peer {
-    /// The keys of its parts.
+    /// The keys of the peer's parts.
     #[must_use]
     pub fn keys(self) -> &'static [&'static str] {
         match self {
@@ -79,13 +79,13 @@ impl Peer {
         }
     }
 
-    /// Whether it only keeps a cache. Then it has no part of the work.
+    /// Whether the peer only keeps a cache, and has no part of the work.
     #[must_use]
     pub fn is_cache(self) -> bool {
         matches!(self, Self::CuratorCaches | Self::KazooCaches)
     }
 
-    /// The peers that take part beside these locks if this one is requested.
+    /// The peers that take part in a run with these locks if this peer is requested.
     #[must_use]
     pub fn beside(self, locks: &[LockKind]) -> Vec<Self> {
         let [leaders, others] = [true, false].map(|wanted| locks.iter().any(|lock| lock.is_of_leaders() == wanted));
@@ -98,7 +98,7 @@ impl Peer {
         }
     }
 
-    /// The program to start; it reads a `Work` as our worker does.
+    /// The command that starts the peer's worker, which reads a `Work` as our worker does.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Peer {
 
 fn curator(class: &str) -> Option<Command> {
     let mut command = Command::new(java());
-    // There are several JVMs on a machine, with little work each.
+    // Several JVMs run on one machine, each with little work.
     command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp"]).arg(classpath()?);
     command.arg(class);
     Some(command)

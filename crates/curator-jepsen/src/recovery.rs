@@ -11,15 +11,15 @@ use crate::scene::{POLL, RunError, SESSION_TIMEOUT, SLACK, Scene, now};
 /// How long the clients may take; after that, the report counts them as never recovered.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Waits until every part of each of our clients has acquired its lock again, but for a minute at most; then until the
-/// servers keep nothing of ended sessions.
+/// Waits until every part of each of our clients has acquired its lock again, for at most a minute. Then waits until
+/// the servers keep no nodes and watches of ended sessions.
 ///
-/// What is left is counted for the first time a session timeout after the call, and then until nothing is left or the
-/// sessions must have ended: the servers end sessions in ticks, and restart their timeouts after an election.
+/// These are first counted one session timeout after the call, and then repeatedly until none is left or the sessions
+/// must have ended: the servers end sessions in ticks, and restart their timeouts after an election.
 ///
 /// # Errors
 ///
-/// When one of our clients ends unexpectedly, or the ensemble does not answer the conductor.
+/// When one of our clients ends unexpectedly, or the ensemble does not reply to the conductor.
 ///
 /// # Cancel safety
 ///
@@ -45,12 +45,12 @@ pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> Result
     let all_progress = if idle.is_empty() { after(times.iter().flatten().max().copied()) } else { None };
     let never: BTreeSet<u32> = idle.iter().map(|(client, _)| *client).collect();
     for (client, part) in &idle {
-        scene.journal.say(&format!("w{client} has not had {part} for {GRACE:?}"));
+        scene.journal.say(&format!("w{client} has not acquired {part} for {GRACE:?}"));
     }
 
     scene.pass(SESSION_TIMEOUT.saturating_sub(begin.elapsed())).await?;
-    // Counted from now, however long the clients took: a client between two sessions may not have reported the next one
-    // yet.
+    // The slack starts now, even if the clients took long: a client between two sessions may not have reported the next
+    // session yet.
     let end = (begin + SESSION_TIMEOUT).max(Instant::now()) + SLACK;
     let (nodes, watches) = loop {
         scene.check()?;
@@ -65,7 +65,7 @@ pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> Result
         sleep(POLL).await;
     };
     for node in &nodes {
-        scene.journal.say(&format!("{} of session {:#x} is left", node.path, node.session));
+        scene.journal.say(&format!("{} of session {:#x} is left behind", node.path, node.session));
     }
     let recovery = Recovery {
         nemesis: nemesis.to_owned(),
@@ -75,16 +75,16 @@ pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> Result
         nodes_left: nodes.len(),
         watches_left: watches,
     };
-    say(scene, &recovery, healed);
+    log(scene, &recovery, healed);
     Ok(recovery)
 }
 
-fn say(scene: &Scene, recovery: &Recovery, healed: u64) {
+fn log(scene: &Scene, recovery: &Recovery, healed: u64) {
     let seconds =
         |time: Option<Duration>| time.map_or("never".to_owned(), |time| format!("after {:.2} s", time.as_secs_f64()));
     let (acquired, sessions) = scene.journal.progress().totals();
     scene.journal.say(&format!(
-        "first acquire {}, all clients {}; {} nodes and {} watches of nobody after {:.1} s; {acquired} acquires and {sessions} \
+        "first acquire {}, all clients {}; {} orphaned nodes and {} orphaned watches after {:.1} s; {acquired} acquires and {sessions} \
          sessions so far",
         seconds(recovery.first_acquire),
         seconds(recovery.all_progress),

@@ -1,4 +1,4 @@
-//! The protocol between workers and the store: a line of JSON each way, over TCP.
+//! The protocol between workers and the store, over TCP: each request and each reply is one line of JSON.
 //!
 //! The store is a process that no nemesis affects. It keeps sets of strings, and for each set the highest fencing token
 //! that it has received.
@@ -27,13 +27,13 @@ pub enum Request {
     },
 }
 
-/// An answer.
+/// A reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Answer {
-    /// The answer to a read.
+    /// The reply to a read.
     Elements {
-        /// In the order in which they were added.
+        /// The elements, in the order in which they were added.
         elements: Vec<String>,
     },
     /// The set was written.

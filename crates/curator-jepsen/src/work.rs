@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// The first line of a worker's standard input, as JSON. When its standard input ends, the worker finishes: it ends its
-/// loops, releases its locks, closes its session and exits with status 0.
+/// The work of a worker: the first line of its standard input, as JSON. When its standard input ends, the worker
+/// finishes: it ends its loops, releases its locks, closes its session and exits with status 0.
 ///
-/// Before that, our worker may receive [`REST`].
+/// Further lines may follow, such as [`REST`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     /// The number of the process in the run.
     pub worker: u32,
-    /// How often it had been started before.
+    /// How often the process had been started before.
     pub life: u32,
     /// The addresses of the ensemble for this process.
     pub connect_string: String,
@@ -34,7 +34,7 @@ pub struct Work {
     pub think_ms: u64,
     /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC` in nanoseconds, for languages that can read only the latter.
     pub boottime_offset: i64,
-    /// What to do, each in a separate task.
+    /// The parts of the work, each for a separate task.
     pub parts: Vec<Part>,
     /// The root of the subtree that the process keeps a cache of; our worker also writes to it.
     #[serde(default)]
@@ -42,31 +42,31 @@ pub struct Work {
     /// Whether the process increments the counters of all [kinds](crate::history::CounterKind).
     #[serde(default)]
     pub counters: bool,
-    /// Whether the process registers an instance of a service, and watches those of all processes.
+    /// Whether the process registers an instance of a service, and watches the instances of all processes.
     #[serde(default)]
     pub services: bool,
 }
 
 /// A line of a worker's standard input: the worker must end its loops, release its locks, and report
 /// [`Resting`](crate::history::What::Resting) when its client has nothing left to do. Its session stays open, so that
-/// everything it has left on the servers can be counted.
+/// the conductor can count the nodes and watches that it has left on the servers.
 pub const REST: &str = "rest";
 
-/// A line of a worker's standard input, with the number of a question of the conductor: a process that writes to cached
-/// nodes must pause, and report [`Quiet`](crate::history::CacheSeen::Quiet).
+/// A line of a worker's standard input, followed by the number of a comparison of caches: a process that writes to
+/// cached nodes must pause, and report [`Quiet`](crate::history::CacheSeen::Quiet).
 pub const QUIET: &str = "quiet ";
 
-/// A line of a worker's standard input, with the number of a question of the conductor: a process with a cache must
-/// record its content.
+/// A line of a worker's standard input, followed by the number of a comparison of caches: a process with a cache must
+/// record the cache's content.
 pub const LOOK: &str = "look ";
 
-/// A line of a worker's standard input: the worker may write again.
+/// A line of a worker's standard input: a process that has paused its writes may write again.
 pub const AGAIN: &str = "again";
 
 /// An order to a process with a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheOrder {
-    /// Write, if the process is a writer. The initial order.
+    /// Write to cached nodes, if the process has a writer. The initial order.
     Work,
     /// See [`QUIET`].
     Quiet(u32),
@@ -99,7 +99,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Its name in histories, and the last part of its paths: `mutex-guarded`.
+    /// The name of the part in histories, and the last component of its paths, such as `mutex-guarded`.
     #[must_use]
     pub fn key(&self) -> String {
         format!("{}-{}", self.lock, self.variant)
@@ -112,16 +112,16 @@ impl Part {
 pub enum LockKind {
     /// `InterProcessMutex`.
     Mutex,
-    /// `InterProcessReadWriteLock`. Writers write; readers read twice, and must see the same. Some writers also
-    /// take the read lock.
+    /// `InterProcessReadWriteLock`. Writers write; readers read twice, and must read the same elements. Some
+    /// writers also acquire the read lock.
     ReadWrite,
-    /// `InterProcessSemaphoreV2`. The holder of all leases writes; holders of fewer only hold.
+    /// `InterProcessSemaphoreV2`. The holder of all leases writes; holders of fewer leases only hold them.
     Semaphore,
     /// `InterProcessMultiLock` of paths. Its holder writes to a set for each path.
     Multi,
     /// `LeaderLatch`. Each term is a hold, which the leader ends after a short while.
     LeaderLatch,
-    /// `LeaderSelector`. The same.
+    /// `LeaderSelector`. Its terms are used in the same way.
     LeaderSelector,
 }
 
@@ -137,14 +137,14 @@ impl LockKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
-    /// Nothing: the guard is ignored. The set is in the store.
+    /// Not at all: the guard is ignored. The set is in the store.
     Plain,
-    /// `guard.run(..)` around the work itself, not around a re-entry, and `is_valid()` before the write. The set is in
+    /// By `guard.run(..)` around the work (but not around a re-entry), and `is_valid()` before the write. The set is in
     /// the store.
     Guarded,
-    /// `guard.transaction()`. The set is a node of the same ensemble.
+    /// By `guard.transaction()`. The set is a node of the same ensemble.
     Transaction,
-    /// The fencing token, in each read and each write. The set is in the store, which compares it.
+    /// By the fencing token in each read and each write. The set is in the store, which compares the tokens.
     Token,
 }
 

@@ -1,9 +1,10 @@
 //! Short runs, each on a separate real ensemble.
 //!
-//! Covers what no other test does: the whole program, and all locks together while servers are killed and isolated,
-//! clients are stopped, and clocks run at different rates.
+//! Only these tests cover the whole program, and all locks together while servers are killed and isolated, clients are
+//! stopped, and clocks run at different rates.
 //!
-//! The processes wait most of the time, so the runs are parallel. Only their starts use the whole machine.
+//! The processes wait most of the time, so the runs are parallel. Only their starts are sequential, as each start uses
+//! the whole machine.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 use std::fs;
@@ -24,7 +25,8 @@ fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_curator-jepsen"))
 }
 
-/// Starts a run, and waits until its first nemesis begins. Returns its further output, and the lines up to there.
+/// Starts a run, and waits until its first nemesis begins. Returns the process, its further output, and its output so
+/// far.
 fn start(command: &mut Command) -> (Child, impl Iterator<Item = String> + use<>, Vec<String>) {
     let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -37,8 +39,8 @@ fn start(command: &mut Command) -> (Child, impl Iterator<Item = String> + use<>,
     (process, lines, begun)
 }
 
-/// The output of a run, with its exit status.
-fn told(output: &Output) -> (Option<i32>, String) {
+/// The exit status of a program, and its output.
+fn status_and_text(output: &Output) -> (Option<i32>, String) {
     let text = [&output.stdout[..], &output.stderr].concat();
     (output.status.code(), String::from_utf8_lossy(&text).into_owned())
 }
@@ -54,16 +56,16 @@ struct Conducted {
     events: Vec<Event>,
 }
 
-/// Runs, and then checks the directory of the run again.
+/// Conducts a run, and then checks its directory again.
 fn run(arguments: &[&str]) -> Conducted {
     let directory = TempDir::new().unwrap();
     let mut command = program();
     command.arg("run").args(arguments).arg("--directory").arg(directory.path());
     let (process, lines, begun) = start(&mut command);
-    let said: Vec<_> = begun.into_iter().chain(lines).collect();
-    let (status, complaints) = told(&process.wait_with_output().unwrap());
-    let text = said.join("\n") + "\n" + &complaints;
-    let (again, _) = told(&program().arg("check").arg(directory.path()).output().unwrap());
+    let lines: Vec<_> = begun.into_iter().chain(lines).collect();
+    let (status, errors) = status_and_text(&process.wait_with_output().unwrap());
+    let text = lines.join("\n") + "\n" + &errors;
+    let (again, _) = status_and_text(&program().arg("check").arg(directory.path()).output().unwrap());
     let report = check_directory(directory.path()).unwrap_or_else(|error| panic!("{error}: {text}"));
     let events = Histories::open(directory.path()).unwrap().map(Result::unwrap).collect();
     Conducted { status, again, text, report, events }
@@ -77,7 +79,7 @@ fn count(text: &str, part: &str) -> usize {
 #[test]
 fn a_run_has_no_violation_and_all_clients_recover() {
     let nemeses = "kill-leader,isolate-leader,pause-client-long,kill-client,cut-client,swallow-answers,delete-nodes";
-    // Those that `cargo xtask` has prepared. Their caches take longer, so they are in `tests/peers.rs`.
+    // The peers that `cargo xtask` has prepared. Peers with caches take longer, so `tests/peers.rs` tests them.
     let peers: Vec<_> = [Peer::Curator, Peer::Kazoo].into_iter().filter(|peer| peer.command().is_ok()).collect();
     let names: Vec<_> = peers.iter().map(|peer| format!("--peers={peer}")).collect();
     let mut arguments = vec!["--seconds", "40", "--cache", "--counter", "--service", "--nemesis", nemeses];
@@ -86,9 +88,9 @@ fn a_run_has_no_violation_and_all_clients_recover() {
     assert_eq!((status, again), (Some(0), Some(0)), "{text}");
     // Without these events, the checker could not find an unnoticed delete.
     let of_ours = |event: &&Event| event.worker < 5 && matches!(event.what, What::Session { .. });
-    let knows_its_end = |event: &Event| matches!(event.what, What::Session { timeout_ms: Some(_), .. });
+    let has_timeout = |event: &Event| matches!(event.what, What::Session { timeout_ms: Some(_), .. });
     assert!(events.iter().filter(of_ours).count() >= 5, "{text}");
-    assert!(events.iter().filter(of_ours).all(knows_its_end), "{text}");
+    assert!(events.iter().filter(of_ours).all(has_timeout), "{text}");
     let deletes = events.iter().filter_map(|event| match event.what {
         What::Deleted { is_confirmed, .. } => Some(is_confirmed),
         _ => None,
@@ -96,7 +98,7 @@ fn a_run_has_no_violation_and_all_clients_recover() {
     let deletes: Vec<bool> = deletes.collect();
     assert!(deletes.is_empty() || deletes.contains(&true), "{text}");
     assert!(report.left.is_some_and(|left| left.is_nothing()), "{text}");
-    assert!(count(&text, " is healed") >= 1 && count(&text, "No violation.") == 1, "{text}");
+    assert!(count(&text, " is healed") >= 1 && count(&text, "No violations.") == 1, "{text}");
     assert_eq!(count(&text, "-transaction "), 6, "{text}");
     let looks =
         |part: &str| report.findings.caches.iter().filter(|it| it.part == part).map(|it| it.tally.looks).sum::<usize>();
@@ -112,15 +114,15 @@ fn a_run_has_no_violation_and_all_clients_recover() {
 
 #[test]
 fn a_violation_due_to_clocks_at_different_rates_is_found() {
-    // A holder that waits for an answer of the servers keeps its hold until the lock is lost. A violation requires a
-    // client with a slow clock in that state at the cut; four locks and two strikes make that certain enough.
+    // A holder that waits for a reply keeps its hold until the lock is lost. For a violation, a client with a slow
+    // clock must wait like this when it is cut off. With all locks and two strikes, this is practically certain.
     let arguments = ["--seconds", "40", "--nemesis", "clock-rate", "--variant", "transaction", "--expect-violations"];
     let Conducted { status, again, text, .. } = run(&arguments);
     assert_eq!((status, again), (Some(0), Some(1)), "{text}");
     assert!(text.contains(" exclusivity"), "{text}");
 }
 
-/// The state of a process and the id of its parent; `None` if there is no such process.
+/// The state of a process, and the id of its parent; `None` if the process does not exist.
 fn state_and_parent(id: u32) -> Option<(String, u32)> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // `123 (name) T 122 …`, where the name may contain anything.
@@ -128,7 +130,7 @@ fn state_and_parent(id: u32) -> Option<(String, u32)> {
     Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
 }
 
-/// Whether a process exists and is no zombie. In a container, zombies may remain.
+/// Whether a process exists and is not a zombie. In a container, zombies may remain.
 fn runs(id: u32) -> bool {
     state_and_parent(id).is_some_and(|(state, _)| !["Z", "X"].contains(&state.as_str()))
 }

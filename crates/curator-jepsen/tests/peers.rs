@@ -1,6 +1,6 @@
-//! The workers with other clients, on a server of either kind.
+//! Tests the workers for other clients, on a server of either kind.
 //!
-//! `cargo xtask test` provides kazoo and Curator, and runs this on an embedded server.
+//! `cargo xtask test` prepares kazoo and Curator, and runs these tests on an embedded server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod support;
@@ -30,7 +30,7 @@ async fn all_writes_of_two_workers_are_kept(peer: Peer) {
         worker.until(|history| peer.keys().iter().all(|key| acknowledged(history, key) >= 5)).await;
     }
     let [a, b] = workers;
-    // Each waits for the other's lock when it is asked to finish, sooner or later.
+    // A worker may be waiting for the lock of the other one when it has to finish.
     let histories = [a.finish().await, b.finish().await];
     for history in &histories {
         check_holds(history);
@@ -51,7 +51,7 @@ async fn all_writes_of_two_workers_are_kept(peer: Peer) {
     assert_eq!(lock_nodes(&client).await, [""; 0]);
 }
 
-async fn a_worker_that_loses_its_session_goes_on_in_the_next(peer: Peer) {
+async fn a_worker_that_loses_its_session_continues_in_the_next(peer: Peer) {
     lose_session(|run, connect_string| start(run, peer, 0, connect_string), &[peer.keys()[0].to_owned()]).await;
 }
 
@@ -70,7 +70,7 @@ async fn all_writes_of_two_workers_with_curators_leaders_are_kept() {
     all_writes_of_two_workers_are_kept(Peer::CuratorLeaders).await;
 }
 
-/// Without faults, the caches are only asked for their content; missed events are not a failure of ours.
+/// Compares the caches without faults. Events that a peer's cache misses do not fail the test.
 async fn a_cache_reports_its_events_and_contents(peer: Peer) {
     let server = TestingServer::start().await.unwrap();
     let run = Run::start().await;
@@ -104,8 +104,8 @@ async fn a_cache_with_curator_reports_its_events_and_contents() {
 /// The number of increments by our client on a peer's counter.
 const OURS: u64 = 20;
 
-/// Our client increments the same node.
-async fn count_too(client: &CuratorClient, peer: Peer) {
+/// Increments the peer's counter with our client.
+async fn increment_with_our_client(client: &CuratorClient, peer: Peer) {
     let path = CounterKind::path(peer.keys()[0]);
     for _ in 0..OURS {
         if peer == Peer::CuratorCounters {
@@ -123,13 +123,13 @@ async fn count_too(client: &CuratorClient, peer: Peer) {
     }
 }
 
-/// Together with our client, on one node. Without faults, each increment is acknowledged.
+/// Two workers and our client increment one node. Without faults, each increment is acknowledged.
 async fn all_increments_of_two_workers_are_counted(peer: Peer) {
     let server = TestingServer::start().await.unwrap();
     let run = Run::start().await;
     let mut workers = [0, 1].map(|number| start(&run, peer, number, server.connect_string()));
     let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
-    count_too(&client, peer).await;
+    increment_with_our_client(&client, peer).await;
     for worker in &mut workers {
         worker.until(|history| counted(history) >= 5).await;
     }
@@ -155,18 +155,18 @@ async fn all_increments_of_two_workers_with_curator_are_counted() {
 }
 
 #[tokio::test]
-async fn a_worker_with_kazoo_that_loses_its_session_goes_on_in_the_next() {
-    a_worker_that_loses_its_session_goes_on_in_the_next(Peer::Kazoo).await;
+async fn a_worker_with_kazoo_that_loses_its_session_continues_in_the_next() {
+    a_worker_that_loses_its_session_continues_in_the_next(Peer::Kazoo).await;
 }
 
 #[tokio::test]
-async fn a_worker_with_curator_that_loses_its_session_goes_on_in_the_next() {
-    a_worker_that_loses_its_session_goes_on_in_the_next(Peer::Curator).await;
+async fn a_worker_with_curator_that_loses_its_session_continues_in_the_next() {
+    a_worker_that_loses_its_session_continues_in_the_next(Peer::Curator).await;
 }
 
-/// At a reconnect, Curator deletes and creates the node again, although its session lives.
+/// At a reconnect, Curator deletes and recreates the node, although its session is alive.
 #[tokio::test]
-async fn an_instance_with_curator_vanishes_at_a_reconnect_and_one_of_ours_does_not() {
+async fn an_instance_with_curator_vanishes_at_a_reconnect_but_not_one_of_ours() {
     let server = TestingServer::start().await.unwrap();
     let proxies = [0, 1].map(|_| FaultProxy::start(server.address()).unwrap());
     let run = Run::start().await;

@@ -1,4 +1,4 @@
-//! The results of the bench and of the runs under faults: their JSON, and the tables that are made from it.
+//! The results of the bench and of the runs under faults: their JSON format, and the tables of the numbers in it.
 //!
 //! `curator-bench` and `curator-jepsen` print these tables, and `cargo xtask docs` writes them into the pages.
 

@@ -1,8 +1,10 @@
 //! A table, as text or as Markdown.
 
-/// Rows of cells below a head. The first column is aligned to the left, other columns to the right if they are numbers.
+/// Rows of cells below a head. The first column is aligned to the left. The others are aligned to the right, unless the
+/// table is made by [`of_words`](Self::of_words).
 #[derive(Debug)]
 pub struct Table {
+    /// Whether all columns but the first contain numbers.
     numbers: bool,
     rows: Vec<Vec<String>>,
 }
@@ -14,7 +16,7 @@ impl Table {
         Self { numbers: true, rows: vec![head.iter().map(ToString::to_string).collect()] }
     }
 
-    /// The same, with all columns aligned to the left.
+    /// A table with this head, no rows, and all columns aligned to the left.
     #[must_use]
     pub fn of_words(head: &[&str]) -> Self {
         Self { numbers: false, ..Self::new(head) }
@@ -31,7 +33,7 @@ impl Table {
         self.rows.len() == 1
     }
 
-    /// Removes the column with this head if it has only this cell.
+    /// Removes the column with this head if all its cells have this text.
     #[must_use]
     pub fn without(mut self, head: &str, cell: &str) -> Self {
         let column = self.rows.first().and_then(|row| row.iter().position(|known| known == head));
@@ -43,7 +45,7 @@ impl Table {
         self
     }
 
-    /// Columns padded with blanks.
+    /// The table as plain text, with columns padded with blanks.
     #[must_use]
     pub fn text(&self) -> String {
         let widths = self.widths();

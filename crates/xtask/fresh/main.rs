@@ -1,4 +1,4 @@
-//! Takes a lock on an embedded server, and writes while it is held.
+//! Acquires a lock on an embedded server, and writes a node while holding the lock.
 
 use std::error::Error;
 
@@ -26,9 +26,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     client.close().await?;
 
     #[cfg(feature = "tls")]
-    secured::by_tls(&server).await?;
+    secured::connect_over_tls(&server).await?;
     #[cfg(feature = "sasl-digest-md5")]
-    secured::by_sasl(&server).await?;
+    secured::connect_with_sasl(&server).await?;
     println!("the lock was held, with token {token}");
     Ok(())
 }

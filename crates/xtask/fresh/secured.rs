@@ -1,4 +1,4 @@
-//! Asks for what the embedded server does not have, and is told so.
+//! Connects over TLS and with SASL, which the embedded server does not support, and checks the errors.
 
 use std::error::Error;
 
@@ -6,7 +6,7 @@ use curator_recipes::client::{self, CuratorClient};
 use curator_test::TestingServer;
 
 #[cfg(feature = "tls")]
-pub async fn by_tls(server: &TestingServer) -> Result<(), Box<dyn Error>> {
+pub async fn connect_over_tls(server: &TestingServer) -> Result<(), Box<dyn Error>> {
     use curator_recipes::client::{TlsOptions, TlsProblem};
 
     let ca = curator_test::TestingCa::new("fresh")?;
@@ -14,15 +14,15 @@ pub async fn by_tls(server: &TestingServer) -> Result<(), Box<dyn Error>> {
     let tls = TlsOptions::from_pem(ca.pem())?.with_identity(identity.certificate_pem, identity.key_pem)?;
     match CuratorClient::builder(server.connect_string()).tls(tls).connect().await {
         Err(client::Error::TlsFailed { failures, .. }) if failures[0].problem == TlsProblem::NotTls => Ok(()),
-        other => Err(format!("by TLS: {other:?}").into()),
+        other => Err(format!("over TLS: {other:?}").into()),
     }
 }
 
 #[cfg(feature = "sasl-digest-md5")]
-pub async fn by_sasl(server: &TestingServer) -> Result<(), Box<dyn Error>> {
+pub async fn connect_with_sasl(server: &TestingServer) -> Result<(), Box<dyn Error>> {
     let sasl = client::SaslOptions::digest_md5("orders", "a long password");
     match CuratorClient::builder(server.connect_string()).sasl(sasl).connect().await {
         Err(client::Error::ConnectRefused { .. }) => Ok(()),
-        other => Err(format!("by SASL: {other:?}").into()),
+        other => Err(format!("with SASL: {other:?}").into()),
     }
 }

@@ -21,13 +21,14 @@ pub(crate) enum Server {
     Release(String),
 }
 
-/// What to run, in this order.
+/// The servers, in the order of the runs, and the tests to run on each.
 pub(crate) type Choice = Vec<(Server, Suite)>;
 
-/// What runs without named servers: everything on embedded servers and on the newest release. A build server adds the
-/// oldest supported release and Debian's package; elsewhere Debian's runs the conformance tests only.
+/// The choice if the caller names no servers: everything on embedded servers and on the newest release. A build server
+/// adds the oldest supported release and the server tests on Debian's package, on which other machines run only the
+/// conformance tests.
 ///
-/// Tests that are selected by arguments run only on the first two.
+/// Tests that are selected by arguments run only on embedded servers and on the newest release.
 pub(crate) fn default(arguments: &[String], chosen: Option<ServerKind>, ci: bool) -> Choice {
     let mut choice = Choice::new();
     for kind in plan::kinds(arguments, chosen) {
@@ -59,10 +60,10 @@ pub(crate) fn named(list: &str, chosen: Option<ServerKind>) -> Result<Choice, St
             "--servers {list} and {SERVER_VARIABLE}={kind} both select servers: leave out one of them"
         ));
     }
-    list.split(',').map(one).collect()
+    list.split(',').map(server).collect()
 }
 
-fn one(name: &str) -> Result<(Server, Suite), String> {
+fn server(name: &str) -> Result<(Server, Suite), String> {
     match name {
         "embedded" => Ok((Server::Embedded, Suite::All)),
         "debian" => Ok((Server::Debian, Suite::ServerAndConformance)),

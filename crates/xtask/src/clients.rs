@@ -1,4 +1,4 @@
-//! Prepares the other ZooKeeper clients that tests and runs use beside ours.
+//! Prepares the other ZooKeeper clients that tests, runs under faults and the bench use.
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use crate::{
     print_line,
 };
 
-/// Another client.
+/// Another ZooKeeper client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Client {
     Curator,
@@ -21,7 +21,7 @@ pub(crate) enum Client {
 impl Client {
     pub(crate) const ALL: [Self; 3] = [Self::Curator, Self::Go, Self::Kazoo];
 
-    /// Its name in `--peers`, and of the module of its tests.
+    /// The client's name in `--peers`, which is also the name of its module of interop tests.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Curator => "curator",
@@ -30,7 +30,7 @@ impl Client {
         }
     }
 
-    /// Finds it, or fetches it. Quick if it is prepared already.
+    /// Finds the client, or fetches it. Quick if it is prepared already.
     pub(crate) fn prepare(self) -> Result<Prepared, String> {
         let variables = match self {
             Self::Curator => vec![(CLASSPATH_VARIABLE, curator::prepare()?)],
@@ -40,7 +40,7 @@ impl Client {
         Ok(Prepared { client: self, variables })
     }
 
-    /// As [`prepare`](Self::prepare), and prints its location.
+    /// Does the same as [`prepare`](Self::prepare), and prints the client's location.
     pub(crate) fn prepare_and_report(self) -> Result<Prepared, String> {
         let prepared = self.prepare()?;
         for (variable, place) in &prepared.variables {
@@ -66,7 +66,7 @@ pub(crate) struct Prepared {
     pub(crate) variables: Vec<(&'static str, OsString)>,
 }
 
-/// Prepares all clients. Returns those that succeed, and the tests that cannot run without the others.
+/// Prepares all clients. Returns the prepared ones, and the tests that cannot run because a client is missing.
 pub(crate) fn available() -> (Vec<Prepared>, Vec<NotRun>) {
     sorted(Client::ALL.map(|client| (client, client.prepare())))
 }

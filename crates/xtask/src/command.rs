@@ -21,7 +21,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{} failed ({status})", name(command))) }
 }
 
-/// Runs a program, and returns its output. Its standard error is passed on.
+/// Runs a program, and returns its standard output. Passes on its standard error.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let child = command.stdout(Stdio::piped()).spawn().map_err(|e| format!("cannot start {}: {e}", name(command)))?;
     let output = child.wait_with_output().map_err(|e| format!("cannot read from {}: {e}", name(command)))?;

@@ -1,4 +1,4 @@
-//! Checks the contents of a packed package. Cargo warns at most if something is missing.
+//! Checks the contents of a packed package: for a missing file or key, cargo prints a warning at most.
 
 use std::{fs, path::Path};
 
@@ -24,11 +24,11 @@ fn faults(names: &[String], manifest: &str) -> Vec<String> {
     let has = |file: &str| names.iter().any(|name| name == file);
     let (_, table) = manifest.split_once("\n[package]\n").unwrap_or_default();
     let table = table.split_once("\n[").map_or(table, |(table, _)| table);
-    let says = |key: &str| table.lines().any(|line| line.split_once(" = ").is_some_and(|(found, _)| found == key));
-    let files = FILES.iter().filter(|file| !has(file)).map(|file| format!("no {file} is packed"));
+    let has_key = |key: &str| table.lines().any(|line| line.split_once(" = ").is_some_and(|(found, _)| found == key));
+    let files = FILES.iter().filter(|file| !has(file)).map(|file| format!("{file} is not packed"));
     // The tests need files that are not packed.
     let tests = has("tests").then(|| "the directory `tests` is packed".to_owned());
-    let keys = KEYS.iter().filter(|key| !says(key)).map(|key| format!("the packed manifest has no `{key}`"));
+    let keys = KEYS.iter().filter(|key| !has_key(key)).map(|key| format!("the packed manifest has no `{key}`"));
     files.chain(tests).chain(keys).collect()
 }
 
@@ -56,7 +56,7 @@ mod tests {
         // The description of a dependency, not of the package.
         let manifest = MANIFEST.replace("description = \"A.\"\n", "") + "description = \"B.\"\n";
         let expected = [
-            "no LICENSE-APACHE is packed",
+            "LICENSE-APACHE is not packed",
             "the directory `tests` is packed",
             "the packed manifest has no `description`",
         ];

@@ -21,10 +21,10 @@ pub(crate) const CLASSPATH_VARIABLE: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
 pub(crate) const VERSION: &str = "5.9.0";
 
-/// The artifact that depends on all other parts.
+/// The artifact that depends on all other artifacts of Curator that we use.
 const DISCOVERY: &str = "curator-x-discovery";
 
-/// Without it, each program warns that no logging back end is present.
+/// A logging back end that logs nothing. Without it, each program warns that it has none.
 const NO_LOGGING: Artifact = ("org.slf4j", "slf4j-nop", "1.7.36");
 
 /// The sources of our programs, in the workspace: the workers of runs under faults, the agent of the interop tests, and the worker
@@ -56,12 +56,12 @@ pub(crate) fn prepare() -> Result<OsString, String> {
         return Ok(classpath);
     }
     let home = target_dir()?.join("curator");
-    // An earlier run may have fetched fewer jars.
+    // Not just the version: an earlier version of this program fetched fewer jars.
     let jars = home.join(format!("{VERSION}-discovery"));
     let curator = Jars {
         name: format!("Curator {VERSION}"),
         main: format!("curator-x-discovery-{VERSION}.jar"),
-        // With `curator-recipes`.
+        // Includes Curator's `curator-recipes`.
         pom: project(("org.apache.curator", DISCOVERY, VERSION), &[NO_LOGGING]),
     };
     curator.fetch(&jars)?;
@@ -122,7 +122,7 @@ fn compiler() -> Result<PathBuf, String> {
     }
     print_line("no Java compiler found");
     debian::install_jdk()?;
-    find().ok_or_else(|| "Debian's package has brought no `javac`".to_owned())
+    find().ok_or_else(|| "Debian's package does not contain `javac`".to_owned())
 }
 
 #[cfg(test)]

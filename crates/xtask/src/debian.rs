@@ -22,7 +22,7 @@ pub(crate) fn install_jdk() -> Result<(), String> {
     })
 }
 
-/// Installs ZooKeeper, without starting it as a service, which is in the package `zookeeperd`.
+/// Installs ZooKeeper. The service is in another package, `zookeeperd`, so no server is started.
 pub(crate) fn install_zookeeper() -> Result<(), String> {
     install("zookeeper")
 }
@@ -57,7 +57,7 @@ fn update() -> Result<(), String> {
 }
 
 fn apt_get(arguments: &[&str]) -> Result<(), String> {
-    let prefix = privileges().ok_or("installing packages needs root, or a `sudo` that asks for no password")?;
+    let prefix = privileges().ok_or("installing packages needs root, or a `sudo` without a password")?;
     let words: Vec<&str> = prefix.iter().copied().chain(["apt-get", "-qq"]).chain(arguments.iter().copied()).collect();
     let mut command = Command::new("env");
     command.arg("DEBIAN_FRONTEND=noninteractive").args(words).stdin(Stdio::null()).stdout(Stdio::null());
@@ -68,14 +68,14 @@ fn apt_get(arguments: &[&str]) -> Result<(), String> {
 pub(crate) fn unpack(package: &str, directory: &Path) -> Result<(), String> {
     update()?;
     command::run(Command::new("apt-get").args(["-qq", "download", package]).current_dir(directory))?;
-    let begins = format!("{package}_");
+    let prefix = format!("{package}_");
     let files = fs::read_dir(directory).map_err(|e| format!("cannot read {}: {e}", directory.display()))?;
-    let archive = files.flatten().find(|file| file.file_name().to_string_lossy().starts_with(&begins));
+    let archive = files.flatten().find(|file| file.file_name().to_string_lossy().starts_with(&prefix));
     let archive = archive.ok_or_else(|| format!("apt-get has not downloaded {package}"))?.path();
     command::run(Command::new("dpkg-deb").arg("--extract").args([&archive, directory]))
 }
 
-/// The prefix of a command that needs root; `None` without a way to get these rights.
+/// The prefix of a command that needs root: empty for root, otherwise `sudo`. `None` if `sudo` needs a password.
 fn privileges() -> Option<&'static [&'static str]> {
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout.trim_ascii() == b"0");
     if is_root {

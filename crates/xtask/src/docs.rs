@@ -12,7 +12,7 @@ use crate::costs::TABLES;
 const BEGIN: &str = "<!-- cargo xtask docs: ";
 const END: &str = "<!-- end -->";
 
-/// Regenerates these parts in all pages.
+/// Regenerates the generated parts of all pages.
 pub(crate) fn write() -> Result<(), String> {
     let mut changed = 0;
     for path in pages()? {
@@ -42,7 +42,7 @@ fn rewritten(page: &str, workspace: &Path) -> Result<String, String> {
     let mut parts = page.split(BEGIN);
     let mut written = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let no_end = || format!("a part without `-->` or `{END}`: expected both");
+        let no_end = || format!("a generated part has no `-->` or no `{END}`");
         let (name, rest) = part.split_once(" -->").ok_or_else(no_end)?;
         let (_, after) = rest.split_once(END).ok_or_else(no_end)?;
         let table = match name.split_once(' ') {
@@ -54,7 +54,7 @@ fn rewritten(page: &str, workspace: &Path) -> Result<String, String> {
             None if name == "decisions" => decisions(&workspace.join("docs/adr"))?,
             _ => {
                 return Err(format!(
-                    "a part {name:?}: expected `bench <file>`, `costs <table>`, `decisions`, `faults <section> <table>`, \
+                    "unknown part {name:?}: expected `bench <file>`, `costs <table>`, `decisions`, `faults <section> <table>`, \
                      `features <package>` or `files <folder>`"
                 ));
             }
@@ -64,14 +64,14 @@ fn rewritten(page: &str, workspace: &Path) -> Result<String, String> {
     Ok(written)
 }
 
-/// A table of the published runs under faults, named as in `locks recovery`.
+/// A table of the published runs under faults. `names` are its section and its name, such as `locks recovery`.
 fn faults(results: &Results, names: &str) -> Result<String, String> {
     let (section, table) = names.split_once(' ').unwrap_or((names, ""));
     let summary = results.get(section).ok_or_else(|| format!("results.json has no section {section:?}"))?;
     let tables = summary.tables();
     let known: Vec<_> = tables.iter().map(|(name, _)| *name).collect();
     let found = tables.iter().find(|(name, _)| *name == table).map(|(_, table)| table.markdown());
-    found.ok_or_else(|| format!("a table {table:?}: expected one of {}", known.join(", ")))
+    found.ok_or_else(|| format!("unknown table {table:?}: expected one of {}", known.join(", ")))
 }
 
 fn parsed<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
@@ -84,12 +84,13 @@ fn files(folder: &Path) -> Result<String, String> {
     list(folder, &mut paths)?;
     let name = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
     let mut names: Vec<_> = paths.iter().map(|path| name(path)).filter(|name| is_source(name)).collect();
-    // A folder's own file comes before the others.
+    // A folder's `mod.rs` comes before the other files of the folder.
     names.sort_by_key(|name| name.trim_end_matches(".rs").trim_end_matches("/mod").to_owned());
     let mut table = "| File | What it does |\n|---|---|\n".to_owned();
     for name in names {
         let sentence = first_sentence(&read(&folder.join(&name))?);
-        let sentence = sentence.ok_or_else(|| format!("{name} in {}: expected `//!` first", folder.display()))?;
+        let sentence =
+            sentence.ok_or_else(|| format!("{name} in {}: expected `//!` in the first line", folder.display()))?;
         table += &format!("| `{name}` | {sentence} |\n");
     }
     Ok(table)
@@ -119,13 +120,13 @@ fn features(manifest: &str) -> Result<String, String> {
     Ok(table)
 }
 
-/// The requests of each operation, beside those of Curator if known.
+/// The requests of each operation, next to Curator's if known.
 fn costs(table: &str) -> Result<String, String> {
     let found = TABLES.iter().find(|(name, _)| *name == table);
     let (_, rows) = found.ok_or_else(|| format!("costs.rs has no table {table:?}"))?;
-    let beside_curator = rows.iter().any(|row| row.curator.is_some());
+    let has_curator = rows.iter().any(|row| row.curator.is_some());
     let (head, line) =
-        if beside_curator { (" Curator 5.9: requests | round trips |", "---|---|") } else { Default::default() };
+        if has_curator { (" Curator 5.9: requests | round trips |", "---|---|") } else { Default::default() };
     let mut written = format!("| | What is sent | Requests | Round trips |{head}\n|---|---|---|---|{line}\n");
     for row in *rows {
         let pipelines = row.pipelines(false);
@@ -139,7 +140,7 @@ fn costs(table: &str) -> Result<String, String> {
     Ok(written)
 }
 
-/// Whether the file is not one of tests.
+/// Whether the file is a Rust source outside the tests.
 fn is_source(name: &str) -> bool {
     name.ends_with(".rs") && !name.split('/').any(|part| part == "tests" || part == "tests.rs")
 }
@@ -161,7 +162,8 @@ fn decisions(folder: &Path) -> Result<String, String> {
         let text = read(&path)?;
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         let title = text.lines().next().and_then(|line| line.strip_prefix("# ")?.split_once(": "));
-        let (number, title) = title.ok_or_else(|| format!("{file}: expected `# <number>: <title>` first"))?;
+        let (number, title) =
+            title.ok_or_else(|| format!("{file}: expected `# <number>: <title>` in the first line"))?;
         table += &format!("| [{number}](adr/{file}) | {title} |\n");
     }
     Ok(table)
@@ -230,10 +232,10 @@ mod tests {
 
     #[test]
     fn only_the_text_between_the_marks_of_a_part_is_rewritten() {
-        let decisions = format!("a\n{BEGIN}decisions -->what was there{END}\nb");
+        let decisions = format!("a\n{BEGIN}decisions -->the old text{END}\nb");
         let written = rewritten(&decisions, &crate::workspace()).unwrap();
         assert!(written.starts_with(&format!("a\n{BEGIN}decisions -->\n\n| | |\n")), "{written}");
-        assert!(written.ends_with(&format!(" |\n\n{END}\nb")) && !written.contains("what was there"), "{written}");
+        assert!(written.ends_with(&format!(" |\n\n{END}\nb")) && !written.contains("the old text"), "{written}");
         assert!(written.contains("| [0022](adr/0022-"), "{written}");
         rewritten(&format!("{BEGIN}decisions -->"), &crate::workspace()).unwrap_err();
         for bad in ["tests", "files no", "bench no.json", "faults no runs", "faults locks", "faults locks no"] {

@@ -2,7 +2,8 @@
 
 use crate::{clients::Client, prepare};
 
-/// Prepares ZooKeeper and these clients, and prints their variables, as one `NAME=value` per line.
+/// Prepares ZooKeeper and the named clients. Prints the environment variables with the clients' locations, one
+/// `NAME=value` per line.
 pub(crate) fn run(names: &[String]) -> Result<(), String> {
     // All names are checked before anything is installed.
     let clients = names.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?;
@@ -18,7 +19,7 @@ pub(crate) fn run(names: &[String]) -> Result<(), String> {
 fn named(name: &str) -> Result<Client, String> {
     let known = || Client::ALL.map(Client::name).join(", ");
     let client = Client::ALL.into_iter().find(|client| client.name() == name);
-    client.ok_or_else(|| format!("`{name}` is not a client that is prepared: there are {}", known()))
+    client.ok_or_else(|| format!("`{name}` is not a client that can be prepared; give some of {}", known()))
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ impl Program {
     }
 }
 
-/// The files from which the program is built, by their names. They include the versions and checksums of other modules.
+/// The files from which the program is built, by their names. `go.mod` and `go.sum` pin the other modules.
 fn sources(module: &Path) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let error = |e| format!("cannot read the Go module {}: {e}", module.display());
     let mut sources = BTreeMap::new();
@@ -83,7 +83,7 @@ fn file_name(name: &str, sources: &BTreeMap<String, Vec<u8>>) -> String {
 
 fn build(go: &Path, module: &Path, program: &Path) -> Command {
     let mut build = Command::new(go);
-    // Without a C compiler; and without fetching another version of Go.
+    // The build needs no C compiler, and must not fetch another version of Go.
     build.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local");
     build.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o"]).arg(program).arg(".");
     build.current_dir(module).stdin(Stdio::null());
@@ -97,7 +97,7 @@ fn go() -> Result<PathBuf, String> {
     }
     print_line("no Go found");
     debian::install_go()?;
-    find_on_path("go").ok_or_else(|| "Debian's package has brought no `go`".to_owned())
+    find_on_path("go").ok_or_else(|| "Debian's package does not contain `go`".to_owned())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Runs test programs, two at a time: a CPU-bound one beside one that mostly waits.
+//! Runs test programs, two at a time: a CPU-bound one, and one that mostly waits.
 
 use std::{
     collections::VecDeque,
@@ -13,12 +13,12 @@ use std::{
 
 use crate::{report::REPORT_VARIABLE, servers::Servers, tally::Tally};
 
-/// Something to run.
+/// A command to run.
 #[derive(Debug)]
 pub(crate) struct Job {
     /// The program and the server, for messages.
     pub(crate) title: String,
-    /// The row of the summary that counts its tests.
+    /// The row of the summary to which its tests are added.
     pub(crate) row: String,
     pub(crate) command: Command,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Job {
 pub(crate) struct Outcome {
     pub(crate) title: String,
     pub(crate) row: String,
-    /// The error, if it failed.
+    /// The error, if the job failed.
     pub(crate) failed: Option<String>,
     pub(crate) tally: Tally,
     pub(crate) servers: Servers,
@@ -36,8 +36,9 @@ pub(crate) struct Outcome {
 
 type Queue = VecDeque<(usize, Job)>;
 
-/// Runs all jobs in two lanes: one takes CPU-bound jobs from the front of the list, the other takes jobs that mostly
-/// wait from its end. The output of a job is printed when it ends; until then it is in a file in this directory.
+/// Runs all jobs in two lanes. The list is ordered from CPU-bound jobs to jobs that mostly wait: one lane takes jobs
+/// from its front, the other from its end. Prints the output of a job when the job ends; until then it is in a file in
+/// `directory`.
 pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) -> Result<Vec<Outcome>, String> {
     let unwritable = |e: io::Error| format!("cannot write to the directory {}: {e}", directory.display());
     fs::create_dir_all(directory).map_err(unwritable)?;
@@ -50,11 +51,11 @@ pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) 
         let next = || take(&mut locked(&queue));
         while let Some((number, job)) = next() {
             let log = directory.join(format!("{}-{number}.txt", id()));
-            print(format!("xtask: {} begins; its output is in {}\n", job.title, log.display()).as_bytes());
+            print(format!("xtask: {} starts; its output is in {}\n", job.title, log.display()).as_bytes());
             let (outcome, output) = job.run(&log);
             let mut outcomes = locked(&outcomes);
             let Outcome { title, tally, failed, .. } = &outcome;
-            let failed = failed.as_ref().map_or(String::new(), |how| format!("; FAILED: {how}"));
+            let failed = failed.as_ref().map_or(String::new(), |error| format!("; FAILED: {error}"));
             let line = format!("\nxtask: {title}, {} of {count}: {tally}{failed}\n", outcomes.len() + 1);
             print(&[line.as_bytes(), &output].concat());
             outcomes.push(outcome);
@@ -72,13 +73,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Job {
-    /// Runs it to its end, with its output in this file. Returns the outcome and the output.
+    /// Runs the job to its end, with its output in the file `log`. Returns the outcome and the output.
     fn run(mut self, log: &Path) -> (Outcome, Vec<u8>) {
         let report = log.with_extension("servers");
         let begin = Instant::now();
         let failed = match self.status(log, &report) {
             Ok(status) => (!status.success()).then(|| status.to_string()),
-            Err(error) => Some(format!("it could not be run: {error}")),
+            Err(error) => Some(format!("it could not be started: {error}")),
         };
         let output = fs::read(log).unwrap_or_default();
         let tally = Tally { time: begin.elapsed(), ..Tally::read(&String::from_utf8_lossy(&output)) };
@@ -89,7 +90,7 @@ impl Job {
     }
 
     fn status(&mut self, log: &Path, report: &Path) -> io::Result<ExitStatus> {
-        // One file, so that the order of both outputs is kept.
+        // One file for standard output and standard error, so that the order of their lines is kept.
         let both = File::create(log)?;
         self.command.env(REPORT_VARIABLE, report).stderr(both.try_clone()?).stdout(both).status()
     }
@@ -111,14 +112,14 @@ mod tests {
         let bad = "echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 3";
         let on_a_server = "echo embedded 1 curator-test 1200 >> $CURATOR_TEST_REPORT";
         let directory = tempfile::tempdir().unwrap();
-        let lost = Job { command: Command::new("no-such-program"), ..job("lost") };
-        let jobs = vec![job(good), job(bad), job(on_a_server), lost];
+        let missing = Job { command: Command::new("no-such-program"), ..job("missing") };
+        let jobs = vec![job(good), job(bad), job(on_a_server), missing];
         let mut console = Vec::new();
         let outcomes = run(jobs, &directory.path().join("new"), &mut console).unwrap();
         let of = |row| outcomes.iter().find(|outcome| outcome.row == row).unwrap();
         assert_eq!((of(good).failed.as_deref(), of(good).tally.passed), (None, 2));
         assert_eq!((of(bad).failed.as_deref(), of(bad).tally.failed), (Some("exit status: 3"), 1));
-        assert!(of("lost").failed.as_ref().unwrap().starts_with("it could not be run"), "{outcomes:?}");
+        assert!(of("missing").failed.as_ref().unwrap().starts_with("it could not be started"), "{outcomes:?}");
         assert!(of(on_a_server).servers.to_string().contains("1 embedded server"), "{outcomes:?}");
         let console = String::from_utf8(console).unwrap();
         assert!(console.contains("FAILED: exit status: 3\ntest result: FAILED. 1 passed; 1 failed"), "{console}");
@@ -128,11 +129,13 @@ mod tests {
     #[test]
     fn the_first_and_the_last_job_run_concurrently() {
         let directory = tempfile::tempdir().unwrap();
-        let meet = |mine: &str, other: &str| {
+        let wait_for_other = |mine: &str, other: &str| {
             let wait = format!("for i in $(seq 1000); do [ -e {other} ] && exit; sleep 0.01; done; exit 1");
             job(&format!("cd '{}'; touch {mine}; {wait}", directory.path().display()))
         };
-        let outcomes = run(vec![meet("a", "b"), job("true"), meet("b", "a")], directory.path(), io::sink()).unwrap();
+        let outcomes =
+            run(vec![wait_for_other("a", "b"), job("true"), wait_for_other("b", "a")], directory.path(), io::sink())
+                .unwrap();
         assert!(outcomes.len() == 3 && outcomes.iter().all(|outcome| outcome.failed.is_none()));
     }
 }

@@ -29,10 +29,14 @@ pub(crate) fn prepare() -> Result<PathBuf, String> {
         command::run(&mut install(&python))
             .map_err(|e| format!("could not fetch kazoo from the Python package index: {e}"))?;
     }
-    if imports_kazoo(&python) { Ok(python) } else { Err(format!("pip has installed another kazoo than {VERSION}")) }
+    if imports_kazoo(&python) {
+        Ok(python)
+    } else {
+        Err(format!("pip has installed another version of kazoo than {VERSION}"))
+    }
 }
 
-/// Creates an empty virtual environment, in place of any old one.
+/// Creates an empty virtual environment. Replaces an existing one.
 fn create(environment: &Path) -> Result<(), String> {
     let venv = || {
         let mut python = Command::new("python3");
@@ -41,7 +45,7 @@ fn create(environment: &Path) -> Result<(), String> {
     if find_on_path("python3").is_some() && venv().is_ok() {
         return Ok(());
     }
-    // Debian's Python comes without the module.
+    // Debian's Python does not contain the module `venv`.
     debian::install_python()
         .map_err(|e| format!("there is no Python with the module `venv`, and it could not be installed: {e}"))?;
     venv()

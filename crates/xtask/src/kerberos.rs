@@ -1,4 +1,4 @@
-//! Prepares what the feature `sasl-gssapi` and its tests need.
+//! Installs the prerequisites of the feature `sasl-gssapi` and of its tests.
 
 use std::{env, fs, path::Path};
 
@@ -31,11 +31,11 @@ pub(crate) fn prepare_build() -> Result<(), String> {
     Ok(())
 }
 
-/// Finds the prerequisites of the tests too, and installs them if `ci` is set: the packages of a key distribution
-/// centre start services, which a developer's machine should not get.
+/// Finds the prerequisites of the build and of the tests. Installs missing ones only if `ci` is set, as the packages of
+/// a key distribution centre start services, which should not run on a developer's machine.
 pub(crate) fn prepare(ci: bool) -> Result<(), String> {
-    let wanted: Vec<_> = missing(&TO_BUILD).chain(missing(&TO_TEST)).collect();
-    if ci || wanted.is_empty() { install(&wanted) } else { Err(format!("there is no {}", wanted.join(", no "))) }
+    let missing: Vec<_> = missing(&TO_BUILD).chain(missing(&TO_TEST)).collect();
+    if ci || missing.is_empty() { install(&missing) } else { Err(format!("not installed: {}", missing.join(", "))) }
 }
 
 /// The packages of the missing parts.
@@ -47,8 +47,8 @@ fn install(packages: &[&str]) -> Result<(), String> {
     if packages.is_empty() {
         return Ok(());
     }
-    let names = packages.join(", no ");
-    debian::install_all(packages).map_err(|e| format!("there is no {names}, and it could not be installed: {e}"))
+    let names = packages.join(", ");
+    debian::install_all(packages).map_err(|e| format!("{names} could not be installed: {e}"))
 }
 
 /// Whether this program exists, in `PATH` or in the directories for administrators.
@@ -56,7 +56,7 @@ fn is_system_program(name: &str) -> bool {
     find_on_path(name).is_some() || Path::new("/usr/sbin").join(name).is_file()
 }
 
-/// Whether `bindgen` finds the library, and the compiler's headers beside it.
+/// Whether `bindgen` finds the library libclang, next to which the compiler's headers are installed.
 fn has_libclang() -> bool {
     let has_library = |directory: fs::DirEntry| directory.path().join("lib/libclang.so").exists();
     env::var_os("LIBCLANG_PATH").is_some()

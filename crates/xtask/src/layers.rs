@@ -2,19 +2,20 @@
 //!
 //! A file belongs to the module of the table whose path is the longest prefix of the file's path. Every path that
 //! begins with `crate`, `super`, `self` or a module of the file counts as an import, anywhere in the file; re-exports
-//! are followed to the module that defines the name. Tests and documentation do not count. Nor do method calls, which
-//! name no module: an `impl` block in another file than its type is part of that type, as `contest::wait` is of
-//! `contest::entry`.
+//! are followed to the module that defines the name. Imports in tests and in documentation do not count. Method calls
+//! do not count either, as they do not contain a module: an `impl` block in another file than its type is treated as
+//! part of that type, such as `contest::wait` of `contest::entry`.
 //!
-//! Inside a module of the table, sibling files and folders may import each other, but not in a cycle. A file and those
-//! in its folder (`ledger.rs` and `ledger/refused.rs`) are one module, without rules inside.
+//! Inside a module of the table, sibling files and folders may import each other, but not in a cycle. A file and the
+//! files in its folder (`ledger.rs` and `ledger/refused.rs`) are one module, whose imports of each other are not
+//! checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fs, path::Path};
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree::*};
 
-/// The modules of a crate, in layers from the top down. Those of one layer may import each other, but not in a cycle.
+/// The modules of a crate, in layers from the top down. Modules of one layer may import each other, but not in a cycle.
 type Layers<'a> = &'a [&'a [&'a str]];
 
 /// The crates whose layers are checked.
@@ -25,7 +26,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["main"],
             &["arguments"],
             &["run"],
-            &["player"],
+            &["runner"],
             &["place", "process"],
             &["prepare", "about"],
             &["plot"],
@@ -224,7 +225,7 @@ impl Source {
         source
     }
 
-    /// Reads tokens of `module`. `prefix` is the path before their braces, inside a `use`.
+    /// Reads tokens of `module`. Inside the braces of a `use`, `prefix` is the path before the braces.
     fn read(&mut self, tokens: TokenStream, module: &[String], prefix: &[String], mut in_use: bool) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         let mut tokens = &tokens[..];
@@ -298,41 +299,40 @@ impl Source {
     fn check(&self, layers: Layers<'_>) -> Vec<String> {
         let table = layers.iter().enumerate();
         let table: Vec<_> = table.flat_map(|(depth, layer)| layer.iter().map(move |module| (*module, depth))).collect();
-        let place = |path: &str| {
-            let places = table.iter().filter(|(module, _)| is_in(path, module));
-            places.copied().max_by_key(|(module, _)| module.len())
+        let layer_of = |path: &str| {
+            let modules = table.iter().filter(|(module, _)| is_in(path, module));
+            modules.copied().max_by_key(|(module, _)| module.len())
         };
         let missing = table.iter().filter(|(module, _)| !self.named.contains_key(*module));
-        let mut problems: Vec<_> = missing.map(|(module, _)| format!("there is no {module}")).collect();
+        let mut problems: Vec<_> = missing.map(|(module, _)| format!("the module {module} does not exist")).collect();
         let mut arrows = BTreeSet::new();
         // The root of the crate only re-exports.
         for (file, named) in self.named.iter().filter(|(file, _)| !file.is_empty()) {
             for name in named {
                 let origin = self.origin(name);
-                let (Some((from, depth)), Some((to, below))) = (place(file), place(&origin)) else {
+                let (Some((from, depth)), Some((to, below))) = (layer_of(file), layer_of(&origin)) else {
                     problems.push(format!("{file} or {name} is in no layer"));
                     continue;
                 };
                 if below < depth {
-                    problems.push(format!("{file} names {to}, which is above it"));
+                    problems.push(format!("{file} imports {to}, which is in a higher layer"));
                 }
-                let arrow = if from == to { self.beside(file, &origin) } else { Some((from, to)) };
+                let arrow = if from == to { self.siblings(file, &origin) } else { Some((from, to)) };
                 arrows.extend(arrow);
             }
         }
-        // Cycles are what is left after modules without imports, and modules that no other one imports, are removed
-        // repeatedly.
+        // Repeatedly removes modules without imports, and modules that are not imported. The rest are cycles.
         let mut all = BTreeSet::new();
         while all.len() != arrows.len() {
             all.clone_from(&arrows);
             arrows.retain(|(from, to)| all.iter().any(|all| all.1 == *from) && all.iter().any(|all| all.0 == *to));
         }
-        problems.extend(arrows.iter().map(|(from, to)| format!("{from} names {to}, in a circle")));
+        problems.extend(arrows.iter().map(|(from, to)| format!("{from} imports {to}, in a cycle")));
         problems
     }
 
     /// The siblings that contain `file` and `origin`, if these are in different files or folders of one folder.
-    fn beside<'a>(&'a self, file: &'a str, origin: &str) -> Option<(&'a str, &'a str)> {
+    fn siblings<'a>(&'a self, file: &'a str, origin: &str) -> Option<(&'a str, &'a str)> {
         let other = self.named.keys().filter(|module| is_in(origin, module)).max_by_key(|module| module.len())?;
         let same = file.split("::").zip(other.split("::")).take_while(|(a, b)| a == b);
         let shared: usize = same.map(|(part, _)| part.len() + "::".len()).sum();
@@ -393,7 +393,7 @@ fn an_import_from_a_higher_layer_is_found() {
         source.check(&[&["top"], &["low", "side"]]).join("; ")
     };
     assert_eq!(check("#[cfg(test)] mod tests { use crate::top; } // crate::top"), "");
-    let up = "low names top, which is above it; low names top, in a circle; top names low, in a circle";
+    let up = "low imports top, which is in a higher layer; low imports top, in a cycle; top imports low, in a cycle";
     for planted in ["use crate::top;", "use super::{top::Top as T};", "fn f(_: crate::Top) {}", "m!(B<super::Top>);"] {
         assert_eq!(check(planted), up, "{planted}");
     }
@@ -415,6 +415,6 @@ fn an_import_cycle_between_sibling_modules_is_found() {
     assert_eq!(check("use super::B; use crate::top::Top;"), "", "a file and its folder are one module");
     assert_eq!(
         check("use crate::top::a::part::Part;"),
-        "top::a names top::b, in a circle; top::b names top::a, in a circle"
+        "top::a imports top::b, in a cycle; top::b imports top::a, in a cycle"
     );
 }

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use crate::pages::pages;
 
-/// The links on a page that lead to files and headings, outside blocks of code.
+/// The links on a page to files and headings, outside blocks of code.
 fn links(page: &str) -> impl Iterator<Item = &str> {
     page.split("```").step_by(2).flat_map(|prose| {
         let inline = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
@@ -23,7 +23,7 @@ fn has_heading(page: &str, anchor: &str) -> bool {
     })
 }
 
-/// Whether a link on the page with this name and text leads to an existing file and heading.
+/// Whether the file and the heading of `link` exist. `page` is the path of the page with the link, `text` its text.
 fn leads(page: &str, text: &str, link: &str) -> bool {
     let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
     let file = crate::workspace().join(page).parent().unwrap_or(Path::new("")).join(file);

@@ -1,4 +1,4 @@
-//! Set-up and tests, one command each: `cargo xtask help`.
+//! The commands for set-up, tests, checks and generated pages: see `cargo xtask help`.
 
 mod choice;
 mod class_archive;
@@ -59,36 +59,37 @@ cargo xtask <command>
   prepare              make sure that Java, ZooKeeper, Curator, kazoo and go-zookeeper are available; quick if they are
   prepare sasl-gssapi  make sure that the feature sasl-gssapi can be built: install Debian's packages libkrb5-dev and
                        libclang-dev if they are missing
-  prepare promtool     make sure that promtool is available: take it out of Debian's package prometheus
-  alerts               test the alert rules in docs/operations by promtool
+  prepare promtool     make sure that promtool is available: extract it from Debian's package prometheus if it is missing
+  alerts               test the alert rules in docs/operations with promtool
   environment <client>...
-                       prepare ZooKeeper and these clients, and print the variables that name them, for the bench:
-                       `curator`, `go`, `kazoo`; curator-bench calls it itself
+                       prepare ZooKeeper and these clients (`curator`, `go`, `kazoo`), and print the environment variables
+                       with their locations; curator-bench runs this command itself
   test [--servers <list>] [-- <args>]
-                       run all tests, or `cargo test <args>`, on embedded and on real servers, and prepare what they need;
-                       with a list, on these: `embedded`, `debian` (its package) or releases, as in 3.6.4,debian,3.9.5;
+                       prepare and run all tests, or `cargo test <args>`, on embedded and on real servers; with a list, on
+                       these servers: `embedded`, `debian` (Debian's package) or releases, as in 3.6.4,debian,3.9.5;
                        `-- -p curator-test --test interop curator::` runs the tests with Curator; also `go::`, `kazoo::`
   jepsen [--peers curator,kazoo] <args>
                        prepare ZooKeeper and these peers, and run the locks under faults: `curator-jepsen run <args>`;
-                       `cargo xtask jepsen --help` tells which arguments there are
+                       `cargo xtask jepsen --help` lists the arguments
   soak [--minutes <n>] [--seed <n>] [--table <file>]
-                       use locks for ten minutes or for so many, while connections break, and see that nothing grows;
-                       writes the table to the file too, in Markdown
-  docs                 write again what the pages have from the sources and from the JSON of results: tables of files,
+                       use locks for ten or <n> minutes while connections are cut, and check that no resource grows;
+                       with a file, also write the table to it, in Markdown
+  docs                 regenerate the parts of pages that come from the sources and from JSON results: tables of files,
                        features, costs and results, and the list of decisions
-  package              pack the packages that are published, check each alone, and use them in a new crate
-  help                 print this
+  package              pack the published packages, check each alone, and use them in a new crate
+  help                 print this help
 
-ZooKeeper is taken from ZOOKEEPER_HOME, or fetched with Maven, or installed as Debian's package `zookeeper`. Kazoo, for the
-tests with other clients, is fetched with pip into the target directory; CURATOR_TEST_KAZOO_PYTHON names a Python that has it.
-Go-zookeeper is fetched, and the programs that use it built, by Go, which is on PATH or Debian's package `golang-go`;
-CURATOR_TEST_GO_AGENT and CURATOR_TEST_GO_BENCH name built programs.
-Java Curator is fetched with Maven and our programs that use it compiled, into the target directory too;
-CURATOR_TEST_CURATOR_CLASSPATH names a class path with both.
-CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only; if it is not set, the soak uses a real one.
-Without arguments, the conformance tests also run on ZooKeeper 3.8, which is Debian's package; where CI is set, so do the tests
-that need one server and those with other clients, and again on the oldest supported release. The end of the output names what
-was not run; where CI is set, that is a failure.
+ZooKeeper is taken from ZOOKEEPER_HOME, or fetched with Maven, or installed as Debian's package `zookeeper`. The other clients
+are fetched into the target directory, unless an environment variable is set:
+- Kazoo, with pip. CURATOR_TEST_KAZOO_PYTHON is a Python that can import kazoo.
+- go-zookeeper, with Go (on PATH, or Debian's package `golang-go`), which also builds the programs that use it.
+  CURATOR_TEST_GO_AGENT and CURATOR_TEST_GO_BENCH are the paths of built programs.
+- Java Curator, with Maven; our programs that use it are compiled. CURATOR_TEST_CURATOR_CLASSPATH is a class path with both.
+
+CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only. If it is not set, the soak uses a real server.
+`test` without arguments also runs the conformance tests on ZooKeeper 3.8 (Debian's package). If CI is set, it also runs the tests
+that need one server, and the tests with other clients, on ZooKeeper 3.8 and on the oldest supported release. The end of the
+output lists the tests that did not run. If CI is set, tests that did not run are a failure.
 ";
 
 fn main() -> ExitCode {
@@ -118,8 +119,8 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(sentence) => {
-            eprintln!("xtask: {sentence}");
+        Err(message) => {
+            eprintln!("xtask: {message}");
             ExitCode::FAILURE
         }
     }

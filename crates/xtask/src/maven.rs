@@ -15,7 +15,7 @@ use crate::{
 /// Group, name and version.
 pub(crate) type Artifact = (&'static str, &'static str, &'static str);
 
-/// Releases up to 3.7 come without a logging back end.
+/// The logging back end of releases up to 3.7, which do not declare it as a dependency.
 const RELOAD4J: Artifact = ("org.slf4j", "slf4j-reload4j", "1.7.36");
 
 /// What a server needs besides its declared dependencies, in the versions that its release ships with.
@@ -50,13 +50,13 @@ fn release(version: &str) -> (u32, u32) {
 const EXCLUDED: [(&str, &str); 2] =
     [("io.netty", "netty-tcnative-boringssl-static"), ("org.apache.yetus", "audience-annotations")];
 
-/// Whether to fetch the pinned release although another one was found: Debian's package is older, and is used only
-/// without Maven.
-pub(crate) fn is_better(found: &Distribution) -> bool {
+/// Whether to fetch the pinned release although `found` could be used: Debian's package is older, and is used only if
+/// Maven is missing.
+pub(crate) fn is_better_fetched(found: &Distribution) -> bool {
     found.origin() == Origin::Debian && find_on_path("mvn").is_some()
 }
 
-/// Finds this release in the target directory, or fetches it there. Returns its directory.
+/// Finds this release of ZooKeeper in the target directory, or fetches it there. Returns its directory.
 pub(crate) fn fetch(version: &str) -> Result<PathBuf, String> {
     let home = prepared_dir(&target_dir()?, version);
     let jars =
@@ -70,26 +70,26 @@ pub(crate) fn fetch(version: &str) -> Result<PathBuf, String> {
 
 /// A set of jars to fetch.
 pub(crate) struct Jars {
-    /// Its name, for messages.
+    /// The name of the set, for messages.
     pub(crate) name: String,
-    /// The file that must be among them.
+    /// The jar that must be in the set.
     pub(crate) main: String,
-    /// The Maven project that depends on them.
+    /// The Maven project that depends on the jars.
     pub(crate) pom: String,
 }
 
 impl Jars {
-    /// Finds them in the directory `home`, or fetches them there.
+    /// Finds the jars in the directory `home`, or fetches them into it.
     pub(crate) fn fetch(&self, home: &Path) -> Result<(), String> {
         let name = &self.name;
         if self.are_complete(home) {
             return Ok(());
         }
         if find_on_path("mvn").is_none() {
-            return Err(format!("{name} is not installed, and there is no `mvn` (Maven) to fetch it with"));
+            return Err(format!("{name} is not installed, and cannot be fetched without `mvn` (Maven)"));
         }
         let work = home.parent().unwrap_or(home).join(format!(".fetching-{}", id()));
-        print_line(&format!("fetching {name} by Maven"));
+        print_line(&format!("fetching {name} with Maven"));
         let result = fetch_into(&work, &self.pom).and_then(|jars| self.put_in_place(&jars, home));
         // Leftovers after a failure are harmless.
         drop(fs::remove_dir_all(&work));
@@ -134,7 +134,7 @@ fn pom(version: &str) -> String {
     project(("org.apache.zookeeper", "zookeeper", version), extra(version))
 }
 
-/// A Maven project that depends on an artifact, without excluded dependencies, and on some more artifacts.
+/// A Maven project that depends on `artifact`, without its excluded dependencies, and on the artifacts `more`.
 pub(crate) fn project(artifact: (&str, &str, &str), more: &[Artifact]) -> String {
     let exclusion = |(group, artifact): &(&str, &str)| {
         format!("<exclusion><groupId>{group}</groupId><artifactId>{artifact}</artifactId></exclusion>")

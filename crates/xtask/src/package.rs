@@ -10,18 +10,18 @@ use std::{
 
 use crate::{command, contents, print_line, target_dir, workspace};
 
-/// The published packages, in an order of publication: each depends only on those before it.
+/// The published packages, in the order of publication: each depends only on packages before it.
 pub(crate) const PUBLISHED: [&str; 5] =
     ["curator-protocol", "curator-test", "curator-client", "curator-recipes", "curator-discovery"];
 
-/// All packages have one version.
+/// The version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The optional features, each of at least one package. Without `sasl-gssapi`, which needs a system library.
+/// The optional features of the packages, without `sasl-gssapi`, which needs a system library.
 const OPTIONAL: [&str; 6] = ["metrics", "sasl-digest-md5", "serde", "tls", "tokio-util", "tower"];
 
-/// Packages that must not be in a build without default features.
-const LEFT_OUT: [&str; 2] = ["backoff", "instant"];
+/// Dependencies that must not be in a build without default features.
+const OF_DEFAULT_FEATURES: [&str; 2] = ["backoff", "instant"];
 
 /// The builds of the new crate: a name, the arguments, and whether the default features are enabled.
 const BUILDS: [(&str, &[&str], bool); 3] = [
@@ -30,15 +30,15 @@ const BUILDS: [(&str, &[&str], bool); 3] = [
     ("secured", &["--features", "tls,sasl-digest-md5"], true),
 ];
 
-/// Packs and checks every package, then builds and runs a new crate that has only their packed files.
+/// Packs and checks every package. Then builds and runs a new crate that depends on the packed packages.
 pub(crate) fn run() -> Result<(), String> {
     print_line(&format!("packing {}", PUBLISHED.join(", ")));
     let target = target_dir()?;
     command::run(&mut packing(&target))?;
     let fresh = Fresh::new(&target)?;
     for package in PUBLISHED {
-        // Built alone, a package gets only those features of its dependencies that it enables itself. This finds
-        // optional features that rely on others.
+        // In a separate build, a package gets only the features of its dependencies that it enables itself. This finds
+        // features that work only if another package enables more.
         let manifest = fresh.directory.join(format!("{package}-{VERSION}/Cargo.toml"));
         let manifest = fs::read_to_string(&manifest).map_err(|e| format!("cannot read {}: {e}", manifest.display()))?;
         let optional: Vec<_> = features(&manifest).filter(|feature| OPTIONAL.contains(feature)).collect();
@@ -50,10 +50,13 @@ pub(crate) fn run() -> Result<(), String> {
     for (build, arguments, has_default) in BUILDS {
         command::run(fresh.cargo("run").args(["--quiet", "--package", "fresh"]).args(arguments))?;
         let packages = fresh.packages(arguments)?;
-        let unwanted: Vec<_> = LEFT_OUT.into_iter().filter(|name| packages.iter().any(|have| have == name)).collect();
-        let expected: &[_] = if has_default { &LEFT_OUT } else { &[] };
-        if unwanted != expected {
-            return Err(format!("of {LEFT_OUT:?}, a {build} build has {unwanted:?}: expected {expected:?}"));
+        let found: Vec<_> =
+            OF_DEFAULT_FEATURES.into_iter().filter(|name| packages.iter().any(|have| have == name)).collect();
+        let expected: &[_] = if has_default { &OF_DEFAULT_FEATURES } else { &[] };
+        if found != expected {
+            return Err(format!(
+                "of {OF_DEFAULT_FEATURES:?}, a {build} build contains {found:?}; expected {expected:?}"
+            ));
         }
         print_line(&format!(
             "a new crate with a {build} build of curator-recipes works, with {} packages",
@@ -66,7 +69,7 @@ pub(crate) fn run() -> Result<(), String> {
 /// The command that packs every package without building it.
 fn packing(target: &Path) -> Command {
     let mut cargo = command::cargo();
-    // Also for uncommitted changes.
+    // `--allow-dirty`: packs uncommitted changes too.
     cargo.args(["package", "--locked", "--allow-dirty", "--no-verify", "--quiet", "--target-dir"]).arg(target);
     cargo.args(PUBLISHED.iter().flat_map(|package| ["--package", package]));
     cargo
@@ -79,7 +82,7 @@ fn features(manifest: &str) -> impl Iterator<Item = &str> {
     table.lines().filter(|line| !line.starts_with('#')).filter_map(|line| Some(line.split_once(" = ")?.0))
 }
 
-/// The packed packages and a new crate, in a separate workspace. Removed when this is dropped.
+/// A temporary workspace with the packed packages and a new crate. Dropping this value removes it.
 struct Fresh {
     directory: PathBuf,
     target: PathBuf,
@@ -97,8 +100,8 @@ impl Fresh {
         fs::create_dir_all(&source).map_err(|e| format!("cannot write to {}: {e}", source.display()))?;
         for package in PUBLISHED {
             let packed = target.join("package").join(format!("{package}-{VERSION}.crate"));
-            // `m`: with the current time. All packed files have the same old time, by which cargo could mistake them
-            // for those of an earlier run.
+            // `m` sets the current time. All packed files have the same old time, so cargo could take them for the
+            // files of an earlier run.
             command::run(Command::new("tar").arg("-xzmf").arg(packed).arg("-C").arg(&fresh.directory))?;
             contents::check(&fresh.directory.join(format!("{package}-{VERSION}")))?;
         }
@@ -136,13 +139,13 @@ impl Fresh {
 
 impl Drop for Fresh {
     fn drop(&mut self) {
-        // A temporary directory, which may stay.
+        // If this fails, the next run removes the directory.
         drop(fs::remove_dir_all(&self.directory));
     }
 }
 
-/// The directory of the new crate: outside the workspace, and the same in each run, as cargo identifies compiled
-/// packages by it. Each target directory has a separate one.
+/// The directory of the new crate. It is outside the workspace, and the same in each run, as cargo identifies compiled
+/// packages by their directory. Each target directory has a separate one.
 fn directory(target: &Path) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     target.hash(&mut hasher);
@@ -154,16 +157,16 @@ fn read(file: &str) -> Result<String, String> {
     fs::read_to_string(workspace().join(file)).map_err(|e| format!("cannot read {file}: {e}"))
 }
 
-/// The manifest of the workspace with the packed packages, and patches that point to them instead of a registry. With
-/// our profiles, so that compiled packages are reused.
+/// The manifest of the temporary workspace. Its patches replace the registry's packages with the packed ones; its
+/// profiles are ours, so that compiled packages are reused.
 fn workspace_manifest(ours: &str) -> String {
     let profiles = ours.find("\n[profile.").map_or("", |start| &ours[start..]);
     let members = PUBLISHED.map(|package| format!("\"{package}-{VERSION}\", "));
-    let places = PUBLISHED.map(|package| format!("{package} = {{ path = \"{package}-{VERSION}\" }}\n"));
+    let patches = PUBLISHED.map(|package| format!("{package} = {{ path = \"{package}-{VERSION}\" }}\n"));
     format!(
         "[workspace]\nresolver = \"3\"\nmembers = [{}\"fresh\"]\n\n[patch.crates-io]\n{}{profiles}",
         members.concat(),
-        places.concat()
+        patches.concat()
     )
 }
 
@@ -196,8 +199,8 @@ mod tests {
             ["examples", "examples/discovery", "examples/service", "examples/tls"].map(|place| workspace().join(place));
         for package in crates().chain(examples) {
             let is_published = PUBLISHED.iter().any(|name| package.ends_with(name));
-            let says_no = manifest_of(&package).lines().any(|line| line == "publish = false");
-            assert_ne!(is_published, says_no, "{}", package.display());
+            let is_excluded = manifest_of(&package).lines().any(|line| line == "publish = false");
+            assert_ne!(is_published, is_excluded, "{}", package.display());
         }
     }
 
@@ -206,7 +209,7 @@ mod tests {
         let manifests = PUBLISHED.map(|package| manifest_of(&workspace().join("crates").join(package)));
         let found: BTreeSet<_> = manifests.iter().flat_map(|manifest| features(manifest)).collect();
         let expected = OPTIONAL.into_iter().chain(["backoff", "default", "sasl-gssapi"]).collect();
-        assert_eq!(found, expected, "in the manifests on the left, built on the right");
+        assert_eq!(found, expected, "left: in the manifests, right: built");
         // `default`, which enables `backoff`, is enabled in some of these and disabled in others.
         let defaults: BTreeSet<_> = BUILDS.iter().map(|(_, _, has_default)| *has_default).collect();
         assert_eq!(defaults, [false, true].into());
@@ -226,7 +229,11 @@ mod tests {
         {
             let copy = workspace().join("crates").join(package).join(licence);
             // Where git does not create links, a link is a file that contains a path.
-            assert!(copy.symlink_metadata().is_ok_and(|found| found.is_file()), "{} is no file", copy.display());
+            assert!(
+                copy.symlink_metadata().is_ok_and(|found| found.is_file()),
+                "{} is not a regular file",
+                copy.display()
+            );
             assert_eq!(fs::read(&copy).unwrap(), fs::read(workspace().join(licence)).unwrap(), "{}", copy.display());
         }
     }

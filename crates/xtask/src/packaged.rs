@@ -1,13 +1,13 @@
 //! Checks that a published package contains all files that its sources include.
 //!
-//! `cargo package` follows symbolic links, but leaves out files outside the places that the manifest lists.
+//! `cargo package` follows symbolic links, but leaves out files that the manifest's `include` does not list.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use crate::package::PUBLISHED;
 
-/// The text before the path of an included file, data or module.
+/// The text before the path of an included text, binary file or module.
 const INCLUDES: [&str; 3] = ["include_str!(", "include_bytes!(", "#[path = "];
 
 /// The paths that a source file includes, as written.
@@ -24,8 +24,8 @@ fn packed(manifest: &str) -> Vec<&str> {
     patterns.map(|pattern| pattern.trim_start_matches('/').trim_end_matches("/**")).collect()
 }
 
-/// Whether `path`, in the file `source` of `package`, leads to a file that is not packed.
-fn leads_out(package: &Path, packed: &[&str], source: &Path, path: &str) -> bool {
+/// Whether `path`, in the file `source` of `package`, is a file that is not packed.
+fn is_unpacked(package: &Path, packed: &[&str], source: &Path, path: &str) -> bool {
     let mut target = PathBuf::new();
     for component in source.with_file_name(path).components() {
         match component {
@@ -33,7 +33,7 @@ fn leads_out(package: &Path, packed: &[&str], source: &Path, path: &str) -> bool
             component => target.push(component),
         }
     }
-    !packed.iter().any(|place| target.starts_with(package.join(place)))
+    !packed.iter().any(|included| target.starts_with(package.join(included)))
 }
 
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
@@ -59,8 +59,8 @@ fn files_that_sources_include_are_in_their_package() {
             let text = fs::read_to_string(&file).unwrap();
             for path in included(&text) {
                 includes += 1;
-                assert!(!leads_out(&package, &packed, &file, path), "{} includes {path}", file.display());
-                assert!(file.with_file_name(path).exists(), "{} includes {path}, which is not there", file.display());
+                assert!(!is_unpacked(&package, &packed, &file, path), "{} includes {path}", file.display());
+                assert!(file.with_file_name(path).exists(), "{} includes {path}, which does not exist", file.display());
             }
         }
     }
@@ -73,10 +73,10 @@ fn an_include_of_a_file_that_is_not_packed_is_found() {
     let packed = packed("[package]\ninclude = [\"/src/**\", \"/docs/**\", \"/README.md\"]\n");
     assert_eq!(packed, ["src", "docs", "README.md"]);
     for within in ["../docs/x.md", "x.md", "../README.md"] {
-        assert!(!leads_out(package, &packed, file, within), "{within}");
+        assert!(!is_unpacked(package, &packed, file, within), "{within}");
     }
     for beyond in ["../../../docs/x.md", "../../b/src/x.md", "../tests/log.rs", "../x.md"] {
-        assert!(leads_out(package, &packed, file, beyond), "{beyond}");
+        assert!(is_unpacked(package, &packed, file, beyond), "{beyond}");
     }
     let text = "#[doc = include_str!(\"../docs/x.md\")]\n// include_str!(\"no\")\nlet x = include_bytes!(\"y\");\n\
         #[path = \"../tests/log.rs\"]\nmod log;\n";

@@ -22,7 +22,7 @@ const ABOUT_OTHERS: [&str; 3] = ["docs/from-curator.md", "docs/interop.md", "doc
 
 /// Names that are not defined in this workspace.
 const FOREIGN: &[&str] = &[
-    // Of the client crate and its dependencies.
+    // Of `zookeeper-client` and its dependencies.
     "AddWatchMode",
     "Depot",
     "IterableEndpoints",
@@ -83,7 +83,7 @@ const FOREIGN: &[&str] = &[
 /// The file extensions of sources.
 const SOURCES: [&str; 4] = [".rs", ".java", ".py", ".go"];
 
-/// The names that a page may use.
+/// The names in the workspace, which pages may use.
 struct Sources {
     /// The paths of files, each with a leading `/`.
     files: Vec<String>,
@@ -111,7 +111,7 @@ impl Sources {
         Self { files, functions, words }
     }
 
-    /// The names in `page` that do not exist.
+    /// The names in `page` that do not exist in the workspace.
     fn missing<'a>(&self, page: &'a str, about_others: bool) -> BTreeSet<&'a str> {
         // Outside blocks of code, every second part is in backticks.
         let prose = page.split("```").step_by(2);
@@ -125,7 +125,7 @@ impl Sources {
     fn has(&self, name: &str) -> bool {
         let consists_of =
             |letters: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || letters.as_bytes().contains(&byte));
-        // A sentence, like the names of tests.
+        // The names of tests are sentences of at least three words.
         let is_test = consists_of("_")
             && name == name.to_lowercase()
             && name.split('_').filter(|word| !word.is_empty()).count() >= 3;

@@ -18,8 +18,8 @@ pub(crate) fn chosen_kind() -> Result<Option<ServerKind>, String> {
 
 /// The kinds of servers to run the tests on, in this order.
 ///
-/// If the environment selects a kind, only that one. Otherwise both, unless all selected targets need only one: then
-/// real servers if they require these, and embedded ones otherwise.
+/// If the environment selects a kind, only that kind. Otherwise both kinds, unless one kind is enough for all selected
+/// targets: then real servers if all of them require real servers, and embedded servers if none of them does.
 pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<ServerKind> {
     if let Some(kind) = chosen {
         return vec![kind];
@@ -38,18 +38,18 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
     ServerKind::ALL.to_vec()
 }
 
-/// The tests to run, if the caller selects none.
+/// The tests to run on a server if the caller does not select tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Suite {
     /// All tests that need no real server.
     All,
-    /// All tests that use a server, those of processes and ensembles, and those with other clients.
+    /// All tests that use a server of any kind, tests that require real servers, and tests with other clients.
     Real,
-    /// The tests of the client, of the locks and of the test kit on one server, and those with other clients.
+    /// The tests of the target `server` of each package, and the tests with other clients.
     Server,
-    /// Those, and the comparison with the embedded server.
+    /// The tests of `Server`, and the conformance tests.
     ServerAndConformance,
-    /// Only the comparison.
+    /// Only the conformance tests, which compare real servers with embedded ones.
     Conformance,
 }
 
@@ -58,7 +58,7 @@ impl Suite {
     pub(crate) fn has(self, target: &str, needs: Needs) -> bool {
         match self {
             Self::All => !matches!(needs, Needs::Real | Needs::Kerberos | Needs::Time),
-            // Kerberos is tested on one release only, as the releases do not differ in that.
+            // Kerberos is tested on one release only, as its support is the same in all releases.
             Self::Real => matches!(needs, Needs::Either | Needs::Clients | Needs::Real | Needs::Kerberos),
             Self::Server => target == SERVER || needs == Needs::Clients,
             Self::ServerAndConformance => Self::Server.has(target, needs) || target == CONFORMANCE,
@@ -99,10 +99,10 @@ fn module(client: Client) -> String {
     format!("{}::", client.name())
 }
 
-/// The clients that the selected tests need. Plain `cargo test` leaves these tests out.
+/// The clients that the selected tests need. Plain `cargo test` does not run tests with other clients.
 pub(crate) fn clients(arguments: &[String]) -> Vec<Client> {
     let targets = named_targets(arguments);
-    // The module selects a client; without one, the tests may need any client.
+    // A module in the arguments selects a client; without a module, the tests may need any client.
     let named: Vec<_> = Client::ALL
         .into_iter()
         .filter(|client| arguments.iter().any(|argument| argument.starts_with(&module(*client))))
@@ -146,7 +146,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_suite_has_the_tests_that_its_servers_are_for() {
+    fn every_suite_selects_its_targets() {
         const TARGETS: [&str; 9] =
             ["server", "conformance", "interop", "peers", "soak", "embedded", "real", "kerberos", "model-deep"];
         let of = |suite: Suite| -> Vec<_> {

@@ -18,11 +18,11 @@ pub(crate) fn everything() -> Result<(), String> {
     Ok(())
 }
 
-/// Finds ZooKeeper and Java, or installs them. Quick if both exist.
+/// Finds ZooKeeper and Java, or installs them. Quick if both are installed.
 pub(crate) fn prepare() -> Result<Distribution, String> {
     java()?;
     match Distribution::find() {
-        Ok(found) if !maven::is_better(&found) => {
+        Ok(found) if !maven::is_better_fetched(&found) => {
             print_line(&format!("{found}, Java at {}", found.java().display()));
             Ok(found)
         }
@@ -72,7 +72,7 @@ fn install_any_zookeeper() -> Result<(), String> {
     })
 }
 
-/// Finds Debian's package, or installs it. It is older than the pinned release.
+/// Finds Debian's package of ZooKeeper, or installs it. Its release is older than the pinned one.
 pub(crate) fn debian() -> Result<Distribution, String> {
     java()?;
     if let Ok(found) = Distribution::debian() {

@@ -18,16 +18,17 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
     pub(crate) package: String,
-    /// The test target, or `unit` for the tests in a package's own sources.
+    /// The test target, or `unit` for the tests in the package's sources.
     pub(crate) target: String,
     pub(crate) needs: Needs,
-    /// The package's directory, the working directory of its tests under cargo too.
+    /// The package's directory, which is the working directory of its tests, as in `cargo test`.
     directory: PathBuf,
     executable: PathBuf,
 }
 
-/// Builds every test program: those of plain `cargo test --workspace`, which also builds the examples, and those that
-/// it leaves out. `features` are additional arguments; without them, the tests with Kerberos tickets are left out.
+/// Builds every test program: the programs of plain `cargo test --workspace`, which also builds the examples, and the
+/// programs that it leaves out. `features` are additional arguments; without them, the tests with Kerberos tickets are
+/// not built.
 pub(crate) fn build(features: &[&str]) -> Result<Vec<Program>, String> {
     let left_out = left_out(&command::output(command::cargo().args(["metadata", "--no-deps", "--format-version=1"]))?)?;
     let wanted = left_out.iter().filter(|target| match needs(target) {
@@ -66,13 +67,14 @@ fn cargo(arguments: &[&str]) -> Result<Vec<Program>, String> {
 impl Program {
     /// Reads one of cargo's messages. `None` if it is not about a test program.
     fn read(message: &str) -> Result<Option<Self>, String> {
-        let message: Value = serde_json::from_str(message).map_err(|e| format!("cargo says `{message}`: {e}"))?;
+        let message: Value =
+            serde_json::from_str(message).map_err(|e| format!("cannot read cargo's message `{message}`: {e}"))?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let (Some(executable), Some(true)) = (text(&message["executable"]), message["profile"]["test"].as_bool())
         else {
             return Ok(None);
         };
-        let malformed = || format!("cargo names the program {executable}, but not what it is");
+        let malformed = || format!("cargo's message about the program {executable} is malformed");
         let manifest = text(&message["manifest_path"]).ok_or_else(malformed)?;
         let directory = PathBuf::from(manifest).parent().map(PathBuf::from).ok_or_else(malformed)?;
         let package = text(&message["package_id"]).as_deref().and_then(name).ok_or_else(malformed)?;
@@ -81,7 +83,7 @@ impl Program {
             "test" => {
                 let target = text(&message["target"]["name"]).ok_or_else(malformed)?;
                 let needs = needs(&target).ok_or_else(|| {
-                    format!("what the test target {target} of {package} needs is not in crates/xtask/src/targets.rs")
+                    format!("the test target {target} of {package} is not in crates/xtask/src/targets.rs")
                 })?;
                 (target, needs)
             }
@@ -90,7 +92,7 @@ impl Program {
         Ok(Some(Self { package, target, needs, directory, executable: executable.into() }))
     }
 
-    /// The program, as cargo would run it.
+    /// The command that runs the program, with the directory and the variables that `cargo test` sets.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.executable);
         let cargo = command::cargo().get_program().to_owned();
@@ -107,8 +109,8 @@ impl Program {
 /// The name in the id of a package: `path+file:///w/crates/a#0.1.0`, or `path+file:///w/b#a@0.1.0` if the directory has
 /// another name.
 fn name(id: &str) -> Option<String> {
-    let (place, version) = id.rsplit_once('#')?;
-    let name = version.rsplit_once('@').map_or_else(|| place.rsplit('/').next(), |(name, _)| Some(name));
+    let (path, version) = id.rsplit_once('#')?;
+    let name = version.rsplit_once('@').map_or_else(|| path.rsplit('/').next(), |(name, _)| Some(name));
     name.map(str::to_owned)
 }
 
@@ -132,8 +134,8 @@ mod tests {
         assert_eq!(read("lib", "a", true), Ok(Some(("unit".to_owned(), Needs::Nothing))));
         assert_eq!(read("bin", "a", false), Ok(None));
         assert_eq!(Program::read(r#"{"reason":"build-finished","success":true}"#), Ok(None));
-        assert!(read("test", "serve", true).unwrap_err().contains("the test target serve of a needs is not in"));
-        assert!(Program::read("warning: x").unwrap_err().contains("cargo says `warning: x`"));
+        assert!(read("test", "serve", true).unwrap_err().contains("the test target serve of a is not in"));
+        assert!(Program::read("warning: x").unwrap_err().contains("cargo's message `warning: x`"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
 
 use crate::kind::ServerKind;
 
-/// The packages whose tests prove little without a server.
+/// The packages whose tests need servers.
 const NEED_SERVERS: [&str; 4] = ["curator-client", "curator-recipes", "curator-test", "curator-discovery"];
 
 /// The servers that were started.
@@ -21,7 +21,7 @@ pub(crate) struct Servers {
 
 impl Servers {
     /// Reads the report that `curator-test` writes: for each server that became ready, one line with its kind, its version,
-    /// the package whose test it was for, and how many microseconds it took until it was ready.
+    /// the package of the test that started it, and the microseconds until it was ready.
     pub(crate) fn read(report: &str) -> Self {
         let mut servers = Self::default();
         for line in report.lines() {

@@ -15,26 +15,26 @@ const MINUTES: u64 = 10;
 const HELP: &str = "\
 cargo xtask soak [--minutes <n>] [--seed <n>] [--table <file>]
 
-Two hundred tasks use twenty locks while connections break, and nothing may grow. The run prints its seed.
+Two hundred tasks use twenty locks while connections are cut. Fails if memory or another resource grows. Prints its seed.
 
-  --minutes <n>   for how long; 10 by default
-  --seed <n>      what the faults and the work follow from; a new one each time by default
-  --table <file>  where to write the table too, in Markdown
+  --minutes <n>   the duration; 10 by default
+  --seed <n>      the seed of the faults and of the work; by default a new one in each run
+  --table <file>  also write the table to this file, in Markdown
 
 The server is a real one, unless CURATOR_TEST_SERVER=embedded is set.
 ";
 
 /// The parsed arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Wanted {
+struct Arguments {
     minutes: u64,
     seed: Option<u64>,
     table: Option<PathBuf>,
 }
 
-/// Runs the soak for some minutes, on a real server unless the environment selects a kind.
+/// Runs the soak, on a real server unless the environment selects a kind.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    let Some(wanted) = Wanted::parse(arguments)? else {
+    let Some(parsed) = Arguments::parse(arguments)? else {
         print!("{HELP}");
         return Ok(());
     };
@@ -44,18 +44,18 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
     let mut cargo = command::cargo();
     cargo.args(["test", "--package", "curator-recipes", "--test", SOAK, "--", "--nocapture"]);
-    cargo.env(SERVER_VARIABLE, kind.name()).env("SOAK_SECONDS", (wanted.minutes * 60).to_string());
-    cargo.envs(wanted.seed.map(|seed| ("SOAK_SEED", seed.to_string())));
+    cargo.env(SERVER_VARIABLE, kind.name()).env("SOAK_SECONDS", (parsed.minutes * 60).to_string());
+    cargo.envs(parsed.seed.map(|seed| ("SOAK_SEED", seed.to_string())));
     // Cargo runs the tests in the directory of their package.
-    let table = wanted.table.map(std::path::absolute).transpose().map_err(|e| format!("--table: {e}"))?;
+    let table = parsed.table.map(std::path::absolute).transpose().map_err(|e| format!("--table: {e}"))?;
     cargo.envs(table.map(|table| ("SOAK_TABLE", table)));
     command::run(&mut cargo)
 }
 
-impl Wanted {
+impl Arguments {
     /// `None` for a request for help.
     fn parse(arguments: &[String]) -> Result<Option<Self>, String> {
-        let mut wanted = Self { minutes: MINUTES, seed: None, table: None };
+        let mut parsed = Self { minutes: MINUTES, seed: None, table: None };
         let mut arguments = arguments.iter();
         while let Some(option) = arguments.next() {
             match option.as_str() {
@@ -68,16 +68,16 @@ impl Wanted {
                 "--minutes" => {
                     // At most a year.
                     let minutes = number(option, value)?;
-                    wanted.minutes =
+                    parsed.minutes =
                         Some(minutes).filter(|minutes| (1..=525_600).contains(minutes)).ok_or_else(|| {
-                            format!("--minutes: {minutes} is no time for a soak; give a number from 1 to 525600")
+                            format!("--minutes: {minutes} is out of range; give a number from 1 to 525600")
                         })?;
                 }
-                "--seed" => wanted.seed = Some(number(option, value)?),
-                _ => wanted.table = Some(value.into()),
+                "--seed" => parsed.seed = Some(number(option, value)?),
+                _ => parsed.table = Some(value.into()),
             }
         }
-        Ok(Some(wanted))
+        Ok(Some(parsed))
     }
 }
 
@@ -90,21 +90,21 @@ mod tests {
     use super::*;
     use crate::plan::tests::words;
 
-    fn parse(line: &str) -> Result<Wanted, String> {
-        Wanted::parse(&words(line)).map(|wanted| wanted.expect("help is not wanted"))
+    fn parse(line: &str) -> Result<Arguments, String> {
+        Arguments::parse(&words(line)).map(|parsed| parsed.expect("the line does not request help"))
     }
 
     #[test]
     fn a_soak_takes_ten_minutes_by_default() {
-        assert_eq!(parse(""), Ok(Wanted { minutes: 10, seed: None, table: None }));
-        let wanted = Wanted { minutes: 60, seed: Some(7), table: Some("t.md".into()) };
-        assert_eq!(parse("--table t.md --minutes 60 --seed 7"), Ok(wanted));
+        assert_eq!(parse(""), Ok(Arguments { minutes: 10, seed: None, table: None }));
+        let parsed = Arguments { minutes: 60, seed: Some(7), table: Some("t.md".into()) };
+        assert_eq!(parse("--table t.md --minutes 60 --seed 7"), Ok(parsed));
     }
 
     #[test]
     fn help_needs_no_value() {
         for line in ["--help", "--seed 7 -h"] {
-            assert_eq!(Wanted::parse(&words(line)), Ok(None));
+            assert_eq!(Arguments::parse(&words(line)), Ok(None));
         }
     }
 

@@ -4,13 +4,13 @@ use std::{ffi::OsStr, fmt::Write};
 
 use crate::{kind::ServerKind, not_run::NotRun, servers::Servers, tally::Tally};
 
-/// The tests on one server, or those without a server.
+/// The results of the tests on one server, or of the tests without a server.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
-    /// The server: `embedded`, `ZooKeeper 3.9.5`.
+    /// The server, such as `embedded` or `ZooKeeper 3.9.5`.
     pub(crate) title: String,
-    /// The kind of server that the tests of every package should have used.
-    pub(crate) meant_for: Option<ServerKind>,
+    /// The kind of server that tests of every package must have used; `None` if no such check is made.
+    pub(crate) required: Option<ServerKind>,
     pub(crate) tally: Tally,
     pub(crate) servers: Servers,
     /// The failed programs, with their errors.
@@ -29,8 +29,8 @@ impl Summary {
     pub(crate) fn text(&self) -> String {
         let mut total = Tally::default();
         let mut lines = Vec::new();
-        // A row without tests matters only if they are required.
-        for run in self.runs.iter().filter(|run| run.meant_for.is_some() || run.tally != Tally::default()) {
+        // A row without tests is shown only if its tests are required.
+        for run in self.runs.iter().filter(|run| run.required.is_some() || run.tally != Tally::default()) {
             total.add(run.tally);
             lines.push((run.title.as_str(), format!("{}; {}", run.tally, run.servers)));
         }
@@ -45,19 +45,19 @@ impl Summary {
         text
     }
 
-    /// Whether the run passed. On a build server, tests that were not run make it fail.
-    pub(crate) fn verdict(&self, ci: bool) -> Result<(), String> {
+    /// Whether the run passed. If `all_required` is set, tests that did not run are a failure.
+    pub(crate) fn verdict(&self, all_required: bool) -> Result<(), String> {
         let failed: Vec<_> = self.runs.iter().flat_map(|run| &run.failed).map(String::as_str).collect();
         if !failed.is_empty() {
-            return Err(format!("these failed, and their output is above: {}", failed.join("; ")));
+            return Err(format!("these test programs failed (see their output above): {}", failed.join("; ")));
         }
         for run in &self.runs {
-            if let Some(package) = run.meant_for.and_then(|kind| run.servers.missing(kind)) {
-                return Err(format!("no test of {package} ran on {}, so this run proves little", run.title));
+            if let Some(package) = run.required.and_then(|kind| run.servers.missing(kind)) {
+                return Err(format!("no test of {package} started a server ({})", run.title));
             }
         }
         match self.not_run.first() {
-            Some(not_run) if ci => Err(format!("{} did not run, and CI is set", not_run.what)),
+            Some(not_run) if all_required => Err(format!("{} did not run, and they are required", not_run.what)),
             Some(not_run) if self.runs.is_empty() => Err(format!("{} did not run", not_run.what)),
             _ => Ok(()),
         }
@@ -81,7 +81,7 @@ mod tests {
         let tally = Tally { passed: 400, time: Duration::from_millis(20_000), ..Tally::default() };
         let report: String = REPORT.lines().map(|package| format!("{kind} 3.9.5 {package} 2000\n")).collect();
         let servers = Servers::read(&report);
-        Run { title: title.to_owned(), meant_for: Some(kind), tally, servers, failed: Vec::new() }
+        Run { title: title.to_owned(), required: Some(kind), tally, servers, failed: Vec::new() }
     }
 
     fn both() -> Summary {
@@ -126,13 +126,16 @@ xtask: all              800 tests passed, 0 failed, 0 ignored, in 40.0 s
 
     #[test]
     fn a_server_kind_that_did_not_run_is_a_failure_on_a_build_server_only() {
-        let not_wanted = NotRun::other_half(Some(ServerKind::Embedded)).into_iter().collect();
-        for summary in [without_java(), Summary { not_run: not_wanted, ..without_java() }] {
+        let other_kind = NotRun::other_kind(Some(ServerKind::Embedded)).into_iter().collect();
+        for summary in [without_java(), Summary { not_run: other_kind, ..without_java() }] {
             assert_eq!(summary.verdict(false), Ok(()));
             assert!(summary.verdict(true).unwrap_err().contains("the tests on a real ZooKeeper did not run"));
         }
         let nothing = Summary { runs: Vec::new(), ..without_java() };
-        assert!(nothing.verdict(false).unwrap_err().contains("did not run"), "nothing at all is a failure everywhere");
+        assert!(
+            nothing.verdict(false).unwrap_err().contains("did not run"),
+            "a run without any tests is a failure everywhere"
+        );
     }
 
     #[test]
@@ -141,7 +144,7 @@ xtask: all              800 tests passed, 0 failed, 0 ignored, in 40.0 s
             let mut summary = both();
             summary.runs[index].failed.push("x (exit status: 3)".to_owned());
             let refused = summary.verdict(false).unwrap_err();
-            assert_eq!(refused, "these failed, and their output is above: x (exit status: 3)");
+            assert_eq!(refused, "these test programs failed (see their output above): x (exit status: 3)");
         }
     }
 
@@ -149,8 +152,13 @@ xtask: all              800 tests passed, 0 failed, 0 ignored, in 40.0 s
     fn a_full_run_fails_if_a_package_started_no_server() {
         let mut summary = both();
         summary.runs[1].servers = Servers::read("real 3.9.5 curator-client 1\nembedded 3.9.5 curator-recipes 1\n");
-        assert!(summary.verdict(false).unwrap_err().contains("no test of curator-recipes ran on ZooKeeper 3.9.5"));
-        summary.runs[1].meant_for = None;
+        assert!(
+            summary
+                .verdict(false)
+                .unwrap_err()
+                .contains("no test of curator-recipes started a server (ZooKeeper 3.9.5)")
+        );
+        summary.runs[1].required = None;
         assert_eq!(summary.verdict(false), Ok(()));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-/// How many tests passed, failed or were ignored, and how long they took.
+/// The numbers of tests that passed, failed or were ignored, and how long they took.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
@@ -13,8 +13,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// The sum of the results in a program's output; runs of documentation have several. Each is a line such as
-    /// `test result: ok. 3 passed; 0 failed; 1 ignored; …; finished in 0.05s`.
+    /// The sum of the results in a program's output: documentation tests print several results. A result is a line such
+    /// as `test result: ok. 3 passed; 0 failed; 1 ignored; …; finished in 0.05s`.
     pub(crate) fn read(output: &str) -> Self {
         let results = output.lines().filter_map(|line| line.strip_prefix("test result: ")?.split_once(". "));
         let mut tally = Self::default();
@@ -54,7 +54,7 @@ mod tests {
         let output = "
 running 4 tests
 test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.25s
-it says test result: ok. 5 passed; 0 failed
+the output contains test result: ok. 5 passed; 0 failed
 test result: FAILED. 2 passed; 4 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.50s
 test result: unknown
 ";

@@ -3,37 +3,37 @@
 /// The servers and programs that the tests of a target need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// None: unit tests, property tests, searches.
+    /// No servers: unit tests, property tests, searches of the model.
     Nothing,
-    /// Those of the selected kind. These tests run on both kinds.
+    /// Servers of the selected kind. These tests run on both kinds.
     Either,
-    /// Those of the selected kind. One kind is enough for these tests.
+    /// Servers of the selected kind. One kind is enough for these tests.
     One,
-    /// Those of the selected kind, and other clients. These tests run on both kinds, as far as the clients are
+    /// Servers of the selected kind, and other clients. These tests run on both kinds, with the clients that are
     /// available.
     Clients,
-    /// Those of the selected kind, and other clients. One kind is enough for these tests.
+    /// Servers of the selected kind, and other clients. One kind is enough for these tests.
     Peers,
-    /// Embedded ones, even if another kind is selected.
+    /// Embedded servers, even if another kind is selected.
     Embedded,
-    /// Real ones, even if another kind is selected.
+    /// Real servers, even if another kind is selected.
     Real,
-    /// Real ones, the feature `sasl-gssapi`, and its prerequisites, with a key distribution centre.
+    /// Real servers, the feature `sasl-gssapi`, and its prerequisites, including a key distribution centre.
     Kerberos,
-    /// Several minutes. These tests run only if selected.
+    /// No servers, but several minutes. These tests run only if they are selected.
     Time,
 }
 
 /// The tests that need one server of the selected kind.
 pub(crate) const SERVER: &str = "server";
 
-/// The tests that compare the kinds.
+/// The tests that compare embedded and real servers.
 pub(crate) const CONFORMANCE: &str = "conformance";
 
-/// The tests with other clients, in a module for each.
+/// The tests with other clients, which have a module for each client.
 pub(crate) const INTEROP: &str = "interop";
 
-/// The tests of the workers with other clients.
+/// The tests of the workers for other clients, in the bench and in the runs under faults.
 pub(crate) const PEERS: &str = "peers";
 
 /// The short runs under faults, in which peers can take part.
@@ -76,7 +76,7 @@ pub(crate) fn needs(target: &str) -> Option<Needs> {
     KNOWN.iter().find(|(name, _)| *name == target).map(|(_, needs)| *needs)
 }
 
-/// The position of a target between CPU-bound ones, which come first, and those that mostly wait.
+/// The position of a target in [`KNOWN`].
 pub(crate) fn rank(target: &str) -> usize {
     KNOWN.iter().position(|(name, _)| *name == target).unwrap_or(KNOWN.len())
 }

@@ -39,7 +39,7 @@ pub(crate) fn run(servers: Option<&str>, arguments: &[String]) -> Result<(), Str
     }
     let mut summary = everything(choice, ci)?;
     if servers.is_none() {
-        summary.not_run.extend(NotRun::other_half(chosen_kind));
+        summary.not_run.extend(NotRun::other_kind(chosen_kind));
     }
     println!("\n{}", summary.text());
     summary.verdict(required)
@@ -49,7 +49,7 @@ pub(crate) fn run(servers: Option<&str>, arguments: &[String]) -> Result<(), Str
 struct Place {
     title: String,
     kind: ServerKind,
-    /// The home of this ZooKeeper; without it, tests find a ZooKeeper themselves.
+    /// The directory of this ZooKeeper; if `None`, tests find a ZooKeeper themselves.
     home: Option<PathBuf>,
     suite: Suite,
 }
@@ -58,19 +58,19 @@ struct Place {
 fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
     let mut not_run = Vec::new();
     let wants_kerberos = choice.iter().any(|(_, suite)| *suite == Suite::Real);
-    // Before the build, which has to enable their feature.
+    // Before the build, which must enable the feature of the Kerberos tests.
     let has_kerberos = wants_kerberos.then(|| kerberos::prepare(ci)).transpose().map_err(|why| {
         let what = "the tests of clients with Kerberos tickets".to_owned();
         not_run.push(NotRun { what, why, remedy: INSTALL_KERBEROS });
     });
-    // For all programs, as another set of features is another build.
+    // All programs get the feature, as a different set of features would need a second build.
     let features: &[_] = if has_kerberos == Ok(Some(())) { &["--features", "curator-client/sasl-gssapi"] } else { &[] };
     let begin = Instant::now();
-    // Downloads and builds by other compilers run at the same time.
+    // Downloads, and builds with other compilers, run concurrently with cargo's build.
     let (mut programs, places, clients) = thread::scope(|scope| {
         let others = scope.spawn(|| {
             let places = places(choice, &mut not_run);
-            not_run.extend(places.iter().find_map(Place::is_not_3_9));
+            not_run.extend(places.iter().find_map(Place::missing_3_9));
             let (clients, missing) = clients::available();
             not_run.extend(missing);
             (places, clients)
@@ -93,7 +93,7 @@ fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
     Ok(Summary { runs, not_run })
 }
 
-/// The available servers. Missing ones are added to `not_run`.
+/// The available servers. The tests on missing servers are added to `not_run`.
 fn places(choice: Choice, not_run: &mut Vec<NotRun>) -> Vec<Place> {
     let mut places: Vec<Place> = Vec::new();
     for (server, suite) in choice {
@@ -102,8 +102,8 @@ fn places(choice: Choice, not_run: &mut Vec<NotRun>) -> Vec<Place> {
             continue;
         }
         match Place::prepare(&server, suite) {
-            // It is the release that was found before, on which everything runs.
-            Ok(place) if places.iter().any(|there| there.title == place.title) => {}
+            // The same release was found before, with a larger suite.
+            Ok(place) if places.iter().any(|known| known.title == place.title) => {}
             Ok(place) => places.push(place),
             Err(missing) => not_run.push(missing),
         }
@@ -142,8 +142,8 @@ impl Place {
         }
     }
 
-    /// The tests that would need release 3.9, if this server runs all tests of real servers with another release.
-    fn is_not_3_9(&self) -> Option<NotRun> {
+    /// The tests that need release 3.9, if this server should run them but is another release.
+    fn missing_3_9(&self) -> Option<NotRun> {
         (self.suite == Suite::Real).then(|| NotRun::release_3_9(&self.title))?
     }
 
@@ -162,7 +162,7 @@ fn title(found: &Distribution) -> String {
     format!("ZooKeeper {}", found.version().unwrap_or("of unknown version"))
 }
 
-/// A program on a server; `None` if a client that it needs is missing.
+/// The job that runs a program on a server; `None` if the program needs other clients, and none is available.
 fn job(program: &Program, place: &Place, clients: &[Prepared]) -> Option<Job> {
     let mut command = program.command();
     if matches!(program.needs, Needs::Clients | Needs::Peers) {
@@ -191,15 +191,15 @@ fn documentation(features: &[&str]) -> Job {
     Job { title: "documentation".to_owned(), row: "documentation".to_owned(), command }
 }
 
-/// The results of all jobs, by row. A server on which nothing ran has a row too.
+/// The results of all jobs, by row. A server without jobs has a row too.
 fn rows(places: &[Place], outcomes: Vec<Outcome>) -> Vec<Run> {
-    let row = |title: &str, meant_for| Run { title: title.to_owned(), meant_for, ..Run::default() };
+    let row = |title: &str, required| Run { title: title.to_owned(), required, ..Run::default() };
     let of_place = |place: &Place| row(&place.title, (place.suite != Suite::Conformance).then_some(place.kind));
     let without = ["documentation", WITHOUT_SERVER].map(|title| row(title, None));
     let mut rows: Vec<_> = without.into_iter().chain(places.iter().map(of_place)).collect();
     for Outcome { title, row, failed, tally, servers } in outcomes {
         if let Some(run) = rows.iter_mut().find(|run| run.title == row) {
-            run.failed.extend(failed.map(|how| format!("{title} ({how})")));
+            run.failed.extend(failed.map(|error| format!("{title} ({error})")));
             run.tally.add(tally);
             run.servers.add(servers);
         }
@@ -207,11 +207,11 @@ fn rows(places: &[Place], outcomes: Vec<Outcome>) -> Vec<Run> {
     rows
 }
 
-/// Runs the tests that the caller selects, on one server after the other, with all prerequisites.
+/// Prepares and runs the tests that the caller selects, on one server after the other.
 fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> Result<(), String> {
     let mut clients = prepare_clients(&plan::clients(arguments), Client::prepare)?;
     if plan::names_jepsen(arguments) && clients.is_empty() {
-        // Available peers take part.
+        // Available peers take part in the runs under faults.
         clients = clients::available().0;
     }
     if plan::names_kerberos(arguments) {
@@ -230,15 +230,13 @@ fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> R
     }
     not_run.iter().for_each(|not_run| println!("{}", not_run.text()));
     match not_run.first() {
-        _ if !failed.is_empty() => {
-            Err(format!("these tests failed on {}, or could not be built", failed.join(" and ")))
-        }
+        _ if !failed.is_empty() => Err(format!("the tests failed on {}, or could not be built", failed.join(" and "))),
         Some(not_run) if required || places.is_empty() => Err(format!("{} did not run", not_run.what)),
         _ => Ok(()),
     }
 }
 
-/// Prepares the clients that the tests need; fails if one is missing.
+/// Prepares the clients that the tests need. Fails if one of them cannot be prepared.
 fn prepare_clients(
     clients: &[Client],
     prepare: impl Fn(Client) -> Result<Prepared, String>,

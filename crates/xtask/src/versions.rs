@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use crate::{choice::OLDEST, curator, distribution::PINNED_VERSION, kazoo, pages::pages};
 
-/// Pages about past runs and changes, with the versions of their time.
+/// Pages about past runs and changes, whose versions may be old.
 const DATED: [&str; 4] = ["CHANGELOG.md", "docs/adr/", "docs/faults", "docs/performance"];
 
 /// A number with a dot in a page.
@@ -35,8 +35,9 @@ fn versions(page: &str) -> impl Iterator<Item = Version<'_>> {
 struct Known {
     /// Versions, each with the words that precede it.
     named: Vec<(String, String)>,
-    /// The releases of ZooKeeper that pages may name, and all other releases that may occur without such words.
+    /// The releases of ZooKeeper that pages may name.
     servers: BTreeSet<String>,
+    /// Releases of other software that pages may name without such words.
     releases: BTreeSet<String>,
 }
 
@@ -62,7 +63,7 @@ impl Known {
         let releases = packages.clone().filter(|[name, _]| ["xtask", "zookeeper-client"].contains(name));
         let releases = releases.map(|[_, version]| version).chain(words.map(|(_, version)| version));
         let releases = releases.map(str::to_owned).collect();
-        // In prose, in links, and in lines for `Cargo.toml`.
+        // Packages are named in prose, in links, and in lines for `Cargo.toml`.
         let packages = packages.flat_map(|[name, version]| {
             [format!("`{name}`"), format!("/{name}/"), format!("{name} = \""), format!("{name} = {{ version = \"")]
                 .map(|words| (words, version.to_owned()))
@@ -72,7 +73,7 @@ impl Known {
         Self { named: named.collect(), servers, releases }
     }
 
-    /// The expected versions, if this version is wrong.
+    /// If this version is wrong, the versions that are expected in its place.
     fn instead_of(&self, version: &Version<'_>) -> Option<BTreeSet<&String>> {
         let named = self.named.iter().filter(|(words, _)| version.before.ends_with(words.as_str()));
         let mut expected: BTreeSet<_> = named.map(|(_, version)| version).collect();
@@ -86,7 +87,8 @@ impl Known {
     }
 }
 
-/// The releases of ZooKeeper in the decision on supported servers, but of the pinned minor release only the pinned one.
+/// The releases of ZooKeeper in the decision on supported servers. Of the minor release that is pinned, only the pinned
+/// release.
 fn servers(decision: &str) -> BTreeSet<String> {
     let (minor, _) = PINNED_VERSION.rsplit_once('.').unwrap();
     let mut servers: BTreeSet<_> = versions(decision).map(|version| version.number.to_owned()).collect();
@@ -96,7 +98,7 @@ fn servers(decision: &str) -> BTreeSet<String> {
     servers
 }
 
-/// Whether these numbers are the version or a prefix of it.
+/// Whether these numbers are the version or a prefix of it, such as 3.9 of 3.9.5.
 fn is_of(numbers: &str, version: &str) -> bool {
     version.strip_prefix(numbers).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// So many look at a path each, or take a lock.
-const looking = 64
+// The number of goroutines that check the queues, or create the holder's nodes, in parallel.
+const parallel = 64
 
-// How often one looks whether others have come.
+// The interval between checks whether all waiters are in the queue.
 const poll = 10 * time.Millisecond
 
-// crowd lets many wait over session 0 for what session 1 has.
+// crowd makes many goroutines of session 0 wait for the locks that session 1 holds.
 func (w *worker) crowd(path string, with request) (string, error) {
 	waiters, err := with.number("waiters")
 	if err != nil {
@@ -59,17 +59,17 @@ func (w *worker) crowd(path string, with request) (string, error) {
 
 func (w *worker) awaitGo() error {
 	if !w.requests.Scan() || w.requests.Text() != "go" {
-		return fmt.Errorf("%q came in place of `go`", w.requests.Text())
+		return fmt.Errorf("expected `go`, got %q", w.requests.Text())
 	}
 	return nil
 }
 
-// hold puts a node into each directory that has the lock as long as it is there.
+// hold creates a node in the directory of each lock, which holds the lock while it exists.
 func (w *worker) hold(paths []string) ([]string, error) {
 	holder, held := w.sessions[1], make([]string, len(paths))
-	err := all(looking, func(first int) error {
-		for i := first; i < len(paths); i += looking {
-			// Makes the directory.
+	err := all(parallel, func(first int) error {
+		for i := first; i < len(paths); i += parallel {
+			// Creates the directory.
 			if err := cycle(zk.NewLock(holder, paths[i], everyone)); err != nil {
 				return err
 			}
@@ -83,10 +83,10 @@ func (w *worker) hold(paths []string) ([]string, error) {
 	return held, err
 }
 
-// untilQueued looks until there are so many nodes in each directory. That nobody waits any more is an error.
+// untilQueued waits until each directory has this many nodes. It fails if all waiters, or one with an error, end before.
 func (w *worker) untilQueued(paths []string, nodes int, ended <-chan error) error {
-	return all(looking, func(first int) error {
-		for i := first; i < len(paths); i += looking {
+	return all(parallel, func(first int) error {
+		for i := first; i < len(paths); i += parallel {
 			for {
 				_, stat, err := w.sessions[1].Exists(paths[i])
 				if err != nil {

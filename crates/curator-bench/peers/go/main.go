@@ -1,4 +1,5 @@
-// go-zookeeper's lock, measured by curator-bench: one request a line, one answer a line (src/protocol.rs has both).
+// The curator-bench worker for go-zookeeper: runs its lock. Reads one request per line and writes one reply per line
+// (src/protocol.rs defines both).
 //
 // The lock is used as its documentation shows: `zk.NewLock`, `Lock`, `Unlock`. A task is a goroutine.
 //
@@ -43,11 +44,11 @@ func main() {
 		if len(words) == 0 {
 			continue
 		}
-		answer, err := w.perform(words[0], fields(words[1:]))
+		reply, err := w.perform(words[0], fields(words[1:]))
 		if err != nil {
-			answer = "error " + strings.ReplaceAll(err.Error(), "\n", " ")
+			reply = "error " + strings.ReplaceAll(err.Error(), "\n", " ")
 		}
-		fmt.Println(answer)
+		fmt.Println(reply)
 	}
 	for _, session := range w.sessions {
 		session.Close()
@@ -69,17 +70,17 @@ func (w *worker) perform(request string, with request) (string, error) {
 		}
 		return w.run(with)
 	}
-	return "", fmt.Errorf("there is no request %q", request)
+	return "", fmt.Errorf("unknown request %q", request)
 }
 
-// unsupported says why this cannot be played.
+// unsupported returns why this worker cannot run the request, or an empty string if it can.
 func unsupported(with request) string {
 	switch with["lock"] {
 	case "mutex":
 	case "":
 		return "no lock is named"
 	default:
-		return "go-zookeeper has one lock, a mutex"
+		return "go-zookeeper has only a mutex"
 	}
 	switch with["case"] {
 	case "cycle", "distinct", "handover", "crowd", "reconnect":
@@ -89,7 +90,7 @@ func unsupported(with request) string {
 	case "readers":
 		return "go-zookeeper has no read lock"
 	}
-	return fmt.Sprintf("there is no case %q", with["case"])
+	return fmt.Sprintf("unknown operation %q", with["case"])
 }
 
 func (w *worker) open(with request) error {
@@ -111,7 +112,7 @@ func (w *worker) open(with request) error {
 	return nil
 }
 
-// connect returns when there is a session.
+// connect returns when the session is open.
 func connect(hosts string, timeout time.Duration) (*zk.Conn, error) {
 	session, events, err := zk.Connect(strings.Split(hosts, ","), timeout, zk.WithLogger(silence{}))
 	if err != nil {
@@ -122,13 +123,13 @@ func connect(hosts string, timeout time.Duration) (*zk.Conn, error) {
 			return session, nil
 		}
 	}
-	return nil, errors.New("there is no session")
+	return nil, errors.New("the session could not be opened")
 }
 
 func (w *worker) run(with request) (string, error) {
 	path := with["path"]
 	if path == "" {
-		return "", errors.New("there is no path")
+		return "", errors.New("the request has no path")
 	}
 	switch with["case"] {
 	case "crowd", "reconnect":
@@ -151,13 +152,13 @@ func (w *worker) run(with request) (string, error) {
 	return w.handover(path, with, length)
 }
 
-// repeat has a task for each path, and repeats their cycles until the time is over.
+// repeat runs a task for each path. Each task repeats its cycle until the time is over.
 func (w *worker) repeat(paths []string, length time.Duration) (string, error) {
 	if err := w.need(1); err != nil {
 		return "", err
 	}
 	locks := make([]*zk.Lock, len(paths))
-	// Makes the directories.
+	// Creates the directories.
 	err := all(len(paths), func(task int) error {
 		locks[task] = zk.NewLock(w.sessions[0], paths[task], everyone)
 		return cycle(locks[task])
@@ -180,7 +181,7 @@ func (w *worker) repeat(paths []string, length time.Duration) (string, error) {
 	return done(sum(counts), time.Since(begin)), err
 }
 
-// handover has a task in each session. What is acquired in this time counts.
+// handover runs a task in each session, and counts the acquires within the time.
 func (w *worker) handover(path string, with request, length time.Duration) (string, error) {
 	sessions, err := with.number("sessions")
 	if err != nil {
@@ -194,7 +195,7 @@ func (w *worker) handover(path string, with request, length time.Duration) (stri
 		return "", err
 	}
 	if with["start"] != "" {
-		// Several processes have made everything when they warmed up.
+		// With several processes, the directories exist since the warm-up.
 		time.Sleep(time.Until(start))
 	} else if err := cycle(zk.NewLock(w.sessions[0], path, everyone)); err != nil {
 		return "", err
@@ -225,12 +226,13 @@ func cycle(lock *zk.Lock) error {
 
 func (w *worker) need(sessions int) error {
 	if len(w.sessions) < sessions {
-		return fmt.Errorf("this needs %d sessions, and %d are open", sessions, len(w.sessions))
+		return fmt.Errorf("the request needs %d sessions, but %d are open", sessions, len(w.sessions))
 	}
 	return nil
 }
 
-// all runs tasks until the last one has ended, or one has failed: others may wait for that one for ever.
+// all runs tasks, and returns when all have ended, or with the first error: the other tasks may wait for the failed one
+// for ever.
 func all(count int, task func(int) error) error {
 	ends := make(chan error, count)
 	for i := 0; i < count; i++ {

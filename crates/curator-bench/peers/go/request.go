@@ -36,7 +36,7 @@ func (r request) seconds(key string) (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// start is when to begin: now, unless the request names a time.
+// start returns when to start: now, unless the request names a time.
 func (r request) start() (time.Time, error) {
 	if r["start"] == "" {
 		return time.Now(), nil

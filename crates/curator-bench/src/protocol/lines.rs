@@ -5,11 +5,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{ACTS, Act, Answer, Done, LOCKS, Lock, Play, ProtocolError, Request};
+use super::{Done, LOCKS, Lock, OPERATIONS, Operation, ProtocolError, Reply, Request, Workload};
 
-impl fmt::Display for Act {
+impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(ACTS.iter().find(|(act, _)| act == self).map_or("", |(_, name)| name))
+        f.write_str(OPERATIONS.iter().find(|(operation, _)| operation == self).map_or("", |(_, name)| name))
     }
 }
 
@@ -24,16 +24,16 @@ impl fmt::Display for Request {
         match self {
             Self::Open { sessions, connect: None } => write!(f, "open sessions={sessions}"),
             Self::Open { sessions, connect: Some(connect) } => write!(f, "open sessions={sessions} connect={connect}"),
-            Self::Supports { act, lock } => write!(f, "supports case={act} lock={lock}"),
-            Self::Run(play) => write!(f, "run {play}"),
+            Self::Supports { operation, lock } => write!(f, "supports case={operation} lock={lock}"),
+            Self::Run(workload) => write!(f, "run {workload}"),
             Self::Go => f.write_str("go"),
         }
     }
 }
 
-impl fmt::Display for Play {
+impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "case={} lock={} path={}", self.act, self.lock, self.path)?;
+        write!(f, "case={} lock={} path={}", self.operation, self.lock, self.path)?;
         if !self.time.is_zero() {
             write!(f, " seconds={}", self.time.as_secs_f64())?;
         }
@@ -59,7 +59,7 @@ impl fmt::Display for Play {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ok => f.write_str("ok"),
@@ -92,15 +92,17 @@ impl FromStr for Request {
                 sessions: words.number("sessions")?,
                 connect: words.values.get("connect").map(ToString::to_string),
             }),
-            "supports" => Ok(Self::Supports { act: words.named("case", &ACTS)?, lock: words.named("lock", &LOCKS)? }),
-            "run" => words.play().map(Self::Run),
+            "supports" => {
+                Ok(Self::Supports { operation: words.named("case", &OPERATIONS)?, lock: words.named("lock", &LOCKS)? })
+            }
+            "run" => words.workload().map(Self::Run),
             "go" => Ok(Self::Go),
             _ => Err(ProtocolError::Line(line.to_owned())),
         }
     }
 }
 
-impl FromStr for Answer {
+impl FromStr for Reply {
     type Err = ProtocolError;
 
     fn from_str(line: &str) -> Result<Self, ProtocolError> {
@@ -124,7 +126,7 @@ impl FromStr for Answer {
     }
 }
 
-/// A line: a word, and values by their keys.
+/// A parsed line: its first word, and the values by their keys.
 struct Words<'a> {
     line: &'a str,
     first: &'a str,
@@ -138,46 +140,46 @@ impl<'a> Words<'a> {
         Self { line, first, values: words.filter_map(|word| word.split_once('=')).collect() }
     }
 
-    fn wrong(&self, key: &'static str) -> ProtocolError {
+    fn invalid(&self, key: &'static str) -> ProtocolError {
         ProtocolError::Value { line: self.line.to_owned(), key }
     }
 
     fn value(&self, key: &'static str) -> Result<&'a str, ProtocolError> {
-        self.values.get(key).copied().ok_or_else(|| self.wrong(key))
+        self.values.get(key).copied().ok_or_else(|| self.invalid(key))
     }
 
     fn number<T: FromStr>(&self, key: &'static str) -> Result<T, ProtocolError> {
-        self.value(key)?.parse().map_err(|_| self.wrong(key))
+        self.value(key)?.parse().map_err(|_| self.invalid(key))
     }
 
     fn optional<T: FromStr>(&self, key: &'static str) -> Result<Option<T>, ProtocolError> {
         self.values.contains_key(key).then(|| self.number(key)).transpose()
     }
 
-    fn number_or_none(&self, key: &'static str) -> Result<usize, ProtocolError> {
+    fn number_or_0(&self, key: &'static str) -> Result<usize, ProtocolError> {
         Ok(self.optional(key)?.unwrap_or(0))
     }
 
     fn named<T: Copy>(&self, key: &'static str, names: &[(T, &str)]) -> Result<T, ProtocolError> {
         let value = self.value(key)?;
-        names.iter().find(|(_, name)| *name == value).map(|(named, _)| *named).ok_or_else(|| self.wrong(key))
+        names.iter().find(|(_, name)| *name == value).map(|(named, _)| *named).ok_or_else(|| self.invalid(key))
     }
 
-    fn play(&self) -> Result<Play, ProtocolError> {
+    fn workload(&self) -> Result<Workload, ProtocolError> {
         let seconds = self.optional("seconds")?.unwrap_or(0.0);
-        Ok(Play {
-            act: self.named("case", &ACTS)?,
+        Ok(Workload {
+            operation: self.named("case", &OPERATIONS)?,
             lock: self.named("lock", &LOCKS)?,
             path: self.value("path")?.to_owned(),
-            time: Duration::try_from_secs_f64(seconds).map_err(|_| self.wrong("seconds"))?,
-            tasks: self.number_or_none("tasks")?,
-            sessions: self.number_or_none("sessions")?,
-            rounds: self.number_or_none("rounds")?,
-            waiters: self.number_or_none("waiters")?,
+            time: Duration::try_from_secs_f64(seconds).map_err(|_| self.invalid("seconds"))?,
+            tasks: self.number_or_0("tasks")?,
+            sessions: self.number_or_0("sessions")?,
+            rounds: self.number_or_0("rounds")?,
+            waiters: self.number_or_0("waiters")?,
             each: self.values.get("paths") == Some(&"each"),
-            members: self.number_or_none("members")?,
-            nodes: self.number_or_none("nodes")?,
-            marked: self.number_or_none("marked")?,
+            members: self.number_or_0("members")?,
+            nodes: self.number_or_0("nodes")?,
+            marked: self.number_or_0("marked")?,
             mark: self.optional("mark")?.unwrap_or(0),
             start: self.optional("start")?,
         })
@@ -190,16 +192,18 @@ mod tests {
     use crate::protocol::Request;
 
     #[test]
-    fn lines_are_read_as_they_were_written() {
-        let crowd = Play { waiters: 10, each: true, start: Some(5), ..Play::new(Act::Crowd, Lock::Mutex, "/a") };
-        let cache = Play { nodes: 1000, marked: 10, mark: 7, ..Play::new(Act::CacheStorm, Lock::Cache, "/a") };
-        for play in [crowd, cache] {
-            let request = Request::Run(play);
+    fn formatted_lines_are_parsed_to_the_same_values() {
+        let crowd =
+            Workload { waiters: 10, each: true, start: Some(5), ..Workload::new(Operation::Crowd, Lock::Mutex, "/a") };
+        let cache =
+            Workload { nodes: 1000, marked: 10, mark: 7, ..Workload::new(Operation::CacheStorm, Lock::Cache, "/a") };
+        for workload in [crowd, cache] {
+            let request = Request::Run(workload);
             assert_eq!(request.to_string().parse(), Ok(request));
         }
-        let done = |heap| Answer::Done(Done { operations: 3, nanoseconds: 4, heap });
-        for answer in [done(None), done(Some(5)), Answer::Loaded { nanoseconds: 6 }, Answer::Current { events: 7 }] {
-            assert_eq!(answer.to_string().parse(), Ok(answer));
+        let done = |heap| Reply::Done(Done { operations: 3, nanoseconds: 4, heap });
+        for reply in [done(None), done(Some(5)), Reply::Loaded { nanoseconds: 6 }, Reply::Current { events: 7 }] {
+            assert_eq!(reply.to_string().parse(), Ok(reply));
         }
     }
 

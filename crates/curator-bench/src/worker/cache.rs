@@ -1,4 +1,5 @@
-//! Plays the cases of a cache with our client: it loads a tree, follows changes, and reconnects after a cut.
+//! Runs the cases of a cache with our client: the cache loads a tree, follows changes, and reconnects after a cut of
+//! its connection.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -7,21 +8,21 @@ use curator_recipes::client::{CuratorClient, ZPath};
 use curator_recipes::{CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, Snapshot};
 
 use super::cases::session;
-use super::locks::Played;
+use super::locks::Step;
 use super::session::Failure;
-use crate::protocol::{Act, Done, Play, nanoseconds};
+use crate::protocol::{Done, Operation, Workload, nanoseconds};
 
-/// Ready to be opened.
-pub(super) fn held(sessions: &[CuratorClient], play: &Play) -> Result<Played, Failure> {
-    let (client, play) = (session(sessions, 0)?.clone(), play.clone());
-    Ok(Played::Held { wait: Box::pin(load(client, play)) })
+/// Returns the step in which the cache is ready to be opened.
+pub(super) fn held(sessions: &[CuratorClient], workload: &Workload) -> Result<Step, Failure> {
+    let (client, workload) = (session(sessions, 0)?.clone(), workload.clone());
+    Ok(Step::Held { wait: Box::pin(load(client, workload)) })
 }
 
 /// Loads a tree. The cache counts as loaded when a consumer of its events has received all nodes, as with the other
 /// clients' caches.
-async fn load(client: CuratorClient, play: Play) -> Result<Played, Failure> {
+async fn load(client: CuratorClient, workload: Workload) -> Result<Step, Failure> {
     let begin = Instant::now();
-    let cache = CuratorCache::builder(&client, &play.path)?.start()?;
+    let cache = CuratorCache::builder(&client, &workload.path)?.start()?;
     let mut events = cache.events();
     loop {
         match events.next().await {
@@ -33,27 +34,27 @@ async fn load(client: CuratorClient, play: Play) -> Result<Played, Failure> {
     }
     let time = begin.elapsed();
     let loaded = cache.ready().await?.len();
-    if loaded != play.nodes + 1 {
-        return Err(format!("the cache has {loaded} nodes, and not {} and their directory", play.nodes).into());
+    if loaded != workload.nodes + 1 {
+        return Err(format!("the cache has {loaded} nodes instead of {} and their directory", workload.nodes).into());
     }
     let nanoseconds = nanoseconds(time);
-    let done = Done { operations: play.nodes as u64, nanoseconds, heap: None };
+    let done = Done { operations: workload.nodes as u64, nanoseconds, heap: None };
     let next = async move {
-        if play.act == Act::CacheLoad {
+        if workload.operation == Operation::CacheLoad {
             cache.close().await?;
-            return Ok(Played::Done(done));
+            return Ok(Step::Done(done));
         }
-        follow(cache, events, play, done).await
+        follow(cache, events, workload, done).await
     };
-    Ok(Played::Loaded { nanoseconds, next: Box::pin(next) })
+    Ok(Step::Loaded { nanoseconds, next: Box::pin(next) })
 }
 
-/// Waits until the cache has reported the last change of each node, and is current.
-async fn follow(cache: CuratorCache, mut events: CacheEvents, play: Play, done: Done) -> Result<Played, Failure> {
-    let mark = format!("{:020}", play.mark);
+/// Waits until the cache has reported the last change of each changed node, and is current.
+async fn follow(cache: CuratorCache, mut events: CacheEvents, workload: Workload, done: Done) -> Result<Step, Failure> {
+    let mark = format!("{:020}", workload.mark);
     let is_marked = |node: &CachedNode| node.data().starts_with(mark.as_bytes());
     let (mut marked, mut count) = (HashSet::<ZPath>::new(), 0);
-    while marked.len() < play.marked {
+    while marked.len() < workload.marked {
         match events.next().await {
             Some(CacheEvent::Created(new) | CacheEvent::Changed { new, .. }) => {
                 count += 1;
@@ -73,14 +74,14 @@ async fn follow(cache: CuratorCache, mut events: CacheEvents, play: Play, done: 
     cache.state().wait_for(|state| *state == CacheState::Current).await?;
     let shown = |snapshot: &Snapshot| snapshot.iter().filter(|node| is_marked(node)).count();
     let shown = shown(&cache.snapshot());
-    if shown != play.marked {
-        return Err(format!("the cache shows {shown} of {} changes", play.marked).into());
+    if shown != workload.marked {
+        return Err(format!("the cache shows {shown} of {} changes", workload.marked).into());
     }
     let end = async move {
         cache.close().await?;
         Ok(done)
     };
-    Ok(Played::Current { events: count, end: Box::pin(end) })
+    Ok(Step::Current { events: count, end: Box::pin(end) })
 }
 
 fn ended(cache: &CuratorCache) -> Failure {

@@ -1,4 +1,4 @@
-//! Plays the cases with any lock.
+//! Runs the cases with any lock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -8,41 +8,43 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::crowd;
-use super::locks::Played;
+use super::locks::Step;
 use super::session::{BenchLock, Failure, Session};
-use crate::protocol::{Act, Done, Play, nanoseconds};
+use crate::protocol::{Done, Operation, Workload, nanoseconds};
 
 /// How often a task checks whether others have arrived.
 const POLL: Duration = Duration::from_millis(1);
 /// The number of re-entries between two readings of the clock, which would dominate the time otherwise.
-const UNWATCHED: u64 = 256;
+const REENTRIES_PER_READING: u64 = 256;
 
-/// Plays any case but that of readers and a writer, whose locks differ in type.
-pub(super) async fn play<L: BenchLock>(sessions: &[L::Session], play: &Play) -> Result<Played, Failure> {
+/// Runs any case but readers and a writer, whose locks differ in type: see [`readers`].
+pub(super) async fn run<L: BenchLock>(sessions: &[L::Session], workload: &Workload) -> Result<Step, Failure> {
     let first = session(sessions, 0)?;
-    match play.act {
-        Act::Cycle => cycle::<L>(first, play).await.map(Played::Done),
-        Act::Reentry => reentry::<L>(first, play).await.map(Played::Done),
-        Act::Distinct => distinct::<L>(first, play).await.map(Played::Done),
-        Act::Handover | Act::Increment => handover::<L>(sessions, play).await.map(Played::Done),
-        Act::Crowd | Act::Reconnect => crowd::queue::<L>(first, session(sessions, 1)?, play).await,
-        Act::Readers => Err("readers and a writer have different locks".into()),
-        Act::CacheLoad | Act::CacheStorm | Act::CacheReconnect | Act::Register | Act::Find => {
-            Err("it is no lock".into())
-        }
+    match workload.operation {
+        Operation::Cycle => cycle::<L>(first, workload).await.map(Step::Done),
+        Operation::Reentry => reentry::<L>(first, workload).await.map(Step::Done),
+        Operation::Distinct => distinct::<L>(first, workload).await.map(Step::Done),
+        Operation::Handover | Operation::Increment => handover::<L>(sessions, workload).await.map(Step::Done),
+        Operation::Crowd | Operation::Reconnect => crowd::queue::<L>(first, session(sessions, 1)?, workload).await,
+        Operation::Readers => Err("readers and a writer need two types of locks".into()),
+        Operation::CacheLoad
+        | Operation::CacheStorm
+        | Operation::CacheReconnect
+        | Operation::Register
+        | Operation::Find => Err("the operation is not for locks".into()),
     }
 }
 
 pub(super) fn session<S: Session>(sessions: &[S], number: usize) -> Result<&S, Failure> {
-    sessions.get(number).ok_or_else(|| format!("there is no session {number}: open more").into())
+    sessions.get(number).ok_or_else(|| format!("session {number} is not open").into())
 }
 
-/// Acquires and releases once, so that all directories exist.
+/// Acquires and releases the lock once.
 async fn once<L: BenchLock>(lock: &L) -> Result<(), Failure> {
     L::unlock(lock.lock().await?).await
 }
 
-/// Repeats it until the time has elapsed.
+/// Repeats the cycle until the time has elapsed.
 async fn repeat<L: BenchLock>(lock: &L, time: Duration) -> Result<Done, Failure> {
     let (begin, mut operations) = (Instant::now(), 0);
     loop {
@@ -54,8 +56,8 @@ async fn repeat<L: BenchLock>(lock: &L, time: Duration) -> Result<Done, Failure>
     }
 }
 
-async fn cycle<L: BenchLock>(session: &L::Session, play: &Play) -> Result<Done, Failure> {
-    let (lock, time) = (L::new(session, &play.path, play)?, play.time);
+async fn cycle<L: BenchLock>(session: &L::Session, workload: &Workload) -> Result<Done, Failure> {
+    let (lock, time) = (L::new(session, &workload.path, workload)?, workload.time);
     let task = tokio::spawn(async move {
         once(&lock).await?;
         repeat(&lock, time).await
@@ -63,16 +65,16 @@ async fn cycle<L: BenchLock>(session: &L::Session, play: &Play) -> Result<Done, 
     task.await?
 }
 
-async fn reentry<L: BenchLock>(session: &L::Session, play: &Play) -> Result<Done, Failure> {
-    let (lock, time) = (L::new(session, &play.path, play)?, play.time);
+async fn reentry<L: BenchLock>(session: &L::Session, workload: &Workload) -> Result<Done, Failure> {
+    let (lock, time) = (L::new(session, &workload.path, workload)?, workload.time);
     let task = tokio::spawn(async move {
         let outer = lock.lock().await?;
         let (begin, mut operations) = (Instant::now(), 0);
         while begin.elapsed() < time {
-            for _ in 0..UNWATCHED {
+            for _ in 0..REENTRIES_PER_READING {
                 once(&lock).await?;
             }
-            operations += UNWATCHED;
+            operations += REENTRIES_PER_READING;
         }
         let done = Done::new(operations, begin.elapsed());
         L::unlock(outer).await?;
@@ -81,34 +83,34 @@ async fn reentry<L: BenchLock>(session: &L::Session, play: &Play) -> Result<Done
     task.await?
 }
 
-async fn distinct<L: BenchLock>(session: &L::Session, play: &Play) -> Result<Done, Failure> {
-    let (mut tasks, ready) = (JoinSet::new(), Arc::new(Barrier::new(play.tasks)));
-    for task in 0..play.tasks {
-        let lock = L::new(session, &format!("{}/{task}", play.path), play)?;
-        let (ready, time) = (Arc::clone(&ready), play.time);
+async fn distinct<L: BenchLock>(session: &L::Session, workload: &Workload) -> Result<Done, Failure> {
+    let (mut tasks, ready) = (JoinSet::new(), Arc::new(Barrier::new(workload.tasks)));
+    for task in 0..workload.tasks {
+        let lock = L::new(session, &format!("{}/{task}", workload.path), workload)?;
+        let (ready, time) = (Arc::clone(&ready), workload.time);
         tasks.spawn(async move {
             once(&lock).await?;
             ready.wait().await;
             repeat(&lock, time).await
         });
     }
-    together(tasks).await
+    total(tasks).await
 }
 
-async fn handover<L: BenchLock>(sessions: &[L::Session], play: &Play) -> Result<Done, Failure> {
-    session(sessions, play.sessions.saturating_sub(1))?;
-    let sessions = &sessions[..play.sessions];
-    let first = L::new(session(sessions, 0)?, &play.path, play)?;
-    // The directories of several processes exist since the warm-up, and another cycle would take longer than there is
-    // until the start.
-    if play.start.is_none() {
+async fn handover<L: BenchLock>(sessions: &[L::Session], workload: &Workload) -> Result<Done, Failure> {
+    session(sessions, workload.sessions.saturating_sub(1))?;
+    let sessions = &sessions[..workload.sessions];
+    let first = L::new(session(sessions, 0)?, &workload.path, workload)?;
+    // A first cycle creates the directories. With several processes they exist since the warm-up, and a cycle of each
+    // process could end after the common start.
+    if workload.start.is_none() {
         tokio::spawn(async move { once(&first).await }).await??;
     }
-    wait_for_start(play.start).await;
+    wait_for_start(workload.start).await;
     let (mut tasks, ready) = (JoinSet::new(), Arc::new(Barrier::new(sessions.len())));
     for session in sessions {
-        let lock = L::new(session, &play.path, play)?;
-        let (ready, time) = (Arc::clone(&ready), play.time);
+        let lock = L::new(session, &workload.path, workload)?;
+        let (ready, time) = (Arc::clone(&ready), workload.time);
         tasks.spawn(async move {
             ready.wait().await;
             let (end, mut operations) = (Instant::now() + time, 0);
@@ -123,10 +125,10 @@ async fn handover<L: BenchLock>(sessions: &[L::Session], play: &Play) -> Result<
             }
         });
     }
-    together(tasks).await
+    total(tasks).await
 }
 
-/// Waits for the common start of several processes. Returns at once if that has passed.
+/// Waits for the common start of several processes. Returns immediately if it has passed.
 async fn wait_for_start(start: Option<u64>) {
     let at = start.map(|start| SystemTime::UNIX_EPOCH + Duration::from_millis(start));
     if let Some(left) = at.and_then(|at| at.duration_since(SystemTime::now()).ok()) {
@@ -134,8 +136,8 @@ async fn wait_for_start(start: Option<u64>) {
     }
 }
 
-/// The sum of the operations, in the time of the slowest task.
-async fn together(mut tasks: JoinSet<Result<Done, Failure>>) -> Result<Done, Failure> {
+/// Waits for all tasks. Returns the sum of their operations, and the time of the slowest task.
+async fn total(mut tasks: JoinSet<Result<Done, Failure>>) -> Result<Done, Failure> {
     let mut all = Done::default();
     while let Some(done) = tasks.join_next().await {
         let Done { operations, nanoseconds, .. } = done??;
@@ -145,21 +147,21 @@ async fn together(mut tasks: JoinSet<Result<Done, Failure>>) -> Result<Done, Fai
     Ok(all)
 }
 
-/// In each round all readers wait for the writer; the time from its release until the last of them reads is measured.
-/// The writer's session follows those of the readers.
-pub(super) async fn readers<R, W>(sessions: &[R::Session], play: &Play) -> Result<Played, Failure>
+/// In each round all readers wait for the writer. Measures the time from its release until the last reader has
+/// acquired. The writer's session is the first one after the readers' sessions.
+pub(super) async fn readers<R, W>(sessions: &[R::Session], workload: &Workload) -> Result<Step, Failure>
 where
     R: BenchLock,
     W: BenchLock<Session = R::Session>,
 {
-    let writer = W::new(session(sessions, play.sessions)?, &play.path, play)?;
-    let looking = session(sessions, play.sessions)?;
+    let writer = W::new(session(sessions, workload.sessions)?, &workload.path, workload)?;
+    let checking = session(sessions, workload.sessions)?;
     let mut all = Done::default();
-    for _ in 0..play.rounds {
+    for _ in 0..workload.rounds {
         let writing = writer.lock().await?;
         let mut reading = JoinSet::new();
-        for session in &sessions[..play.sessions] {
-            let lock = R::new(session, &play.path, play)?;
+        for session in &sessions[..workload.sessions] {
+            let lock = R::new(session, &workload.path, workload)?;
             reading.spawn(async move {
                 let guard = lock.lock().await?;
                 let acquired = Instant::now();
@@ -167,7 +169,7 @@ where
                 Ok::<_, Failure>(acquired)
             });
         }
-        while looking.children(&play.path).await? < play.sessions + 1 {
+        while checking.children(&workload.path).await? < workload.sessions + 1 {
             sleep(POLL).await;
         }
         let released = Instant::now();
@@ -176,8 +178,8 @@ where
         while let Some(acquired) = reading.join_next().await {
             last = last.max(acquired??);
         }
-        all.operations += play.sessions as u64;
+        all.operations += workload.sessions as u64;
         all.nanoseconds += nanoseconds(last - released);
     }
-    Ok(Played::Done(all))
+    Ok(Step::Done(all))
 }

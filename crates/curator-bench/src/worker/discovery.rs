@@ -1,4 +1,4 @@
-//! Plays the cases of service discovery with our client: it registers instances, and finds them.
+//! Runs the cases of service discovery with our client: it registers instances, and finds them.
 
 use std::future::Future;
 use std::time::Instant;
@@ -8,31 +8,31 @@ use curator_recipes::client::CuratorClient;
 use tokio::task::JoinSet;
 
 use super::cases::session;
-use super::locks::Played;
+use super::locks::Step;
 use super::session::Failure;
-use crate::protocol::{Act, Done, Play, nanoseconds};
+use crate::protocol::{Done, Operation, Workload, nanoseconds};
 
 const SERVICE: &str = "service";
 
-/// Ready to register, or to find what another session has registered.
-pub(super) async fn held(sessions: &[CuratorClient], play: &Play) -> Result<Played, Failure> {
-    let (nodes, services) = (play.nodes, ServiceDiscovery::new(session(sessions, 0)?, &play.path)?);
-    if play.act == Act::Register {
+/// Returns the step in which a session is ready to register instances, or to find the instances of another session.
+pub(super) async fn held(sessions: &[CuratorClient], workload: &Workload) -> Result<Step, Failure> {
+    let (nodes, services) = (workload.nodes, ServiceDiscovery::new(session(sessions, 0)?, &workload.path)?);
+    if workload.operation == Operation::Register {
         let wait = async move {
             let begin = Instant::now();
             let registered = register(&services, nodes).await?;
             Ok(loaded(nodes, begin, deregister(registered)))
         };
-        return Ok(Played::Held { wait: Box::pin(wait) });
+        return Ok(Step::Held { wait: Box::pin(wait) });
     }
-    let finding = ServiceDiscovery::new(session(sessions, 1)?, &play.path)?;
+    let finding = ServiceDiscovery::new(session(sessions, 1)?, &workload.path)?;
     let registered = register(&services, nodes).await?;
     let wait = async move {
         let begin = Instant::now();
         let cache = finding.start_cache(SERVICE)?;
         let found = cache.ready().await?.iter().count();
         if found != nodes {
-            return Err(format!("the cache has {found} instances, and not {nodes}").into());
+            return Err(format!("the cache has {found} instances instead of {nodes}").into());
         }
         let end = async move {
             cache.close().await?;
@@ -40,19 +40,19 @@ pub(super) async fn held(sessions: &[CuratorClient], play: &Play) -> Result<Play
         };
         Ok(loaded(nodes, begin, end))
     };
-    Ok(Played::Held { wait: Box::pin(wait) })
+    Ok(Step::Held { wait: Box::pin(wait) })
 }
 
-fn loaded(nodes: usize, begin: Instant, end: impl Future<Output = Result<(), Failure>> + Send + 'static) -> Played {
+fn loaded(nodes: usize, begin: Instant, end: impl Future<Output = Result<(), Failure>> + Send + 'static) -> Step {
     let nanoseconds = nanoseconds(begin.elapsed());
     let next = async move {
         end.await?;
-        Ok(Played::Done(Done { operations: nodes as u64, nanoseconds, heap: None }))
+        Ok(Step::Done(Done { operations: nodes as u64, nanoseconds, heap: None }))
     };
-    Played::Loaded { nanoseconds, next: Box::pin(next) }
+    Step::Loaded { nanoseconds, next: Box::pin(next) }
 }
 
-/// Registers all at once, as a call does not wait.
+/// Registers all instances concurrently: `register` does not wait, and the confirmations are awaited afterwards.
 async fn register(services: &ServiceDiscovery, nodes: usize) -> Result<Vec<Registration>, DiscoveryError> {
     let instance = |number| ServiceInstance::new(SERVICE).id(format!("{number:08}")).address("10.0.0.1").port(8080);
     let registered: Vec<_> = (0..nodes).map(|number| services.register(instance(number))).collect::<Result<_, _>>()?;

@@ -1,4 +1,5 @@
-//! The minimal cost of a lock: a node is created and deleted; and of a hand-over: a delete, and its event.
+//! The baselines: the minimal cost of a lock is a create and a delete of a node; of a hand-over, a delete and its
+//! event.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +8,9 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
 use super::session::{BenchLock, Failure, Session};
-use crate::protocol::{Done, Play, nanoseconds};
+use crate::protocol::{Done, Workload, nanoseconds};
 
-/// Creates and deletes a node, without locking.
+/// The baseline of a cycle: creates and deletes a node, without locking.
 pub(super) struct Floor<S: Session> {
     session: S,
     directory: String,
@@ -22,7 +23,7 @@ impl<S: Session> BenchLock for Floor<S> {
     type Session = S;
     type Guard = (S::Raw, String);
 
-    fn new(session: &S, path: &str, _: &Play) -> Result<Self, Failure> {
+    fn new(session: &S, path: &str, _: &Workload) -> Result<Self, Failure> {
         let prefix = format!("{path}/node-");
         Ok(Self { session: session.clone(), directory: path.to_owned(), prefix, raw: OnceCell::new() })
     }
@@ -41,22 +42,22 @@ impl<S: Session> BenchLock for Floor<S> {
     }
 }
 
-/// The number of hand-overs in a round. A session that has released does not queue again within the round, so that no
-/// other requests are sent.
+/// The number of nodes in the queue of a round. A session that has deleted its node does not queue again within the
+/// round, so that sessions send only deletes.
 const CHAIN: usize = 64;
 
-/// In each round, nodes of all sessions in turn form a queue, each with a watch on the node before it. The first node
-/// is deleted, and each session deletes its node when the one before it is gone.
-pub(super) async fn handover(sessions: &[CuratorClient], play: &Play) -> Result<Done, Failure> {
+/// The baseline of a hand-over. In each round, nodes of all sessions in turn form a queue, each with a watch on the
+/// node before it. The first node is deleted, and each session deletes its node when the node before it is gone.
+pub(super) async fn handover(sessions: &[CuratorClient], workload: &Workload) -> Result<Done, Failure> {
     let mut all = Done::default();
-    let looking = sessions.first().ok_or("there is no session")?;
-    looking.make_directory(&play.path).await?;
-    while Duration::from_nanos(all.nanoseconds) < play.time {
+    let creating = sessions.first().ok_or("no session is open")?;
+    creating.make_directory(&workload.path).await?;
+    while Duration::from_nanos(all.nanoseconds) < workload.time {
         let (mut chain, mut before) = (JoinSet::new(), None::<String>);
         let mut first = None;
         for client in sessions.iter().cycle().take(CHAIN) {
             let raw = client.raw().await?;
-            let node = <CuratorClient as Session>::create(&raw, &format!("{}/node-", play.path)).await?;
+            let node = <CuratorClient as Session>::create(&raw, &format!("{}/node-", workload.path)).await?;
             match before.replace(node.clone()) {
                 None => first = Some((raw, node)),
                 Some(before) => {
@@ -68,7 +69,7 @@ pub(super) async fn handover(sessions: &[CuratorClient], play: &Play) -> Result<
                 }
             }
         }
-        let (raw, node) = first.ok_or("there is no first node")?;
+        let (raw, node) = first.ok_or("the queue is empty")?;
         let begin = Instant::now();
         <CuratorClient as Session>::delete(&raw, &node).await?;
         while let Some(done) = chain.join_next().await {

@@ -1,25 +1,25 @@
-//! The interface of a client to the worker: its locks, and how they are played.
+//! The interface of a client to the worker: which cases it supports, and how it runs them.
 
 use std::future::Future;
 use std::pin::Pin;
 
 use super::session::{Failure, Session};
-use crate::protocol::{Act, Done, Lock, Play};
+use crate::protocol::{Done, Lock, Operation, Workload};
 
-/// The locks of a client.
+/// The locks and other recipes of a client.
 pub(super) trait Locks {
     type Session: Session;
 
-    /// Returns the reason if it does not support the case.
-    fn supports(act: Act, lock: Lock) -> Result<(), &'static str>;
+    /// Returns the reason as an error if the client does not support the operation on the lock.
+    fn supports(operation: Operation, lock: Lock) -> Result<(), &'static str>;
 
-    fn play(sessions: &[Self::Session], play: &Play) -> impl Future<Output = Result<Played, Failure>>;
+    fn run(sessions: &[Self::Session], workload: &Workload) -> impl Future<Output = Result<Step, Failure>>;
 }
 
-/// The state of a play.
-pub(super) enum Played {
+/// A step of a run, after which the worker replies.
+pub(super) enum Step {
     Done(Done),
-    /// The locks are held; `wait` makes all tasks wait for them.
+    /// The locks are held, or a cache or discovery is ready; `wait` continues.
     Held {
         wait: Wait,
     },
@@ -28,7 +28,7 @@ pub(super) enum Played {
         nanoseconds: u64,
         drain: Drain,
     },
-    /// A cache contains all nodes; `next` continues.
+    /// A cache contains all nodes, or all instances are registered or found; `next` continues.
     Loaded {
         nanoseconds: u64,
         next: Wait,
@@ -40,5 +40,5 @@ pub(super) enum Played {
     },
 }
 
-pub(super) type Wait = Pin<Box<dyn Future<Output = Result<Played, Failure>> + Send>>;
+pub(super) type Wait = Pin<Box<dyn Future<Output = Result<Step, Failure>> + Send>>;
 pub(super) type Drain = Pin<Box<dyn Future<Output = Result<Done, Failure>> + Send>>;

@@ -1,4 +1,4 @@
-//! A worker that plays cases in this process: with our locks, or with `zookeeper-client`'s own.
+//! A worker in this program: runs cases with our client, or with the crate `zookeeper-client`.
 
 mod cache;
 mod cases;
@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use self::locks::{Locks, Played};
+use self::locks::{Locks, Step};
 use self::ours::Ours;
 use self::session::{Failure, Session};
 use self::zookeeper_client::ZooKeeperClient;
-use crate::protocol::{Answer, Play, Request};
+use crate::protocol::{Reply, Request, Workload};
 
 /// A client that is linked into this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -29,7 +29,7 @@ pub(crate) enum Client {
     ZookeeperClient,
 }
 
-/// Serves requests until the input ends.
+/// Serves the requests of standard input until it ends.
 pub(crate) fn run(client: Client, connect: &str, session_timeout: Duration) -> ExitCode {
     let served = Runtime::new().map_err(Failure::from).and_then(|runtime| match client {
         Client::Ours => serve::<Ours>(&runtime, connect, session_timeout),
@@ -48,20 +48,20 @@ fn serve<L: Locks>(runtime: &Runtime, connect: &str, session_timeout: Duration) 
     let mut sessions = Vec::<L::Session>::new();
     let mut input = io::stdin().lock().lines();
     while let Some(line) = input.next().transpose()? {
-        let answered = match line.parse::<Request>() {
+        let result = match line.parse::<Request>() {
             Ok(Request::Open { sessions: number, connect: other }) => {
                 let connect = other.as_deref().unwrap_or(connect);
                 runtime.block_on(open::<L>(&mut sessions, number, connect, session_timeout))
             }
-            Ok(Request::Supports { act, lock }) => Ok(match L::supports(act, lock) {
-                Ok(()) => Answer::Yes,
-                Err(why) => Answer::No(why.to_owned()),
+            Ok(Request::Supports { operation, lock }) => Ok(match L::supports(operation, lock) {
+                Ok(()) => Reply::Yes,
+                Err(why) => Reply::No(why.to_owned()),
             }),
-            Ok(Request::Run(play)) => run_once::<L>(runtime, &sessions, &play, &mut input),
-            Ok(Request::Go) => Err("nobody waits".into()),
+            Ok(Request::Run(workload)) => run_once::<L>(runtime, &sessions, &workload, &mut input),
+            Ok(Request::Go) => Err("no run waits for `go`".into()),
             Err(error) => Err(error.into()),
         };
-        write_answer(&answered.unwrap_or_else(|error| Answer::Error(error.to_string())))?;
+        write_reply(&result.unwrap_or_else(|error| Reply::Error(error.to_string())))?;
     }
     runtime.block_on(async {
         for session in sessions {
@@ -76,57 +76,58 @@ async fn open<L: Locks>(
     number: usize,
     connect: &str,
     timeout: Duration,
-) -> Result<Answer, Failure> {
+) -> Result<Reply, Failure> {
     for _ in 0..number {
         sessions.push(L::Session::connect(connect, timeout).await?);
     }
-    Ok(Answer::Ok)
+    Ok(Reply::Ok)
 }
 
 fn run_once<L: Locks>(
     runtime: &Runtime,
     sessions: &[L::Session],
-    play: &Play,
+    workload: &Workload,
     input: &mut Lines<StdinLock<'_>>,
-) -> Result<Answer, Failure> {
-    L::supports(play.act, play.lock)?;
-    let mut played = runtime.block_on(L::play(sessions, play))?;
+) -> Result<Reply, Failure> {
+    L::supports(workload.operation, workload.lock)?;
+    let mut step = runtime.block_on(L::run(sessions, workload))?;
     loop {
-        match played {
-            Played::Done(done) => return Ok(Answer::Done(done)),
-            Played::Held { wait } => {
-                write_answer(&Answer::Held)?;
-                go(input)?;
-                played = runtime.block_on(wait)?;
+        match step {
+            Step::Done(done) => return Ok(Reply::Done(done)),
+            Step::Held { wait } => {
+                write_reply(&Reply::Held)?;
+                await_go(input)?;
+                step = runtime.block_on(wait)?;
             }
-            Played::Queued { nanoseconds, drain } => {
-                write_answer(&Answer::Queued { nanoseconds })?;
-                go(input)?;
-                played = Played::Done(runtime.block_on(drain)?);
+            Step::Queued { nanoseconds, drain } => {
+                write_reply(&Reply::Queued { nanoseconds })?;
+                await_go(input)?;
+                step = Step::Done(runtime.block_on(drain)?);
             }
-            Played::Loaded { nanoseconds, next } => {
-                write_answer(&Answer::Loaded { nanoseconds })?;
-                go(input)?;
-                played = runtime.block_on(next)?;
+            Step::Loaded { nanoseconds, next } => {
+                write_reply(&Reply::Loaded { nanoseconds })?;
+                await_go(input)?;
+                step = runtime.block_on(next)?;
             }
-            Played::Current { events, end } => {
-                write_answer(&Answer::Current { events })?;
-                go(input)?;
-                played = Played::Done(runtime.block_on(end)?);
+            Step::Current { events, end } => {
+                write_reply(&Reply::Current { events })?;
+                await_go(input)?;
+                step = Step::Done(runtime.block_on(end)?);
             }
         }
     }
 }
 
-fn go(input: &mut Lines<StdinLock<'_>>) -> Result<(), Failure> {
+/// Waits for the request `go`.
+fn await_go(input: &mut Lines<StdinLock<'_>>) -> Result<(), Failure> {
     match input.next().transpose()?.map(|line| line.parse()) {
         Some(Ok(Request::Go)) => Ok(()),
-        other => Err(format!("{other:?} came in place of `go`").into()),
+        other => Err(format!("expected `go`, got {other:?}").into()),
     }
 }
 
-fn write_answer(answer: &Answer) -> io::Result<()> {
+fn write_reply(reply: &Reply) -> io::Result<()> {
     let mut output = io::stdout().lock();
-    writeln!(output, "{answer}")?;
+    writeln!(output, "{reply}")?;
     output.flush()
 }

@@ -11,47 +11,50 @@ use curator_recipes::{
 };
 
 use super::floor::{self, Floor};
-use super::locks::{Locks, Played};
+use super::locks::{Locks, Step};
 use super::session::{BenchLock, Failure, Session};
 use super::{cache, cases, discovery};
-use crate::protocol::{Act, Lock, Play};
+use crate::protocol::{Lock, Operation, Workload};
 
 pub(super) struct Ours;
 
 impl Locks for Ours {
     type Session = CuratorClient;
 
-    fn supports(act: Act, lock: Lock) -> Result<(), &'static str> {
-        match (act, lock) {
-            (Act::Increment, Lock::Counter | Lock::Receipt) | (Act::Register | Act::Find, Lock::Discovery) => Ok(()),
-            (Act::Increment | Act::Register | Act::Find, _) | (_, Lock::Counter | Lock::Receipt | Lock::Discovery) => {
-                Err("it is no lock")
+    fn supports(operation: Operation, lock: Lock) -> Result<(), &'static str> {
+        match (operation, lock) {
+            (Operation::Increment, Lock::Counter | Lock::Receipt)
+            | (Operation::Register | Operation::Find, Lock::Discovery) => Ok(()),
+            (Operation::Increment | Operation::Register | Operation::Find, _)
+            | (_, Lock::Counter | Lock::Receipt | Lock::Discovery) => Err("the operation is not for this lock"),
+            (Operation::Reentry, Lock::Semaphore | Lock::SemaphoreMutex | Lock::Floor) => Err("it is not reentrant"),
+            (
+                Operation::Crowd | Operation::Reconnect,
+                Lock::Semaphore | Lock::SemaphoreMutex | Lock::Multi | Lock::Floor,
+            ) => Err("its queue is not a list of the path's children"),
+            (Operation::Readers, lock) if lock != Lock::Read => Err("the operation readers needs the lock `read`"),
+            (Operation::CacheLoad | Operation::CacheStorm | Operation::CacheReconnect, Lock::Cache) => Ok(()),
+            (Operation::CacheLoad | Operation::CacheStorm | Operation::CacheReconnect, _) | (_, Lock::Cache) => {
+                Err("a cache has only the operations cache-load, cache-storm and cache-reconnect")
             }
-            (Act::Reentry, Lock::Semaphore | Lock::SemaphoreMutex | Lock::Floor) => Err("it is not reentrant"),
-            (Act::Crowd | Act::Reconnect, Lock::Semaphore | Lock::SemaphoreMutex | Lock::Multi | Lock::Floor) => {
-                Err("its queue is not a list of the path's children")
-            }
-            (Act::Readers, lock) if lock != Lock::Read => Err("readers have the lock `read`"),
-            (Act::CacheLoad | Act::CacheStorm | Act::CacheReconnect, Lock::Cache) => Ok(()),
-            (Act::CacheLoad | Act::CacheStorm | Act::CacheReconnect, _) | (_, Lock::Cache) => Err("a cache is no lock"),
             _ => Ok(()),
         }
     }
 
-    async fn play(sessions: &[CuratorClient], play: &Play) -> Result<Played, Failure> {
-        match (play.act, play.lock) {
-            (Act::Readers, _) => cases::readers::<ReadLock, WriteLock>(sessions, play).await,
-            (_, Lock::Mutex) => cases::play::<InterProcessMutex>(sessions, play).await,
-            (_, Lock::Read) => cases::play::<ReadLock>(sessions, play).await,
-            (_, Lock::Write) => cases::play::<WriteLock>(sessions, play).await,
-            (_, Lock::Semaphore) => cases::play::<InterProcessSemaphoreV2>(sessions, play).await,
-            (_, Lock::SemaphoreMutex) => cases::play::<InterProcessSemaphoreMutex>(sessions, play).await,
-            (_, Lock::Multi) => cases::play::<InterProcessMultiLock>(sessions, play).await,
-            (_, Lock::Cache) => cache::held(sessions, play),
-            (_, Lock::Counter | Lock::Receipt) => cases::play::<Counter>(sessions, play).await,
-            (_, Lock::Discovery) => discovery::held(sessions, play).await,
-            (Act::Handover, Lock::Floor) => floor::handover(sessions, play).await.map(Played::Done),
-            (_, Lock::Floor) => cases::play::<Floor<CuratorClient>>(sessions, play).await,
+    async fn run(sessions: &[CuratorClient], workload: &Workload) -> Result<Step, Failure> {
+        match (workload.operation, workload.lock) {
+            (Operation::Readers, _) => cases::readers::<ReadLock, WriteLock>(sessions, workload).await,
+            (_, Lock::Mutex) => cases::run::<InterProcessMutex>(sessions, workload).await,
+            (_, Lock::Read) => cases::run::<ReadLock>(sessions, workload).await,
+            (_, Lock::Write) => cases::run::<WriteLock>(sessions, workload).await,
+            (_, Lock::Semaphore) => cases::run::<InterProcessSemaphoreV2>(sessions, workload).await,
+            (_, Lock::SemaphoreMutex) => cases::run::<InterProcessSemaphoreMutex>(sessions, workload).await,
+            (_, Lock::Multi) => cases::run::<InterProcessMultiLock>(sessions, workload).await,
+            (_, Lock::Cache) => cache::held(sessions, workload),
+            (_, Lock::Counter | Lock::Receipt) => cases::run::<Counter>(sessions, workload).await,
+            (_, Lock::Discovery) => discovery::held(sessions, workload).await,
+            (Operation::Handover, Lock::Floor) => floor::handover(sessions, workload).await.map(Step::Done),
+            (_, Lock::Floor) => cases::run::<Floor<CuratorClient>>(sessions, workload).await,
         }
     }
 }
@@ -99,16 +102,16 @@ impl Session for CuratorClient {
     }
 }
 
-/// A counter: to lock it is to increment it.
+/// A counter, used as a lock: `lock` increments it.
 struct Counter(DistributedAtomicLong);
 
 impl BenchLock for Counter {
     type Session = CuratorClient;
     type Guard = ();
 
-    fn new(client: &CuratorClient, path: &str, play: &Play) -> Result<Self, Failure> {
+    fn new(client: &CuratorClient, path: &str, workload: &Workload) -> Result<Self, Failure> {
         let counter = DistributedAtomicLong::new(client, path)?;
-        Ok(Self(match play.lock {
+        Ok(Self(match workload.lock {
             // One receipt for each process.
             Lock::Receipt => counter.exactly_once(format!("{path}-receipts/{}", std::process::id()))?,
             _ => counter,
@@ -129,16 +132,16 @@ impl BenchLock for Counter {
     }
 }
 
-/// Implements [`BenchLock`] for a lock with the methods that most locks have.
+/// Implements [`BenchLock`] for a lock with the methods `acquire` and `release`.
 macro_rules! bench_lock {
     ($lock:ty, $guard:ty, $new:expr) => {
         impl BenchLock for $lock {
             type Session = CuratorClient;
             type Guard = $guard;
 
-            fn new(client: &CuratorClient, path: &str, play: &Play) -> Result<Self, Failure> {
-                let new: fn(&CuratorClient, &str, &Play) -> curator_recipes::Result<Self> = $new;
-                Ok(new(client, path, play)?)
+            fn new(client: &CuratorClient, path: &str, workload: &Workload) -> Result<Self, Failure> {
+                let new: fn(&CuratorClient, &str, &Workload) -> curator_recipes::Result<Self> = $new;
+                Ok(new(client, path, workload)?)
             }
 
             async fn lock(&self) -> Result<$guard, Failure> {
@@ -157,6 +160,6 @@ bench_lock!(ReadLock, LockGuard, |client, path, _| Ok(InterProcessReadWriteLock:
 bench_lock!(WriteLock, WriteGuard, |client, path, _| Ok(InterProcessReadWriteLock::new(client, path)?.write().clone()));
 bench_lock!(InterProcessSemaphoreV2, SemaphoreLease, |client, path, _| InterProcessSemaphoreV2::new(client, path, 1));
 bench_lock!(InterProcessSemaphoreMutex, LockGuard, |client, path, _| InterProcessSemaphoreMutex::new(client, path));
-bench_lock!(InterProcessMultiLock, LockGuard, |client, path, play| {
-    InterProcessMultiLock::new(client, (0..play.members).map(|member| format!("{path}/{member}")))
+bench_lock!(InterProcessMultiLock, LockGuard, |client, path, workload| {
+    InterProcessMultiLock::new(client, (0..workload.members).map(|member| format!("{path}/{member}")))
 });

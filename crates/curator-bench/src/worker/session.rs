@@ -1,20 +1,20 @@
-//! The interface of a client to the cases.
+//! The interface of a client to the cases: a session, and a lock.
 
 use std::error::Error;
 use std::future::Future;
 use std::time::Duration;
 
-use crate::protocol::Play;
+use crate::protocol::Workload;
 
 /// Why a case cannot be measured, for a reader of the results.
 pub(super) type Failure = Box<dyn Error + Send + Sync>;
 
 /// A session.
 pub(super) trait Session: Clone + Send + Sync + 'static {
-    /// How many waiters of one session have nodes in one queue at a time; other waiters queue within the client.
+    /// The number of waiters of one session that have nodes in one queue at a time; the others queue within the client.
     const MOST_IN_QUEUE: usize;
 
-    /// A handle that sends requests without any other work.
+    /// A handle that sends single requests, without retries or other work of the client.
     type Raw: Clone + Send + Sync + 'static;
 
     fn connect(connect: &str, timeout: Duration) -> impl Future<Output = Result<Self, Failure>> + Send;
@@ -22,7 +22,7 @@ pub(super) trait Session: Clone + Send + Sync + 'static {
     /// The number of children of this node; 0 if it does not exist.
     fn children(&self, path: &str) -> impl Future<Output = Result<usize, Failure>> + Send;
 
-    /// Creates a directory and its parents, as far as they are missing.
+    /// Creates a directory and its parents, unless they exist.
     fn make_directory(&self, directory: &str) -> impl Future<Output = Result<(), Failure>> + Send;
 
     fn raw(&self) -> impl Future<Output = Result<Self::Raw, Failure>> + Send;
@@ -42,7 +42,7 @@ pub(super) trait BenchLock: Send + Sync + Sized + 'static {
     type Session: Session;
     type Guard: Send + 'static;
 
-    fn new(session: &Self::Session, path: &str, play: &Play) -> Result<Self, Failure>;
+    fn new(session: &Self::Session, path: &str, workload: &Workload) -> Result<Self, Failure>;
 
     fn lock(&self) -> impl Future<Output = Result<Self::Guard, Failure>> + Send;
 

@@ -6,27 +6,27 @@ use zookeeper_client::{Acls, Client, CreateMode, Error, LockOptions, LockPrefix,
 
 use super::cases;
 use super::floor::Floor;
-use super::locks::{Locks, Played};
+use super::locks::{Locks, Step};
 use super::session::{BenchLock, Failure, Session};
-use crate::protocol::{Act, Lock, Play};
+use crate::protocol::{Lock, Operation, Workload};
 
 pub(super) struct ZooKeeperClient;
 
 impl Locks for ZooKeeperClient {
     type Session = Client;
 
-    fn supports(act: Act, lock: Lock) -> Result<(), &'static str> {
-        match (act, lock) {
-            (Act::Reentry, Lock::Mutex) => Err("its lock is not reentrant"),
-            (_, Lock::Mutex) | (Act::Cycle, Lock::Floor) => Ok(()),
+    fn supports(operation: Operation, lock: Lock) -> Result<(), &'static str> {
+        match (operation, lock) {
+            (Operation::Reentry, Lock::Mutex) => Err("its lock is not reentrant"),
+            (_, Lock::Mutex) | (Operation::Cycle, Lock::Floor) => Ok(()),
             _ => Err("it has no such lock"),
         }
     }
 
-    async fn play(sessions: &[Client], play: &Play) -> Result<Played, Failure> {
-        match play.lock {
-            Lock::Floor => cases::play::<Floor<Client>>(sessions, play).await,
-            _ => cases::play::<ClientLock>(sessions, play).await,
+    async fn run(sessions: &[Client], workload: &Workload) -> Result<Step, Failure> {
+        match workload.lock {
+            Lock::Floor => cases::run::<Floor<Client>>(sessions, workload).await,
+            _ => cases::run::<ClientLock>(sessions, workload).await,
         }
     }
 }
@@ -73,7 +73,7 @@ impl Session for Client {
     }
 }
 
-/// `Client::lock`, with Curator's names.
+/// `Client::lock`, with node names as in Curator.
 pub(super) struct ClientLock {
     client: Client,
     path: String,
@@ -83,7 +83,7 @@ impl BenchLock for ClientLock {
     type Session = Client;
     type Guard = OwnedLockClient;
 
-    fn new(session: &Client, path: &str, _: &Play) -> Result<Self, Failure> {
+    fn new(session: &Client, path: &str, _: &Workload) -> Result<Self, Failure> {
         Ok(Self { client: session.clone(), path: path.to_owned() })
     }
 
@@ -95,7 +95,7 @@ impl BenchLock for ClientLock {
     }
 
     async fn unlock(guard: OwnedLockClient) -> Result<(), Failure> {
-        // The only way to release it. The node is deleted in the background, which cannot be awaited.
+        // A drop is the only way to release the lock. It deletes the node in the background, which cannot be awaited.
         drop(guard);
         Ok(())
     }

@@ -1,12 +1,12 @@
-//! The bench, as a program, and what it has written.
+//! Runs the program `curator-bench`, and reads its results.
 
 use std::process::Command;
 
 use curator_test::SERVER_VARIABLE;
 use serde_json::Value;
 
-/// Runs it with this client beside ours, on the kind of server that the environment names. Returns whether it succeeded, and
-/// what it printed.
+/// Runs the bench with `peer` in addition to our client, on the kind of server that the environment names. Returns
+/// whether it succeeded, and its output.
 pub(crate) fn bench(peer: &str, arguments: &[&str]) -> (bool, String) {
     let kind = std::env::var(SERVER_VARIABLE).unwrap_or_else(|_| "embedded".to_owned());
     let mut command = Command::new(env!("CARGO_BIN_EXE_curator-bench"));
@@ -15,8 +15,8 @@ pub(crate) fn bench(peer: &str, arguments: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// What a client was measured to do in a case: rounds, note, counts.
-pub(crate) fn of<'a>(document: &'a Value, case: &str, peer: &str) -> &'a Value {
+/// The results of a peer in a case: rounds, note, counts.
+pub(crate) fn results_of<'a>(document: &'a Value, case: &str, peer: &str) -> &'a Value {
     let named = |values: &'a Value, key: &str, name: &str| {
         values.as_array().unwrap().iter().find(|value| value[key] == name).unwrap_or_else(|| panic!("no {name}"))
     };

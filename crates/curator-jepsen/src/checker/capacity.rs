@@ -6,17 +6,17 @@ use super::claims::Span;
 use super::findings::{Kind, Violation};
 use super::seen::Run;
 
-/// Finds holds that certainly begin while too little of a resource is left, because others certainly hold it, or
-/// because it is still promised to them. Holds that exceed the capacity only together with holders whose node an
-/// operator has deleted are reported in `apart`: no lock can prevent them.
+/// Finds holds that certainly begin while too little of a resource is free, because other holds certainly claim it
+/// (`Exclusivity`), or because it is still promised to them (`Promise`). Holds that exceed the capacity only together
+/// with holds whose node an operator has deleted are reported in `without_node`: no lock can prevent them.
 pub(crate) fn check(
     run: &Run,
     resource: &str,
     spans: &[Span<'_>],
     found: &mut Vec<Violation>,
-    apart: &mut Vec<Violation>,
+    without_node: &mut Vec<Violation>,
 ) {
-    // A resource has one capacity. If clients disagree on it, the smallest counts.
+    // A resource has one capacity. If clients report different ones, the smallest counts.
     let capacity = spans.iter().map(|span| span.claim.capacity).min().unwrap_or(u32::MAX);
     let mut known = HashSet::new();
     for crowd in crowds(spans, capacity, |span| span.certain) {
@@ -30,7 +30,7 @@ pub(crate) fn check(
     }
     for crowd in crowds(spans, capacity, |span| span.believed) {
         if !known.contains(&crowd.newcomer) {
-            apart.push(crowd.violation(run, resource, spans, capacity, Kind::Exclusivity));
+            without_node.push(crowd.violation(run, resource, spans, capacity, Kind::Exclusivity));
         }
     }
 }
@@ -48,11 +48,11 @@ fn crowds(spans: &[Span<'_>], capacity: u32, end: impl Fn(&Span<'_>) -> u64) -> 
     let mut open: Vec<usize> = Vec::new();
     for (newcomer, span) in spans.iter().enumerate() {
         open.retain(|&other| end(&spans[other]) > span.start);
-        let (own, others): (Vec<_>, Vec<_>) =
+        let (of_owner, others): (Vec<_>, Vec<_>) =
             open.iter().partition(|&&other| spans[other].hold.has_owner_of(span.hold));
-        let had = own.into_iter().map(|own: usize| spans[own].claim.weight).max().unwrap_or(0);
+        let had = of_owner.into_iter().map(|open: usize| spans[open].claim.weight).max().unwrap_or(0);
         let claimed = u64::from(span.claim.weight.max(had)) + claimed(spans, &others);
-        // A re-entry claims nothing that the owner did not have.
+        // A re-entry claims only what the owner claimed already.
         if claimed > u64::from(capacity) && span.claim.weight > had {
             crowds.push(Crowd { newcomer, others, claimed });
         }
@@ -61,11 +61,11 @@ fn crowds(spans: &[Span<'_>], capacity: u32, end: impl Fn(&Span<'_>) -> u64) -> 
     crowds
 }
 
-/// How much is claimed: the sum over owners of each owner's greatest claim.
+/// The sum of the greatest claim of each owner.
 fn claimed(spans: &[Span<'_>], open: &[usize]) -> u64 {
     let counts = |place: usize, index: usize| {
         let (span, mut others) = (spans[index], open.iter().enumerate());
-        // Of an owner's spans, the first of the heaviest counts.
+        // Of the spans of one owner, only the first of those with the greatest weight counts.
         !others.any(|(other_place, &other)| {
             let other = spans[other];
             let heavier = (other.claim.weight, place) > (span.claim.weight, other_place);
@@ -88,12 +88,12 @@ impl Crowd {
             } else {
                 format!("without its node until {}", run.time(believed))
             };
-            format!("{} of {}, {until}", claim.weight, hold.key)
+            format!("{} by {}, {until}", claim.weight, hold.key)
         });
         let others: Vec<_> = others.collect();
         let (weight, key, claimed) = (newcomer.claim.weight, newcomer.hold.key, self.claimed);
         let detail = format!(
-            "{key} has {weight} of {capacity} of {resource}, beside {}: that makes {claimed}",
+            "{key} claims {weight} of {capacity} of {resource}, while others claim {}: {claimed} in total",
             others.join("; ")
         );
         let holds = std::iter::once(key).chain(self.others.iter().map(|&other| spans[other].hold.key)).collect();

@@ -1,4 +1,4 @@
-//! Computes for how long each hold claims its resources.
+//! Computes the times in which each hold claims its resources.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use super::seen::{Claim, Hold, Run};
 pub(crate) struct Span<'a> {
     pub(crate) hold: &'a Hold,
     pub(crate) claim: &'a Claim,
-    /// When the certain time begins.
+    /// The start of the certain time.
     pub(crate) start: u64,
-    /// When the certain time ends; not before `start`.
+    /// The end of the certain time; not before `start`.
     pub(crate) certain: u64,
-    /// When the promise ends; not before `certain`.
+    /// The end of the promise; not before `certain`.
     pub(crate) promised: u64,
-    /// When the certain time would end if operators' deletes of its node did not count; not before `certain`.
+    /// The end of the certain time if operators' deletes of the hold's node did not count; not before `certain`.
     pub(crate) believed: u64,
 }
 
-/// The claims on each resource, in the order of their start.
+/// The claims on each resource, in the order of the starts.
 pub(crate) fn by_resource(run: &Run) -> BTreeMap<&str, Vec<Span<'_>>> {
     let begins = run.begins();
     let mut resources = BTreeMap::<_, Vec<_>>::new();
@@ -28,8 +28,8 @@ pub(crate) fn by_resource(run: &Run) -> BTreeMap<&str, Vec<Span<'_>>> {
         let Some(certain) = certain(run, hold) else { continue };
         let promised = certain.max(hold.until.min(given_up(run, hold)));
         let believed = certain.max(believed(hold).unwrap_or_default());
-        // The read node replaced the write node atomically, so the owner has held at least as a reader since the
-        // writer's start.
+        // The owner was a writer first. The read node replaced the write node atomically, so the owner has had at least
+        // a reader's claim since the start of the write hold.
         let before = hold.continues.and_then(|continued| begins.get(&HoldKey { hold: continued, ..hold.key }));
         let start = before.map_or(hold.begin(), |before| hold.begin().min(*before));
         if certain >= start {
@@ -45,17 +45,17 @@ pub(crate) fn by_resource(run: &Run) -> BTreeMap<&str, Vec<Span<'_>>> {
     resources
 }
 
-/// When the certain time of a hold ends. `None` if the hold was never found valid.
+/// The end of the certain time of a hold. `None` if the hold was never found valid.
 pub(crate) fn certain(run: &Run, hold: &Hold) -> Option<u64> {
     Some(believed(hold)?.min(run.struck(hold.key)))
 }
 
-/// As [`certain`], but ignores an operator's delete of the node.
+/// The same as [`certain`], but ignores an operator's delete of the node.
 fn believed(hold: &Hold) -> Option<u64> {
     Some(hold.valid?.min(hold.invalid.unwrap_or(u64::MAX)).min(hold.releasing.unwrap_or(u64::MAX)))
 }
 
-/// When the owner began to release the hold, or an operator began to delete its node, whichever is earlier.
+/// When the owner started to release the hold, or an operator started to delete its node: the earlier time.
 fn given_up(run: &Run, hold: &Hold) -> u64 {
     hold.releasing.unwrap_or(u64::MAX).min(run.struck(hold.key))
 }

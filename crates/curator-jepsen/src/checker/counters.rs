@@ -3,11 +3,10 @@
 //! | [`Kind`] | What is found |
 //! |---|---|
 //! | `CountLost` | a counter, or the receipt of a client, is less than the number of acknowledged increments |
-//! | `CountedTwice` | a counter, or the receipt of a client, is greater than the number of acknowledged increments and those with an unknown outcome; or the counter is not the sum of the receipts |
+//! | `CountedTwice` | a counter, or the receipt of a client, is greater than the number of acknowledged increments plus increments with an unknown outcome; or the counter is not the sum of the receipts |
 //! | `SameValue` | two acknowledged increments returned the same value |
 //!
-//! The outcome is unknown if the client reports that, or if its process was killed or asked to finish before the
-//! answer.
+//! The outcome is unknown if the client reports that, or if its process was killed or had to finish before the reply.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,13 +20,13 @@ pub(super) struct Counters(BTreeMap<String, Counter>);
 #[derive(Debug, Default)]
 struct Counter {
     tally: CounterTally,
-    /// Unanswered increments: one at a time in each life of a process.
+    /// Increments without a reply: at most one in each life of a process.
     begun: HashMap<(u32, u32), u64>,
-    /// For each client, the number of acknowledged increments, and of those with unknown outcome.
+    /// For each client, the numbers of acknowledged increments, and of increments with an unknown outcome.
     by_client: BTreeMap<u32, (u64, u64)>,
     /// How often each value was reported.
     values: HashMap<i64, u64>,
-    /// When the counter was read, its value, and the receipts.
+    /// When the counter was read after the run, its value, and the receipts.
     at_end: Option<(u64, i64, Option<Receipts>)>,
 }
 
@@ -37,7 +36,7 @@ impl Counters {
         let counter = self.0.entry(part.to_owned()).or_default();
         match seen {
             CounterSeen::Counting { number } => {
-                // The future of the earlier increment was dropped, so it has no answer.
+                // The future of the earlier increment was dropped, so it has no reply.
                 if counter.begun.insert(process, *number).is_some() {
                     counter.cut_off(process.0);
                 }
@@ -75,7 +74,7 @@ impl Counters {
 }
 
 impl Counter {
-    /// Counts an increment of this client that has begun and was not answered.
+    /// Counts an increment of this client without a reply.
     fn cut_off(&mut self, client: u32) {
         self.tally.cut_off += 1;
         self.by_client.entry(client).or_default().1 += 1;
@@ -87,7 +86,7 @@ impl Counter {
         }
         let tally = &mut self.tally;
         tally.same_value = self.values.values().map(|count| count - 1).sum();
-        // The run was aborted before the counters were read.
+        // `None` if the run was aborted before the counters were read.
         let Some((at, value, receipts)) = self.at_end else { return self.tally };
         tally.value = value;
         let least = i64::try_from(tally.acknowledged).unwrap_or(i64::MAX);
@@ -106,7 +105,7 @@ impl Counter {
         if let Some(receipts) = receipts {
             let sum: u64 = receipts.values().sum();
             if i64::try_from(sum) != Ok(value) {
-                find(Kind::CountedTwice, format!("{part} is {value}, and its receipts say {sum}"));
+                find(Kind::CountedTwice, format!("{part} is {value}, and the sum of its receipts is {sum}"));
             }
             for (client, (acknowledged, in_doubt)) in self.by_client {
                 let number = receipts.get(&format!("w{client}")).copied().unwrap_or_default();
@@ -115,8 +114,8 @@ impl Counter {
                     _ if number > acknowledged + in_doubt => Kind::CountedTwice,
                     _ => continue,
                 };
-                let known = format!("{acknowledged} acknowledged and {in_doubt} in doubt");
-                find(kind, format!("{part}: the receipt of w{client} says {number} increments, of {known}"));
+                let known = format!("{acknowledged} acknowledged and {in_doubt} unknown");
+                find(kind, format!("{part}: the receipt of w{client} is {number}, after {known} increments"));
             }
         }
         if tally.same_value > 0 {

@@ -27,19 +27,19 @@ impl fmt::Display for HoldKey {
     }
 }
 
-/// The broken rule. The table in [`checker`](super) defines each.
+/// A rule that was broken. The table in [`checker`](super) defines each rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
     /// More of a resource is certainly claimed than its capacity.
     Exclusivity,
-    /// A hold claims what is still promised to others.
+    /// A hold claims a part of a resource that is still promised to others.
     Promise,
-    /// A later hold has no greater token than an earlier one.
+    /// A later hold has the same token as an earlier one, or a smaller token.
     Token,
     /// A waiter was overtaken.
     Fifo,
-    /// A re-entry without a hold, or a fresh acquire by an owner that held the lock.
+    /// A re-entry without an earlier hold, or a new acquire by an owner that held the lock.
     Reentry,
     /// A lost lock was reported as valid again.
     Revived,
@@ -51,17 +51,17 @@ pub enum Kind {
     RefusedWrite,
     /// A set changed under a reader's hold.
     ReadChanged,
-    /// An event of a cache is inconsistent with the earlier ones.
+    /// An event of a cache is inconsistent with earlier events.
     Replay,
     /// A cache reported an older state than before.
     Backwards,
-    /// After quiet, a cache differs from the servers.
+    /// While all clients paused their writes, a cache differed from the servers.
     Differs,
-    /// After quiet, the replay of a stream differs from its cache.
+    /// While all clients paused their writes, the replay of a stream differed from its cache.
     StreamDiffers,
     /// A cache is not current long after an outage.
     Stale,
-    /// A cache lacks a write that was answered before `caught_up` was called.
+    /// A cache lacks a write whose reply arrived before `caught_up` was called.
     NotCaughtUp,
     /// A counter lost an acknowledged increment.
     CountLost,
@@ -69,7 +69,7 @@ pub enum Kind {
     CountedTwice,
     /// Two increments returned the same value.
     SameValue,
-    /// A cache reported an instance as gone while its session lived.
+    /// A cache reported the removal of an instance while its session was alive.
     Flicker,
     /// A cache contained an instance long after its session had ended.
     DeadInstance,
@@ -127,8 +127,8 @@ impl Violation {
     #[must_use]
     pub fn follows_from_slow_clocks(&self) -> bool {
         match self.kind {
-            // `Token` and `Fifo`: of two simultaneous holders, the one with the smaller token may re-enter after the
-            // other has ended.
+            // `Token` and `Fifo`: of two simultaneous holders, the holder with the smaller token may re-enter after the
+            // other hold has ended.
             Kind::Exclusivity | Kind::Promise | Kind::Token | Kind::Fifo => true,
             Kind::LostUpdate | Kind::ReadChanged => parts::variant(&self.part) == Variant::Guarded,
             Kind::Reentry | Kind::Revived | Kind::UnnoticedDelete | Kind::RefusedWrite | Kind::Malformed => false,
@@ -146,9 +146,9 @@ pub struct Findings {
     pub began: u64,
     /// The numbers of each part, by its key.
     pub parts: BTreeMap<String, Tally>,
-    /// Violations by our locks or by the tester, in the order of time.
+    /// Violations by our recipes, and malformed histories, in the order of time.
     pub violations: Vec<Violation>,
-    /// Violations by the locks of peers.
+    /// Violations by the recipes of peers.
     pub of_peers: Vec<Violation>,
     /// The effect of each strike on the leaders of each part.
     pub leaders: Vec<Aftermath>,
@@ -160,11 +160,11 @@ pub struct Findings {
     pub services: BTreeMap<String, ServiceTally>,
 }
 
-/// The effect of a strike on the caches of one kind, in all processes, from before the strike until before the next one
-/// or the end. Before the first strike, the nemesis is `none`.
+/// The effect of a strike on the caches of one kind, in all processes: from the start of the strike until the start of
+/// the next one, or the end of the run. Before the first strike, the nemesis is `none`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheAftermath {
-    /// The name of the nemesis; both names if two struck at once.
+    /// The name of the nemesis; both names if two struck together.
     pub nemesis: String,
     /// Which caches, or which of their consumers.
     pub part: String,
@@ -172,10 +172,11 @@ pub struct CacheAftermath {
     pub tally: CacheTally,
 }
 
-/// The effect of a strike on the leaders of one part, from before the strike until before the next one or the end.
+/// The effect of a strike on the leaders of one part: from the start of the strike until the start of the next one, or
+/// the end of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aftermath {
-    /// The name of the nemesis; both names if two struck at once.
+    /// The name of the nemesis; both names if two struck together.
     pub nemesis: String,
     /// The key of the part.
     pub part: String,
@@ -194,7 +195,7 @@ impl Findings {
         began: u64,
         mut parts: BTreeMap<String, Tally>,
         mut found: Vec<Violation>,
-        apart: &[Violation],
+        without_node: &[Violation],
         leaders: Vec<Aftermath>,
         caches: Vec<CacheAftermath>,
     ) -> Self {
@@ -204,7 +205,7 @@ impl Findings {
                 parts.entry(violation.part.clone()).or_default().held_twice += 1;
             }
         }
-        for violation in apart {
+        for violation in without_node {
             parts.entry(violation.part.clone()).or_default().held_without_node += 1;
         }
         let is_ours = |violation: &Violation| violation.kind == Kind::Malformed || parts::is_ours(&violation.part);

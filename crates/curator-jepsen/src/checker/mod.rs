@@ -1,62 +1,66 @@
-//! Reads the histories of a run, and reports everything that no correct lock could have done.
+//! Reads the histories of a run, and reports every event that a correct lock cannot cause.
 //!
-//! The workload and the checker are those of Jepsen's tests of locks (`lock-set` of its test of etcd): an acknowledged
-//! element must never disappear. The checker also reads which clients believed that they held which lock, and compares
-//! that with what the locks promise.
+//! The workload and its main rule are those of Jepsen's tests of locks (`lock-set` of its test of etcd): an
+//! acknowledged element must never disappear. The checker also reads when clients held which lock according to
+//! `is_valid()`, and compares that with the guarantees of the locks.
 //!
 //! # What a hold claims
 //!
 //! Each rule takes a hold to claim its lock only for a *certain* time:
 //!
-//! - It begins when the acquire has returned (`Acquired`, with a time read after that), if `is_valid()` was true at
-//!   least once later. A session that is alive later has been alive throughout, and a deleted node never reappears, so
-//!   the hold owned the lock at every moment between.
-//! - It ends before the last true answer: at the `before` of the last [`Valid`](crate::history::What::Valid), a time
-//!   read before the call. It ends earlier if the owner started to release the lock (`Releasing`, with a time read
-//!   before that), or if an operator started to delete one of its nodes (`Deleted`).
+//! - It begins when the acquire has returned (`Acquired`, with a time read after the return), if `is_valid()` was true
+//!   at least once later. A session that is alive later has been alive throughout, and a deleted node never reappears,
+//!   so the hold owned the lock at every moment between.
+//! - It ends before `is_valid()` last returned true: at the `before` of the last
+//!   [`Valid`](crate::history::What::Valid), a time read before the call. It ends earlier if the owner started to
+//!   release the lock (`Releasing`, with a time read before the release), or if an operator started to delete one of
+//!   its nodes (`Deleted`).
 //!
-//! A process may be stopped anywhere between reading a clock, calling `is_valid()`, and writing the line: that can
-//! shorten the certain time, but not extend it. A process that is killed claims what its last line records.
+//! A process may be stopped at any point between reading a clock, calling `is_valid()`, and writing the line: this can
+//! shorten the certain time, but not extend it. The holds of a killed process count up to its last recorded event.
 //!
-//! Besides, each true answer comes with a *promise*: the guard's `valid_until()`. Until then no server ends the
-//! session, so a hold that is neither released nor deleted by an operator owns the lock until the latest promise, even
-//! if its process has died. The promise stands even if the client has found its lock lost: the servers must have kept
+//! With each `Valid`, the guard also gives a *promise*: its `valid_until()`. Until then no server ends the session, so
+//! a hold that is neither released nor deleted by an operator owns the lock until the latest promise, even if its
+//! process was killed. The promise counts even if the client has reported the loss of the lock: the servers must keep
 //! the session. (A client that closes its session releases its holds first.)
 //!
-//! All times are of one clock, which all processes of the machine share and which keeps running while they are stopped.
+//! All times are read from one clock, which all processes of the machine share and which runs while they are stopped.
 //!
 //! # The rules
 //!
 //! | [`Kind`] | What is found |
 //! |---|---|
 //! | `Exclusivity` | at one moment, the certain claims on a resource exceed its capacity. Of an owner's holds, only the greatest counts |
-//! | `Promise` | a hold certainly claims what was still promised to others |
-//! | `Token` | of two holds, one certainly ended before the other began, one is exclusive, and the earlier has the greater token; or two acquires have the same token |
-//! | `Fifo` | the same with their places in the queue, if known. In our locks the token *is* the place, so this rule adds nothing for them; leases and downgraded holds have no place |
-//! | `Reentry` | a re-entry by an owner without a hold, or whose hold was known to be lost, or with another token; or a fresh acquire by an owner that certainly held the lock. A holder of the write lock may enter the read lock |
+//! | `Promise` | a hold certainly claims a part of a resource that was still promised to other holds |
+//! | `Token` | a hold certainly ended before another began, at least one of them is exclusive, and the earlier one has the greater token; or two acquires have the same token |
+//! | `Fifo` | the same with the places in the queue, if known. In our locks the token *is* the place, so this rule finds nothing more; leases and downgraded holds have no place |
+//! | `Reentry` | a re-entry by an owner without a hold, or whose hold was known to be lost, or with another token; or a new acquire by an owner that certainly held the lock. A holder of the write lock may enter the read lock |
 //! | `Revived` | `is_valid()` was true after it had been false |
 //! | `UnnoticedDelete` | `is_valid()` was true more than two session timeouts after an operator had deleted a node of the guard. For the guarded variant only, which watches its nodes. Time in which its process was stopped, or another nemesis was active, does not count |
-//! | `LostUpdate` | an acknowledged element is not in the final set. In the plain variant they are only counted. In the guarded one, those that a guard cannot prevent are counted separately |
+//! | `LostUpdate` | an acknowledged element is not in the final set. In the plain variant, lost updates are only counted. In the guarded variant, lost updates that a guard cannot prevent are counted separately |
 //! | `RefusedWrite` | an element that was refused or not sent is in the final set |
-//! | `ReadChanged` | a reader has read two different sets under one certain hold. In the plain variant only counted; in the guarded one explained like lost updates |
+//! | `ReadChanged` | a reader has read two different states of a set under one certain hold. In the plain variant, changed reads are only counted; in the guarded variant, late writes and writes after an operator's delete explain them |
 //! | `Malformed` | the history contradicts itself: a bug in the tester |
 //!
-//! A write is *late* if it was answered after the `valid_until()` that its last check returned: its process was stopped
-//! between check and write, or was not scheduled. A guard cannot prevent that, nor an operator's delete of the lock's
-//! node just before the write. A lost update of the guarded variant is explained by such a write, of the same element
-//! or of another element of the set, if that write can have erased it: it was answered after the check of the lost
-//! write, so it may have been applied later; and its hold had begun when the lost write was answered, so it may have
-//! read the set before. One gap remains: a process that writes late, or after an operator's delete, and is killed
-//! before it records the write, leaves a write that is not in the history and explains nothing. A delete of one of the
-//! nodes of a multi-lock counts as a delete of all of them.
+//! A write is *late* if its reply arrived after the `valid_until()` of its last check: its process was stopped between
+//! check and write, or was not scheduled. A guard cannot prevent a late write, nor a write just after an operator's
+//! delete of the lock's node. Such a write, of the same element or of another element of the set, explains a lost
+//! update of the guarded variant if both conditions hold:
 //!
-//! When an operator deletes the node of a holder, the next waiter has the lock at once, and the old holder may believe
-//! for a moment longer that it holds it. That is no violation: the certain time ends before the delete. Such overlaps
+//! - Its reply arrived after the check of the lost write, so it may have been applied later.
+//! - Its hold had begun when the reply to the lost write arrived, so its holder may have read the set before.
+//!
+//! One gap remains: if a process writes late, or after an operator's delete, and is killed before it records the write,
+//! the history does not contain the write that explains the lost update. A delete of one of the nodes of a multi-lock
+//! counts as a delete of all of them.
+//!
+//! When an operator deletes the node of a holder, the next waiter acquires the lock immediately, while the guard of the
+//! old holder may be valid for a moment longer. This is allowed: the certain time ends before the delete. Such overlaps
 //! are counted separately.
 //!
-//! A hold that is found lost before its promise ends, although no operator has deleted its nodes, is no violation: a
-//! guard may give up at any time. Such holds are counted, as a lock that is always lost would break no rule. Only slow
-//! clocks are expected to cause them: under these, clients end their sessions themselves.
+//! A guard may report a loss at any time, even before its promise ends and without an operator's delete. Such early
+//! losses are not violations, but are counted: otherwise the checker would accept a lock that is always lost. Only slow
+//! clocks are expected to cause them, as clients with slow clocks end their sessions themselves.
 //!
 //! # Why a correct lock has no violations
 //!
@@ -66,14 +70,15 @@
 //! before the acquire was called. `UnnoticedDelete`: see `notice.rs`. The rest follows from what the store and the
 //! guard promise.
 //!
-//! The converse is not true: the checker sees nothing between two samples, and no hold that was never found valid.
+//! A lock without violations may still be incorrect: the checker does not see what happens between two samples, and
+//! ignores holds that were never found valid.
 //!
 //! # Leaders
 //!
-//! The terms of leaders are holds. [`Aftermath`] also contains the longest interval without a certain leader after each
-//! strike; the conductor's events `Nemesis` and `Finishing` delimit it. A term that was never found valid does not
-//! count, and the last term before a loss ends when it was last found valid. So the interval is never too short, and
-//! too long by about the sampling interval.
+//! The terms of leaders are holds. [`Aftermath`] also contains the longest interval without a certain leader in the
+//! time of each strike, which the conductor's events `Nemesis` and `Finishing` delimit. A term that was never found
+//! valid does not count, and a term that was lost ends when it was last found valid. So the interval is never too
+//! short, and too long by about the sampling interval.
 //!
 //! # Caches
 //!
@@ -89,8 +94,8 @@
 //!
 //! # Cost
 //!
-//! Only the holds and writes are kept in memory, not the samples; they are sorted once and swept. Streams of caches are
-//! replayed while they are read.
+//! Only the holds and writes are kept in memory, not the samples of validity. They are sorted once, and then checked in
+//! one pass for each rule. Streams of caches are replayed while they are read.
 
 mod caches;
 mod capacity;
@@ -141,20 +146,20 @@ impl Checker {
         self.seen.see(event);
     }
 
-    /// Checks all recorded events, and compares them with the sets at the end.
+    /// Checks all recorded events, and compares the writes with the final sets.
     #[must_use]
     pub fn finish(self, sets: &FinalSets) -> Findings {
         let mut run = self.seen.finish();
         operator::strike(&mut run);
         let mut found = Vec::new();
-        let mut apart = Vec::new();
+        let mut without_node = Vec::new();
         found.extend(run.malformed.iter().cloned());
         let resources = claims::by_resource(&run);
         for (resource, spans) in &resources {
-            capacity::check(&run, resource, spans, &mut found, &mut apart);
+            capacity::check(&run, resource, spans, &mut found, &mut without_node);
             order::check(&run, resource, spans, &mut found);
         }
-        let leaders = terms::aftermaths(&run, resources.into_values().flatten(), &found, &apart);
+        let leaders = terms::aftermaths(&run, resources.into_values().flatten(), &found, &without_node);
         tokens::check(&run, &mut found);
         reentry::check(&run, &mut found);
         notice::check(&run, &mut found);
@@ -166,7 +171,7 @@ impl Checker {
         let caches = std::mem::take(&mut run.caches).finish(&strikes, &mut found);
         let counters = std::mem::take(&mut run.counters).finish(&mut found);
         let services = std::mem::take(&mut run.services).finish(&mut found);
-        Findings { counters, services, ..Findings::new(run.began, parts, found, &apart, leaders, caches) }
+        Findings { counters, services, ..Findings::new(run.began, parts, found, &without_node, leaders, caches) }
     }
 }
 

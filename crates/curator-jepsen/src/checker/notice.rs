@@ -7,21 +7,21 @@ use super::parts;
 use super::seen::{Run, Stop};
 use crate::work::Variant;
 
-/// How long a guard may take to notice it, in session timeouts, while nothing delays it.
+/// How long a guard may take to notice a delete, in session timeouts without disturbances.
 ///
-/// A guard that is valid has an answer from its server to a `sync` that was sent less than one session timeout ago. If
-/// the node was deleted before the `sync` was sent, the server applied the delete before it answered, and, if there was
-/// a watch, sent the notification before the answer over the same connection. If there was no watch, because the
-/// connection is new, the guard sets one as soon as it is connected; a failed try takes less than a session timeout,
-/// and the pause after it a second at most. The second session timeout covers that.
-const PATIENCE: u64 = 2;
+/// The session of a valid guard has the server's reply to a `sync` that was sent less than one session timeout ago. If
+/// the node was deleted before the `sync` was sent, the server applied the delete before it replied, and, if there was
+/// a watch, sent the notification before the reply over the same connection. Without a watch, because the connection is
+/// new, the guard sets one as soon as it is connected; a failed try takes less than a session timeout, and the pause
+/// after it a second at most. The second session timeout covers the try and the pause.
+const NOTICE_TIMEOUTS: u64 = 2;
 
-/// Finds guards that were valid long after an operator had certainly deleted one of their nodes. Only of the guarded
-/// variant: the other variants ignore their guards, so their nodes need not be watched.
+/// Finds guards of the guarded variant that were valid long after an operator had certainly deleted one of their nodes.
+/// The other variants ignore their guards, so their nodes need not be watched.
 ///
 /// Time in which the process was stopped, or another nemesis was active, does not count: both delay notifications.
 pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
-    // A guard is also checked before its writes.
+    // The last check of each guard before a write: a guard is valid then, too.
     let mut checks = HashMap::<HoldKey, u64>::new();
     for write in run.writes.values().flatten().filter(|write| run.deleted.contains_key(&write.key)) {
         let last = checks.entry(write.key).or_default();
@@ -35,7 +35,7 @@ pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
         let valid = hold.last_valid.max(checks.get(&hold.key).copied().unwrap_or_default());
         let stops = run.stops.get(&(hold.key.worker, hold.key.life)).into_iter().flatten();
         let undisturbed = undisturbed(deleted, valid, stops.chain(&run.disturbances));
-        if undisturbed > timeout.saturating_mul(PATIENCE) {
+        if undisturbed > timeout.saturating_mul(NOTICE_TIMEOUTS) {
             let (key, part) = (hold.key, hold.part.to_string());
             let (deleted, at) = (run.time(deleted), run.time(valid));
             let detail = format!("a node of {key} was deleted before {deleted}, and the guard was valid after {at}");
@@ -44,7 +44,7 @@ pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
     }
 }
 
-/// How much of this time was free of disturbances.
+/// The part of this time without disturbances.
 fn undisturbed<'a>(from: u64, to: u64, disturbances: impl Iterator<Item = &'a Stop>) -> u64 {
     let mut disturbances: Vec<_> = disturbances.collect();
     disturbances.sort_by_key(|disturbance| disturbance.from);

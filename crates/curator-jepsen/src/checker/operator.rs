@@ -1,15 +1,15 @@
-//! Finds the holds that an operator has ended.
+//! Finds the holds that an operator may have ended by deleting their nodes.
 
 use std::collections::HashMap;
 
 use super::seen::{Claim, Deletion, Hold, Run};
 
-/// Records the holds that an operator may have ended, and those that have certainly lost a node.
+/// Records the holds that an operator may have ended, and the holds that have certainly lost a node.
 ///
-/// A hold's place is the number of its node in the queue; for leases the token is used. So the deleted node identifies
-/// its hold. The read node of a downgraded writer, or beside a write node, has a number that the history does not
-/// contain, and the writer's token: such a hold matches any node that its session had below the path of the lock at
-/// that time.
+/// A hold's place is the number of its node in the queue; for leases the token is used. So the number of a
+/// deleted node identifies its hold, with one exception: the read node of a writer (after a downgrade or a re-entry)
+/// has a number that the history does not contain, and the writer's token. Such a hold matches any deleted node of its
+/// session below the path of the lock.
 pub(crate) fn strike(run: &mut Run) {
     let entries = Entries::of(run);
     let (mut struck, mut deleted) = (HashMap::new(), HashMap::new());
@@ -30,7 +30,7 @@ pub(crate) fn strike(run: &mut Run) {
     (run.struck, run.deleted) = (struck, deleted);
 }
 
-/// Only the holds of the affected sessions are examined, which are few.
+/// The holds in sessions of which an operator has deleted nodes. Only these few holds are examined.
 fn struck_sessions(run: &Run) -> impl Iterator<Item = &Hold> {
     run.holds.iter().filter(|hold| run.deletions.contains_key(&hold.session))
 }
@@ -46,7 +46,7 @@ enum Match {
 /// The holds of one owner with one token: an acquire with its re-entries and downgrades.
 #[derive(Debug)]
 struct Entry {
-    /// When the first of them was requested.
+    /// When the first of these holds was requested.
     asked: u64,
     is_downgraded: bool,
 }
@@ -75,7 +75,7 @@ impl<'a> Entries<'a> {
         let Entry { asked, is_downgraded } = self.0[&key(hold, claim)];
         match claim.place.or(claim.token.filter(|_| !is_downgraded)) {
             Some(number) if is_below && number == deletion.created => Match::Yes,
-            // A hold that was requested later has a later node.
+            // A hold that was requested after the delete has a newer node.
             None if is_below && asked <= deletion.at => Match::Perhaps,
             _ => Match::No,
         }

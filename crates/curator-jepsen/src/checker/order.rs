@@ -4,14 +4,16 @@ use super::claims::Span;
 use super::findings::{Kind, Violation};
 use super::seen::Run;
 
-/// Finds holds that follow a hold with a greater token, or with a later place, where one of the two is exclusive.
+/// Finds holds that follow a hold with a greater token, or with a later place. At least one of the two must be
+/// exclusive.
 pub(crate) fn check(run: &Run, resource: &str, spans: &[Span<'_>], found: &mut Vec<Violation>) {
     let mut report = |kind, what: &str, number: fn(&Span<'_>) -> Option<i64>| {
         for (later, earlier) in inversions(spans, number) {
             let [new, old] = [later, earlier].map(|span| number(span).unwrap_or_default());
             let (key, other, ended) = (later.hold.key, earlier.hold.key, run.time(earlier.certain));
-            let detail =
-                format!("{key} has the {what} {new} at {resource}, after {other} with {old}, certain until {ended}");
+            let detail = format!(
+                "{key} has the {what} {new} at {resource}, after {other} with {old}, which ended after {ended}"
+            );
             let part = later.hold.part.to_string();
             found.push(Violation { kind, part, at: later.start, holds: vec![key, other], detail });
         }
@@ -20,11 +22,11 @@ pub(crate) fn check(run: &Run, resource: &str, spans: &[Span<'_>], found: &mut V
     report(Kind::Fifo, "place", |span| span.claim.place);
 }
 
-/// Pairs of a hold and an earlier one with a greater number that certainly ended before it, at least one of them
+/// Pairs of a hold, and a hold with a greater number that certainly ended before it. At least one of the two is
 /// exclusive.
 fn inversions<'a>(spans: &'a [Span<'a>], number: fn(&Span<'_>) -> Option<i64>) -> Vec<(&'a Span<'a>, &'a Span<'a>)> {
     let numbered = spans.iter().filter_map(|span| number(span).map(|number| (number, span)));
-    // At equal times, starts are sorted before ends: such spans do not certainly follow each other.
+    // At equal times, starts are sorted before ends: a span that starts when another ends does not certainly follow it.
     let mut moments: Vec<_> = numbered
         .flat_map(|(number, span)| [(span.start, false, number, span), (span.certain, true, number, span)])
         .collect();

@@ -1,4 +1,4 @@
-//! Which parts of the work are ours, by their keys.
+//! Classifies the parts of the work by their keys: ours or a peer's, locks or leaders, and the variant.
 
 use clap::ValueEnum;
 
@@ -17,7 +17,7 @@ pub(crate) fn is_ours(key: &str) -> bool {
     part(key).is_some() || [CACHE, CACHE_SLOW, SERVICE].contains(&key) || CounterKind::of(key).is_some()
 }
 
-/// The kind of leaders of a part, without its variant; `None` if the part is about a lock.
+/// The kind of leader of a part, without its variant; `None` if the part has a lock.
 pub(crate) fn leaders(key: &str) -> Option<String> {
     match part(key) {
         Some(part) => part.lock.is_of_leaders().then(|| part.lock.to_string()),
@@ -25,7 +25,7 @@ pub(crate) fn leaders(key: &str) -> Option<String> {
     }
 }
 
-/// How the writes of a part are guarded. Those of peers are `Plain`.
+/// How the writes of a part are guarded. The parts of peers are `Plain`.
 pub(crate) fn variant(key: &str) -> Variant {
     part(key).map_or(Variant::Plain, |part| part.variant)
 }
@@ -35,11 +35,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_is_parsed_from_its_key_and_no_peer_is() {
+    fn keys_of_our_parts_are_parsed_and_keys_of_peers_are_not() {
         for &lock in LockKind::value_variants() {
             for &variant in Variant::value_variants() {
-                let of_ours = Part { lock, variant };
-                assert_eq!(part(&of_ours.key()), Some(of_ours));
+                let our_part = Part { lock, variant };
+                assert_eq!(part(&our_part.key()), Some(our_part));
             }
         }
         for peer in Peer::value_variants().iter().flat_map(|peer| peer.keys()).copied().chain(["", "plain", "mutex"]) {

@@ -9,7 +9,7 @@ use super::seen::{Hold, Reading, Run};
 use super::sets::Late;
 use crate::work::Variant;
 
-/// Compares the reads of each reader under one hold, as long as that was certain.
+/// Compares the reads of each set under one hold, if the hold was certain during the reads.
 pub(crate) fn check(run: &Run, parts: &mut BTreeMap<String, Tally>, found: &mut Vec<Violation>) {
     for hold in run.holds.iter().filter(|hold| hold.reads.len() > 1) {
         let mut first = HashMap::<&str, &Reading>::new();
@@ -40,7 +40,7 @@ pub(crate) fn check(run: &Run, parts: &mut BTreeMap<String, Tally>, found: &mut 
                     before.elements,
                     run.time(before.at),
                     read.elements,
-                    if before.elements == read.elements { "others" } else { "not the same" },
+                    if before.elements == read.elements { "other elements" } else { "another number" },
                 );
                 found.push(Violation { kind: Kind::ReadChanged, part, at, holds: vec![key], detail });
             }
@@ -48,7 +48,7 @@ pub(crate) fn check(run: &Run, parts: &mut BTreeMap<String, Tally>, found: &mut 
     }
 }
 
-/// Whether the hold was certain from before the request until after the answer.
+/// Whether the hold was certain from before the request until after the reply.
 fn is_certain(run: &Run, hold: &Hold, read: &Reading) -> bool {
     read.before >= hold.begin() && claims::certain(run, hold).is_some_and(|certain| read.at <= certain)
 }

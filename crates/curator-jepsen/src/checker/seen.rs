@@ -1,4 +1,4 @@
-//! Folds the events of a run into holds and writes.
+//! Collects the events of a run into holds and writes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,35 +10,36 @@ use super::services::Services;
 use super::strikes::Strikes;
 use crate::history::{DELETE_NODES, Event, HoldId, Outcome, Phase, What};
 
-/// The state built from the events so far.
+/// The state that the events so far have built.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     began: Option<u64>,
-    /// Interned names: a run has many holds, and few names.
+    /// Interned names: many holds share few names.
     names: HashSet<Arc<str>>,
     holds: HashMap<HoldKey, Hold>,
     /// The active nemeses, with the time at which each began.
-    at_work: HashMap<String, u64>,
+    active: HashMap<String, u64>,
     run: Run,
 }
 
-/// The folded events of a whole run.
+/// The collected events of a whole run.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     /// The time of the first event.
     pub(crate) began: u64,
-    /// In the order of their start.
+    /// The holds, in the order of their starts.
     pub(crate) holds: Vec<Hold>,
-    /// The writes to each set, in the order of their answers.
+    /// The writes to each set, in the order of their replies.
     pub(crate) writes: BTreeMap<Arc<str>, Vec<Write>>,
     pub(crate) stops: HashMap<(u32, u32), Vec<Stop>>,
-    /// Times in which an active nemesis may have delayed notifications to the clients, in the order of their start.
+    /// The times in which an active nemesis may have delayed notifications to the clients, in the order of their
+    /// starts.
     pub(crate) disturbances: Vec<Stop>,
     pub(crate) strikes: Strikes,
     pub(crate) caches: Caches,
     pub(crate) counters: Counters,
     pub(crate) services: Services,
-    /// The session timeouts that our clients were granted, in nanoseconds.
+    /// The session timeouts that the servers granted to our clients, in nanoseconds, by session.
     pub(crate) timeouts: HashMap<i64, u64>,
     /// The deletes by operators, by the session that the node belonged to.
     pub(crate) deletions: HashMap<i64, Vec<Deletion>>,
@@ -63,19 +64,19 @@ pub(crate) struct Hold {
     pub(crate) claims: Vec<Claim>,
     pub(crate) reentry: bool,
     pub(crate) continues: Option<HoldId>,
-    /// Before the last true answer without a false answer before it.
+    /// A time before `is_valid()` last returned true, while it had not returned false yet.
     pub(crate) valid: Option<u64>,
     /// The latest promise.
     pub(crate) until: u64,
-    /// The first false answer.
+    /// When `is_valid()` first returned false.
     pub(crate) invalid: Option<u64>,
-    /// Before the last true answer.
+    /// A time before `is_valid()` last returned true.
     pub(crate) last_valid: u64,
     pub(crate) releasing: Option<u64>,
     pub(crate) reads: Vec<Reading>,
 }
 
-/// As [`history::Claim`](crate::history::Claim).
+/// A [`history::Claim`](crate::history::Claim) with an interned path.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     pub(crate) resource: Arc<str>,
@@ -85,7 +86,7 @@ pub(crate) struct Claim {
     pub(crate) place: Option<i64>,
 }
 
-/// A set, read by a reader.
+/// A read of a set by a reader.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) set: Arc<str>,
@@ -103,7 +104,7 @@ pub(crate) struct Write {
     pub(crate) element: String,
     pub(crate) checked: u64,
     pub(crate) until: u64,
-    /// When it was answered, at the latest.
+    /// A time after the reply.
     pub(crate) at: u64,
     pub(crate) outcome: Outcome,
 }
@@ -135,10 +136,10 @@ impl Seen {
             What::Finishing | What::Released { .. } | What::Resting | What::Closed { .. } => {}
             What::Nemesis { name, .. } if name == DELETE_NODES => {}
             What::Nemesis { name, phase: Phase::Begin, .. } => {
-                self.at_work.entry(name.clone()).or_insert(at);
+                self.active.entry(name.clone()).or_insert(at);
             }
             What::Nemesis { name, phase: Phase::End, .. } => {
-                let from = self.at_work.remove(name);
+                let from = self.active.remove(name);
                 self.run.disturbances.extend(from.map(|from| Stop { from, to: at }));
             }
             What::Session { session, timeout_ms, .. } => {
@@ -166,19 +167,19 @@ impl Seen {
                 tally.acquires += u64::from(!*reentry && continues.is_none());
                 let (part, owner) = (self.name(part), self.name(owner));
                 let claims = claims.iter().map(|claim| self.claim(claim)).collect();
-                let is_odd = |claim: &Claim| claim.weight == 0 || claim.weight > claim.capacity;
+                let is_invalid = |claim: &Claim| claim.weight == 0 || claim.weight > claim.capacity;
                 let record = self.hold(key(hold));
-                let was_there = record.acquired.is_some();
+                let was_acquired = record.acquired.is_some();
                 let (reentry, continues) = (*reentry, *continues);
                 (record.acquired, record.part, record.owner, record.asked) = (Some(at), part.clone(), owner, *asked);
                 (record.session, record.claims, record.reentry, record.continues) =
                     (*session, claims, reentry, continues);
-                if was_there {
+                if was_acquired {
                     self.malformed(at, key(hold), &part, "was acquired twice");
                 } else if *asked > at {
-                    self.malformed(at, key(hold), &part, "was acquired before it was asked for");
-                } else if self.hold(key(hold)).claims.iter().any(is_odd) {
-                    self.malformed(at, key(hold), &part, "claims nothing, or more than there is");
+                    self.malformed(at, key(hold), &part, "was acquired before it was requested");
+                } else if self.hold(key(hold)).claims.iter().any(is_invalid) {
+                    self.malformed(at, key(hold), &part, "claims nothing, or more than the capacity");
                 }
             }
             What::Valid { hold, before, until } => {
@@ -208,7 +209,7 @@ impl Seen {
             What::Wrote { hold, part, set, element, checked, until, answered, outcome } => {
                 let at = answered.map_or(at, |answered| answered.min(at));
                 let (key, part, set) = (key(hold), self.name(part), self.name(set));
-                // A write belongs to a hold, even if no other event of that is known.
+                // Creates the hold if no other event of it is known: it is malformed then.
                 self.hold(key);
                 let (element, checked, until, outcome) = (element.clone(), *checked, *until, *outcome);
                 let write = Write { key, part, element, checked, until, at, outcome };
@@ -220,7 +221,7 @@ impl Seen {
     pub(crate) fn finish(self) -> Run {
         let (known, unknown): (Vec<_>, Vec<_>) = self.holds.into_values().partition(|hold| hold.acquired.is_some());
         let mut run = self.run;
-        run.disturbances.extend(self.at_work.into_values().map(|from| Stop { from, to: u64::MAX }));
+        run.disturbances.extend(self.active.into_values().map(|from| Stop { from, to: u64::MAX }));
         run.disturbances.sort_by_key(|disturbance| disturbance.from);
         run.began = self.began.unwrap_or_default();
         for Hold { key, valid, releasing, .. } in unknown {
@@ -263,12 +264,12 @@ fn malformed(at: u64, key: HoldKey, part: &str, what: &str) -> Violation {
 }
 
 impl Run {
-    /// A time before an operator may have deleted a node of this hold; `u64::MAX` if none has.
+    /// A time before an operator may have deleted a node of this hold; `u64::MAX` without such a delete.
     pub(crate) fn struck(&self, key: HoldKey) -> u64 {
         self.struck.get(&key).copied().unwrap_or(u64::MAX)
     }
 
-    /// When each hold has begun.
+    /// The start of each hold.
     pub(crate) fn begins(&self) -> HashMap<HoldKey, u64> {
         self.holds.iter().map(|hold| (hold.key, hold.begin())).collect()
     }
@@ -280,7 +281,7 @@ impl Run {
 }
 
 impl Hold {
-    /// When the acquire had returned.
+    /// A time after the acquire had returned.
     pub(crate) fn begin(&self) -> u64 {
         self.acquired.unwrap_or(u64::MAX)
     }
@@ -290,8 +291,8 @@ impl Hold {
         (self.key.worker, self.key.life, &self.owner) == (other.key.worker, other.key.life, &other.owner)
     }
 
-    /// Whether this is a fresh acquire: no re-entry, and no downgrade.
-    pub(crate) fn is_fresh(&self) -> bool {
+    /// Whether this is a new acquire: neither a re-entry nor a downgrade.
+    pub(crate) fn is_new_acquire(&self) -> bool {
         !self.reentry && self.continues.is_none()
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! | [`Kind`] | What is found |
 //! |---|---|
-//! | `Flicker` | a cache has reported the removal of an instance whose session was alive, and whose process did not deregister it |
-//! | `DeadInstance` | a cache that reports that it is current contains an instance whose session certainly ended more than [`BOUND`] ago |
+//! | `Flicker` | a cache has reported the removal of an instance although its session was alive, and its process had not deregistered it |
+//! | `DeadInstance` | a cache that reports to be current contains an instance whose session certainly ended more than [`BOUND`] ago |
 //!
-//! A session was alive at any time before a request was sent that a server answered in it. It has certainly ended a
-//! session timeout after its process has reported another session.
+//! If a server has replied to a request in a session, the session was alive at all times before the request was sent. A
+//! session has certainly ended one session timeout after its process has reported another session.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,7 +25,7 @@ pub(super) struct Services {
     instances: HashMap<i64, Instance>,
     /// The latest session of each process.
     sessions: HashMap<u32, i64>,
-    /// The session in which a process was registered last.
+    /// The session in which a process last had a registered instance.
     registered: HashMap<(u32, u32), i64>,
     seen: BTreeMap<String, Vec<Seen>>,
 }
@@ -49,7 +49,7 @@ enum Seen {
 }
 
 impl Services {
-    /// Records that a process has another session from now on. Its previous session ends.
+    /// Records the session of a process from now on. If it had another session before, that one ends.
     pub(super) fn session(&mut self, at: u64, worker: u32, session: i64, timeout_ms: Option<u64>) {
         let timeout = timeout_ms.map_or(TIMEOUT, |timeout| timeout.saturating_mul(1_000_000));
         if let Some(before) = self.sessions.insert(worker, session).filter(|before| *before != session) {
@@ -86,20 +86,21 @@ impl Services {
         for (part, seen) in seen {
             let mut tally = ServiceTally::default();
             let mut find = |kind, at, (worker, life), session: i64, what: &str| {
-                let detail = format!("{part} as seen by w{worker}.{life}: the instance of session {session:#x} {what}");
+                let detail =
+                    format!("{part} in the cache of w{worker}.{life}: the instance of session {session:#x} {what}");
                 found.push(Violation { kind, part: part.clone(), at, holds: Vec::new(), detail });
             };
-            for one in seen {
-                match one {
+            for event in seen {
+                match event {
                     Seen::Inserted => tally.inserted += 1,
                     Seen::Removed { at, session, by } => {
                         tally.removed += 1;
-                        let lived_on = instances.get(&session).is_some_and(|instance| {
+                        let is_flicker = instances.get(&session).is_some_and(|instance| {
                             instance.lived > at && instance.leaving.is_none_or(|leaving| leaving > at)
                         });
-                        if lived_on {
+                        if is_flicker {
                             tally.flickers += 1;
-                            find(Kind::Flicker, at, by, session, "has gone, and its session lived on");
+                            find(Kind::Flicker, at, by, session, "was removed, although its session was alive");
                         }
                     }
                     Seen::Has { asked, sessions, by } => {
@@ -110,7 +111,13 @@ impl Services {
                             tally.longest = tally.longest.max(late);
                             if late > BOUND {
                                 tally.dead += 1;
-                                find(Kind::DeadInstance, asked, by, session, "is there, and its session has ended");
+                                find(
+                                    Kind::DeadInstance,
+                                    asked,
+                                    by,
+                                    session,
+                                    "is in the cache, although its session has ended",
+                                );
                             }
                         }
                     }

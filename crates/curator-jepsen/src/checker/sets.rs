@@ -1,4 +1,4 @@
-//! Checks that acknowledged elements are in the final sets, and refused ones are not.
+//! Checks that the final sets contain all acknowledged elements, and no refused ones.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,17 +8,17 @@ use super::seen::{Run, Write};
 use crate::history::Outcome;
 use crate::work::Variant;
 
-/// The elements of each set at the end of a run, by the name that the set has in the histories. A missing set is empty.
+/// The elements of each set at the end of a run, by the name of the set in the histories. A missing set is empty.
 pub type FinalSets = BTreeMap<String, Vec<String>>;
 
 /// Compares the writes with the final sets, and counts them.
 pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Tally>, found: &mut Vec<Violation>) {
     let begins = run.begins();
     for (set, writes) in &run.writes {
-        let there: HashSet<&str> = sets.get(&**set).into_iter().flatten().map(String::as_str).collect();
+        let in_final_set: HashSet<&str> = sets.get(&**set).into_iter().flatten().map(String::as_str).collect();
         let late = Late::of(run, writes);
         let mut elements = HashMap::new();
-        for (place, write) in writes.iter().enumerate() {
+        for (index, write) in writes.iter().enumerate() {
             let mut report = |kind, what: &str, other: Option<&Write>| {
                 let holds = std::iter::once(write.key).chain(other.map(|other| other.key)).collect();
                 let detail = format!("{} of {} in {set} {what}", write.element, write.key);
@@ -28,7 +28,7 @@ pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Ta
                 report(Kind::Malformed, "was written twice", Some(other));
             }
             let tally = parts.entry(write.part.to_string()).or_default();
-            let is_there = there.contains(&*write.element);
+            let is_present = in_final_set.contains(&*write.element);
             match write.outcome {
                 Outcome::Acknowledged => tally.acknowledged += 1,
                 Outcome::Refused => tally.refused += 1,
@@ -36,24 +36,24 @@ pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Ta
                 Outcome::Unknown => tally.unknown += 1,
             }
             match write.outcome {
-                Outcome::Acknowledged if !is_there => {
+                Outcome::Acknowledged if !is_present => {
                     tally.lost += 1;
-                    // The next acknowledged write most likely did not contain it.
-                    let next = writes[place + 1..].iter().find(|next| next.outcome == Outcome::Acknowledged);
+                    // Most likely, the next acknowledged write did not contain the element.
+                    let next = writes[index + 1..].iter().find(|next| next.outcome == Outcome::Acknowledged);
                     let cause = late.explain(write, &begins);
                     match (parts::variant(&write.part), cause) {
                         (Variant::Plain, _) => {}
                         (Variant::Guarded, Some(Cause::Stopped)) => tally.stopped += 1,
                         (Variant::Guarded, Some(Cause::Late)) => tally.late += 1,
                         (Variant::Guarded, Some(Cause::Deleted)) => tally.deleted += 1,
-                        _ => report(Kind::LostUpdate, "was acknowledged, and is not in the final set", next),
+                        _ => report(Kind::LostUpdate, "was acknowledged, but is not in the final set", next),
                     }
                 }
-                Outcome::Refused if is_there => {
-                    report(Kind::RefusedWrite, "was refused, and is in the final set", None);
+                Outcome::Refused if is_present => {
+                    report(Kind::RefusedWrite, "was refused, but is in the final set", None);
                 }
-                Outcome::NotSent if is_there => {
-                    report(Kind::RefusedWrite, "was not sent, and is in the final set", None);
+                Outcome::NotSent if is_present => {
+                    report(Kind::RefusedWrite, "was not sent, but is in the final set", None);
                 }
                 _ => {}
             }
@@ -94,12 +94,12 @@ impl<'a> Late<'a> {
     /// Why this write may be lost: because of a write that may have been applied after it, and whose holder may have
     /// read the set before it.
     fn explain(&self, lost: &Write, begins: &HashMap<HoldKey, u64>) -> Option<Cause> {
-        // Holds that were never acquired are found elsewhere.
+        // A hold that was never acquired is reported as malformed.
         let begin = |late: &Write| begins.get(&late.key).copied().unwrap_or_default();
         self.find(|late| late.at >= lost.checked && begin(late) <= lost.at)
     }
 
-    /// Why a set may have changed in this time: because of a write that may have been applied in it.
+    /// Why a set may have changed in this time: because of a write that may have been applied during it.
     pub(crate) fn explain_change(&self, from: u64, to: u64) -> Option<Cause> {
         self.find(|late| late.at >= from && late.checked <= to)
     }

@@ -9,12 +9,13 @@ use super::parts;
 use super::seen::Run;
 use super::strikes::Strike;
 
-/// Returns one entry for each strike and each part with leaders. Overlaps are the violations in `found` and in `apart`.
+/// Returns one entry for each strike and each part with leaders. Overlaps are the violations of exclusivity: those in
+/// `found`, and separately those in `without_node`, which an operator's delete explains.
 pub(crate) fn aftermaths<'a>(
     run: &Run,
     spans: impl Iterator<Item = Span<'a>>,
     found: &[Violation],
-    apart: &[Violation],
+    without_node: &[Violation],
 ) -> Vec<Aftermath> {
     let mut terms = BTreeMap::<&str, Vec<Span<'a>>>::new();
     for span in spans.filter(|span| parts::leaders(&span.hold.part).is_some()) {
@@ -26,8 +27,9 @@ pub(crate) fn aftermaths<'a>(
     for (part, terms) in terms {
         let reached = reached(&terms);
         let overlaps = |violations: &[Violation], strike: &Strike| {
-            let is_one = |it: &&Violation| it.kind == Kind::Exclusivity && it.part == part && strike.lasts_at(it.at);
-            violations.iter().filter(is_one).count() as u64
+            let is_overlap =
+                |it: &&Violation| it.kind == Kind::Exclusivity && it.part == part && strike.lasts_at(it.at);
+            violations.iter().filter(is_overlap).count() as u64
         };
         for strike in &strikes {
             aftermaths.push(Aftermath {
@@ -35,7 +37,7 @@ pub(crate) fn aftermaths<'a>(
                 part: part.to_owned(),
                 terms: terms.iter().filter(|term| strike.lasts_at(term.start)).count() as u64,
                 overlaps: overlaps(found, strike),
-                without_node: overlaps(apart, strike),
+                without_node: overlaps(without_node, strike),
                 leaderless: Duration::from_nanos(leaderless(&terms, &reached, strike)),
             });
         }
@@ -43,7 +45,7 @@ pub(crate) fn aftermaths<'a>(
     aftermaths
 }
 
-/// For each term, the latest end of it and of all earlier terms.
+/// For each term, the latest end of this term and of all earlier terms.
 fn reached(terms: &[Span<'_>]) -> Vec<u64> {
     let mut reached = 0;
     let latest = terms.iter().map(|term| {

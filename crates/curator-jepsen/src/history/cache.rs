@@ -11,7 +11,7 @@ pub const CACHE: &str = "cache";
 /// The key of the same cache, with the events of a consumer that is too slow for it.
 pub const CACHE_SLOW: &str = "cache-slow";
 
-/// A node in one of its states.
+/// A state of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// Its path.
@@ -24,44 +24,44 @@ pub struct Node {
     pub data: String,
 }
 
-/// One event of a cache, of the writer beside it, or of the conductor.
+/// One event of a cache, of a writer to its nodes, or of the conductor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cache", rename_all = "kebab-case")]
 pub enum CacheSeen {
-    /// Its stream: a node was created.
+    /// The cache's stream: a node was created.
     Created {
         /// The new node.
         node: Node,
     },
-    /// Its stream: a node was changed.
+    /// The cache's stream: a node was changed.
     Changed {
         /// The old state, if the client reports it.
         old: Option<Node>,
         /// The node now.
         node: Node,
     },
-    /// Its stream: a node was deleted.
+    /// The cache's stream: a node was deleted.
     Deleted {
-        /// Its last state.
+        /// The last state of the node.
         node: Node,
     },
-    /// Its stream: all nodes have been reported.
+    /// The cache's stream: all nodes have been reported.
     Ready,
-    /// Its stream: events were skipped; this is the current state.
+    /// The cache's stream: events were skipped; this is the current state.
     Resync {
         /// All nodes.
         nodes: Vec<Node>,
     },
-    /// Its state has changed.
+    /// The state of the cache has changed.
     State {
-        /// The new one, as the client names it.
+        /// The name of the new state.
         state: String,
     },
-    /// Its content. All events that its stream had delivered by then precede this one in the history.
+    /// The content of the cache. All events that its stream had delivered by then precede this event in the history.
     Snapshot {
         /// Read before the content was requested; for our cache, before `caught_up` was called.
         asked: u64,
-        /// The number of the conductor's question, if it answers one.
+        /// The number of the comparison for which the conductor requested the content; `None` without a request.
         look: Option<u32>,
         /// Whether the cache reports that it is current. Peers do not report it.
         is_current: Option<bool>,
@@ -77,30 +77,30 @@ pub enum CacheSeen {
     Writing {
         /// Its number in the process.
         write: u64,
-        /// Nodes that it may delete, with all below them. It may create them again.
+        /// Nodes that it may delete, with all nodes below them. It may recreate them.
         deletes: Vec<String>,
     },
-    /// A write was answered.
+    /// A write has ended, with a reply or an error.
     Wrote {
         /// Its number in the process.
         write: u64,
         /// The nodes that it has created or set, and the number of the transaction, if known.
         set: Vec<(String, i64)>,
-        /// The nodes that it has deleted, and not created again.
+        /// The nodes that it has deleted, and not recreated.
         deleted: Vec<String>,
-        /// The error, if it failed. It may have been applied all the same.
+        /// The error, if it failed. It may have been applied nevertheless.
         error: Option<String>,
     },
-    /// The process writes nothing until the conductor resumes it.
+    /// The process pauses its writes until the conductor permits them again.
     Quiet {
-        /// The number of the conductor's question.
+        /// The number of the comparison.
         look: u32,
     },
-    /// By the conductor: the nodes on the servers, while all clients are quiet.
+    /// By the conductor: the nodes on the servers, while all clients pause their writes.
     Tree {
-        /// The number of the conductor's question.
+        /// The number of the comparison.
         look: u32,
-        /// The processes that were asked for snapshots.
+        /// The processes from which snapshots were requested.
         asked: Vec<u32>,
         /// All nodes.
         nodes: Vec<Node>,

@@ -13,12 +13,12 @@ pub const COUNTERS: &str = "/jepsen-counters";
 /// The node above the receipts of all processes.
 pub const RECEIPTS: &str = "/jepsen-receipts";
 
-/// The counters of our processes: one node of each kind, which all of them increment.
+/// The kinds of counters of our processes. All processes increment one node of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CounterKind {
-    /// A change whose answer is lost is reported as unknown.
+    /// If the reply to a change is lost, the outcome is reported as unknown.
     Plain,
-    /// After a few optimistic tries, an increment takes a mutex.
+    /// After a few optimistic tries, an increment acquires a mutex.
     Promoted,
     /// Each process has a receipt, so that every change is applied exactly once.
     Receipt,
@@ -48,7 +48,7 @@ impl CounterKind {
     }
 }
 
-/// The number of applied increments by receipt. A receipt's node is named `w` and the number of its client.
+/// The number of applied increments by receipt. The name of a receipt's node is `w` and the number of its client.
 pub type Receipts = BTreeMap<String, u64>;
 
 /// One event of a process that increments counters.
@@ -71,7 +71,7 @@ pub enum CounterSeen {
     },
     /// By the conductor, after all clients have ended: the content of the counter's node.
     AtEnd {
-        /// Its value; 0 if there is no node.
+        /// The value; 0 if the node does not exist.
         value: i64,
         /// The receipts, if the counter has any.
         receipts: Option<Receipts>,

@@ -10,10 +10,10 @@ use thiserror::Error;
 
 use super::Event;
 
-/// Reads all histories of a run, merged by time: an iterator over their events.
+/// An iterator over the events of all histories of a run, merged by time.
 ///
-/// A process may have written two lines with about the same time in the wrong order. They are returned in the order of
-/// the file.
+/// A process may have written two lines with about the same time in the wrong order. Their events are returned in the
+/// order of the file.
 #[derive(Debug)]
 pub struct Histories {
     files: Vec<Lines>,
@@ -34,8 +34,8 @@ pub enum HistoryError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// A line is not an event. The last line may be incomplete, as that of a killed process; no other line may.
-    #[error("line {line} of {} is no event: {source}: {text:?}", path.display())]
+    /// A line is not an event. Only the last line of a file may be incomplete, because the process was killed.
+    #[error("line {line} of {} is not an event: {source}: {text:?}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
@@ -60,7 +60,8 @@ impl Histories {
     /// # Errors
     ///
     /// [`HistoryError::Io`] if a file cannot be read, [`HistoryError::Line`] if the first line of a file is not an
-    /// event, [`HistoryError::None`] if there are no files. Later errors are returned as items, and end the iteration.
+    /// event, [`HistoryError::None`] if there are no files. A later error is returned as an item, and ends the
+    /// iteration.
     pub fn open(directory: &Path) -> Result<Self, HistoryError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -146,7 +147,7 @@ impl Ord for Next {
 struct Lines {
     path: PathBuf,
     file: BufReader<File>,
-    /// How many lines were read.
+    /// The number of lines that were read.
     line: u64,
     buffer: Vec<u8>,
 }

@@ -8,7 +8,7 @@ pub const SERVICES: &str = "/jepsen-services";
 /// The service that our clients register, and its key in histories and reports.
 pub const SERVICE: &str = "service";
 
-/// The services that our clients watch: theirs, and the one that clients with Curator register.
+/// The services that our clients watch: [`SERVICE`], and the service that peers with Curator register.
 pub const ALL_SERVICES: [&str; 2] = [SERVICE, "curator-service"];
 
 /// An event of a process that registers an instance, or watches the instances of a service. An instance is identified
@@ -16,7 +16,7 @@ pub const ALL_SERVICES: [&str; 2] = [SERVICE, "curator-service"];
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "service", rename_all = "kebab-case")]
 pub enum ServiceSeen {
-    /// A server has confirmed that the process had an instance, in this session.
+    /// A server has confirmed that the process had a registered instance in this session.
     Registered {
         /// The session.
         session: i64,
@@ -25,21 +25,21 @@ pub enum ServiceSeen {
     },
     /// The process is about to deregister its instance.
     Leaving,
-    /// The stream of a cache: an instance has come.
+    /// The stream of a cache: an instance was inserted.
     Inserted {
-        /// Its session.
+        /// The session of the instance.
         session: i64,
     },
-    /// The stream of a cache: an instance has gone.
+    /// The stream of a cache: an instance was removed.
     Removed {
-        /// Its session.
+        /// The session of the instance.
         session: i64,
     },
-    /// The instances in a cache that reports that it is current.
+    /// The instances in a cache that reports to be current.
     Has {
-        /// Read before the cache was asked.
+        /// Read before the instances were read from the cache.
         asked: u64,
-        /// Their sessions.
+        /// The sessions of the instances.
         sessions: Vec<i64>,
     },
 }

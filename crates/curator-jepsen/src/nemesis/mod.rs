@@ -1,7 +1,7 @@
 //! The nemeses: each injects a fault, and heals it.
 //!
-//! Each nemesis injects one kind of fault for one to two session timeouts, unless its description states otherwise. Its
-//! actions and its victims follow from the seed. The name is Jepsen's.
+//! Each nemesis injects one kind of fault for one to two session timeouts, unless its description states otherwise. The
+//! seed determines its actions and its victims. The word "nemesis" is Jepsen's.
 
 mod clients;
 mod clock;
@@ -33,35 +33,36 @@ pub enum Nemesis {
     PauseFollower,
     /// Stops the leader (SIGSTOP).
     PauseLeader,
-    /// Stops the leader (SIGSTOP) again and again, for less than the followers' patience: a disk that stalls.
+    /// Stops the leader (SIGSTOP) repeatedly, each time for less than the timeout of its followers, like a disk that
+    /// stalls.
     DiskStall,
-    /// Cuts a follower off from the other servers, while clients stay on it.
+    /// Cuts a follower off from the other servers, but not from the clients.
     IsolateFollower,
-    /// Cuts the leader off from the other servers, while clients stay on it.
+    /// Cuts the leader off from the other servers, but not from the clients.
     IsolateLeader,
-    /// Stops a client or two (SIGSTOP) for a little more than one session timeout.
+    /// Stops one or two clients (SIGSTOP) for a little more than one session timeout.
     PauseClient,
-    /// Stops a client or two (SIGSTOP) for a little more than two session timeouts.
+    /// Stops one or two clients (SIGSTOP) for a little more than two session timeouts.
     PauseClientLong,
-    /// Kills a client or two (SIGKILL), and starts them again, with new sessions.
+    /// Kills one or two clients (SIGKILL), and starts them again, with new sessions.
     KillClient,
-    /// Cuts a client or two off from all servers, or only from the one that it is connected to, in both directions, for
-    /// between a fifth of a session timeout and two session timeouts.
+    /// Cuts one or two clients off in both directions, from all servers or only from the server that each is connected
+    /// to, for 0.2 to 2 session timeouts.
     CutClient,
-    /// Loses what a client or two send to all servers, or only to the one that it is connected to, for between a fifth
-    /// of a session timeout and two session timeouts.
+    /// Drops the data that one or two clients send to all servers, or only to the server that each is connected to, for
+    /// 0.2 to 2 session timeouts.
     LoseRequests,
-    /// Loses what all servers, or only the one that it is connected to, send to a client or two, for between a fifth of
-    /// a session timeout and two session timeouts.
+    /// Drops the data that one or two clients receive from all servers, or only from the server that each is connected
+    /// to, for 0.2 to 2 session timeouts.
     LoseAnswers,
     /// Cuts the connections of all clients every few hundred milliseconds.
     Flapping,
-    /// Loses single answers, to requests of any kind, to a client or two. Their connections stay open until it ends.
+    /// Drops single replies, to requests of any kind, to one or two clients. Cuts their connections only at the end.
     SwallowAnswers,
-    /// Deletes nodes of locks, as an operator may: of holders and of those who wait.
+    /// Deletes nodes of holders and waiters, as an operator may.
     DeleteNodes,
-    /// Lets the clocks of clients run at a third of the servers' rate, and cuts some off. Not in `all`: it breaks an assumption
-    /// on purpose, and the checker has to see what comes of it.
+    /// Lets the clocks of clients run at a third of the servers' rate, and cuts all but one client off. Not in
+    /// `all`: it violates an assumption on purpose, and the checker must find the resulting violations.
     ClockRate,
 }
 
@@ -80,14 +81,14 @@ impl Nemesis {
         Self::value_variants().iter().copied().filter(|nemesis| *nemesis != Self::ClockRate)
     }
 
-    /// What it does, in one line.
+    /// The description of the nemesis, in one line.
     #[must_use]
     pub fn description(self) -> String {
         let value = self.to_possible_value();
         value.and_then(|value| value.get_help().map(ToString::to_string)).unwrap_or_default()
     }
 
-    /// Whether both can be active at the same time.
+    /// Whether both nemeses can be active at the same time.
     #[must_use]
     pub fn mixes_with(self, other: Self) -> bool {
         !self.targets().iter().any(|target| other.targets().contains(target))
@@ -108,17 +109,17 @@ impl Nemesis {
                 &[Target::Network]
             }
             Self::DeleteNodes => &[Target::Nodes],
-            // The clients get their clocks when they start.
+            // It also restarts the clients.
             Self::ClockRate => &[Target::Clients, Target::Network],
         }
     }
 
-    /// For how long it is active.
+    /// For how long the nemesis is active.
     fn length(self, random: &mut Rng) -> Duration {
         let factor = match self {
             Self::PauseClient => 1.0 + random.f64() / 5.0,
             Self::PauseClientLong => 2.0 + random.f64() / 5.0,
-            // Some of these outlast a session, others do not.
+            // Some of these faults last longer than a session timeout, others do not.
             Self::CutClient | Self::LoseRequests | Self::LoseAnswers => 0.2 + 1.8 * random.f64(),
             Self::ClockRate => clock::LENGTH,
             _ => 1.0 + random.f64(),
@@ -141,7 +142,7 @@ pub(crate) struct Strike<'a> {
     nemesis: Nemesis,
     length: Duration,
     random: Rng,
-    /// When the fault was healed, if that was before the strike ended.
+    /// When the fault was healed, if it was healed before the strike ended.
     healed: Option<u64>,
 }
 
@@ -157,11 +158,11 @@ impl<'a> Strike<'a> {
     ///
     /// # Errors
     ///
-    /// When the fault cannot be injected or healed. The run must end then.
+    /// When the fault cannot be injected or healed. Then the run must end.
     ///
     /// # Cancel safety
     ///
-    /// A dropped future leaves the fault in place. The run must end then too.
+    /// A dropped future leaves the fault in place. Then the run must end.
     pub(crate) async fn run(mut self) -> Result<u64, RunError> {
         match self.nemesis {
             Nemesis::KillFollower => self.kill_follower().await?,
@@ -193,7 +194,7 @@ impl<'a> Strike<'a> {
         self.scene.some_of_each(&mut self.random)
     }
 
-    /// Must be called once, before the fault is injected.
+    /// Records the start of the strike. Must be called once, before the fault is injected.
     fn begin(&self, victim_names: &str) -> Result<(), RunError> {
         let Self { scene, nemesis, length, .. } = self;
         scene.journal.say(&format!("{nemesis} begins, for {:.1} s: {victim_names}", length.as_secs_f64()));

@@ -23,18 +23,18 @@ pub const REQUESTS: [OpCode; 11] = [
 
 impl Strike<'_> {
     pub(super) async fn cut_clients(&mut self) -> Result<(), RunError> {
-        self.silence(Direction::Both).await
+        self.black_hole(Direction::Both).await
     }
 
     pub(super) async fn lose_requests(&mut self) -> Result<(), RunError> {
-        self.silence(Direction::ToServer).await
+        self.black_hole(Direction::ToServer).await
     }
 
     pub(super) async fn lose_answers(&mut self) -> Result<(), RunError> {
-        self.silence(Direction::ToClient).await
+        self.black_hole(Direction::ToClient).await
     }
 
-    async fn silence(&mut self, direction: Direction) -> Result<(), RunError> {
+    async fn black_hole(&mut self, direction: Direction) -> Result<(), RunError> {
         let victims = self.victims();
         let from_all = self.random.bool();
         let victim_names = names(&victims);
@@ -69,14 +69,15 @@ impl Strike<'_> {
             sleep(self.between(50, 500)).await;
         }
         proxies(&victims).for_each(FaultProxy::disarm);
-        // TCP never loses a single answer while the connection lives. The client crate may forget a watch that way,
-        // which the server would keep for as long as the connection lasts (docs/upstream.md).
+        // TCP never loses a single reply on an open connection. Such a loss can make `zookeeper-client` lose track of a
+        // watch, which the server would keep until the connection ends (docs/upstream.md).
         proxies(&victims).for_each(FaultProxy::cut);
         self.scene.check()
     }
 }
 
-/// The proxies of a client that lose their traffic: all, or those with a connection. All if the client is disconnected.
+/// The proxies of a client that drop the traffic: all proxies if `from_all` is set or the client is disconnected,
+/// otherwise the proxies with a connection.
 fn struck(network: &[FaultProxy], from_all: bool) -> Vec<&FaultProxy> {
     let connected: Vec<_> = network.iter().filter(|proxy| proxy.connections() > 0).collect();
     if from_all || connected.is_empty() { network.iter().collect() } else { connected }

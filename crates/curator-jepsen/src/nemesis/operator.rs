@@ -12,11 +12,11 @@ impl Strike<'_> {
         self.begin("nodes of all locks")?;
         let (end, mut deleted) = (Instant::now() + self.length, BTreeMap::<String, u32>::new());
         while Instant::now() < end {
-            // The ensemble may not answer while other nemeses are active.
+            // The ensemble may not reply while other nemeses are active.
             let nodes = self.scene.nodes_of_one(&mut self.random);
             let Ok(Ok(nodes)) = timeout_at(end, nodes).await else { continue };
             let Some(node) = self.random.choice(&nodes) else { continue };
-            // From the same queue, if possible: the worst case is to delete the nodes of a holder and a waiter
+            // One or two nodes of the same queue: the worst case is a delete of the nodes of a holder and of a waiter
             // together.
             let directory = |path: &str| path.rsplit_once('/').map(|(directory, _)| directory.to_owned());
             let queue = nodes.iter().filter(|other| directory(&other.path) == directory(&node.path));

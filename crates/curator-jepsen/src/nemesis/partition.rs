@@ -1,4 +1,4 @@
-//! Partitions the servers, while clients still reach all of them.
+//! Partitions the servers, while clients can still reach all of them.
 
 use super::{Strike, servers::server};
 use crate::scene::RunError;

@@ -39,7 +39,7 @@ impl Strike<'_> {
         members.iter().try_for_each(TestingServer::kill)?;
         self.pass().await?;
         self.healed = Some(now());
-        // Started together, as no member is ready without a quorum.
+        // The members are started concurrently, as none is ready without a quorum.
         let [first, second, third] = [0, 1, 2].map(|member| self.scene.cluster.member(member).restart());
         let (first, second, third) = tokio::join!(first, second, third);
         Ok(first.and(second).and(third)?)

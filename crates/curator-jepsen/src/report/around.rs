@@ -10,15 +10,15 @@ use crate::history::{Event, What};
 pub struct Shown {
     /// The violation.
     pub violation: Violation,
-    /// The events of its holds, and those of the conductor at about that time, in the order of time. Of the samples of
-    /// a hold's validity, only the first and the last.
+    /// The events of its holds, and the conductor's events at about that time, in the order of time. Of the samples of
+    /// a hold's validity, only the first and the last are shown.
     pub events: Vec<Event>,
 }
 
-/// How many violations of each kind are shown.
+/// The number of violations of each kind that are shown.
 const SHOWN: usize = 5;
 
-/// For how many nanoseconds before a violation the conductor's events are shown; after it, for a tenth of that.
+/// The conductor's events are shown from this many nanoseconds before a violation until a tenth of this time after it.
 const BEFORE: u64 = 10_000_000_000;
 
 /// Collects the events around the first violations of each kind.
@@ -55,14 +55,14 @@ impl Around {
     pub(crate) fn see(&mut self, event: &Event) {
         if let Some(hold) = event.what.hold() {
             let key = HoldKey { worker: event.worker, life: event.life, hold };
-            for &place in self.of_hold.get(&key).into_iter().flatten() {
+            for &index in self.of_hold.get(&key).into_iter().flatten() {
                 if let What::Valid { .. } = event.what {
-                    let samples = self.samples.entry((place, key));
+                    let samples = self.samples.entry((index, key));
                     samples
                         .and_modify(|(_, last)| *last = Some(event.clone()))
                         .or_insert_with(|| (event.clone(), None));
                 } else {
-                    self.shown[place].events.push(event.clone());
+                    self.shown[index].events.push(event.clone());
                 }
             }
         } else if let What::Nemesis { .. } | What::Stopped { .. } | What::Continued { .. } | What::Deleted { .. } =
@@ -76,8 +76,8 @@ impl Around {
     }
 
     pub(crate) fn finish(mut self) -> Vec<Shown> {
-        for ((place, _), (first, last)) in self.samples {
-            self.shown[place].events.extend(std::iter::once(first).chain(last));
+        for ((index, _), (first, last)) in self.samples {
+            self.shown[index].events.extend(std::iter::once(first).chain(last));
         }
         for shown in &mut self.shown {
             shown.events.sort_by_key(|event| event.at);

@@ -1,4 +1,4 @@
-//! The result of a run in its directory: reads and checks it.
+//! Reads and checks the results of a run in its directory.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::around::Around;
 use super::document::Report;
-use super::recovery::{Left, Recovery};
+use super::recovery::{Leftovers, Recovery};
 use crate::checker::{Checker, FinalSets};
 use crate::history::{Histories, HistoryError};
 
@@ -26,9 +26,9 @@ pub struct Final {
     /// The recovery after each nemesis.
     #[serde(default)]
     pub recovery: Vec<Recovery>,
-    /// What was left after all clients had been asked to finish.
+    /// What was left after all clients had to finish.
     #[serde(default)]
-    pub left: Option<Left>,
+    pub left: Option<Leftovers>,
 }
 
 /// The name of the file.
@@ -50,7 +50,7 @@ pub enum CheckError {
         source: io::Error,
     },
     /// `final.json` is malformed.
-    #[error("{} is not as a conductor writes it: {source}", path.display())]
+    #[error("{} is malformed: {source}", path.display())]
     Final {
         /// The file.
         path: PathBuf,
@@ -80,7 +80,7 @@ impl Final {
 
 /// Checks a run from the files in its directory: the histories, which are all files named `*.jsonl`, and `final.json`.
 ///
-/// Reads the histories once, and a second time if there are violations to show.
+/// Reads the histories once, and again if there are violations, to collect the events around them.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! The report of a run.
 
 use super::around::Shown;
-use super::recovery::{Left, Recovery};
+use super::recovery::{Leftovers, Recovery};
 use crate::checker::{Findings, Violation};
 
 /// The report of a run.
@@ -11,19 +11,19 @@ pub struct Report {
     pub findings: Findings,
     /// Lines for the head: options, seed and versions of the run.
     pub about: Vec<(String, String)>,
-    /// Parts without an acknowledged write by our clients, caches that were never compared with the servers, and
-    /// counters without an acknowledged increment: the run proves nothing about them.
+    /// Parts without an acknowledged write by our clients, caches that were never compared with the servers, counters
+    /// without an acknowledged increment, and services whose caches were never read: the run does not test them.
     pub idle: Vec<String>,
     /// The recovery after each nemesis.
     pub recovery: Vec<Recovery>,
     /// What was left after all clients had finished.
-    pub left: Option<Left>,
+    pub left: Option<Leftovers>,
     /// The first violations of each kind, with the events around them.
     pub shown: Vec<Shown>,
 }
 
 impl Report {
-    /// Whether our locks broke no rule, no part was idle, and each of our clients recovered from each nemesis with
+    /// Whether there are no violations and no idle parts, and each of our clients recovered from each nemesis with
     /// nothing left behind.
     #[must_use]
     pub fn is_clean(&self) -> bool {
@@ -47,7 +47,7 @@ impl Report {
         self.recovery.iter().all(Recovery::is_complete) && self.left.is_none_or(|left| left.is_nothing())
     }
 
-    /// The number of violations by our locks or by the tester.
+    /// The number of violations by our recipes, including malformed histories.
     #[must_use]
     pub fn violations(&self) -> usize {
         self.findings.violations.len()

@@ -14,5 +14,5 @@ mod verdict;
 pub use around::Shown;
 pub use directory::{CheckError, Final, check_directory};
 pub use document::Report;
-pub use recovery::{Counted, Left, Recovery};
+pub use recovery::{LeftoverCounts, Leftovers, Recovery};
 pub use summary::{kind, summary};

@@ -7,45 +7,49 @@ use serde::{Deserialize, Serialize};
 /// The measurements after one nemesis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
-    /// The nemesis by its name on the command line.
+    /// The name of the nemesis on the command line.
     pub nemesis: String,
-    /// From its end until the first acquire of any of our clients; `None` if there was none within a minute.
+    /// The time from the end of the nemesis until the first acquire of any of our clients; `None` without an acquire
+    /// within a minute.
     pub first_acquire: Option<Duration>,
-    /// From its end until every part of each of our clients had acquired its lock; `None` if a part did not within a
-    /// minute.
+    /// The time from the end of the nemesis until every part of each of our clients had acquired its lock; `None` if a
+    /// part did not acquire its lock within a minute.
     pub all_progress: Option<Duration>,
-    /// The number of our clients with a part that did not.
+    /// The number of our clients with a part that did not acquire its lock within a minute.
     pub never: usize,
-    /// Nodes of locks, a session timeout later, whose session belongs to no client.
+    /// The number of nodes of locks, one session timeout later, whose session does not belong to a running client.
     pub nodes_left: usize,
-    /// Watches of sessions that belong to no client, a session timeout later, without watches on children; `None` if a
-    /// server did not answer.
+    /// The number of watches of such sessions at that time, without watches on children; `None` if a server did not
+    /// reply.
     pub watches_left: Option<usize>,
 }
 
-/// What was left after all our clients had been asked to rest, and then to finish: nothing, in a clean run.
+/// What is left after all our clients had to rest, and then to finish. In a clean run, all numbers but `unclosed` are
+/// 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
-    /// Our clients that did not rest or finish in time, or did not exit with status 0.
+pub struct Leftovers {
+    /// The number of our clients that did not rest or finish in time, or did not exit with status 0.
     pub clients: usize,
-    /// Our clients whose close of the session was not confirmed. The session expires, so this is no failure.
+    /// The number of our clients whose close of the session was not confirmed. Such a session expires, so the run can
+    /// be clean.
     pub unclosed: usize,
-    /// While our clients rest: they have released all locks, and their sessions are open.
-    pub at_rest: Counted,
-    /// After they have closed their sessions, and ended.
-    pub at_end: Counted,
+    /// Counted while our clients rest: they have released all locks, and their sessions are open.
+    pub at_rest: LeftoverCounts,
+    /// Counted after our clients have closed their sessions and ended.
+    pub at_end: LeftoverCounts,
 }
 
-/// What the servers keep: counted until it is nothing, or for a little longer than a session timeout.
+/// The nodes and watches on the servers. They are counted repeatedly until both numbers are 0, or for a little longer
+/// than a session timeout; these are the last numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counted {
-    /// Nodes of our locks, of all sessions.
+pub struct LeftoverCounts {
+    /// The nodes of our locks that belong to a session.
     pub nodes: usize,
-    /// Watches on all servers, including those on children; `None` if a server did not answer.
+    /// The watches on all servers, including watches on children; `None` if a server did not reply.
     pub watches: Option<u64>,
 }
 
-impl Left {
+impl Leftovers {
     /// Whether all clients have finished, and certainly nothing is left.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
@@ -54,15 +58,15 @@ impl Left {
 }
 
 /// Formats the counts, one line each.
-pub(crate) fn lines(left: &Left) -> String {
-    let Left { clients, unclosed, at_rest, at_end } = left;
-    let counted = |Counted { nodes, watches }: &Counted| {
+pub(crate) fn lines(left: &Leftovers) -> String {
+    let Leftovers { clients, unclosed, at_rest, at_end } = left;
+    let counted = |LeftoverCounts { nodes, watches }: &LeftoverCounts| {
         let watches = watches.map_or("an unknown number of".to_owned(), |watches| watches.to_string());
-        format!("{nodes} nodes of locks and {watches} watches left")
+        format!("{nodes} nodes of locks and {watches} watches")
     };
     format!(
-        "At rest, in living sessions: {}.\nAt the end: {}; {clients} clients that did not finish, {unclosed} closes \
-         unconfirmed.\n",
+        "Left at rest, while the sessions are open: {}.\nLeft at the end: {}. Clients that did not finish: {clients}. \
+         Unconfirmed closes: {unclosed}.\n",
         counted(at_rest),
         counted(at_end)
     )

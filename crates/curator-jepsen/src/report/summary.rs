@@ -7,11 +7,11 @@ use clap::ValueEnum;
 use curator_results::faults::{ByNemesis, Lost, Recoveries, Run, Summary, Terms, Times};
 
 use super::document::Report;
-use super::recovery::{Counted, Left, Recovery};
+use super::recovery::{LeftoverCounts, Leftovers, Recovery};
 use crate::checker::{Aftermath, leaders, part};
 use crate::work::Variant;
 
-/// The name under which the numbers of a nemesis are added up. Pairs share one, as there are too many of them.
+/// The name under which the numbers of a nemesis are added up. All pairs share one name, as there are too many pairs.
 #[must_use]
 pub fn kind(nemesis: &str) -> &str {
     if nemesis.contains(" + ") { "two at once" } else { nemesis }
@@ -82,11 +82,12 @@ fn run(report: &Report) -> Run {
     }
 }
 
-/// The number of nodes and watches that were left, and of clients that did not finish; `None` if a server did not answer.
+/// The number of nodes and watches that were left behind, plus the number of clients that did not finish. `None` if a
+/// server did not reply.
 fn left(report: &Report) -> Option<usize> {
     let after = |recovery: &Recovery| Some(recovery.nodes_left + recovery.watches_left?);
-    let at_end = |left: &Left| {
-        let of = |counted: Counted| Some(counted.nodes + usize::try_from(counted.watches?).ok()?);
+    let at_end = |left: &Leftovers| {
+        let of = |counted: LeftoverCounts| Some(counted.nodes + usize::try_from(counted.watches?).ok()?);
         Some(left.clients + of(left.at_rest)? + of(left.at_end)?)
     };
     report.recovery.iter().map(after).chain([report.left.as_ref().and_then(at_end)]).sum()

@@ -22,7 +22,7 @@ fn wrote(at: u64, part: &'static str, outcome: Outcome) -> Event {
     story.events[1].clone()
 }
 
-/// Two clients that hold a mutex at once, in the tenth second, and a write by a peer.
+/// Two clients hold a mutex at the same time from the tenth second on, and a peer writes.
 fn events() -> Vec<Event> {
     let first = Story::of("mutex-plain").client(0).acquires(second(9), [mutex(7)]);
     let both = first.client(1).acquires(second(10) + SECOND / 2, [mutex(8)]);
@@ -35,8 +35,8 @@ fn events() -> Vec<Event> {
     [both.events, peer.writes(second(2), "c", Outcome::Acknowledged).events].concat()
 }
 
-const NONE: Counted = Counted { nodes: 0, watches: Some(0) };
-const NOTHING: Left = Left { clients: 0, unclosed: 0, at_rest: NONE, at_end: NONE };
+const NONE: LeftoverCounts = LeftoverCounts { nodes: 0, watches: Some(0) };
+const NOTHING: Leftovers = Leftovers { clients: 0, unclosed: 0, at_rest: NONE, at_end: NONE };
 
 fn finale() -> Final {
     let recovered = |first, all: Option<u64>, never| Recovery {
@@ -53,7 +53,7 @@ fn finale() -> Final {
     Final { sets, about: vec![("seed".into(), "7".into())], parts, recovery, left: Some(NOTHING) }
 }
 
-/// The directory of a run with these events, a file for each process.
+/// A directory with these events, in a file for each process.
 fn directory(events: &[Event]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for worker in [0, 1, 2, CONDUCTOR] {
@@ -87,19 +87,19 @@ Part         acquires  acknowledged  lost  lost, %  to stopped clients  to late 
 kazoo-plain         1             1     0        0                   0                0               0        0         0        0              0           0           0
 mutex-plain         2             1     1   100.00                   0                0               0        0         0        0              0           0           1
 
-Nemesis        times  first acquire, median   worst  all clients, median  worst  never  nodes of nobody  watches of nobody
-leader-killed      3                 0.12 s  0.90 s               0.95 s  never      1                0                  0
+Nemesis        times  first acquire, median   worst  all clients, median  worst  never  orphaned nodes  orphaned watches
+leader-killed      3                 0.12 s  0.90 s               0.95 s  never      1               0                 0
 
-At rest, in living sessions: 0 nodes of locks and 0 watches left.
-At the end: 0 nodes of locks and 0 watches left; 0 clients that did not finish, 0 closes unconfirmed.
+Left at rest, while the sessions are open: 0 nodes of locks and 0 watches.
+Left at the end: 0 nodes of locks and 0 watches. Clients that did not finish: 0. Unconfirmed closes: 0.
 
 1 violation: 1 exclusivity.
 
-10.500000 s, exclusivity, mutex-plain: hold 2 of w1.0 has 1 of 1 of /jepsen/lock, beside 1 of hold 1 of w0.0, certainly until 18.000000 s: that makes 2
+10.500000 s, exclusivity, mutex-plain: hold 2 of w1.0 claims 1 of 1 of /jepsen/lock, while others claim 1 by hold 1 of w0.0, certainly until 18.000000 s: 2 in total
 
-  5.000000 s conductor leader-killed is over: server 2
-  9.000000 s w0.0 acquires hold 1, asked for at 8.999999 s, as its task in session 0x64: 1 of 1 of /jepsen/lock, token 7, place 7
-  10.500000 s w1.0 acquires hold 2, asked for at 10.499999 s, as its task in session 0x65: 1 of 1 of /jepsen/lock, token 8, place 8
+  5.000000 s conductor leader-killed ends: server 2
+  9.000000 s w0.0 acquires hold 1, requested at 8.999999 s, as task in session 0x64: 1 of 1 of /jepsen/lock, token 7, place 7
+  10.500000 s w1.0 acquires hold 2, requested at 10.499999 s, as task in session 0x65: 1 of 1 of /jepsen/lock, token 8, place 8
   11.000000 s w1.0 writes b to set under hold 2, checked after 10.999999 s, promised until 12.000000 s: acknowledged
   11.000000 s w0.0 hold 1 is valid after 11.000000 s
   11.000000 s w1.0 hold 2 is valid after 11.000000 s
@@ -109,35 +109,35 @@ At the end: 0 nodes of locks and 0 watches left; 0 clients that did not finish, 
     assert_eq!(text, expected, "{text}");
 }
 
-/// Changes the end of a run.
+/// Changes the results at the end of a run, so that it is not clean.
 type Spoil = fn(&mut Final);
 
 #[test]
 fn a_run_is_clean_only_if_all_clients_recovered_all_parts_ran_and_nothing_is_left() {
-    const NODE: Counted = Counted { nodes: 1, ..NONE };
-    const WATCH: Counted = Counted { watches: Some(1), ..NONE };
-    const UNKNOWN: Counted = Counted { watches: None, ..NONE };
+    const NODE: LeftoverCounts = LeftoverCounts { nodes: 1, ..NONE };
+    const WATCH: LeftoverCounts = LeftoverCounts { watches: Some(1), ..NONE };
+    const UNKNOWN: LeftoverCounts = LeftoverCounts { watches: None, ..NONE };
     let mut clean: Vec<_> = events().into_iter().filter(|event| event.worker != 1).collect();
     clean.push(wrote(second(15), "mutex-plain", Outcome::Acknowledged));
     let mut end = finale();
     end.recovery[1].never = 0;
     // A session whose close was not confirmed expires.
-    end.left = Some(Left { unclosed: 1, ..NOTHING });
+    end.left = Some(Leftovers { unclosed: 1, ..NOTHING });
     let report = checked(&clean, &end);
-    assert!(report.is_clean() && report.text().contains("\nNo violation.\n"), "{}", report.text());
+    assert!(report.is_clean() && report.text().contains("\nNo violations.\n"), "{}", report.text());
     let spoilt: [(&str, Spoil); 12] = [
-        ("a client has never come back", |end| end.recovery[1].never = 1),
-        ("a node of nobody", |end| end.recovery[1].nodes_left = 1),
-        ("a watch of nobody", |end| end.recovery[1].watches_left = Some(1)),
-        ("watches of nobody that were not counted", |end| end.recovery[1].watches_left = None),
-        ("a client did not finish", |end| end.left = Some(Left { clients: 1, ..NOTHING })),
-        ("a node at rest", |end| end.left = Some(Left { at_rest: NODE, ..NOTHING })),
-        ("a watch at rest", |end| end.left = Some(Left { at_rest: WATCH, ..NOTHING })),
-        ("watches at rest that were not counted", |end| end.left = Some(Left { at_rest: UNKNOWN, ..NOTHING })),
-        ("a node at the end", |end| end.left = Some(Left { at_end: NODE, ..NOTHING })),
-        ("a watch at the end", |end| end.left = Some(Left { at_end: WATCH, ..NOTHING })),
-        ("watches at the end that were not counted", |end| end.left = Some(Left { at_end: UNKNOWN, ..NOTHING })),
-        ("a part had nothing to lose", |end| end.parts.push("mutex-token".to_owned())),
+        ("a client never recovered", |end| end.recovery[1].never = 1),
+        ("an orphaned node", |end| end.recovery[1].nodes_left = 1),
+        ("an orphaned watch", |end| end.recovery[1].watches_left = Some(1)),
+        ("orphaned watches that were not counted", |end| end.recovery[1].watches_left = None),
+        ("a client did not finish", |end| end.left = Some(Leftovers { clients: 1, ..NOTHING })),
+        ("a node at rest", |end| end.left = Some(Leftovers { at_rest: NODE, ..NOTHING })),
+        ("a watch at rest", |end| end.left = Some(Leftovers { at_rest: WATCH, ..NOTHING })),
+        ("watches at rest that were not counted", |end| end.left = Some(Leftovers { at_rest: UNKNOWN, ..NOTHING })),
+        ("a node at the end", |end| end.left = Some(Leftovers { at_end: NODE, ..NOTHING })),
+        ("a watch at the end", |end| end.left = Some(Leftovers { at_end: WATCH, ..NOTHING })),
+        ("watches at the end that were not counted", |end| end.left = Some(Leftovers { at_end: UNKNOWN, ..NOTHING })),
+        ("a part without an acknowledged write", |end| end.parts.push("mutex-token".to_owned())),
     ];
     for (why, spoil) in spoilt {
         let mut end = end.clone();
@@ -145,7 +145,7 @@ fn a_run_is_clean_only_if_all_clients_recovered_all_parts_ran_and_nothing_is_lef
         let report = checked(&clean, &end);
         assert!(report.violations() == 0 && !report.is_clean(), "{why}");
     }
-    // Nor does a write with an unknown outcome count as acknowledged.
+    // A write with an unknown outcome does not count as acknowledged.
     clean.pop();
     clean.push(wrote(second(15), "mutex-plain", Outcome::Unknown));
     assert_eq!(checked(&clean, &end).idle, ["mutex-plain"]);
@@ -161,10 +161,14 @@ fn a_defect_of_a_peers_lock_is_reported_and_does_not_fail_the_run() {
     }
     let report = checked(&events, &Final { recovery: Vec::new(), parts: Vec::new(), ..finale() });
     assert!(report.is_clean());
-    assert!(report.text().ends_with("\nOf the peers, which fails no run: 1 exclusivity.\n"), "{}", report.text());
+    assert!(
+        report.text().ends_with("\nViolations by peers, which do not fail the run: 1 exclusivity.\n"),
+        "{}",
+        report.text()
+    );
 }
 
-/// A hold of a guarded mutex whose write is two seconds late, and lost.
+/// A hold of a guarded mutex. Its write is two seconds late, and lost.
 fn late_write() -> Story {
     let held = Story::of("mutex-guarded").client(0).acquires(second(1), [mutex(7)]).valid(second(2));
     held.writes_until(second(5) - 1, second(3), second(5), "a", Outcome::Acknowledged)
@@ -172,15 +176,15 @@ fn late_write() -> Story {
 
 #[test]
 fn late_writes_that_no_stop_explains_are_reported() {
-    let told = |late: Story| {
+    let is_reported = |late: Story| {
         let text = checked(&late.events, &finale()).text();
-        assert!(text.contains("\nNo violation."), "{text}");
-        text.contains("\nNo violation. Updates lost to late writes of clients that were not stopped: 1.\n")
+        assert!(text.contains("\nNo violations."), "{text}");
+        text.contains("\nNo violations. Updates lost to late writes of clients that were not stopped: 1.\n")
     };
-    assert!(told(late_write()));
+    assert!(is_reported(late_write()));
     let stopped = |process| late_write().conductor(second(3), What::Stopped { process, of_life: 0 });
-    assert!(!told(stopped(0)));
-    assert!(told(stopped(1)));
+    assert!(!is_reported(stopped(0)));
+    assert!(is_reported(stopped(1)));
 }
 
 #[test]
@@ -192,13 +196,13 @@ fn slow_clocks_explain_only_exclusivity_and_lost_updates_of_guarded_sets() {
         report.is_of_slow_clocks()
     };
     let none: Vec<_> = events().into_iter().filter(|event| event.worker != 1).collect();
-    assert!(!is_expected(&none, &finale), "nothing was broken");
-    assert!(is_expected(&events(), &finale), "two hold the same");
-    let left = Final { left: Some(Left { clients: 1, ..NOTHING }), ..finale.clone() };
-    assert!(!is_expected(&events(), &left), "a client has not come back");
+    assert!(!is_expected(&none, &finale), "there are no violations");
+    assert!(is_expected(&events(), &finale), "two clients hold the mutex");
+    let left = Final { left: Some(Leftovers { clients: 1, ..NOTHING }), ..finale.clone() };
+    assert!(!is_expected(&events(), &left), "a client did not finish");
     let idle = Final { parts: vec!["mutex-token".to_owned()], ..finale.clone() };
-    assert!(!is_expected(&events(), &idle), "a part has done nothing");
-    // Each loses an update, too.
+    assert!(!is_expected(&events(), &idle), "a part has no acknowledged write");
+    // In each of these, an update of this part is also lost.
     for (part, expected) in [("mutex-guarded", true), ("mutex-transaction", false), ("mutex-token", false)] {
         let lost = [events(), vec![wrote(second(20), part, Outcome::Acknowledged)]].concat();
         assert_eq!(is_expected(&lost, &finale), expected, "{part}");
@@ -208,7 +212,7 @@ fn slow_clocks_explain_only_exclusivity_and_lost_updates_of_guarded_sets() {
 }
 
 #[test]
-fn a_run_that_was_cut_short_cannot_be_checked() {
+fn an_aborted_run_cannot_be_checked() {
     let directory = directory(&events());
     assert!(matches!(check_directory(directory.path()), Err(CheckError::Io { .. })));
     fs::write(directory.path().join("final.json"), "{").unwrap();
@@ -221,14 +225,14 @@ fn a_run_that_was_cut_short_cannot_be_checked() {
 
 #[test]
 fn the_summary_puts_several_runs_into_the_same_tables() {
-    let report = |seed: &str, workers: &[u32], nemesis: &str, left: Left| {
+    let report = |seed: &str, workers: &[u32], nemesis: &str, left: Leftovers| {
         let events: Vec<_> = events().into_iter().filter(|event| workers.contains(&event.worker)).collect();
         let about = [("seconds", "60"), ("seed", seed)].map(|(what, value)| (what.to_owned(), value.to_owned())).into();
         let recovery = vec![Recovery { nemesis: nemesis.to_owned(), ..finale().recovery.remove(0) }];
         checked(&events, &Final { about, recovery, parts: Vec::new(), left: Some(left), ..finale() })
     };
-    let left = Left { clients: 1, at_rest: Counted { nodes: 1, ..NONE }, ..NOTHING };
-    let unknown = Left { at_end: Counted { watches: None, ..NONE }, ..NOTHING };
+    let left = Leftovers { clients: 1, at_rest: LeftoverCounts { nodes: 1, ..NONE }, ..NOTHING };
+    let unknown = Leftovers { at_end: LeftoverCounts { watches: None, ..NONE }, ..NOTHING };
     let reports = [
         report("7", &[0, 1, 2, CONDUCTOR], "one", NOTHING),
         report("8", &[2], "other", NOTHING),
@@ -236,13 +240,13 @@ fn the_summary_puts_several_runs_into_the_same_tables() {
         report("10", &[0], "one + other", unknown),
     ];
     let summary = summary(&reports, kind);
-    // As it is published.
+    // The JSON format of the published results.
     let json = serde_json::to_string(&summary).unwrap();
     assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), summary);
     assert_eq!(summary.runs[0].lost["plain"], Lost { lost: 1, acknowledged: 1 });
     let text = summary.markdown();
     let lines = [
-        // As old runs have recorded none.
+        // Old runs have not recorded their commit.
         "| commit | unknown |",
         "| seconds | 60 |",
         "| seed | strikes | plain: lost | guarded: lost | transaction: lost | token: lost | kazoo-plain: lost | violations | \

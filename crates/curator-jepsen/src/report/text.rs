@@ -28,7 +28,7 @@ impl Report {
             sections.push(recovery::lines(left));
         }
         if !self.idle.is_empty() {
-            sections.push(format!("No acknowledged write, so nothing to lose: {}.\n", self.idle.join(", ")));
+            sections.push(format!("Not tested, as nothing was acknowledged or compared: {}.\n", self.idle.join(", ")));
         }
         sections.push(verdict::verdict(&self.findings));
         for Shown { violation, events } in &self.shown {
@@ -40,7 +40,7 @@ impl Report {
         }
         if !self.findings.of_peers.is_empty() {
             let kinds = verdict::kinds(&self.findings.of_peers);
-            sections.push(format!("Of the peers, which fails no run: {kinds}.\n"));
+            sections.push(format!("Violations by peers, which do not fail the run: {kinds}.\n"));
         }
         sections.join("\n")
     }

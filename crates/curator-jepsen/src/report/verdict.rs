@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::checker::{Findings, Kind, Violation};
 
-/// The number of violations. Also the number of updates that were lost to late writes of clients that the run had not
-/// stopped: the machine was too slow for them, or a guard's `valid_until()` is too early.
+/// The number of violations and, if there are any, the number of updates that were lost to late writes of clients that
+/// the run had not stopped: the machine was too slow for these clients, or a guard's `valid_until()` is too early.
 pub(crate) fn verdict(findings: &Findings) -> String {
     let violations = match findings.violations.len() {
-        0 => "No violation.".to_owned(),
+        0 => "No violations.".to_owned(),
         1 => format!("1 violation: {}.", kinds(&findings.violations)),
         many => format!("{many} violations: {}.", kinds(&findings.violations)),
     };

@@ -42,7 +42,7 @@ pub fn today() -> String {
     format!("{year}-{month:02}-{day:02}")
 }
 
-/// The date that many days after 1970-01-01: year, month and day.
+/// The date `days` days after 1970-01-01: year, month and day.
 fn date(mut days: u64) -> (u64, usize, u64) {
     let is_leap = |year: u64| (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
     let mut year = 1970;
@@ -52,7 +52,7 @@ fn date(mut days: u64) -> (u64, usize, u64) {
     }
     let mut lengths =
         [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31].into_iter().enumerate();
-    // Fewer days are left than the year has, so there is such a month.
+    // `days` is less than the length of the year, so a month is found.
     let month = lengths.find(|(_, length)| {
         let is_later = days >= *length;
         days -= if is_later { *length } else { 0 };

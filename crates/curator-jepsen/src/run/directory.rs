@@ -7,12 +7,12 @@ use tempfile::TempDir;
 
 use crate::scene::RunError;
 
-/// An empty directory.
+/// The directory of a run, which is empty at first.
 #[derive(Debug)]
 pub(super) enum Directory {
     /// The directory that the user has chosen.
     Given(PathBuf),
-    /// Deleted with this value, unless it is kept.
+    /// A temporary directory. Dropping this value deletes it.
     Temporary(TempDir),
 }
 
@@ -20,8 +20,8 @@ impl Directory {
     /// Creates the directory if it is missing.
     pub(super) fn prepare(given: Option<&Path>) -> Result<Self, RunError> {
         let Some(directory) = given else {
-            let made = tempfile::Builder::new().prefix("curator-jepsen-").tempdir();
-            return made.map(Self::Temporary).map_err(RunError::io("create a temporary directory"));
+            let created = tempfile::Builder::new().prefix("curator-jepsen-").tempdir();
+            return created.map(Self::Temporary).map_err(RunError::io("create a temporary directory"));
         };
         let failed = || RunError::io(format!("use the directory {}", directory.display()));
         fs::create_dir_all(directory).map_err(failed())?;
@@ -45,8 +45,8 @@ impl Directory {
             Self::Temporary(directory) if is_clean => {
                 directory.close().map_err(RunError::io("remove the temporary directory"))?;
             }
-            Self::Temporary(directory) => println!("kept in {}", directory.keep().display()),
-            Self::Given(path) => println!("kept in {}", path.display()),
+            Self::Temporary(directory) => println!("the files of the run are in {}", directory.keep().display()),
+            Self::Given(path) => println!("the files of the run are in {}", path.display()),
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ use crate::history::{CACHE, CounterKind, SERVICE};
 use crate::nemesis::Strike;
 use crate::peer::Peer;
 use crate::recovery;
-use crate::report::{self, Counted, Final, Left, Report};
+use crate::report::{self, Final, LeftoverCounts, Leftovers, Report};
 pub use crate::scene::RunError;
 use crate::scene::{Cast, End, Remains, SESSION_TIMEOUT, Scene, now};
 use crate::work::{LockKind, Part, Variant};
@@ -32,23 +32,23 @@ use crate::work::{LockKind, Part, Variant};
 pub struct Options {
     /// The program `curator-jepsen`, to start clients with.
     pub program: PathBuf,
-    /// For how long nemeses strike. The run takes longer, as it also starts and stops all processes.
+    /// For how long nemeses strike. The run takes longer, as it also starts and ends all processes.
     pub duration: Duration,
     /// The nemeses.
     pub nemeses: Vec<Choice>,
     /// The locks.
     pub locks: Vec<LockKind>,
-    /// The variants. Each client works with each lock in each of them, at the same time.
+    /// The variants. Each client works with each lock in each variant, concurrently.
     pub variants: Vec<Variant>,
     /// Whether each client also keeps a cache of nodes that all clients write to.
     pub caches: bool,
     /// Whether each client also increments shared counters.
     pub counters: bool,
-    /// Whether each client also registers an instance of a service, and watches those of all clients.
+    /// Whether each client also registers an instance of a service, and watches the instances of all clients.
     pub services: bool,
     /// The number of our clients.
     pub clients: u32,
-    /// Other ZooKeeper clients that do the same work beside ours.
+    /// Other ZooKeeper clients that do the same work in addition to ours.
     pub peers: Vec<Peer>,
     /// Determines the random choices of the run, but not the timing of clients and servers.
     pub seed: u64,
@@ -64,7 +64,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// When the run cannot be completed. Violations are no errors: they are in the report.
+/// When the run cannot be completed. Violations are not returned as errors, but in the report.
 ///
 /// # Cancel safety
 ///
@@ -73,7 +73,7 @@ pub async fn run(options: &Options) -> Result<Report, RunError> {
     let directory = Directory::prepare(options.directory.as_deref())?;
     println!("seed {}, in {}", options.seed, directory.path().display());
     let conducted = conduct(options, directory.path()).await;
-    // A failed run is kept, as its histories may explain the failure.
+    // The files of a failed run are kept, as the histories may explain the failure.
     directory.close(conducted.as_ref().is_ok_and(Report::is_clean))?;
     conducted
 }
@@ -105,13 +105,13 @@ async fn conduct(options: &Options, directory: &Path) -> Result<Report, RunError
     if options.counters {
         scene.count().await?;
     }
-    let counted = |remains: Remains| Counted { nodes: remains.nodes.len(), watches: remains.watches };
-    let left = Left { clients, unclosed, at_rest: counted(at_rest), at_end: counted(at_end) };
+    let counted = |remains: Remains| LeftoverCounts { nodes: remains.nodes.len(), watches: remains.watches };
+    let left = Leftovers { clients, unclosed, at_rest: counted(at_rest), at_end: counted(at_end) };
     let counters = CounterKind::value_variants().iter().filter(|_| options.counters).map(|kind| kind.key().to_owned());
     let others = [options.caches.then(|| CACHE.to_owned()), options.services.then(|| SERVICE.to_owned())];
     let parts = parts.iter().map(Part::key).chain(others.into_iter().flatten()).chain(counters).collect();
     let end = Final { sets: scene.sets().await?, about, parts, recovery, left: Some(left) };
-    end.write(directory).map_err(RunError::io("write what the run has ended with"))?;
+    end.write(directory).map_err(RunError::io("write the final results of the run"))?;
     scene.journal.say("checking");
     let report = report::check_directory(directory)?;
     println!("\n{}", report.text());
@@ -126,7 +126,7 @@ async fn strike(scene: &Scene, options: &Options) -> Result<Vec<report::Recovery
     while recovery.is_empty() || Instant::now() + 2 * SESSION_TIMEOUT < end {
         let (nemeses, seed) = schedule.next();
         let mut seeds = Rng::with_seed(seed);
-        // Sorted, whichever nemesis was drawn first.
+        // The names are sorted, so that the name of a pair does not depend on the order in which it was drawn.
         let names: BTreeSet<String> = nemeses.iter().map(ToString::to_string).collect();
         let name = names.into_iter().collect::<Vec<_>>().join(" + ");
         let mut strikes = nemeses.iter().map(|nemesis| Strike::new(scene, *nemesis, seeds.u64(..)).run());
@@ -136,7 +136,7 @@ async fn strike(scene: &Scene, options: &Options) -> Result<Vec<report::Recovery
                 one?.max(other?)
             }
             (Some(one), None) => Box::pin(one).await?,
-            // There is always at least one.
+            // A strike has at least one nemesis.
             (None, _) => now(),
         };
         recovery.push(recovery::measure(scene, &name, healed).await?);

@@ -1,4 +1,4 @@
-//! Selects the next nemesis, depending on the seed alone.
+//! Selects the next nemesis. The selection depends only on the choices and the seed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,17 +12,17 @@ use crate::nemesis::Nemesis;
 /// A choice of nemeses on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Choice {
-    /// All nemeses but `clock-rate`, in a random order, and then again; now and then two at a time.
+    /// All nemeses but `clock-rate`, repeatedly, each time in a random order; every fourth strike is of two nemeses.
     All,
-    /// Always two of them at a time.
+    /// Always two nemeses at once.
     Mixed,
-    /// None: the work without faults.
+    /// No nemeses: the work without faults.
     None,
     /// This one.
     One(Nemesis),
 }
 
-/// How many strikes of `all` there are for each one with two nemeses.
+/// With `all`, one in this many strikes has two nemeses.
 const MIXED_EVERY: u32 = 4;
 
 /// The strikes of a run.
@@ -30,7 +30,7 @@ const MIXED_EVERY: u32 = 4;
 pub(super) struct Schedule {
     all: Vec<Nemesis>,
     mixing: Mixing,
-    /// The nemeses that are left before all of them are drawn again.
+    /// The nemeses that are still to be drawn before any nemesis is drawn again.
     bag: Vec<Nemesis>,
     count: u32,
     random: Rng,
@@ -39,7 +39,7 @@ pub(super) struct Schedule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mixing {
     Never,
-    NowAndThen,
+    Sometimes,
     Always,
 }
 
@@ -52,7 +52,7 @@ impl Schedule {
             match choice {
                 Choice::All => {
                     all.extend(Nemesis::all());
-                    mixing = Mixing::NowAndThen;
+                    mixing = Mixing::Sometimes;
                 }
                 Choice::Mixed if mixing == Mixing::Never => mixing = Mixing::Always,
                 Choice::Mixed | Choice::None => {}
@@ -67,13 +67,13 @@ impl Schedule {
         (!all.is_empty()).then(|| Self { all, mixing, bag: Vec::new(), count: 0, random })
     }
 
-    /// One nemesis, or two that can be mixed, and a seed for their choices.
+    /// One nemesis, or two that can be mixed, and a seed for their random choices.
     pub(super) fn next(&mut self) -> (Vec<Nemesis>, u64) {
         self.count += 1;
         let first = self.draw();
         let is_mixed = match self.mixing {
             Mixing::Never => false,
-            Mixing::NowAndThen => self.count.is_multiple_of(MIXED_EVERY),
+            Mixing::Sometimes => self.count.is_multiple_of(MIXED_EVERY),
             Mixing::Always => true,
         };
         let fitting: Vec<_> = self.all.iter().copied().filter(|other| is_mixed && other.mixes_with(first)).collect();
@@ -86,7 +86,7 @@ impl Schedule {
             if let Some(nemesis) = self.bag.pop() {
                 return nemesis;
             }
-            // There is at least one.
+            // `all` has at least one nemesis.
             self.bag.clone_from(&self.all);
             self.random.shuffle(&mut self.bag);
         }
@@ -114,7 +114,7 @@ impl FromStr for Choice {
             "none" => Ok(Self::None),
             name => Nemesis::from_str(name, false).map(Self::One).map_err(|_| {
                 let names = Nemesis::value_variants().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-                format!("there is no nemesis {name:?}; there are {names}, all, mixed and none")
+                format!("unknown nemesis {name:?}; give some of {names}, all, mixed and none")
             }),
         }
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn mixed_nemeses_harm_different_targets() {
+    fn mixed_nemeses_have_different_targets() {
         for (nemeses, _) in of(&[Choice::Mixed], 5, 200) {
             assert!(nemeses.len() == 2 && nemeses[0].mixes_with(nemeses[1]), "{nemeses:?}");
             assert!(!nemeses.contains(&Nemesis::ClockRate));

@@ -7,19 +7,20 @@ use std::process::{Command, Stdio};
 
 use crate::peer::{self, Peer};
 
-/// Replaces a version that cannot be determined.
+/// The text for a version that cannot be determined.
 const UNKNOWN: &str = "unknown";
 
 /// The workspace in which this program was built. It may no longer exist.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The names and versions to determine before a run, as the workspace may change while it lasts. Blocks for some tenths
-/// of a second, as it runs other programs.
+/// Determines the versions, and returns them with their names. Must be called before a run, as the workspace may change
+/// during the run. Blocks for some tenths of a second, as it runs other programs.
 #[must_use]
 pub fn versions(peers: &[Peer]) -> Vec<(&'static str, String)> {
     let mut versions = vec![("commit", commit(Path::new(WORKSPACE)))];
     versions.extend(["curator-recipes", "zookeeper-client"].map(|name| (name, locked_version(name))));
-    versions.push(("Java", said(Command::new(peer::java()).arg("-version")).unwrap_or_else(|| UNKNOWN.to_owned())));
+    versions
+        .push(("Java", version_line(Command::new(peer::java()).arg("-version")).unwrap_or_else(|| UNKNOWN.to_owned())));
     for peer in peers {
         let (name, version) = match peer {
             Peer::Curator
@@ -47,7 +48,7 @@ pub fn locked_version(name: &str) -> String {
 fn commit(tree: &Path) -> String {
     // In a git hook, `GIT_DIR` would point to another repository.
     let git =
-        |arguments: &[&str]| answer(Command::new("git").env_remove("GIT_DIR").arg("-C").arg(tree).args(arguments));
+        |arguments: &[&str]| output(Command::new("git").env_remove("GIT_DIR").arg("-C").arg(tree).args(arguments));
     match (git(&["rev-parse", "--short", "HEAD"]), git(&["status", "--porcelain"])) {
         (Some(commit), Some(changes)) if !commit.is_empty() && changes.is_empty() => commit,
         (Some(commit), _) if !commit.is_empty() => commit + "+",
@@ -55,7 +56,7 @@ fn commit(tree: &Path) -> String {
     }
 }
 
-/// The version of a crate in a cargo lock file, which must contain one version of it only.
+/// The version of a crate in a cargo lock file. If the file has several, the first one.
 fn locked<'a>(lock_file: &'a str, name: &str) -> Option<&'a str> {
     let name = format!("name = \"{name}\"");
     let mut lines = lock_file.lines().skip_while(|line| *line != name);
@@ -67,7 +68,7 @@ fn locked<'a>(lock_file: &'a str, name: &str) -> Option<&'a str> {
 pub fn curator_version(classpath: &OsStr) -> Option<String> {
     let entries = std::env::split_paths(classpath);
     let jars = entries.flat_map(|entry| match entry.file_name() {
-        // All jars of a directory.
+        // The entry stands for all jars of its directory.
         Some(name) if name == "*" => {
             let files = entry.parent().and_then(|directory| directory.read_dir().ok());
             files.into_iter().flatten().flatten().map(|file| file.path()).collect()
@@ -78,17 +79,16 @@ pub fn curator_version(classpath: &OsStr) -> Option<String> {
     names.find_map(|name| Some(name.strip_prefix("curator-recipes-")?.strip_suffix(".jar")?.to_owned()))
 }
 
-/// The version of kazoo, and of the Python that it runs on. Runs that Python.
+/// The versions of kazoo and of Python. Runs this Python.
 #[must_use]
 pub fn kazoo_version(python: &OsStr) -> Option<String> {
-    let question =
-        "import platform, kazoo.version as k; print(k.__version__ + ', Python ' + platform.python_version())";
-    answer(Command::new(python).args(["-c", question]))
+    let script = "import platform, kazoo.version as k; print(k.__version__ + ', Python ' + platform.python_version())";
+    output(Command::new(python).args(["-c", script]))
 }
 
 /// The first line with `version` that a program prints to standard output or standard error, if it succeeds. Java
 /// prints more than one line.
-fn said(program: &mut Command) -> Option<String> {
+fn version_line(program: &mut Command) -> Option<String> {
     let output = program.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
@@ -96,7 +96,7 @@ fn said(program: &mut Command) -> Option<String> {
 }
 
 /// The standard output of a program, if it succeeds.
-fn answer(program: &mut Command) -> Option<String> {
+fn output(program: &mut Command) -> Option<String> {
     let output = program.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

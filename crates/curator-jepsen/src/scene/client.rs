@@ -27,7 +27,7 @@ pub(crate) struct Client {
 
 #[derive(Debug)]
 struct State {
-    /// The work of the present or the next life. Its `history` is the directory.
+    /// The work of the current life, or of the next life after a kill. Its `history` is the directory of the histories.
     work: Work,
     process: Option<Process>,
     is_stopped: bool,
@@ -48,7 +48,7 @@ impl Client {
         Ok(Self { peer, program: program.to_owned(), network, state })
     }
 
-    /// Starts a process, the next life of the client, after the previous one has ended.
+    /// Starts a process, the next life of the client. The previous process must have ended.
     pub(crate) fn start(&self, journal: &Journal) -> Result<(), RunError> {
         let mut state = self.state();
         let (worker, life) = (state.work.worker, state.work.life);
@@ -70,7 +70,7 @@ impl Client {
         Ok(())
     }
 
-    /// Kills its process (SIGKILL). [`start`](Self::start) starts the next one.
+    /// Kills the client's process (SIGKILL). [`start`](Self::start) starts the next one.
     pub(crate) fn kill(&self, journal: &Journal) -> Result<(), RunError> {
         let mut state = self.state();
         if let Some(mut process) = state.process.take() {
@@ -84,12 +84,12 @@ impl Client {
         Ok(())
     }
 
-    /// Sets the session timeout that its next lives request.
-    pub(crate) fn ask_for(&self, session_timeout: Duration) {
+    /// Sets the session timeout that the next lives of the client request.
+    pub(crate) fn set_session_timeout(&self, session_timeout: Duration) {
         self.state().work.session_timeout_ms = millis(session_timeout);
     }
 
-    /// Stops its process (SIGSTOP).
+    /// Stops the client's process (SIGSTOP).
     pub(crate) fn pause(&self, journal: &Journal) -> Result<(), RunError> {
         let mut state = self.state();
         journal.write(What::Stopped { process: state.work.worker, of_life: state.work.life })?;
@@ -97,7 +97,7 @@ impl Client {
         state.signal(Signal::STOP)
     }
 
-    /// Resumes its process.
+    /// Resumes the client's process (SIGCONT).
     pub(crate) fn resume(&self, journal: &Journal) -> Result<(), RunError> {
         let mut state = self.state();
         if std::mem::take(&mut state.is_stopped) {
@@ -107,24 +107,24 @@ impl Client {
         Ok(())
     }
 
-    /// Fails if its process has ended unexpectedly. A peer is restarted instead.
+    /// Fails if the process of our client has ended unexpectedly. If the process of a peer has, restarts it.
     pub(super) fn check(&self, journal: &Journal) -> Result<(), RunError> {
         let Some((how, output)) = self.state().ended() else { return Ok(()) };
         let client = self.number();
         match self.peer {
             None => Err(RunError::ClientEnded { client, how: how.to_string(), output }),
             Some(peer) => {
-                journal.say(&format!("w{client}, {peer}, ended by itself with {how}, and is started again: {output}"));
+                journal.say(&format!("w{client}, {peer}, ended unexpectedly with {how}, and is restarted: {output}"));
                 self.kill(journal)?;
                 self.start(journal)
             }
         }
     }
 
-    /// Writes a line to the standard input of its process, one of those in `work.rs`.
-    pub(super) fn tell(&self, line: &str) {
+    /// Writes one of the lines in `work.rs` to the standard input of the client's process.
+    pub(super) fn send_line(&self, line: &str) {
         if let Some(process) = &mut self.state().process {
-            process.tell(line);
+            process.send_line(line);
         }
     }
 
@@ -136,31 +136,31 @@ impl Client {
 
     /// Kills the process if it has not finished. Returns the client's number and the problem, if there is one.
     pub(super) fn end(&self, journal: &Journal) -> Option<(u32, String)> {
-        let wrong = match self.state().ended() {
+        let problem = match self.state().ended() {
             Some((how, _)) if how.success() => None,
             Some((how, output)) => Some(format!("{how}: {output}")),
-            None => Some("it went on".to_owned()),
+            None => Some("the process was still running".to_owned()),
         };
         let killed = self.kill(journal);
-        wrong.or_else(|| killed.err().map(|error| error.to_string())).map(|how| (self.number(), how))
+        problem.or_else(|| killed.err().map(|error| error.to_string())).map(|how| (self.number(), how))
     }
 
-    /// Whether it has a running process.
+    /// Whether the client has a running process.
     pub(crate) fn is_alive(&self) -> bool {
         self.state().process.as_mut().is_some_and(|process| process.ended().is_none())
     }
 
-    /// Its kind of peer; `None` for our clients.
+    /// The kind of peer; `None` for our clients.
     pub(crate) fn peer(&self) -> Option<Peer> {
         self.peer
     }
 
-    /// Its number in the run.
+    /// The client's number in the run.
     pub(crate) fn number(&self) -> u32 {
         self.state().work.worker
     }
 
-    /// The keys of its parts.
+    /// The keys of the client's parts.
     pub(crate) fn parts(&self) -> impl Iterator<Item = String> + use<> {
         let parts: Vec<_> = self.state().work.parts.iter().map(Part::key).collect();
         parts.into_iter().chain(self.peer.into_iter().flat_map(Peer::keys).map(ToString::to_string))
@@ -194,7 +194,7 @@ impl State {
         self.process.as_mut().map_or(Ok(()), |process| process.signal(signal))
     }
 
-    /// The exit status and output of its process, if that has ended.
+    /// The exit status and the output of the process, if it has ended.
     fn ended(&mut self) -> Option<(ExitStatus, String)> {
         let process = self.process.as_mut()?;
         process.ended().map(|status| (status, process.output()))

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use crate::peer::PeerMissing;
 use crate::report::CheckError;
 
-/// Why a run was not completed. Only [`ClientEnded`](Self::ClientEnded) may point to a fault in our code.
+/// Why a run was not completed. Only [`ClientEnded`](Self::ClientEnded) may be caused by a defect in our client or
+/// recipes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// An error of a server, a proxy or the ensemble.
+    /// An error of the test kit: of a server, a proxy or the ensemble.
     #[error(transparent)]
     Kit(#[from] curator_test::Error),
     /// An error of the conductor's client.
@@ -36,32 +37,32 @@ pub enum RunError {
         /// The directory.
         directory: PathBuf,
     },
-    /// Some clients did not acquire their locks before the first nemesis.
-    #[error("before the first nemesis, these had no lock for a minute: {idle}")]
+    /// Some of our clients did not acquire their locks before the first nemesis.
+    #[error("before the first nemesis, these clients made no progress for a minute: {idle}")]
     NoStart {
         /// The clients and parts.
         idle: String,
     },
     /// One of our clients has ended unexpectedly.
-    #[error("w{client} ended by itself, with {how}: {output}")]
+    #[error("w{client} ended unexpectedly with {how}: {output}")]
     ClientEnded {
-        /// Its number.
+        /// The number of the client.
         client: u32,
         /// Its exit status.
         how: String,
         /// The end of its output.
         output: String,
     },
-    /// A client was to be started while its previous process still ran: a bug in the tester.
-    #[error("life {life} of w{client} was to begin, which has begun already")]
+    /// A client was started while its previous process was running: a bug in the tester.
+    #[error("w{client} was started again during its life {life}")]
     StartedTwice {
-        /// Its number.
+        /// The number of the client.
         client: u32,
         /// The life.
         life: u32,
     },
-    /// The ensemble did not answer the conductor while no nemesis was active.
-    #[error("the ensemble did not tell {what} within a minute: {why}")]
+    /// The ensemble did not reply to the conductor while no nemesis was active.
+    #[error("could not read {what} from the ensemble within a minute: {why}")]
     NoAnswer {
         /// The request.
         what: String,

@@ -1,4 +1,4 @@
-//! Ends a run.
+//! Ends the clients of a run, and counts the nodes and watches that are left.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use super::{Client, POLL, Remains, RunError, Scene};
 use crate::history::What;
 use crate::work::REST;
 
-/// How long the clients may take to rest, or to finish: they release their locks, and close their sessions.
+/// How long the clients may take to rest (they release their locks), or to finish (they close their sessions).
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The result of ending the clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct End {
-    /// The number of our clients that did not rest or finish when asked to, or did not exit with status 0.
+    /// The number of our clients that did not rest or finish in time, or did not exit with status 0.
     pub(crate) clients: usize,
     /// The number of our clients whose close of the session was not confirmed.
     pub(crate) unclosed: usize,
@@ -25,40 +25,41 @@ pub(crate) struct End {
 }
 
 impl Scene {
-    /// Ends the peers and then our clients, and counts what is left: while our clients' sessions are open, and
-    /// afterwards.
+    /// Ends the peers and then our clients. Counts the remaining nodes and watches while our clients' sessions are
+    /// open, and again afterwards.
     ///
-    /// A server deletes everything that belongs to a session with it, so only the first count finds what a lock has
-    /// left behind.
+    /// With a session, a server deletes all its nodes and watches, so only the first count finds what a lock has left
+    /// behind.
     pub(crate) async fn finish(&self) -> Result<End, RunError> {
         let (ours, peers): (Vec<&Client>, Vec<&Client>) =
             self.clients.iter().partition(|client| client.peer().is_none());
         self.look().await?;
         self.journal.write(What::Finishing)?;
-        // Only ours may have watches from here on. A peer that does not finish is logged, and fails nothing.
+        // From here on, only our clients may have watches. A peer that does not finish is logged, but does not fail the
+        // run.
         if !peers.is_empty() {
-            self.journal.say("the peers are told to finish");
+            self.journal.say("requesting the peers to finish");
             self.end(&peers).await;
         }
-        self.journal.say("our clients are told to rest");
+        self.journal.say("requesting our clients to rest");
         let restless = self.rest(&ours).await?;
         let at_rest = self.remains().await?;
         self.log_remains(&at_rest);
-        self.journal.say("our clients are told to finish");
-        let mut wrong = self.end(&ours).await;
-        wrong.extend(restless);
-        wrong.sort_unstable();
-        wrong.dedup();
+        self.journal.say("requesting our clients to finish");
+        let mut failed = self.end(&ours).await;
+        failed.extend(restless);
+        failed.sort_unstable();
+        failed.dedup();
         let unclosed = self.unclosed(&ours);
         let at_end = self.remains().await?;
         self.log_remains(&at_end);
-        Ok(End { clients: wrong.len(), unclosed, at_rest, at_end })
+        Ok(End { clients: failed.len(), unclosed, at_rest, at_end })
     }
 
-    /// Returns the numbers of the clients that did not come to rest.
+    /// Makes the clients rest: their work ends, but their sessions stay open. Returns the numbers of the clients that
+    /// did not rest in time.
     async fn rest(&self, clients: &[&Client]) -> Result<Vec<u32>, RunError> {
-        // Their work ends, but their sessions stay open.
-        clients.iter().for_each(|client| client.tell(REST));
+        clients.iter().for_each(|client| client.send_line(REST));
         let end = Instant::now() + PATIENCE;
         loop {
             clients.iter().try_for_each(|client| client.check(&self.journal))?;
@@ -70,7 +71,7 @@ impl Scene {
             }
             if restless.is_empty() || Instant::now() > end {
                 for client in &restless {
-                    self.journal.say(&format!("w{client} did not come to rest"));
+                    self.journal.say(&format!("w{client} did not rest"));
                 }
                 return Ok(restless);
             }
@@ -78,7 +79,8 @@ impl Scene {
         }
     }
 
-    /// Returns the numbers of the clients that did not finish, or did not exit with status 0. They are killed.
+    /// Makes the clients finish. Kills the clients that do not finish in time. Returns their numbers, and the numbers
+    /// of the clients that did not exit with status 0.
     async fn end(&self, clients: &[&Client]) -> Vec<u32> {
         clients.iter().for_each(|client| client.close_input());
         let end = Instant::now() + PATIENCE;
@@ -99,19 +101,19 @@ impl Scene {
         let unclosed = clients.iter().filter_map(|client| Some((client.number(), progress.unclosed(client.number())?)));
         let unclosed: Vec<_> = unclosed.collect();
         for (client, error) in &unclosed {
-            self.journal.say(&format!("w{client} has ended: {error}"));
+            self.journal.say(&format!("w{client} has ended, but the close of its session is unconfirmed: {error}"));
         }
         unclosed.len()
     }
 
     fn log_remains(&self, remains: &Remains) {
         for node in &remains.nodes {
-            self.journal.say(&format!("{} of session {:#x} is left", node.path, node.session));
+            self.journal.say(&format!("{} of session {:#x} is left behind", node.path, node.session));
         }
         match remains.watches {
             Some(0) => {}
-            Some(watches) => self.journal.say(&format!("{watches} watches are left")),
-            None => self.journal.say("a server does not tell how many watches are left"),
+            Some(watches) => self.journal.say(&format!("{watches} watches are left behind")),
+            None => self.journal.say("a server did not report how many watches are left behind"),
         }
     }
 }

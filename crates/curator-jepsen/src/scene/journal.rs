@@ -1,4 +1,4 @@
-//! The conductor's messages: to its history, and to standard output.
+//! Writes the conductor's history, and prints its messages to standard output.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -24,7 +24,8 @@ pub(crate) fn now() -> u64 {
     ClockInstant::now().as_nanos()
 }
 
-/// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, in nanoseconds. Slightly too great, as they are read one after the other.
+/// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, in nanoseconds. Slightly too great, as the clocks are read one after the
+/// other.
 #[must_use]
 pub fn boottime_offset() -> i64 {
     let nanos = |clock| {
@@ -49,7 +50,7 @@ impl Journal {
         self.began
     }
 
-    /// Prints a line, with the time of the run.
+    /// Prints a line, with the time since the start of the run.
     pub(crate) fn say(&self, line: &str) {
         println!("[{:>13}] {line}", history::seconds(now() - self.began));
     }

@@ -11,33 +11,34 @@ use crate::work::{AGAIN, LOOK, QUIET};
 use crate::worker::cached_nodes;
 
 impl Scene {
-    /// Makes the clients pause, requests the content of each cache, and reads the nodes from the servers. The checker
-    /// compares them. Must be called after all clients have recovered from the last fault.
+    /// Makes our clients pause their writes, requests the content of each cache, and reads the nodes from the servers.
+    /// The checker compares them. Must be called after all clients have recovered from the last fault.
     ///
-    /// Peers cannot report that they have caught up: the conductor waits a little more than a session timeout for them.
+    /// Peers cannot report that they have caught up, so the conductor waits for a little more than a session timeout
+    /// before it requests their content.
     pub(crate) async fn look(&self) -> Result<(), RunError> {
         let Some(looks) = &self.looks else { return Ok(()) };
         let look = looks.fetch_add(1, Ordering::Relaxed);
         let ours: Vec<&Client> = self.ours().collect();
         let peers = self.clients.iter().filter(|client| client.peer().is_some_and(Peer::is_cache));
         let peers: Vec<&Client> = peers.collect();
-        ours.iter().for_each(|client| client.tell(&format!("{QUIET}{look}")));
-        self.wait_for(&ours, "pause", |progress, client| progress.is_quiet(client, look)).await?;
+        ours.iter().for_each(|client| client.send_line(&format!("{QUIET}{look}")));
+        self.wait_for(&ours, "pause their writes", |progress, client| progress.is_quiet(client, look)).await?;
         if !peers.is_empty() {
             self.pass(SESSION_TIMEOUT + SLACK).await?;
         }
         let all: Vec<&Client> = ours.iter().chain(&peers).copied().collect();
-        all.iter().for_each(|client| client.tell(&format!("{LOOK}{look}")));
-        self.wait_for(&all, "say what their caches contain", |progress, client| progress.has_looked(client, look))
+        all.iter().for_each(|client| client.send_line(&format!("{LOOK}{look}")));
+        self.wait_for(&all, "report the content of their caches", |progress, client| progress.has_looked(client, look))
             .await?;
-        let nodes = self.ask("the nodes that caches copy", async || cached_nodes(&self.operator).await).await?;
+        let nodes = self.request("the nodes that caches copy", async || cached_nodes(&self.operator).await).await?;
         let asked = all.iter().map(|client| client.number()).collect();
         self.journal.write(What::Cache { part: CACHE.to_owned(), seen: CacheSeen::Tree { look, asked, nodes } })?;
-        ours.iter().for_each(|client| client.tell(AGAIN));
+        ours.iter().for_each(|client| client.send_line(AGAIN));
         Ok(())
     }
 
-    /// Waits for these clients, but for a minute at most. The checker finds missing answers.
+    /// Waits until `has` is true for these clients, for at most a minute. The checker finds missing snapshots.
     async fn wait_for(
         &self,
         clients: &[&Client],
@@ -58,7 +59,7 @@ impl Scene {
             }
             if Instant::now() > end {
                 let names: Vec<_> = waiting.iter().map(|client| format!("w{client}")).collect();
-                self.journal.say(&format!("these did not {what}: {}", names.join(", ")));
+                self.journal.say(&format!("these clients did not {what}: {}", names.join(", ")));
                 return Ok(());
             }
             sleep(POLL).await;

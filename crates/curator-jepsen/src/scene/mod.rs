@@ -43,32 +43,33 @@ pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_millis(4000);
 
 /// A twentieth of the session timeout.
 const TICK: Duration = Duration::from_millis(200);
-/// After how many ticks of silence the members of the ensemble drop each other: a quarter of the session timeout.
+/// The number of ticks without messages after which members of the ensemble drop each other: a quarter of the session
+/// timeout.
 const SYNC_LIMIT: u32 = 5;
-/// How many ticks a leader waits for followers, and they for it. A failed election takes that long.
+/// The number of ticks that a leader waits for followers, and followers for a leader. A failed election takes as long.
 const INIT_LIMIT: u32 = 25;
 /// How much longer than a session timeout the servers may take to end a session: they restart the timeout after an
 /// election, and count whole ticks.
 pub(crate) const SLACK: Duration = Duration::from_secs(2);
-/// The members of the ensemble.
+/// The number of members of the ensemble.
 pub(crate) const MEMBERS: usize = 3;
 /// The number of processes of each peer.
 const PEERS: u32 = 3;
-/// The number of processes that only keep a cache. Each of them sees all nodes.
+/// The number of processes of each peer that only keeps a cache. Each process copies all nodes.
 const CACHES: u32 = 2;
 
-/// For how long a set is used: short, so that reading and writing it stays cheap; but much longer than a client is cut
-/// off, as it would otherwise overwrite sets to which no other client has written.
+/// For how long a set is used: short, so that reading and writing it stays cheap; but much longer than any client is
+/// cut off, as such a client would otherwise overwrite only sets to which no other client has written.
 pub(crate) const SET: Duration = Duration::from_secs(30);
 /// The longest wait between reading a set and writing it.
 pub(crate) const THINK: Duration = Duration::from_millis(400);
 
-/// How long the ensemble may take to answer the conductor, while no nemesis is active.
+/// How long the ensemble may take to reply to the conductor, while no nemesis is active.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often the conductor polls what it waits for.
+/// The interval at which the conductor checks a condition that it waits for.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
-/// The participants of a run.
+/// The options that determine the participants of a run.
 #[derive(Debug)]
 pub(crate) struct Cast<'a> {
     /// This program, to start clients with.
@@ -88,16 +89,16 @@ pub(crate) struct Cast<'a> {
     pub(crate) seed: u64,
 }
 
-/// The running participants. Dropping it kills all processes.
+/// The running participants. Dropping this value kills all processes.
 #[derive(Debug)]
 pub(crate) struct Scene {
     pub(crate) journal: Journal,
     pub(crate) cluster: TestingCluster,
     pub(crate) clients: Vec<Client>,
     pub(crate) store: Store,
-    /// The conductor's client. Nemeses affect it only through the servers. It does not retry.
+    /// The conductor's client. It does not retry. Faults of servers affect it, but no other faults.
     operator: CuratorClient,
-    /// How often the content of the caches was requested; `None` without caches.
+    /// The number of comparisons of caches so far; `None` without caches.
     looks: Option<AtomicU32>,
 }
 
@@ -106,8 +107,8 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Scene {
-    /// Starts everything, and waits until each part of each of our clients has acquired its lock once, and each cache
-    /// is ready.
+    /// Starts all participants, and waits until each part of each of our clients has acquired its lock once, and each
+    /// cache, counter and service has made progress.
     pub(crate) async fn start(cast: &Cast<'_>) -> Result<Self, RunError> {
         let journal = Journal::start(cast.directory)?;
         journal.say("starting the ensemble");
@@ -133,7 +134,7 @@ impl Scene {
             client.start(&scene.journal)?;
             scene.clients.push(client);
         }
-        scene.journal.say("waiting until every client has had every lock");
+        scene.journal.say("waiting until every client has acquired every lock");
         let began = now();
         scene.journal.progress().mark(began);
         let limit = Instant::now() + PATIENCE;
@@ -173,7 +174,7 @@ impl Scene {
         self.clients.iter().filter(|client| client.peer().is_none())
     }
 
-    /// One or two of our clients, and one of each kind of peer, so that all face the same faults.
+    /// One or two of our clients, and one of each kind of peer, so that all kinds of clients face the same faults.
     pub(crate) fn some_of_each(&self, random: &mut Rng) -> Vec<&Client> {
         let kinds: BTreeSet<Option<Peer>> = self.clients.iter().map(Client::peer).collect();
         let mut chosen = Vec::new();
@@ -186,7 +187,7 @@ impl Scene {
         chosen
     }
 
-    /// The parts of our clients without an acquire since the mark, with the client's number.
+    /// The parts of our clients that have made no progress since the mark, with the client's number.
     pub(crate) fn idle(&self) -> Vec<(u32, String)> {
         let mut progress = self.journal.progress();
         progress.read();
@@ -194,12 +195,12 @@ impl Scene {
         parts.filter(|(number, part)| progress.since_mark(*number, part).is_none()).collect()
     }
 
-    /// Fails if one of our clients has ended unexpectedly. A peer that has is restarted.
+    /// Fails if one of our clients has ended unexpectedly. Restarts a peer that has ended.
     pub(crate) fn check(&self) -> Result<(), RunError> {
         self.clients.iter().try_for_each(|client| client.check(&self.journal))
     }
 
-    /// Waits, and checks the clients meanwhile.
+    /// Waits, and [checks](Self::check) the clients during the wait.
     pub(crate) async fn pass(&self, time: Duration) -> Result<(), RunError> {
         let end = Instant::now() + time;
         while Instant::now() < end {
@@ -219,14 +220,14 @@ impl Scene {
 
     /// All nodes of our locks that belong to a session.
     pub(crate) async fn lock_nodes(&self) -> Result<Vec<LockNode>, RunError> {
-        self.ask("the nodes of the locks", async || nodes::lock_nodes(&self.operator, self.parts()).await).await
+        self.request("the nodes of the locks", async || nodes::lock_nodes(&self.operator, self.parts()).await).await
     }
 
     /// The nodes of one of our locks.
     pub(crate) async fn nodes_of_one(&self, random: &mut Rng) -> Result<Vec<LockNode>, RunError> {
         let part = random.choice(self.parts().collect::<Vec<_>>());
         let nodes = async || nodes::lock_nodes(&self.operator, part.iter().cloned()).await;
-        self.ask("the nodes of a lock", nodes).await
+        self.request("the nodes of a lock", nodes).await
     }
 
     /// Deletes a node, as an operator may, and records it in the history.
@@ -234,8 +235,8 @@ impl Scene {
         nodes::delete(&self.operator, node, limit, &self.journal).await
     }
 
-    /// The number of watches that the servers keep for sessions other than these; `None` if a server does not answer.
-    /// Without those of caches, which use a second session of the client that is not reported.
+    /// The number of watches that the servers keep for sessions other than these; `None` if a server does not reply.
+    /// Watches of caches are not counted, as caches use a second session of the client, which is not reported.
     pub(crate) async fn watches_of_others(&self, sessions: &BTreeSet<i64>) -> Option<usize> {
         let mut count = 0;
         for member in self.cluster.members() {
@@ -246,10 +247,10 @@ impl Scene {
         Some(count)
     }
 
-    /// The sets in the store, and those in nodes.
+    /// The sets in the store, and the sets in nodes.
     pub(crate) async fn sets(&self) -> Result<BTreeMap<String, Vec<String>>, RunError> {
         let nodes = async || crate::worker::node_sets(&self.operator).await.map_err(|error| error.to_string());
-        let mut sets = self.ask("the sets in nodes", nodes).await?;
+        let mut sets = self.request("the sets in nodes", nodes).await?;
         sets.extend(self.store.sets());
         Ok(sets)
     }
@@ -258,14 +259,14 @@ impl Scene {
         self.ours().take(1).flat_map(Client::parts)
     }
 
-    /// Repeats a request until it is answered. The conductor's session may have to be re-established first.
-    async fn ask<T, E: ToString>(&self, what: &str, question: impl AsyncFn() -> Result<T, E>) -> Result<T, RunError> {
+    /// Repeats a request until it succeeds. The conductor's session may have to be re-established first.
+    async fn request<T, E: ToString>(&self, what: &str, send: impl AsyncFn() -> Result<T, E>) -> Result<T, RunError> {
         let end = Instant::now() + PATIENCE;
         loop {
-            let why = match timeout_at(end, question()).await {
-                Ok(Ok(answer)) => return Ok(answer),
+            let why = match timeout_at(end, send()).await {
+                Ok(Ok(result)) => return Ok(result),
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => "no answer".to_owned(),
+                Err(_) => "no reply".to_owned(),
             };
             if Instant::now() >= end {
                 return Err(RunError::NoAnswer { what: what.to_owned(), why });

@@ -20,7 +20,7 @@ pub(crate) struct LockNode {
     created: i64,
 }
 
-/// All nodes with a session below the directories of these parts.
+/// All nodes that belong to a session, below the directories of these parts.
 pub(super) async fn lock_nodes(client: &CuratorClient, parts: impl Iterator<Item = String>) -> Result<Vec<LockNode>> {
     let mut found = Vec::new();
     let mut paths: Vec<String> = parts.map(|part| format!("{ROOT}/{part}")).collect();
@@ -44,11 +44,11 @@ pub(super) async fn lock_nodes(client: &CuratorClient, parts: impl Iterator<Item
     Ok(found)
 }
 
-/// Deletes a node. Returns whether it may be gone: only `NoNode` is certain, any other error leaves the outcome
-/// unknown.
+/// Deletes a node, and records the delete. Returns whether the node may have been deleted: not after `NoNode`; after
+/// any other error, the outcome is unknown.
 pub(super) async fn delete(client: &CuratorClient, node: &LockNode, limit: Duration, journal: &Journal) -> bool {
     let before = now();
-    // The client does not retry, so the error is the answer to the only attempt.
+    // The client does not retry, so the error is that of the only attempt.
     let deleted = timeout(limit, client.delete().for_path(&node.path)).await;
     if matches!(deleted, Ok(Err(Error::NoNode { .. }))) {
         return false;

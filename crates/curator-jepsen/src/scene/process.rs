@@ -1,4 +1,4 @@
-//! The process of a client.
+//! A client's process.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,29 +10,29 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::RunError;
 use crate::work::Work;
 
-/// How many bytes of a process's output an error contains.
+/// The number of bytes of a process's output in an error.
 const OUTPUT: usize = 2000;
 
-/// A client's process. Killed when this value is dropped, and when this process ends.
+/// A client's process. It is killed when this value is dropped, and when this process ends.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
-    /// Closed to make the client finish.
+    /// The standard input. Closing it makes the client finish.
     input: Option<ChildStdin>,
     output: PathBuf,
 }
 
 impl Process {
-    /// Starts a client through `program tied`, and writes its work to its standard input.
+    /// Starts a client through `program tied`, and writes the client's work to its standard input.
     ///
     /// # Errors
     ///
-    /// When it cannot be started, or its standard input cannot be written.
+    /// When the process cannot be started, or its standard input cannot be written.
     pub fn start(program: &Path, client: &Command, work: &Work) -> Result<Self, RunError> {
         let failed = |what: &str| RunError::io(format!("{what} w{}.{}", work.worker, work.life));
         let output = work.history.with_extension("log");
-        let log = File::create(&output).map_err(failed("make a file for the output of"))?;
-        let log_too = log.try_clone().map_err(failed("make a file for the output of"))?;
+        let log = File::create(&output).map_err(failed("create a file for the output of"))?;
+        let log_too = log.try_clone().map_err(failed("create a file for the output of"))?;
         let mut command = Command::new(program);
         command.arg("tied").arg(process::id().to_string()).arg(client.get_program()).args(client.get_args());
         for (name, value) in client.get_envs() {
@@ -48,28 +48,28 @@ impl Process {
         let mut line = serde_json::to_string(work).map_err(|error| failed("describe the work of")(error.into()))?;
         line.push('\n');
         if let Some(input) = &mut started.input {
-            input.write_all(line.as_bytes()).map_err(failed("tell its work to"))?;
+            input.write_all(line.as_bytes()).map_err(failed("send the work to"))?;
         }
         Ok(started)
     }
 
-    /// Its exit status, if it has ended.
+    /// The exit status of the process, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// The end of its output.
+    /// The end of the process's output.
     #[must_use]
     pub fn output(&self) -> String {
         let text = fs::read(&self.output).unwrap_or_default();
         String::from_utf8_lossy(&text[text.len().saturating_sub(OUTPUT)..]).trim().to_owned()
     }
 
-    /// Sends a signal. Does nothing if the process has ended: its id may belong to another process by then.
+    /// Sends a signal. Does nothing if the process has ended, as its id may belong to another process.
     ///
     /// # Errors
     ///
-    /// Those of the operating system.
+    /// Errors of the operating system.
     pub fn signal(&mut self, signal: Signal) -> Result<(), RunError> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         match pid.filter(|_| self.ended().is_none()).map(|pid| kill_process(pid, signal)) {
@@ -78,25 +78,25 @@ impl Process {
         }
     }
 
-    /// Kills it, and waits until it has ended: a few milliseconds.
+    /// Kills the process, and waits until it has ended, which takes a few milliseconds.
     ///
     /// # Errors
     ///
-    /// Those of the operating system.
+    /// Errors of the operating system.
     pub fn kill(&mut self) -> Result<ExitStatus, RunError> {
         self.signal(Signal::KILL)?;
         self.child.wait().map_err(RunError::io("wait for the end of a client"))
     }
 
-    /// Writes a line to its standard input. Ignored if the process has ended.
-    pub fn tell(&mut self, line: &str) {
+    /// Writes a line to the standard input of the process. Does nothing if the process has ended.
+    pub fn send_line(&mut self, line: &str) {
         if let Some(input) = &mut self.input {
-            // This fails only if the process has ended, which is found elsewhere.
+            // This fails only if the process has ended, which `ended` reports.
             drop(writeln!(input, "{line}"));
         }
     }
 
-    /// Makes it finish its work and exit.
+    /// Closes the standard input of the process, so that it finishes its work and exits.
     pub fn close_input(&mut self) {
         self.input = None;
     }
@@ -104,7 +104,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // If this fails, it is killed when this process ends.
+        // If this fails, the process is killed when this process ends.
         drop(self.kill());
     }
 }

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 
 use crate::history::{CacheSeen, CounterSeen, Event, Outcome, ServiceSeen, What};
 
-/// Follows the history of each client's present life.
+/// Follows the history of each client's current life.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     followed: BTreeMap<u32, Followed>,
-    /// Acquires before it do not count as progress.
+    /// Events before this time do not count as progress.
     mark: u64,
-    /// The first acquire after the mark, by client and part.
+    /// The time of the first progress after the mark, by client and part.
     since: BTreeMap<(u32, String), u64>,
     acquired: u64,
     sessions: u64,
@@ -23,16 +23,16 @@ pub(crate) struct Progress {
 #[derive(Debug)]
 struct Followed {
     path: PathBuf,
-    /// How many bytes of it have been read, in whole lines.
+    /// The number of bytes that have been read, in complete lines.
     read: u64,
     /// The latest session of each of its ZooKeeper clients: a peer's process may have several.
     sessions: BTreeMap<Option<String>, i64>,
     rests: bool,
-    /// The number of the last question of the conductor for which it is quiet, or has reported the content of its
-    /// caches.
+    /// The number of the last comparison of caches for which the client has paused its writes, and of the last
+    /// comparison for which it has reported the content of its caches.
     quiet: Option<u32>,
     looked: Option<u32>,
-    /// Why the close of its client was not confirmed.
+    /// Why the close of the client was not confirmed.
     unclosed: Option<String>,
 }
 
@@ -51,14 +51,13 @@ impl Progress {
         self.followed.insert(client, followed);
     }
 
-    /// Counts the progress from this time on, which must not be before the last [`read`](Self::read).
+    /// Sets the mark: progress is counted from this time on, which must not be before the last [`read`](Self::read).
     pub(crate) fn mark(&mut self, at: u64) {
         self.mark = at;
         self.since.clear();
     }
 
-    /// Reads the new events of the clients. Lines that cannot be read now may be readable next time; the checker
-    /// rejects them.
+    /// Reads the new events of the clients. Skips lines that cannot be parsed: the checker rejects these.
     pub(crate) fn read(&mut self) {
         let mut events = Vec::new();
         for (client, followed) in &mut self.followed {
@@ -71,7 +70,7 @@ impl Progress {
         for (client, Event { at, what, .. }) in events {
             let followed = self.followed.get_mut(&client);
             match what {
-                // Only a fresh acquire is progress.
+                // Re-entries and downgrades are not progress.
                 What::Acquired { part, reentry: false, continues: None, .. } => {
                     self.acquired += 1;
                     if at > self.mark {
@@ -120,7 +119,7 @@ impl Progress {
         }
     }
 
-    /// When a part of a client first acquired its lock since the mark.
+    /// When a part of a client first made progress after the mark.
     pub(crate) fn since_mark(&self, client: u32, part: &str) -> Option<u64> {
         self.since.get(&(client, part.to_owned())).copied()
     }
@@ -130,22 +129,22 @@ impl Progress {
         (self.acquired, self.sessions)
     }
 
-    /// The latest sessions of a client in its present life: most have one.
+    /// The latest sessions of a client in its current life: most clients have one.
     pub(crate) fn sessions(&self, client: u32) -> impl Iterator<Item = i64> {
         self.followed.get(&client).into_iter().flat_map(|followed| followed.sessions.values().copied())
     }
 
-    /// Whether a client has nothing left to do in its present life.
+    /// Whether a client rests in its current life.
     pub(crate) fn rests(&self, client: u32) -> bool {
         self.followed.get(&client).is_some_and(|followed| followed.rests)
     }
 
-    /// Whether a client has paused its writes for this question of the conductor.
+    /// Whether a client has paused its writes for this comparison of caches.
     pub(crate) fn is_quiet(&self, client: u32, look: u32) -> bool {
         self.followed.get(&client).is_some_and(|followed| followed.quiet == Some(look))
     }
 
-    /// Whether a client has reported the content of its cache for this question.
+    /// Whether a client has reported the content of its cache for this comparison.
     pub(crate) fn has_looked(&self, client: u32, look: u32) -> bool {
         self.followed.get(&client).is_some_and(|followed| followed.looked == Some(look))
     }
@@ -160,7 +159,7 @@ impl Followed {
     /// The complete lines that have not been read yet.
     fn lines(&mut self) -> String {
         let mut text = Vec::new();
-        // The file is created when its process has started.
+        // The file may be missing: its process creates it.
         let read = File::open(&self.path).and_then(|mut file| {
             file.seek(SeekFrom::Start(self.read))?;
             file.read_to_end(&mut text)
@@ -237,9 +236,9 @@ mod tests {
         writeln!(file, r#"{{"at":24,"worker":0,"life":0,"what":"resting"}}"#).unwrap();
         progress.read();
         assert_eq!((progress.rests(0), progress.unclosed(0)), (true, None));
-        writeln!(file, r#"{{"at":25,"worker":0,"life":0,"what":"closed","error":"not for sure"}}"#).unwrap();
+        writeln!(file, r#"{{"at":25,"worker":0,"life":0,"what":"closed","error":"unconfirmed"}}"#).unwrap();
         progress.read();
-        assert_eq!(progress.unclosed(0).as_deref(), Some("not for sure"));
+        assert_eq!(progress.unclosed(0).as_deref(), Some("unconfirmed"));
         // Its next life has no session yet.
         progress.follow(0, directory.path().join("w0.1.jsonl"));
         assert_eq!((progress.sessions(0).count(), progress.rests(0)), (0, false));

@@ -4,18 +4,18 @@ use tokio::time::{Instant, sleep};
 
 use super::{LockNode, POLL, RunError, SESSION_TIMEOUT, SLACK, Scene};
 
-/// Nodes and watches that should not exist.
+/// Nodes and watches that must not exist at this time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remains {
     /// The nodes of our locks that belong to a session. The conductor's session creates none.
     pub(crate) nodes: Vec<LockNode>,
-    /// The watches on all servers, of all sessions, including those on children; `None` if a server did not answer.
+    /// The watches on all servers, of all sessions, including those on children; `None` if a server did not reply.
     pub(crate) watches: Option<u64>,
 }
 
 impl Scene {
-    /// Counts until nothing is left, or until the session of a killed process must have ended. Must be called while no
-    /// client uses a lock.
+    /// Counts the nodes and watches repeatedly until none is left, or until the session of a killed process must have
+    /// ended. Must be called while no client uses a lock.
     pub(super) async fn remains(&self) -> Result<Remains, RunError> {
         let end = Instant::now() + SESSION_TIMEOUT + SLACK;
         loop {

@@ -13,12 +13,12 @@ use crate::store_protocol::{Answer, Request};
 pub struct StoreClient {
     address: String,
     timeout: Duration,
-    /// `None` while a request is in flight: the answer to an abandoned request must not be taken for that to the next
-    /// one.
+    /// `None` while a request is in flight: the reply to an abandoned request must not be taken for the reply to the
+    /// next request.
     connection: Option<BufReader<TcpStream>>,
 }
 
-/// Why a request has no answer.
+/// Why a request has no reply.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -32,11 +32,11 @@ pub enum StoreError {
         cause: io::Error,
     },
     /// The request was sent, perhaps in part. A write may have been applied, or may be applied later.
-    #[error("no answer from the store at {address}: {cause}")]
+    #[error("no reply from the store at {address}: {cause}")]
     NoAnswer {
         /// The address of the store.
         address: String,
-        /// The error of the operating system, or that the request timed out, or that the answer is malformed.
+        /// An error of the operating system, a timeout, or a malformed reply.
         #[source]
         cause: io::Error,
     },
@@ -49,7 +49,7 @@ impl StoreClient {
         Self { address: address.into(), timeout, connection: None }
     }
 
-    /// Sends a request, and returns the answer.
+    /// Sends a request, and returns the reply.
     ///
     /// # Errors
     ///
@@ -71,10 +71,10 @@ impl StoreClient {
                 BufReader::new(stream)
             }
         };
-        let answered = self.in_time(exchange(&mut connection, request)).await;
-        let answer = answered.map_err(|cause| StoreError::NoAnswer { address: self.address.clone(), cause })?;
+        let result = self.in_time(exchange(&mut connection, request)).await;
+        let reply = result.map_err(|cause| StoreError::NoAnswer { address: self.address.clone(), cause })?;
         self.connection = Some(connection);
-        Ok(answer)
+        Ok(reply)
     }
 
     async fn in_time<T>(&self, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
@@ -86,11 +86,11 @@ async fn exchange(connection: &mut BufReader<TcpStream>, request: &Request) -> i
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     connection.get_mut().write_all(&line).await?;
-    let mut answer = String::new();
-    if connection.read_line(&mut answer).await? == 0 {
+    let mut reply = String::new();
+    if connection.read_line(&mut reply).await? == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Ok(serde_json::from_str(&answer)?)
+    Ok(serde_json::from_str(&reply)?)
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
     }
 
     /// Accepts a connection, and reads a request from it.
-    async fn asked(listener: &TcpListener) -> BufReader<TcpStream> {
+    async fn accept_request(listener: &TcpListener) -> BufReader<TcpStream> {
         let (stream, _) = listener.accept().await.unwrap();
         let mut connection = BufReader::new(stream);
         connection.read_line(&mut String::new()).await.unwrap();
@@ -128,19 +128,19 @@ mod tests {
     async fn the_reply_to_a_dropped_request_is_not_returned_for_the_next() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = StoreClient::new(listener.local_addr().unwrap().to_string(), Duration::from_secs(30));
-        let reply = |answer: &Answer| serde_json::to_string(answer).unwrap() + "\n";
+        let line_of = |answer: &Answer| serde_json::to_string(answer).unwrap() + "\n";
         let request = write("y");
-        // Dropped once the store has read it, and answered after that.
+        // The request is dropped after the store has read it. The reply follows after that.
         let mut first = tokio::select! {
             answer = client.ask(&request) => panic!("{answer:?}"),
-            first = asked(&listener) => first,
+            first = accept_request(&listener) => first,
         };
-        first.write_all(reply(&Answer::Written).as_bytes()).await.unwrap();
+        first.write_all(line_of(&Answer::Written).as_bytes()).await.unwrap();
         let read = Request::Read { set: "s".to_owned(), token: None };
         let elements = Answer::Elements { elements: vec!["x".to_owned()] };
         let replying = async {
-            let mut second = asked(&listener).await;
-            second.write_all(reply(&elements).as_bytes()).await.unwrap();
+            let mut second = accept_request(&listener).await;
+            second.write_all(line_of(&elements).as_bytes()).await.unwrap();
             std::future::pending().await
         };
         let answer = tokio::select! {

@@ -13,11 +13,10 @@ use tokio::task::JoinSet;
 use super::sets::Sets;
 use crate::store_protocol::Answer;
 
-/// The pause after a connection could not be accepted, for example because no descriptors are left.
+/// The pause after an error of `accept`, for example because no file descriptors are left.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A store on a separate port. Its tasks end when it is dropped; a request that has arrived by then may still be
-/// applied.
+/// A store that listens on a port. Dropping it ends its tasks; a request that has arrived before may still be applied.
 #[derive(Debug)]
 pub struct Store {
     address: SocketAddr,
@@ -40,7 +39,7 @@ impl Store {
         Ok(Self { address, sets, serving })
     }
 
-    /// The address on which it listens.
+    /// The address on which the store listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -76,14 +75,15 @@ async fn serve(listener: TcpListener, sets: Arc<Sets>) {
     }
 }
 
-/// Answers one client until it disconnects. The client reports errors of the connection.
+/// Replies to the requests of one client until it disconnects. Ignores errors of the connection, which the client
+/// reports.
 async fn converse(stream: TcpStream, sets: Arc<Sets>) {
-    // Otherwise small answers may be delayed by 40 ms.
+    // Otherwise small replies may be delayed by 40 ms.
     drop(stream.set_nodelay(true));
     let (input, mut output) = stream.into_split();
     let mut lines = BufReader::new(input);
     let mut line = String::new();
-    // A line without a line end was cut off with its connection.
+    // A line without a line end is incomplete, because the connection was closed.
     while lines.read_line(&mut line).await.is_ok() && line.ends_with('\n') {
         let answer = match serde_json::from_str(&line) {
             Ok(request) => sets.apply(request),

@@ -15,10 +15,10 @@ use super::history_file::{HistoryFile, now};
 use crate::history::{CACHE, CACHE_SLOW, CacheSeen, Node, What};
 use crate::work::{CacheOrder, Work};
 
-/// The interval at which the slow consumer takes an event: too long to keep up.
+/// The interval at which the slow consumer reads an event: too long to keep up.
 const SLOW: Duration = Duration::from_millis(150);
 
-/// How many events a consumer may be behind: few, so that the slow one sometimes exceeds it.
+/// The event capacity of the cache: small, so that the slow consumer sometimes exceeds it.
 const EVENTS: usize = 64;
 
 /// The pause between two calls of `caught_up`.
@@ -52,7 +52,7 @@ impl CacheTask {
         Ok(Self { cache, history: Arc::clone(history), orders, fast, slow, state })
     }
 
-    /// Runs until the conductor asks for rest. Then closes the cache.
+    /// Runs until the conductor requests rest. Then closes the cache.
     pub(super) async fn run(mut self) {
         let mut ticks = interval(SLOW);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -84,11 +84,11 @@ impl CacheTask {
                 else => break,
             }
         }
-        // The cache's final state is in the history.
+        // An error is ignored, as the history contains the cache's final state.
         drop(self.cache.close().await);
     }
 
-    /// Calls `caught_up`, and records the events that the consumers still have, and the content of the cache.
+    /// Calls `caught_up`, and records the pending events of both consumers, and then the content of the cache.
     async fn look(&mut self, look: u32) {
         let (cache, mut orders) = (self.cache.clone(), self.orders.clone());
         let (asked, snapshot) = tokio::select! {
@@ -116,9 +116,9 @@ async fn catch_up(cache: &CuratorCache, pause: Duration) -> (u64, Result<Snapsho
     (now(), cache.caught_up().await)
 }
 
-/// The next event, if there is one already.
+/// The next event, if one is pending.
 async fn waiting(events: &mut CacheEvents) -> Option<CacheEvent> {
-    // Otherwise the runtime's cooperative budget would interrupt it after many events.
+    // Otherwise the runtime's cooperative budget would hide pending events after many events.
     unconstrained(async {
         tokio::select! {
             biased;

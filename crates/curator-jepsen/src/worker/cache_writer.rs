@@ -18,7 +18,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 /// The number of levels below the root.
 const DEPTH: usize = 3;
 
-/// Writes at random, and pauses on the conductor's order.
+/// Writes to random nodes, and pauses when the conductor requests it.
 #[derive(Debug)]
 pub(super) struct CacheWriter {
     client: CuratorClient,
@@ -30,8 +30,8 @@ pub(super) struct CacheWriter {
     writes: u64,
 }
 
-/// The result of a write: the nodes that it has created or set, with the number of the transaction if known, and those
-/// that it has deleted.
+/// The result of a write: the nodes that it has created or set, with the number of the transaction if known; and the
+/// nodes that it has deleted.
 #[derive(Debug, Default)]
 struct Done {
     set: Vec<(String, i64)>,
@@ -61,13 +61,13 @@ impl CacheWriter {
         }
     }
 
-    /// Runs until the conductor asks for rest. A write in progress is dropped then.
+    /// Runs until the conductor requests rest. Then drops a write in progress.
     pub(super) async fn run(mut self) {
         let mut orders = self.orders.clone();
         loop {
             let order = *orders.borrow_and_update();
             let changed = async |orders: &mut watch::Receiver<CacheOrder>| orders.changed().await.is_ok();
-            let goes_on = match order {
+            let continues = match order {
                 CacheOrder::Rest => false,
                 CacheOrder::Quiet(look) => {
                     self.record(CacheSeen::Quiet { look });
@@ -82,7 +82,7 @@ impl CacheWriter {
                     }
                 }
             };
-            if !goes_on {
+            if !continues {
                 return;
             }
         }
@@ -133,7 +133,7 @@ impl CacheWriter {
         }
     }
 
-    /// Creates a node and its missing parents. The client does not return the transaction.
+    /// Creates a node, or its missing parents. The client does not return the number of the transaction.
     async fn create(&mut self, path: &str) {
         let (client, data) = (self.client.clone(), self.history.next_element());
         let create = async {
@@ -153,7 +153,7 @@ impl CacheWriter {
             let results = client.transaction().create(path, data, CreateMode::Persistent)?.commit().await?;
             Ok(Done { set: written(&[path], &results), ..Done::default() })
         };
-        // A missing parent is created by another write.
+        // If the parent is missing, a later write creates it.
         drop(self.write(&[], create).await);
     }
 
@@ -168,7 +168,7 @@ impl CacheWriter {
         drop(self.write(&[path], delete).await);
     }
 
-    /// Replaces a node without children by another one with the same version and `cversion`.
+    /// Replaces a node without children with another one that has the same version and `cversion`.
     async fn replace(&mut self, path: &str) {
         let (client, data) = (self.client.clone(), self.history.next_element());
         let replace = async {
@@ -179,8 +179,8 @@ impl CacheWriter {
         drop(self.write(&[path], replace).await);
     }
 
-    /// Replaces a node by another one with as many children, of other names: its version is the same, and perhaps its
-    /// `cversion`.
+    /// Replaces a node with another one that has as many children, with other names. Its version is the same, and its
+    /// `cversion` may be.
     async fn replace_with_children(&mut self, path: &str) {
         let (client, history) = (self.client.clone(), Arc::clone(&self.history));
         let replace = async {
@@ -195,8 +195,8 @@ impl CacheWriter {
             transaction = transaction.create(path, history.next_element(), CreateMode::Persistent)?;
             paths.extend([path.to_owned(), path.to_owned()]);
             for child in &children {
-                let place = NAMES.iter().position(|name| name == child).unwrap_or_default();
-                let child = format!("{path}/{}", NAMES[(place + 1) % NAMES.len()]);
+                let index = NAMES.iter().position(|name| name == child).unwrap_or_default();
+                let child = format!("{path}/{}", NAMES[(index + 1) % NAMES.len()]);
                 transaction = transaction.create(&child, history.next_element(), CreateMode::Persistent)?;
                 paths.push(child);
             }
@@ -224,7 +224,7 @@ impl CacheWriter {
         path.rsplit_once('/').filter(|_| path != self.root).map(|(parent, _)| parent.to_owned())
     }
 
-    /// Records that a write begins, and its result.
+    /// Records the start of a write, and its result.
     async fn write(&mut self, deletes: &[&str], sent: impl Future<Output = Result<Done>>) -> Result<()> {
         let write = self.writes;
         self.writes += 1;

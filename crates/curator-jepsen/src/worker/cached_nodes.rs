@@ -1,14 +1,14 @@
-//! Reads the nodes that caches copy from the servers.
+//! Reads from the servers the nodes that caches copy.
 
 use curator_recipes::client::{CuratorClient, Error, Result};
 
 use crate::history::{CACHED, Node};
 
-/// All nodes that caches copy, in the leader's state. Must be called while no client writes.
+/// Syncs, and reads all nodes that caches copy. Must be called while no client writes.
 ///
 /// # Errors
 ///
-/// Those of the client, when its retry policy gives up.
+/// Errors of the client, when its retry policy gives up.
 ///
 /// # Cancel safety
 ///

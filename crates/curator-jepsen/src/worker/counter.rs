@@ -13,7 +13,7 @@ use super::history_file::HistoryFile;
 use crate::history::{COUNTERS, CounterKind, CounterSeen, Outcome, RECEIPTS, What};
 use crate::work::Work;
 
-/// A counter of one kind.
+/// The task of a counter of one kind.
 #[derive(Debug)]
 pub(super) struct CounterTask {
     kind: CounterKind,
@@ -42,7 +42,7 @@ impl CounterTask {
         Ok(Self { kind, counter, history: Arc::clone(history), stopped, pause })
     }
 
-    /// Runs until the conductor asks for rest. An increment in progress is dropped then.
+    /// Runs until the conductor requests rest. Then drops an increment in progress.
     pub(super) async fn run(mut self) {
         let mut stopped = self.stopped.clone();
         let counting = async {
@@ -51,7 +51,7 @@ impl CounterTask {
             }
         };
         tokio::select! {
-            // Also returns when the sender is gone.
+            // Also returns when the sender is dropped.
             _ = stopped.wait_for(|stopped| *stopped) => {}
             () = counting => {}
         }

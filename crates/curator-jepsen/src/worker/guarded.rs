@@ -1,4 +1,4 @@
-//! Runs work under a guard, which ends it when the lock is lost.
+//! Runs work under a guard, which drops the work when the lock is lost.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::held::Held;
 use crate::work::{Part, Variant, Work};
 
 /// How long a check whether a node exists may take.
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK: Duration = Duration::from_millis(500);
 
-/// For how many session timeouts a holder whose node is gone waits for its guard to report that. More than a guard may
-/// take, so that the checker finds one that never does.
+/// How long a holder whose node was deleted waits for its guard to report the loss, in session timeouts. Longer than a
+/// guard may take, so that the checker finds a guard that does not report it.
 const PATIENCE: u32 = 5;
 
-/// Runs the work under a hold: in the guarded variant under the guard, in the others without it.
+/// Runs the work under a hold: in the guarded variant with the guard's `run`, in other variants without it.
 #[derive(Debug, Clone)]
 pub(super) struct Guarded {
     is_guarded: bool,
@@ -32,8 +32,9 @@ impl Guarded {
 
     /// Runs some work. In the guarded variant, drops the work when the lock is lost.
     ///
-    /// A hold is short, and would usually end before the guard has to report a deleted node. So a hold whose node is
-    /// gone lasts until the guard reports that, or for several session timeouts. It does not block any waiter.
+    /// A hold is short, and would usually end before the guard has to report a deleted node. So in the guarded variant,
+    /// a hold whose node was deleted lasts until the guard reports the loss, or for several session timeouts. This does
+    /// not block waiters.
     pub(super) fn run<'a>(
         &'a self,
         held: &'a Held,
@@ -45,7 +46,7 @@ impl Guarded {
         Box::pin(held.run(async {
             work.await;
             for node in held.nodes() {
-                if let Ok(Ok(None)) = timeout(LOOK, self.client.check_exists(node)).await {
+                if let Ok(Ok(None)) = timeout(CHECK, self.client.check_exists(node)).await {
                     sleep(self.patience).await;
                     return;
                 }

@@ -21,7 +21,7 @@ pub(super) enum Held {
 }
 
 impl Held {
-    /// All guards, of which the first can represent the others. A term has none.
+    /// All guards: several for leases, which have the same owner and session; none for a term.
     fn guards(&self) -> impl Iterator<Item = &LockGuard> {
         let (first, others) = match self {
             Self::Guard(guard) => (Some(guard), &[][..]),
@@ -42,23 +42,23 @@ impl Held {
         of_term.or_else(|| self.guards().next().map(|guard| guard.owner().to_string())).unwrap_or_default()
     }
 
-    /// The session that its nodes belong to.
+    /// The session of the hold's nodes.
     pub(super) fn session(&self) -> i64 {
         let of_term = self.term().map(|term| term.session.id());
         of_term.or_else(|| self.guards().next().map(LockGuard::session_id)).unwrap_or_default()
     }
 
-    /// Whether its owner held the lock already.
+    /// Whether the owner already held the lock.
     pub(super) fn is_reentry(&self) -> bool {
         self.guards().next().is_some_and(LockGuard::is_reentry)
     }
 
-    /// Whether all of it is valid.
+    /// Whether all guards, or the term, are valid.
     pub(super) fn is_valid(&self) -> bool {
         self.guards().all(LockGuard::is_valid) && self.term().is_none_or(|term| term.leadership.is_valid())
     }
 
-    /// Runs some work while all of it is held; drops the work when a part is lost.
+    /// Runs some work, and drops it when one of the guards, or the term, is lost.
     pub(super) async fn run(&self, work: impl Future<Output = ()> + Send) {
         let mut work: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(work);
         // Each guard watches its node. The sampler records a loss.
@@ -71,7 +71,7 @@ impl Held {
         }
     }
 
-    /// A transaction that is applied only while it is held.
+    /// A transaction that is applied only while the hold lasts.
     pub(super) fn transaction(&self) -> Option<GuardedTransaction<'_>> {
         let of_term = self.term().map(|term| term.leadership.transaction());
         of_term.or_else(|| self.guards().next().map(LockGuard::transaction))
@@ -83,14 +83,14 @@ impl Held {
         self.guards().flat_map(LockGuard::nodes).chain(of_term)
     }
 
-    /// Until when all of it is valid, on the clock of histories.
+    /// The earliest `valid_until` of all guards, or that of the term, on the clock of histories.
     pub(super) fn valid_until(&self) -> u64 {
         let of_term = self.term().map(|term| term.session.lease().valid_until());
         let until = self.guards().map(LockGuard::valid_until).chain(of_term).reduce(ClockInstant::min);
         until.map_or(0, ClockInstant::as_nanos)
     }
 
-    /// Releases all of it.
+    /// Releases all guards, or ends the term.
     pub(super) async fn release(self) -> Result<()> {
         match self {
             Self::Guard(guard) => guard.release().await,

@@ -61,7 +61,7 @@ impl HistoryFile {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).write(self, what);
     }
 
-    /// Records the session and its timeout, if it is another session than before.
+    /// Records the session and its timeout, if it differs from the previous session.
     pub(super) fn session(&self, session: i64, timeout: Duration) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.session.replace(session) != Some(session) {
@@ -81,7 +81,7 @@ impl Written {
             self.file.write_all(&line)
         });
         if let Err(error) = line {
-            // Later events would be missing, and the checker would judge the others without them.
+            // Later events would be missing, so the checker could report wrong violations.
             eprintln!("curator-jepsen worker: cannot write the history: {error}");
             process::exit(1);
         }

@@ -8,9 +8,9 @@ use curator_recipes::{LeaderLatch, LeaderSelector, LeaderSelectorError, Leadersh
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// After so many terms a participant leaves the election, and another one joins. The last term of a selector ends when
-/// its job returns, the others when they are interrupted: a job that returns within 10 s is followed by a pause, which
-/// would soon be too long for a run.
+/// The number of terms after which a participant leaves the election, and another one joins. The last term of a
+/// selector ends because its job returns, the other terms because they are interrupted: after a job that returns within
+/// 10 s, the selector pauses, and the pauses would soon be too long for a run.
 const TERMS: u32 = 8;
 
 /// The participants of a part, one after the other.
@@ -23,7 +23,7 @@ pub(super) struct Candidate {
     terms: u32,
 }
 
-/// Which recipe elects the leader.
+/// The recipe that elects the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Election {
     Latch,
@@ -36,7 +36,7 @@ enum Participant {
     Selector(RunningSelector),
 }
 
-/// A selector whose job sends the term to the part.
+/// A running selector. Its job sends each term to the task of the part.
 struct RunningSelector {
     selector: LeaderSelector,
     jobs: mpsc::Receiver<Job>,
@@ -45,7 +45,7 @@ struct RunningSelector {
     run: JoinHandle<Result<(), LeaderSelectorError<Infallible>>>,
 }
 
-/// A job that runs until it is asked to return, or its future is dropped.
+/// A job of a selector. It runs until `returns` is used or dropped, or its future is dropped.
 #[derive(Debug)]
 struct Job {
     leadership: Leadership,
@@ -69,7 +69,7 @@ enum TermEnd {
 }
 
 impl Candidate {
-    /// Sends no request.
+    /// A candidate that has not joined the election yet.
     pub(super) fn new(client: &CuratorClient, path: String, kind: Election) -> Self {
         Self { client: client.clone(), path, kind, current: None, terms: 0 }
     }
@@ -92,7 +92,8 @@ impl Candidate {
             }
             Participant::Selector(running) => {
                 let Some(Job { leadership, returns }) = running.jobs.recv().await else {
-                    // The selector has ended unexpectedly. If the cause persists, the next one returns the error.
+                    // The selector has ended unexpectedly. If the cause persists, the start of the next one fails with
+                    // it.
                     self.leave().await;
                     return Ok(None);
                 };
@@ -131,7 +132,7 @@ impl Participant {
             let to = to.clone();
             async move {
                 let (returns, returned) = oneshot::channel();
-                // If the receiver is gone, the job returns at once.
+                // If the receiver was dropped, the job returns immediately.
                 drop(to.send(Job { leadership, returns }).await);
                 drop(returned.await);
                 Ok(())
@@ -144,23 +145,23 @@ impl Participant {
 
 impl Term {
     fn new(leadership: Leadership, client: &CuratorClient, end: TermEnd) -> Option<Self> {
-        // If the term is valid after this read, its session has been the client's throughout.
+        // If the term is valid after this read, this session is the session of the term.
         let session = client.current_session()?;
         leadership.is_valid().then_some(Self { leadership, session, end })
     }
 
-    /// Ends the term. Its participant then rejoins, unless it is to leave.
+    /// Ends the term. The participant then rejoins the election, unless this was its last term.
     pub(super) async fn end(self) -> Result<()> {
         match self.end {
             TermEnd::Resign(latch) => latch.resign().await,
             TermEnd::Interrupt(selector, mut returns) => {
                 selector.interrupt_leadership();
-                // Closed when the job's future is dropped.
+                // The channel is closed when the job's future is dropped.
                 returns.closed().await;
                 Ok(())
             }
             TermEnd::Return(returns) => {
-                // The receiver is gone if the term is lost.
+                // If the term was lost, the receiver was dropped.
                 returns.send(()).unwrap_or_default();
                 Ok(())
             }

@@ -26,7 +26,7 @@ pub(super) enum Lock {
     Mutex(InterProcessMutex),
     ReadWrite(InterProcessReadWriteLock),
     Semaphore(InterProcessSemaphoreV2),
-    /// One lock for each combination of paths, with their names.
+    /// One lock for each combination of paths, with the names of the paths.
     Multi(Vec<(Vec<&'static str>, InterProcessMultiLock)>),
     Leaders(Candidate),
 }
@@ -37,23 +37,23 @@ pub(super) struct Grant {
     pub(super) held: Held,
     pub(super) claims: Vec<Claim>,
     pub(super) may: Access,
-    /// Whether its owner holds the write side too.
-    pub(super) is_beside: bool,
+    /// Whether the owner holds the write lock too.
+    pub(super) has_writer: bool,
 }
 
 /// What the holder may do under its claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
-    /// The claims exclude all others: read a set for each claim, and write it back.
+    /// The claims exclude all other holders: the holder reads a set for each claim, and writes it back.
     Write,
-    /// The claims exclude writers: read.
+    /// The claims exclude writers: the holder reads.
     Read,
-    /// The claims exclude no other holder.
+    /// The claims do not exclude other holders: the holder only holds.
     Hold,
 }
 
 impl Lock {
-    /// Makes the lock of a part. Sends no request.
+    /// Creates the lock of a part, without sending a request.
     pub(super) fn new(client: &CuratorClient, part: Part) -> Result<Self> {
         let path = path(part);
         Ok(match part.lock {
@@ -90,10 +90,10 @@ impl Lock {
                 let mut others = acquired.unwrap_or_default();
                 // The order does not matter, as all leases are in the same transaction.
                 let Some(first) = others.pop() else { return Ok(None) };
-                // Its node is no longer in the queue.
+                // The node of a holder of leases is no longer in the queue, so the hold has no place.
                 let claims = vec![Claim { place: None, ..claim(&first, &path(part), leases, LEASES) }];
                 let may = if leases == LEASES { Access::Write } else { Access::Hold };
-                Ok(Some(Grant { held: Held::Leases { first, others }, claims, may, is_beside: false }))
+                Ok(Some(Grant { held: Held::Leases { first, others }, claims, may, has_writer: false }))
             }
             Self::Multi(choices) => {
                 let Some((names, lock)) = random.choice(choices) else { return Ok(None) };
@@ -110,8 +110,8 @@ impl Lock {
         }
     }
 
-    /// Whether it is an election, whose participants may become leaders at any time. Its client must not pause before
-    /// it waits for a term, or it would lead without recording that.
+    /// Whether this is an election. A participant may become leader at any time, so its task must not pause before it
+    /// waits for a term: otherwise it would lead without recording the term.
     pub(super) fn is_of_leaders(&self) -> bool {
         matches!(self, Self::Leaders(_))
     }
@@ -123,8 +123,8 @@ impl Lock {
         !matches!(self, Self::Semaphore(_) | Self::Leaders(_))
     }
 
-    /// Acquires what the owner holds once more: the same mutex, paths or side, or the read side beside the write side.
-    /// If the hold has been lost meanwhile, this is not a re-entry.
+    /// Acquires the held lock once more: the same mutex, paths or side, or the read lock in addition to the write lock.
+    /// If the hold was lost in the meantime, this is not a re-entry.
     pub(super) async fn reenter(
         &self,
         part: Part,
@@ -139,7 +139,7 @@ impl Lock {
             }
             Self::ReadWrite(lock) => lock.read().acquire_timeout(timeout).await?.map(|guard| {
                 if is_writer(claims) && guard.is_reentry() {
-                    Grant { is_beside: true, ..Grant::downgraded(guard, part) }
+                    Grant { has_writer: true, ..Grant::downgraded(guard, part) }
                 } else {
                     Grant::reader(guard, part)
                 }
@@ -163,33 +163,33 @@ impl Grant {
     /// The grant of a mutex.
     pub(super) fn exclusive(guard: LockGuard, part: Part) -> Self {
         let claims = vec![claim(&guard, &path(part), 1, 1)];
-        Self { held: Held::Guard(guard), claims, may: Access::Write, is_beside: false }
+        Self { held: Held::Guard(guard), claims, may: Access::Write, has_writer: false }
     }
 
     fn writer(guard: WriteGuard, part: Part) -> Self {
         let claims = vec![claim(&guard, &path(part), READERS, READERS)];
-        Self { held: Held::Writer(guard), claims, may: Access::Write, is_beside: false }
+        Self { held: Held::Writer(guard), claims, may: Access::Write, has_writer: false }
     }
 
     fn of_paths(guard: LockGuard, part: Part, names: &[&str]) -> Self {
         let path = path(part);
         let claims = names.iter().map(|name| claim(&guard, &format!("{path}/{name}"), 1, 1)).collect();
-        Self { held: Held::Guard(guard), claims, may: Access::Write, is_beside: false }
+        Self { held: Held::Guard(guard), claims, may: Access::Write, has_writer: false }
     }
 
     fn reader(guard: LockGuard, part: Part) -> Self {
         let claims = vec![claim(&guard, &path(part), 1, READERS)];
-        Self { held: Held::Guard(guard), claims, may: Access::Read, is_beside: false }
+        Self { held: Held::Guard(guard), claims, may: Access::Read, has_writer: false }
     }
 
     fn term(term: Term, part: Part) -> Self {
         let (resource, token) = (path(part), Some(term.leadership.fencing_token().as_i64()));
         let claims = vec![Claim { resource, weight: 1, capacity: 1, token, place: token }];
-        Self { held: Held::Term(term), claims, may: Access::Write, is_beside: false }
+        Self { held: Held::Term(term), claims, may: Access::Write, has_writer: false }
     }
 
-    /// The grant of a writer that was downgraded, or that has acquired the read side too. The read node takes the place
-    /// of the write node, but has another number.
+    /// The grant of a writer that was downgraded, or that has acquired the read lock too. The read node takes over the
+    /// place of the write node in the queue, but has another number.
     pub(super) fn downgraded(guard: LockGuard, part: Part) -> Self {
         let reader = Self::reader(guard, part);
         let claims = reader.claims.into_iter().map(|claim| Claim { place: None, ..claim }).collect();
@@ -204,12 +204,12 @@ fn claim(guard: &LockGuard, path: &str, weight: u32, capacity: u32) -> Claim {
     Claim { resource: path.to_owned(), weight, capacity, token, place: token }
 }
 
-/// Whether these are the claims of the write side of a read-write lock.
+/// Whether these are the claims of a writer of a read-write lock.
 fn is_writer(claims: &[Claim]) -> bool {
     claims.iter().any(|claim| claim.weight == READERS)
 }
 
-/// The name of the sets for a claim.
+/// The common part of the names of a claim's sets.
 pub(super) fn family(claim: &Claim) -> String {
     claim.resource.trim_start_matches(ROOT).trim_start_matches('/').replace('/', "-")
 }

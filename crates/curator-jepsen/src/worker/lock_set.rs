@@ -17,7 +17,7 @@ use crate::store::{StoreClient, StoreError};
 use crate::store_protocol::{Answer, Request};
 use crate::work::{Part, Variant, Work};
 
-/// How long a read or a write of a set may take. It is exceeded only if this process is stopped or disconnected.
+/// How long a read or a write of a set may take. Only a stopped or disconnected process exceeds it.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads and writes the sets of a part.
@@ -33,7 +33,7 @@ pub(super) struct LockSet {
     guarded: Guarded,
 }
 
-/// A set as it was read, and where it is stored.
+/// A set as it was read: from the store, or from a node.
 #[derive(Debug)]
 enum Before {
     Stored { elements: Vec<String>, token: Option<i64> },
@@ -64,12 +64,12 @@ impl LockSet {
         }
     }
 
-    /// A random wait, at most the longest one.
+    /// A random wait between a read and a write.
     pub(super) fn thinking(&self, random: &mut Rng) -> Duration {
         self.think.mul_f64(random.f64())
     }
 
-    /// Reads the set of each claim, waits, writes each back with a new element, and records the results.
+    /// Reads the set of each claim, waits, writes each set back with a new element, and records the results.
     pub(super) async fn update(
         &mut self,
         history: &HistoryFile,
@@ -78,7 +78,7 @@ impl LockSet {
         claims: &[Claim],
         think: Duration,
     ) {
-        // Outside the future of the work, so that the progress is recorded even if that is dropped.
+        // Outside the future of the work, so that the updates are recorded even if the future is dropped.
         let mut updates = Vec::new();
         let (guarded, part) = (self.guarded.clone(), self.part.key());
         guarded.run(held, self.read_and_write(history, held, claims, think, &mut updates)).await;
@@ -98,7 +98,7 @@ impl LockSet {
         let mut read = Vec::new();
         for claim in claims {
             let set = self.set(claim);
-            // Without the set's elements, it cannot be written back.
+            // Without its elements, the set cannot be written back.
             let Some(before) = self.read(&set, claim).await else { return };
             read.push(before);
             let element = history.next_element();
@@ -119,7 +119,7 @@ impl LockSet {
             }
         }
         if !nodes.is_empty() {
-            // All of them are checked and sent together.
+            // All sets are checked and written together.
             for update in updates.iter_mut() {
                 self.check(held, update);
             }
@@ -129,7 +129,7 @@ impl LockSet {
         }
     }
 
-    /// Whether to write now. If so, the outcome is unknown until the answer.
+    /// Whether to write now. If so, sets the outcome to unknown, which the reply replaces.
     fn check(&self, held: &Held, update: &mut Update) -> bool {
         let (checked, until) = (now(), held.valid_until());
         if self.part.variant == Variant::Guarded && !held.is_valid() {
@@ -179,7 +179,7 @@ impl LockSet {
         format!("{}/{}", family(claim), now().saturating_sub(self.began) / self.set_time)
     }
 
-    /// `None` if the token is stale, or the request fails.
+    /// Reads a set. `None` if the token is stale, or the request fails.
     async fn read(&mut self, set: &str, claim: &Claim) -> Option<Before> {
         if self.part.variant == Variant::Transaction {
             return timeout(TIMEOUT, NodeSet::read(&self.client, set)).await.ok()?.ok().map(Before::InNode);

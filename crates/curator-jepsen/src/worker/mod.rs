@@ -4,7 +4,7 @@
 //! `lock-set`, as in Jepsen's tests: read a set, wait, and write it back with a new element. The [kind of
 //! lock](crate::work::LockKind) determines the sets, and what a hold [claims](crate::history::Claim); the
 //! [variant](crate::work::Variant) determines where the sets are stored, and what prevents late writes. All events are
-//! recorded in the history at once.
+//! recorded in the history immediately.
 
 mod cache;
 mod cache_writer;
@@ -54,7 +54,7 @@ pub enum WorkerError {
     #[error("the first line of standard input is not a `Work` as JSON: {0}")]
     Work(#[source] serde_json::Error),
     /// An error of the standard input, the runtime, or the task of a part.
-    #[error("the worker cannot go on: {0}")]
+    #[error("the worker cannot continue: {0}")]
     Io(#[from] io::Error),
     /// The history cannot be written.
     #[error("cannot open the history {path}: {cause}", path = path.display())]
@@ -86,8 +86,8 @@ impl From<client::Error> for WorkerError {
 }
 
 /// Runs the program `curator-jepsen worker`: reads a [`Work`] from the first line of standard input and does it until
-/// the input ends. The status is 0 on success, even if locks were lost; otherwise the error is printed to standard
-/// error. A worker that cannot write its history ends at once, with status 1.
+/// the input ends. The exit status is 0 on success, even if locks were lost; otherwise the error is printed to
+/// standard error. A worker that cannot write its history exits immediately, with status 1.
 #[must_use]
 pub fn run() -> ExitCode {
     match work(&mut io::stdin().lock()) {
@@ -99,7 +99,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The threads of a worker: few, as there are a dozen workers on a machine.
+/// The number of threads of a worker: few, as a dozen workers run on one machine.
 const THREADS: usize = 2;
 
 fn work(input: &mut impl BufRead) -> Result<(), WorkerError> {
@@ -112,7 +112,7 @@ fn work(input: &mut impl BufRead) -> Result<(), WorkerError> {
     let (finish, finishing) = watch::channel(false);
     let working = runtime.block_on(Working::start(work, &resting, &ordered))?;
     let working = runtime.spawn(working.until_finished(finishing));
-    // This thread has no other work.
+    // This thread reads the orders, which blocks.
     for line in input.lines() {
         let line = line?;
         if let Some(order) = CacheOrder::read(&line) {
@@ -136,8 +136,8 @@ struct Working {
 }
 
 impl Working {
-    /// Starts the client and a task for each part, two for the cache, one for each counter, and one for the service.
-    /// The ensemble may be down.
+    /// Starts the client, and tasks: one for each part, two for the cache, one for each counter, and one for the
+    /// service. The ensemble may be down.
     async fn start(
         work: Work,
         stopped: &watch::Receiver<bool>,
@@ -171,12 +171,12 @@ impl Working {
         Ok(Self { client, history, parts })
     }
 
-    /// Waits until all parts have ended, records it when the client has no clean-up left, and closes the client when
-    /// asked to finish.
+    /// Waits until all parts have ended. Then records `Resting` when the client has no clean-up left, and closes the
+    /// client when the worker must finish.
     async fn until_finished(self, mut finishing: watch::Receiver<bool>) -> Result<(), WorkerError> {
         let Self { client, history, mut parts } = self;
         let mut states = client.connection_states();
-        // Every session of the client begins with such a transition.
+        // Every session of the client starts with a transition of this state.
         let sessions = async {
             while states.next().await.is_some() {
                 if let Some(session) = client.current_session() {
@@ -196,20 +196,20 @@ impl Working {
                 pending::<()>().await;
             };
             tokio::select! {
-                // Also returns when the sender is gone.
+                // Also returns when the sender is dropped.
                 _ = finish => Ok(()),
                 () = resting => Ok(()),
             }
         };
         let worked = tokio::select! {
             worked = working => worked,
-            // Only when the client is closed, which happens later.
+            // Returns only when the client is closed, which happens later.
             closed = sessions => closed,
         };
         let closed = client.close().await;
         history.write(What::Closed { error: closed.as_ref().err().map(ToString::to_string) });
         match closed {
-            // The session expires on the servers; perhaps none of them is up.
+            // The session expires on the servers, which may be down.
             Ok(()) | Err(client::Error::CloseUnconfirmed { .. }) => worked,
             Err(error) => worked.and(Err(error.into())),
         }

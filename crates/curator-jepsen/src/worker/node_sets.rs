@@ -1,4 +1,4 @@
-//! Sets in nodes of the ensemble, which only the holder of a lock can write.
+//! Sets in nodes of the ensemble, which only the holder of a lock writes.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ const ROOT: &str = "/jepsen-sets";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeSetError {
-    /// The client cannot read it.
+    /// The client cannot read the node.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The node's data is not a set.
-    #[error("{path} has no list of elements as JSON: {source}")]
+    #[error("the data of {path} are not a JSON list of elements: {source}")]
     NoSet {
         /// The node.
         path: String,
@@ -37,7 +37,7 @@ pub(super) struct NodeSet {
 }
 
 impl NodeSet {
-    /// Reads a set, which is empty if it has no node yet.
+    /// Reads a set. If its node does not exist, the set is empty.
     pub(super) async fn read(client: &CuratorClient, set: &str) -> Result<Self, NodeSetError> {
         // The only slash in a set's name precedes its number.
         let path = format!("{ROOT}/{}", set.replace('/', "-"));
@@ -62,7 +62,8 @@ impl NodeSet {
         if self.exists {
             transaction.set_data(&self.path, data, None)
         } else {
-            // If another client has created it since, that is a violation, and nothing is written.
+            // If another client has created the node since the read, the transaction fails. Only a violation can cause
+            // that.
             transaction.create(&self.path, data, CreateMode::Persistent)
         }
     }
@@ -70,7 +71,7 @@ impl NodeSet {
 
 /// Writes all of these sets in one transaction, if the lock is still held.
 pub(super) async fn write(transaction: Option<GuardedTransaction<'_>>, sets: Vec<NodeSet>) -> Outcome {
-    // Every hold has one.
+    // Every hold has a transaction.
     let Some(transaction) = transaction else { return Outcome::NotSent };
     let transaction = sets.iter().try_fold(transaction, |transaction, set| set.written_by(transaction));
     let written = match transaction {
@@ -100,11 +101,11 @@ fn elements(path: &str, data: &[u8]) -> Result<Vec<String>, NodeSetError> {
 }
 
 /// All sets of the variant `transaction` with their elements, by their names in the histories. Must be called after the
-/// workers have ended. As a server may lag behind the leader, this syncs first.
+/// workers have ended. Syncs first, as a server may lag behind the leader.
 ///
 /// # Errors
 ///
-/// Those of the client, when its retry policy gives up; and [`NodeSetError::NoSet`] if a node's data is not a set.
+/// Errors of the client, when its retry policy gives up; and [`NodeSetError::NoSet`] if a node's data is not a set.
 ///
 /// # Cancel safety
 ///

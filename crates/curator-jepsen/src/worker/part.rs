@@ -18,11 +18,11 @@ use super::sampler::Sampler;
 use crate::history::{Claim, HoldId};
 use crate::work::{Part, Work};
 
-/// Practically forever.
+/// A timeout that is never reached.
 const LONG: Duration = Duration::from_secs(24 * 60 * 60);
-/// The longest wait of an acquire with a timeout.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// The pause after a failure, which would often recur at once.
+/// The longest timeout of an acquire with a timeout.
+const SHORT: Duration = Duration::from_millis(500);
+/// The pause after a failure, which would often recur immediately.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The task of a part.
@@ -53,7 +53,7 @@ impl PartTask {
         Ok(Self { part, lock, set, history: PartHistory::new(part, history), stopped, random })
     }
 
-    /// Repeats the step until the worker is asked to stop. A hold is completed and released first.
+    /// Acquires, works and releases repeatedly, until the worker must rest. A current hold is completed and released.
     pub(super) async fn run(mut self) {
         self.steps().await;
         self.lock.leave().await;
@@ -63,10 +63,10 @@ impl PartTask {
         let mut stopped = self.stopped.clone();
         let is_of_leaders = self.lock.is_of_leaders();
         loop {
-            let ((timeout, abandon), asked) = (if is_of_leaders { (LONG, LONG) } else { self.patience() }, now());
+            let ((timeout, abandon), asked) = (if is_of_leaders { (LONG, LONG) } else { self.next_timeouts() }, now());
             let acquired = tokio::select! {
                 biased;
-                // Also returns when the sender is gone.
+                // Also returns when the sender is dropped.
                 _ = stopped.wait_for(|stopped| *stopped) => return,
                 () = sleep(abandon) => Ok(None),
                 acquired = self.lock.acquire(self.part, timeout, &mut self.random) => acquired,
@@ -88,8 +88,8 @@ impl PartTask {
 
     /// The timeouts of the next acquire: the one passed to it (zero means not to wait), and the one after which its
     /// future is dropped.
-    fn patience(&mut self) -> (Duration, Duration) {
-        let some = PATIENCE.mul_f64(self.random.f64());
+    fn next_timeouts(&mut self) -> (Duration, Duration) {
+        let some = SHORT.mul_f64(self.random.f64());
         match self.random.u8(..20) {
             0 => (Duration::ZERO, LONG),
             1 | 2 => (some, LONG),
@@ -105,7 +105,7 @@ impl PartTask {
         let think = set.thinking(random);
         let (enters_again, downgrades) = (random.u8(..4) == 0, random.u8(..4) == 0);
         let Grant { held, claims, may, .. } = grant;
-        // A mutex and a multi-lock ignore the side.
+        // The side of a re-entry. A mutex and a multi-lock ignore it.
         let side = if may == Access::Write && random.bool() { Access::Read } else { may };
         let work = async {
             let again = if enters_again && lock.is_reentrant() {
@@ -119,7 +119,7 @@ impl PartTask {
                 Access::Hold => set.wait(&held, think).await,
             }
             if let Some((again, held)) = again {
-                Sampler::new(history.file(), again, &held).ask();
+                Sampler::new(history.file(), again, &held).sample();
                 history.end(again, held).await;
             }
         };
@@ -130,7 +130,7 @@ impl PartTask {
         }
     }
 
-    /// Downgrades to a reader.
+    /// Downgrades a writer to a reader, and does a reader's work.
     async fn downgrade(&mut self, writing: HoldId, guard: WriteGuard) {
         let Self { part, set, history, random, .. } = self;
         let asked = now();
@@ -146,7 +146,7 @@ impl PartTask {
     }
 }
 
-/// Acquires the lock once more, on this side.
+/// Acquires the lock once more, and records the result. Of a read-write lock, acquires this side.
 async fn reenter(
     lock: &Lock,
     part: Part,
@@ -155,10 +155,10 @@ async fn reenter(
     history: &PartHistory,
 ) -> Option<(HoldId, Held)> {
     let asked = now();
-    let error = match lock.reenter(part, claims, side, PATIENCE).await {
+    let error = match lock.reenter(part, claims, side, SHORT).await {
         Ok(Some(grant)) => {
-            let hold = history.begin(&grant, asked, grant.is_beside.then_some(outer));
-            Sampler::new(history.file(), hold, &grant.held).ask();
+            let hold = history.begin(&grant, asked, grant.has_writer.then_some(outer));
+            Sampler::new(history.file(), hold, &grant.held).sample();
             return Some((hold, grant.held));
         }
         Ok(None) => None,

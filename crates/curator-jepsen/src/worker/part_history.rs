@@ -10,7 +10,7 @@ use super::lock::Grant;
 use crate::history::{HoldId, What};
 use crate::work::Part;
 
-/// The history, for events of one part.
+/// Writes the events of one part to the history.
 #[derive(Debug)]
 pub(super) struct PartHistory {
     part: Part,
@@ -26,7 +26,7 @@ impl PartHistory {
         &self.file
     }
 
-    /// Records that a hold begins, which was requested at `asked`.
+    /// Records the start of a hold that was requested at `asked`.
     pub(super) fn begin(&self, grant: &Grant, asked: u64, continues: Option<HoldId>) -> HoldId {
         let (hold, held) = (self.file.next_hold(), &grant.held);
         self.file.write(What::Acquired {
@@ -48,7 +48,7 @@ impl PartHistory {
         self.file.write(What::NotAcquired { part: self.part.key(), asked, error });
     }
 
-    /// Releases a hold, and records that.
+    /// Releases a hold, and records the release.
     pub(super) async fn end(&self, hold: HoldId, held: Held) {
         self.releasing(hold);
         self.released(hold, held.release().await.err().as_ref());

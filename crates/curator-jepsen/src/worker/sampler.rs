@@ -14,9 +14,9 @@ const PERIOD: Duration = Duration::from_millis(20);
 
 /// A hold whose validity can be sampled.
 pub(super) trait Validity {
-    /// Whether it is held now.
+    /// Whether the hold is valid now.
     fn is_valid(&self) -> bool;
-    /// The end of its promise, on the clock of histories.
+    /// The end of the hold's promise, on the clock of histories.
     fn valid_until(&self) -> u64;
 }
 
@@ -30,7 +30,7 @@ impl Validity for Held {
     }
 }
 
-/// Records the validity of a hold. It goes on after a loss, as a lost hold must never be valid again.
+/// Records the validity of a hold, also after a loss, as a lost hold must never be valid again.
 #[derive(Debug)]
 pub(super) struct Sampler<'a, H> {
     history: &'a HistoryFile,
@@ -44,8 +44,8 @@ impl<'a, H: Validity> Sampler<'a, H> {
         Self { history, hold, held, lost: false }
     }
 
-    /// Takes one sample. Every valid one is recorded, and the first invalid one.
-    pub(super) fn ask(&mut self) {
+    /// Takes one sample. Records every valid sample, and the first invalid one.
+    pub(super) fn sample(&mut self) {
         let (hold, before) = (self.hold, now());
         let until = self.held.valid_until();
         if self.held.is_valid() {
@@ -57,9 +57,9 @@ impl<'a, H: Validity> Sampler<'a, H> {
     }
 
     /// Samples before some work under the hold, periodically during it, and after it. Runs in the task of the work, so
-    /// that no other task has to be ended.
+    /// that no second task must be ended.
     pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
-        self.ask();
+        self.sample();
         let mut work = pin!(work);
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -68,10 +68,10 @@ impl<'a, H: Validity> Sampler<'a, H> {
         let done = loop {
             tokio::select! {
                 done = &mut work => break done,
-                _ = ticks.tick() => self.ask(),
+                _ = ticks.tick() => self.sample(),
             }
         };
-        self.ask();
+        self.sample();
         done
     }
 }
@@ -85,16 +85,16 @@ mod tests {
     use super::*;
     use crate::history::{Event, Histories};
 
-    /// Is invalid only at the second and the third sample.
+    /// A hold that is invalid only at the second and the third sample.
     #[derive(Default)]
     struct Wavering {
-        asked: Cell<u32>,
+        samples: Cell<u32>,
     }
 
     impl Validity for Wavering {
         fn is_valid(&self) -> bool {
-            self.asked.set(self.asked.get() + 1);
-            !(2..=3).contains(&self.asked.get())
+            self.samples.set(self.samples.get() + 1);
+            !(2..=3).contains(&self.samples.get())
         }
 
         fn valid_until(&self) -> u64 {
@@ -107,17 +107,17 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let history = HistoryFile::append(&directory.path().join("w0.0.jsonl"), 0, 0).unwrap();
         let held = Wavering::default();
-        // Polled again at each tick.
-        let work = poll_fn(|_| if held.asked.get() == 5 { Poll::Ready(()) } else { Poll::Pending });
+        // The work is polled again at each tick.
+        let work = poll_fn(|_| if held.samples.get() == 5 { Poll::Ready(()) } else { Poll::Pending });
         Sampler::new(&history, 4, &held).during(work).await;
         let events: Result<Vec<Event>, _> = Histories::open(directory.path()).unwrap().collect();
-        let said = events.unwrap().into_iter().map(|event| match event.what {
+        let recorded = events.unwrap().into_iter().map(|event| match event.what {
             What::Valid { hold: 4, before, until: 9 } => (true, before <= event.at),
             What::Invalid { hold: 4 } => (false, true),
             what => panic!("{what:?}"),
         });
-        let said: Vec<_> = said.collect();
-        // Before the work, four times during it, and after it.
-        assert_eq!(said, [true, false, true, true, true].map(|valid| (valid, true)));
+        let recorded: Vec<_> = recorded.collect();
+        // One sample before the work, four during it, and one after it. The second invalid sample is not recorded.
+        assert_eq!(recorded, [true, false, true, true, true].map(|valid| (valid, true)));
     }
 }

@@ -1,4 +1,4 @@
-//! Registers an instance of a service, and watches those of all processes.
+//! Registers an instance of a service, and watches the instances of all processes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ impl ServiceTask {
         stopped: watch::Receiver<bool>,
     ) -> Result<Self, DiscoveryError> {
         let services = ServiceDiscovery::new(client, SERVICES)?;
-        // The same id in each life, so that a process waits for the end of its previous session.
+        // The id is the same in each life, so that a process waits for the end of its previous session.
         let registration = services.register(ServiceInstance::new(SERVICE).id(format!("w{}", work.worker)))?;
         let watched = |service: &str| {
             let cache: ServiceCache = services.start_cache(service)?;
@@ -48,19 +48,19 @@ impl ServiceTask {
         Ok(Self { client: client.clone(), history: Arc::clone(history), stopped, registration, caches })
     }
 
-    /// Runs until the conductor asks for rest. Then deregisters the instance, and closes the caches.
+    /// Runs until the conductor requests rest. Then deregisters the instance, and closes the caches.
     pub(super) async fn run(self) {
         let Self { client, history, mut stopped, registration, caches: [mut ours, mut others] } = self;
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let say = |part: &str, seen| history.write(What::Service { part: part.to_owned(), seen });
+        let record = |part: &str, seen| history.write(What::Service { part: part.to_owned(), seen });
         let registered = async {
             let mut ticks = interval(PERIOD);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                if let Some((session, before)) = lives(&client, &registration).await {
-                    say(SERVICE, ServiceSeen::Registered { session, before });
+                if let Some((session, before)) = confirm(&client, &registration).await {
+                    record(SERVICE, ServiceSeen::Registered { session, before });
                 }
             }
         };
@@ -73,12 +73,12 @@ impl ServiceTask {
                             let instances = cache.instances();
                             if instances.state() == CacheState::Current {
                                 let sessions = instances.iter().map(|found| found.stat.ephemeral_owner).collect();
-                                say(service, ServiceSeen::Has { asked, sessions });
+                                record(service, ServiceSeen::Has { asked, sessions });
                             }
                         }
                     }
-                    Some(event) = ours.1.next() => seen(event).into_iter().for_each(|seen| say(ALL_SERVICES[0], seen)),
-                    Some(event) = others.1.next() => seen(event).into_iter().for_each(|seen| say(ALL_SERVICES[1], seen)),
+                    Some(event) = ours.1.next() => seen(event).into_iter().for_each(|seen| record(ALL_SERVICES[0], seen)),
+                    Some(event) = others.1.next() => seen(event).into_iter().for_each(|seen| record(ALL_SERVICES[1], seen)),
                 }
             }
         };
@@ -87,16 +87,16 @@ impl ServiceTask {
             () = registered => {}
             () = watching => {}
         }
-        say(SERVICE, ServiceSeen::Leaving);
-        // The conductor counts what is left.
+        record(SERVICE, ServiceSeen::Leaving);
+        // Errors are ignored, as the conductor counts the nodes and watches that are left.
         drop(registration.deregister().await);
         drop(ours.0.close().await);
         drop(others.0.close().await);
     }
 }
 
-/// The session of the instance's node, if a server confirms that the node exists; and a time before the request.
-async fn lives(client: &CuratorClient, registration: &Registration<RawJson>) -> Option<(i64, u64)> {
+/// Requests the instance's node from a server. If the node exists, returns its session, and a time before the request.
+async fn confirm(client: &CuratorClient, registration: &Registration<RawJson>) -> Option<(i64, u64)> {
     let PersistentNodeState::Present { path } = registration.state().borrow().clone() else { return None };
     let (session, before) = (client.try_session().ok()?, now());
     let stat = session.exists(&path).await.ok()??;

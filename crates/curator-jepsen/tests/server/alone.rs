@@ -17,7 +17,7 @@ use crate::support::{LOCKS, Run, acknowledged, lock_nodes, look, lose_session, s
 const PLAIN: Part = Part { lock: LockKind::Mutex, variant: Variant::Plain };
 
 #[tokio::test]
-async fn a_worker_that_loses_its_session_records_the_next_and_goes_on_in_it() {
+async fn a_worker_that_loses_its_session_records_the_next_and_continues_in_it() {
     let parts = [PLAIN, Part { variant: Variant::Guarded, ..PLAIN }];
     let start = |run: &Run, connect_string| run.worker(0, connect_string, &parts);
     let history = lose_session(start, &parts.map(|part| part.key())).await;
@@ -42,7 +42,7 @@ async fn the_cache_of_a_worker_equals_the_servers_tree_also_in_the_next_session(
     let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
     let mut workers = [worker];
     let first = look(&mut workers, &client, 0).await;
-    // The session of the client, and that of its caches.
+    // The session of the client, and the second session for its caches.
     let sessions = proxy.sessions();
     assert_eq!(sessions.len(), 2);
     for session in sessions {
@@ -53,7 +53,7 @@ async fn the_cache_of_a_worker_equals_the_servers_tree_also_in_the_next_session(
     let [worker] = workers;
     let history = [worker.finish().await, vec![first, second]].concat();
     let has_ended = history.iter().any(|event| is_seen(event, &CacheSeen::State { state: "stale".to_owned() }));
-    assert!(has_ended, "the cache did not say that it was stale");
+    assert!(has_ended, "the cache has not reported that it was stale");
     let findings = check(&history, &run.store.stop().await);
     assert_eq!(findings.violations, []);
     let looks: Vec<_> = findings.caches.iter().map(|caches| (caches.part.as_str(), caches.tally.looks)).collect();
@@ -96,10 +96,10 @@ async fn a_worker_continues_to_count_in_its_next_session() {
     let findings = check(&history, &run.store.stop().await);
     assert_eq!(findings.violations, []);
     assert_eq!(findings.counters.len(), 3);
-    // Each counter had at most one unanswered increment when the session was lost, and one when the worker was asked to
+    // Each counter had at most one increment without a reply when the session was lost, and one when the worker had to
     // finish.
-    let doubts = findings.counters.values().map(|tally| tally.unknown + tally.cut_off);
-    assert!(doubts.max().unwrap() <= 2, "{findings:?}");
+    let unknown = findings.counters.values().map(|tally| tally.unknown + tally.cut_off);
+    assert!(unknown.max().unwrap() <= 2, "{findings:?}");
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn the_history_of_a_killed_worker_contains_its_acknowledged_writes() {
     worker.kill();
     let history = worker.history();
     assert!(acknowledged(&history, "mutex-plain") > 5);
-    // Its last write may have been applied without an answer.
+    // Its last write may have been applied without a reply.
     let stored: usize = run.store.stop().await.values().map(Vec::len).sum();
     let acknowledged = acknowledged(&history, "mutex-plain");
     assert!((acknowledged..=acknowledged + 1).contains(&stored), "{stored} stored, {acknowledged} acknowledged");
@@ -149,7 +149,7 @@ async fn the_history_of_a_killed_worker_contains_its_acknowledged_writes() {
 
 #[tokio::test]
 async fn a_worker_that_reaches_no_server_finishes_without_a_session() {
-    // It accepts connections, and never replies.
+    // The server accepts connections, but never replies.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let run = Run::start().await;
     let worker = run.worker(0, silent.local_addr().unwrap().to_string(), &[PLAIN]);
@@ -173,7 +173,7 @@ async fn a_worker_at_rest_keeps_its_session_but_no_nodes_or_watches() {
     proxy.swallow_next_reply(OpCode::Create2);
     proxy.wait_for_faults().await.unwrap();
     for worker in &mut workers {
-        worker.tell(REST);
+        worker.send_line(REST);
     }
     let rests = |history: &[Event]| history.iter().any(|event| event.what == What::Resting);
     for worker in &mut workers {
@@ -182,14 +182,14 @@ async fn a_worker_at_rest_keeps_its_session_but_no_nodes_or_watches() {
     let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
     assert_eq!(lock_nodes(&client).await, [""; 0]);
     let watches = async || server.total_watch_count().await.unwrap() == 0;
-    // The watches end with the nodes, and by requests for whose answers the client does not wait.
+    // The watches end with their nodes, or by requests whose replies the client does not await.
     until(watches).await;
     for worker in workers {
         let session = sessions(&worker.history()).pop().unwrap();
         assert!(server.sessions().await.unwrap().iter().any(|it| it.session_id == session));
         let history = worker.finish().await;
         assert_eq!(history.last().unwrap().what, What::Closed { error: None });
-        assert!(rests(&history[history.len() - 2..]), "it has done something since");
+        assert!(rests(&history[history.len() - 2..]), "the worker has recorded other events after `Resting`");
         assert!(!server.sessions().await.unwrap().iter().any(|it| it.session_id == session));
     }
 }

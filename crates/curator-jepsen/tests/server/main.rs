@@ -1,7 +1,7 @@
 //! Worker processes on a server of either kind.
 //!
-//! Covers what no other test does: the recorded events mean what the checker takes them for, and a worker that loses
-//! its lock loses updates in the variant `plain` only.
+//! Only these tests show that the recorded events have the meaning that the checker assumes, and that a worker that
+//! loses its lock loses updates in the variant `plain` only.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
 mod alone;

@@ -10,14 +10,15 @@ use rustix::process::Signal;
 
 use crate::support::{Run, TICK, VARIANTS, acknowledged, check_holds, elements};
 
-/// The test fails after that many pauses, in each of which the holder was most likely between its read and its write.
+/// The number of pauses after which the test fails. In each pause, the holder was most likely between its read and its
+/// write.
 const PAUSES: usize = 10;
 
 fn key(variant: Variant) -> String {
     Part { lock: LockKind::Mutex, variant }.key()
 }
 
-/// Whether a hold of this part has begun, and has not ended.
+/// Whether the last hold of this part has not ended yet.
 fn holds(history: &[Event], key: &str) -> bool {
     let begun = history.iter().rev().find_map(|event| match &event.what {
         What::Acquired { hold, part, reentry: false, .. } if part == key => Some(*hold),
@@ -31,7 +32,7 @@ fn holds(history: &[Event], key: &str) -> bool {
 fn has_shown(variant: Variant, run: &Run, history: &[Event]) -> bool {
     let of = |outcome| elements(history, &[outcome]).into_iter().filter(|(set, _)| set.starts_with(&key(variant)));
     match variant {
-        // Read after the history, so the store contains all of its writes.
+        // The store is read after the history, so it contains all writes of the history.
         Variant::Plain => {
             let (acknowledged, sets) = (of(Outcome::Acknowledged).collect::<Vec<_>>(), run.store.sets());
             acknowledged.iter().any(|(set, element)| !sets[set].contains(element))
@@ -55,27 +56,27 @@ async fn paused_clients_lose_updates_only_if_they_ignore_the_guard() {
             ..run.work(number, server.connect_string(), &parts)
         })
     };
-    // Most of a hold is between the read and the write.
-    let (mut away, mut other) = (start(0, 2_000), start(1, 20));
+    // During most of a hold, the first worker is between the read and the write.
+    let (mut paused, mut other) = (start(0, 2_000), start(1, 20));
     for variant in VARIANTS {
         let (key, mut pauses) = (key(variant), 0);
-        while !has_shown(variant, &run, &[away.history(), other.history()].concat()) {
+        while !has_shown(variant, &run, &[paused.history(), other.history()].concat()) {
             pauses += 1;
-            assert!(pauses <= PAUSES, "{key}: nothing shows after {PAUSES} pauses");
-            away.until(|history| holds(history, &key)).await;
-            away.signal(Signal::STOP);
+            assert!(pauses <= PAUSES, "{key}: no effect after {PAUSES} pauses");
+            paused.until(|history| holds(history, &key)).await;
+            paused.signal(Signal::STOP);
             let before = acknowledged(&other.history(), &key);
             other.until(|history| acknowledged(history, &key) > before).await;
-            away.signal(Signal::CONT);
-            away.until(|history| !holds(history, &key)).await;
+            paused.signal(Signal::CONT);
+            paused.until(|history| !holds(history, &key)).await;
         }
     }
-    let histories = [away.finish().await, other.finish().await];
+    let histories = [paused.finish().await, other.finish().await];
     histories.iter().for_each(|history| check_holds(history));
     let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
     let mut sets = run.store.stop().await;
     sets.extend(node_sets(&client).await.unwrap());
-    // This includes that no update was lost in the variants that prevent it.
+    // Without violations, no update was lost in the variants that prevent it.
     let findings = check(&histories.concat(), &sets);
     assert_eq!(findings.violations, []);
     assert!(findings.parts[&key(Variant::Plain)].lost > 0);

@@ -15,14 +15,14 @@ fn has(history: &[Event], wanted: impl Fn(&What) -> bool) -> bool {
     history.iter().any(|event| wanted(&event.what))
 }
 
-/// Whether owners have re-entered each reentrant lock, in some variant; a read-write lock on each side, and the read
-/// side beside the write side.
-fn enters_again(history: &[Event]) -> bool {
-    let has = |lock: LockKind, wanted: u32, is_beside: bool| {
+/// Whether owners have re-entered each reentrant lock, in some variant. A read-write lock must have been re-entered on
+/// each side, and on the read side by a writer.
+fn has_reentries(history: &[Event]) -> bool {
+    let has = |lock: LockKind, wanted: u32, has_writer: bool| {
         has(history, |what| {
             let What::Acquired { part, claims, reentry: true, continues, .. } = what else { return false };
             let is_of_lock = part.starts_with(&lock.to_string());
-            is_of_lock && claims[0].weight == wanted && continues.is_some() == is_beside
+            is_of_lock && claims[0].weight == wanted && continues.is_some() == has_writer
         })
     };
     let rw = LockKind::ReadWrite;
@@ -49,7 +49,7 @@ fn check_tokens_and_places(history: &[Event]) {
         let What::Acquired { claims, continues, .. } = &event.what else { continue };
         for claim in claims {
             assert!(claim.token.is_some_and(|token| token > 0), "{claim:?}");
-            // Leases are in no queue, and the read node of a writer has no known place.
+            // Leases are not in a queue, and the place of a writer's read node is unknown.
             let has_place = claim.capacity != 3 && continues.is_none();
             assert_eq!(claim.place, claim.token.filter(|_| has_place), "{claim:?}");
         }
@@ -91,7 +91,7 @@ async fn all_writes_of_two_workers_are_kept_under_each_lock_in_each_variant() {
             .until(move |history| {
                 assert_eq!(&sent() - swallowed, BTreeSet::new());
                 parts.iter().all(|part| acknowledged(history, &part.key()) >= 3)
-                    && enters_again(history)
+                    && has_reentries(history)
                     && has(history, |what| matches!(what, What::Acquired { continues: Some(_), reentry: false, .. }))
                     && has(history, |what| matches!(what, What::NotAcquired { error: None, .. }))
             })
@@ -106,7 +106,7 @@ async fn all_writes_of_two_workers_are_kept_under_each_lock_in_each_variant() {
     for history in &histories {
         check_holds(history);
         check_tokens_and_places(history);
-        assert_eq!(claims(history), expected, "each kind of lock claims what fits it");
+        assert_eq!(claims(history), expected, "the claims of all kinds of locks");
         assert!(!has(history, |what| matches!(what, What::Invalid { .. })));
         assert!(!has(history, |what| matches!(what, What::Released { error: Some(_), .. })));
         assert_eq!(history.iter().filter(|event| matches!(event.what, What::Session { .. })).count(), 1);

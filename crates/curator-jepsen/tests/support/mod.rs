@@ -1,4 +1,4 @@
-//! Shared by the tests: a run that consists of workers only.
+//! Shared by the tests: a run that consists only of workers and the store.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 /// A session timeout that every server grants.
 pub(crate) const SESSION: Duration = Duration::from_secs(4);
-/// The tick of a server that grants shorter ones.
+/// The tick of a server that grants shorter session timeouts.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 pub(crate) const LOCKS: [LockKind; 6] = [
@@ -95,7 +95,7 @@ impl Worker {
         Self { process, history: work.history.clone() }
     }
 
-    /// All events that it has written so far. Fails if a complete line is not an event.
+    /// All events that the worker has written so far. Fails if a complete line is not an event.
     pub(crate) fn history(&self) -> Vec<Event> {
         let text = std::fs::read_to_string(&self.history).unwrap_or_default();
         // The last line may be incomplete.
@@ -103,7 +103,7 @@ impl Worker {
         complete.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"))).collect()
     }
 
-    /// Waits until its history satisfies the condition.
+    /// Waits until the worker's history satisfies the condition.
     #[track_caller]
     pub(crate) fn until(&mut self, wanted: impl Fn(&[Event]) -> bool) -> impl Future<Output = ()> {
         until(async move || {
@@ -112,7 +112,7 @@ impl Worker {
         })
     }
 
-    /// Asks it to finish, and waits until it has exited with status 0. Returns its history.
+    /// Makes the worker finish, and waits until it has exited with status 0. Returns its history.
     pub(crate) async fn finish(mut self) -> Vec<Event> {
         self.process.close_input();
         until(async || self.process.ended().is_some()).await;
@@ -120,9 +120,9 @@ impl Worker {
         self.history()
     }
 
-    /// Writes a line to its standard input.
-    pub(crate) fn tell(&mut self, line: &str) {
-        self.process.tell(line);
+    /// Writes a line to the worker's standard input.
+    pub(crate) fn send_line(&mut self, line: &str) {
+        self.process.send_line(line);
     }
 
     pub(crate) fn signal(&mut self, signal: Signal) {
@@ -168,7 +168,7 @@ pub(crate) fn check_sets(histories: &[Vec<Event>], sets: &FinalSets) -> Findings
     }
     let has: Vec<_> = sets.iter().flat_map(|(set, has)| has.iter().map(|one| (set.clone(), one.clone()))).collect();
     let in_sets: BTreeSet<_> = has.iter().cloned().collect();
-    assert_eq!(has.len(), in_sets.len(), "an element is there twice");
+    assert_eq!(has.len(), in_sets.len(), "a set contains an element twice");
     let (sure, unknown) = (elements(&all, &[Outcome::Acknowledged]), elements(&all, &[Outcome::Unknown]));
     let lost: Vec<_> = sure.difference(&in_sets).collect();
     let unwanted: Vec<_> = in_sets.difference(&sure).filter(|element| !unknown.contains(*element)).collect();
@@ -179,7 +179,7 @@ pub(crate) fn check_sets(histories: &[Vec<Event>], sets: &FinalSets) -> Findings
 /// Checks that each hold begins, is sampled, and ends, in this order.
 #[track_caller]
 pub(crate) fn check_holds(history: &[Event]) {
-    assert!(history.is_sorted_by_key(|event| event.at), "the times run back");
+    assert!(history.is_sorted_by_key(|event| event.at), "the events are not in the order of their times");
     let mut holds: BTreeMap<u64, Vec<&What>> = BTreeMap::new();
     for event in history {
         if let Some(hold) = event.what.hold() {
@@ -201,13 +201,13 @@ pub(crate) fn check_holds(history: &[Event]) {
     }
 }
 
-/// Makes these workers, of which the first writes, pause and report the content of their caches. Returns the event that
-/// the conductor would write, with the nodes on the server.
+/// Makes the first worker, the only writer, pause its writes, and all workers report the content of their caches.
+/// Returns the event with the nodes on the server, which the conductor would write.
 pub(crate) async fn look(workers: &mut [Worker], client: &CuratorClient, look: u32) -> Event {
     let sees = |history: &[Event], wanted: &dyn Fn(&CacheSeen) -> bool| {
         history.iter().any(|event| matches!(&event.what, What::Cache { seen, .. } if wanted(seen)))
     };
-    workers[0].tell(&format!("{QUIET}{look}"));
+    workers[0].send_line(&format!("{QUIET}{look}"));
     workers[0].until(|history| sees(history, &|seen| *seen == CacheSeen::Quiet { look })).await;
     let nodes = cached_nodes(client).await.unwrap();
     for worker in &mut *workers {
@@ -220,11 +220,11 @@ pub(crate) async fn look(workers: &mut [Worker], client: &CuratorClient, look: u
             };
             worker.until(|history| sees(history, &is_last)).await;
         }
-        worker.tell(&format!("{LOOK}{look}"));
-        let is_answer = |seen: &CacheSeen| matches!(seen, CacheSeen::Snapshot { look: Some(it), .. } if *it == look);
-        worker.until(|history| sees(history, &is_answer)).await;
+        worker.send_line(&format!("{LOOK}{look}"));
+        let is_requested = |seen: &CacheSeen| matches!(seen, CacheSeen::Snapshot { look: Some(it), .. } if *it == look);
+        worker.until(|history| sees(history, &is_requested)).await;
     }
-    workers[0].tell(AGAIN);
+    workers[0].send_line(AGAIN);
     let asked = (0..).take(workers.len()).collect();
     let seen = CacheSeen::Tree { look, asked, nodes };
     let what = What::Cache { part: CACHE.to_owned(), seen };
@@ -265,19 +265,19 @@ pub(crate) async fn lose_session(start: impl FnOnce(&Run, String) -> Worker, par
     let mut worker = start(&run, proxy.connect_string());
     worker.until(|history| acknowledged(history, &parts[0]) > 0).await;
     close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
-    let has_gone_on = |history: &[Event]| {
+    let has_continued = |history: &[Event]| {
         let next = history.iter().filter(|event| matches!(event.what, What::Session { .. })).nth(1);
         next.is_some_and(|next| {
             let later: Vec<_> = history.iter().filter(|event| event.at > next.at).cloned().collect();
             parts.iter().all(|part| acknowledged(&later, part) > 0)
         })
     };
-    worker.until(has_gone_on).await;
+    worker.until(has_continued).await;
     let history = worker.finish().await;
     check_holds(&history);
     let sessions = sessions(&history);
     assert!(sessions.len() == 2 && sessions[0] != sessions[1], "{sessions:?}");
-    // There was no other worker.
+    // Without another worker, no update may be lost.
     check_sets(std::slice::from_ref(&history), &run.store.stop().await);
     history
 }

@@ -8,11 +8,11 @@ use crate::bench::document::Kind;
 use crate::bench::document::{Cache, Counts, PeerResults, PlaceResults};
 
 /// The remark above the table.
-pub(super) const REMARK_ON_CACHES: &str = "In a table with `lag`, each number except memory is of the whole case. `resident` is \
-                                           the memory that the process gains; `heap` is what Java has in use more, after a \
-                                           garbage collection. `lag` is the time from the reply to the last change until the \
-                                           cache has all changes; `since handshake` is the time from the first handshake \
-                                           after the cut.";
+pub(super) const REMARK_ON_CACHES: &str = "In a table with `lag`, each number except memory is for the whole case. `resident` is \
+                                           the growth of the process's memory; `heap` is the growth of Java's used heap, after \
+                                           a garbage collection. `lag` is the time from the reply to the last change until the \
+                                           cache has all changes. `since handshake` is the time from the first handshake after \
+                                           the connection was cut until the cache has all changes.";
 
 const CACHES: [&str; 15] = [
     "case",
@@ -32,7 +32,7 @@ const CACHES: [&str; 15] = [
     "note",
 ];
 
-/// `None` if no case is about a cache.
+/// The table; `None` if no case measures a cache.
 pub(super) fn caches(place: &PlaceResults) -> Option<Table> {
     let mut table = Table::new(&CACHES);
     let mut is_empty = true;
@@ -64,7 +64,7 @@ pub(super) fn caches(place: &PlaceResults) -> Option<Table> {
     (!is_empty).then_some(table)
 }
 
-/// The counts of the separate run; if each round has a proxy, those of the last round.
+/// The counts of the separate run or, if each round has a proxy, of the last round.
 fn counted(results: &PeerResults) -> [String; 3] {
     let of_round = results.rounds.iter().filter_map(|round| round.cache.as_ref()?.counts.as_ref()).next_back();
     let Some(counts): Option<&Counts> = results.counts.as_ref().or(of_round) else {
@@ -73,8 +73,8 @@ fn counted(results: &PeerResults) -> [String; 3] {
     [counts.requests(), counts.bytes_sent, counts.bytes_received].map(|count| number(count as f64))
 }
 
-/// The memory per node. Only of loading, and of the first round: the other cases have the same trees, and later rounds
-/// reuse memory.
+/// The memory per node. Shown only for the load of a cache, and taken from the first round: the other cases use the
+/// same trees, and later rounds reuse memory.
 fn memory(results: &PeerResults, nodes: f64, bytes: fn(&Cache) -> Option<u64>) -> String {
     let first = results.rounds.first().and_then(|round| round.cache.as_ref()).filter(|cache| cache.events == 0);
     optional(first.and_then(bytes).map(|bytes| bytes as f64 / nodes))

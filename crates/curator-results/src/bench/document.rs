@@ -1,4 +1,4 @@
-//! The results of a run, as they are written to a file and read from it.
+//! The results of a run of the bench, in the format of their file.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ pub struct Document {
 /// The results on one set of servers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlaceResults {
-    /// The name of the place.
+    /// The name of this set of servers.
     pub name: String,
-    /// The servers, and the network before them.
+    /// The servers, and the network delay between clients and servers.
     pub description: String,
-    /// The cases that were skipped here to save time.
+    /// The cases that were skipped on these servers to save time.
     #[serde(default)]
     pub left_out: Vec<String>,
     /// The results of each case.
@@ -35,9 +35,9 @@ pub struct PlaceResults {
 pub struct CaseResults {
     /// The name on the command line.
     pub name: String,
-    /// What is measured.
+    /// A description of the case.
     pub title: String,
-    /// The table of the case.
+    /// The table that the case belongs to.
     pub kind: Kind,
     /// The results of each client; ours is the first.
     pub peers: Vec<PeerResults>,
@@ -58,11 +58,11 @@ pub struct PeerResults {
     pub counts_note: Option<String>,
 }
 
-/// What is measured, and thus the table of the case.
+/// The kind of measurement, which determines the table that the case belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Operations during a given time.
+    /// The number of operations in a given time.
     Timed,
     /// The time in which a crowd of waiters joins the queue, and in which it drains.
     Crowd,
@@ -73,71 +73,71 @@ pub enum Kind {
 /// One measurement. Times are in nanoseconds, memory is in bytes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Round {
-    /// The number of operations; of a crowd, waiters; of a cache, nodes.
+    /// The number of operations: waiters of a crowd, nodes or changes of a cache, instances of a discovery.
     pub operations: u64,
-    /// By the worker's clock; with several processes, that of the slowest.
+    /// The duration by the worker's clock; with several processes, that of the slowest process.
     pub nanoseconds: u64,
     /// The processor time.
     pub processor: u64,
-    /// Context switches of a waiting thread.
+    /// Context switches of threads that waited for something.
     pub voluntary_switches: u64,
-    /// Other context switches.
+    /// Context switches of threads that were preempted.
     pub involuntary_switches: u64,
-    /// Only of a crowd.
+    /// Measured only for a crowd.
     pub crowd: Option<Crowd>,
-    /// Only of a cache.
+    /// Measured only for a cache.
     #[serde(default)]
     pub cache: Option<Cache>,
-    /// Creations and deletions of a node over the same session, right after the operations.
+    /// The baseline: creates and deletes of a node over the same session, right after the operations.
     #[serde(default)]
     pub floor: Option<Floor>,
 }
 
-/// The cost that no lock can avoid.
+/// The baseline of a lock: the create and the delete of a node, which no lock can avoid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Floor {
-    /// Pairs of a creation and a deletion.
+    /// The number of pairs of a create and a delete.
     pub operations: u64,
     /// The time that they took.
     pub nanoseconds: u64,
 }
 
-/// The measurements of a crowd besides the time of the drain, which is the round's time. The round's other values count
-/// from the first waiter on.
+/// The measurements of a crowd besides the time of the drain, which is the round's time. The round's other values
+/// include the time in which the waiters join the queue.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Crowd {
     /// The time until all tasks waited.
     pub queueing: u64,
-    /// How much the memory of the process had grown by then, compared with the holder alone.
+    /// The growth of the process's memory by then, compared with the holder alone.
     pub memory: u64,
-    /// Only if the case cuts the connection.
+    /// Measured only if the case cuts the connection.
     pub reconnect: Option<Reconnect>,
 }
 
-/// The effect of a cut of the connection while all tasks waited.
+/// The effect of cutting the connection while all tasks waited.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Reconnect {
-    /// The time until the last request that followed from the cut.
+    /// The time from the cut until the last request of the reconnect.
     pub nanoseconds: u64,
-    /// By kind, without pings, and including the handshakes.
+    /// The number of requests by kind, without pings, and including the handshakes.
     pub requests: BTreeMap<String, u64>,
 }
 
-/// The measurements of a cache besides the round's time, which is that of the case's subject: loading, following or
-/// catching up.
+/// The measurements of a cache besides the round's time, which is the time of the load, of the storm of changes, or of
+/// the reconnect.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Cache {
-    /// The time until it contained all nodes.
+    /// The time until the cache contained all nodes.
     pub loading: u64,
-    /// How much the memory of the process had grown by then, compared with the time before the cache was opened.
+    /// The growth of the process's memory by then, since before the cache was opened.
     pub memory: u64,
-    /// How much the used heap had grown by then, after a garbage collection, if the worker reports it.
+    /// The growth of the used heap by the end, after a garbage collection, if the worker reports it.
     pub heap: Option<u64>,
     /// The number of reported changes.
     pub events: u64,
-    /// From the reply to the last change until the cache contained all changes.
+    /// The time from the reply to the last change until the cache contained all changes.
     pub lag: Option<u64>,
-    /// From the first handshake after the cut until the cache contained all changes.
+    /// The time from the first handshake after the cut until the cache contained all changes.
     pub since_handshake: Option<u64>,
     /// The counts of the proxy, if there was one.
     pub counts: Option<Counts>,
@@ -148,15 +148,15 @@ pub struct Cache {
 pub struct Counts {
     /// The number of operations.
     pub operations: u64,
-    /// By kind.
+    /// The number of requests by kind.
     pub requests: BTreeMap<String, u64>,
     /// `None` if the proxy did not delay frames.
     pub round_trips: Option<u64>,
-    /// Events of watches.
+    /// The number of watch events.
     pub notifications: u64,
-    /// From the client.
+    /// Sent by the client.
     pub bytes_sent: u64,
-    /// From the server.
+    /// Received from the server.
     pub bytes_received: u64,
 }
 
@@ -184,7 +184,7 @@ impl CaseResults {
 }
 
 impl PeerResults {
-    /// Without measurements.
+    /// Makes results without measurements.
     #[must_use]
     pub fn new(peer: Peer) -> Self {
         Self { peer, rounds: Vec::new(), note: None, counts: None, counts_note: None }
@@ -196,7 +196,7 @@ impl PeerResults {
         self.per_operation(|round| round.nanoseconds)
     }
 
-    /// Nanoseconds per operation of the floor, if it was played in the same rounds.
+    /// Nanoseconds per operation of the baseline, if it was measured in the same rounds.
     #[must_use]
     pub fn floor(&self) -> Option<f64> {
         let floors = self.rounds.iter().filter_map(|round| round.floor).filter(|floor| floor.operations > 0);
@@ -215,13 +215,13 @@ impl PeerResults {
         self.per_operation(|round| round.voluntary_switches + round.involuntary_switches)
     }
 
-    /// A value that was measured of the crowd.
+    /// The spread of a value of the crowd over the rounds.
     #[must_use]
     pub fn of_crowd(&self, what: impl Fn(&Crowd) -> Option<u64>) -> Option<Spread> {
         Spread::of(self.rounds.iter().filter_map(|round| Some(what(round.crowd.as_ref()?)? as f64)))
     }
 
-    /// A value that was measured of the cache.
+    /// The spread of a value of the cache over the rounds.
     #[must_use]
     pub fn of_cache(&self, what: impl Fn(&Cache) -> Option<u64>) -> Option<Spread> {
         Spread::of(self.rounds.iter().filter_map(|round| Some(what(round.cache.as_ref()?)? as f64)))
@@ -234,14 +234,14 @@ impl PeerResults {
 }
 
 impl Counts {
-    /// The number of requests, without the probes by which our client renews its lease on the session: these are sent
-    /// periodically, independent of the locks.
+    /// The number of requests, without the probes of our client's session lease, which are sent periodically,
+    /// independently of the locks.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.iter().filter(|(op, _)| *op != "Sync").map(|(_, count)| count).sum()
     }
 
-    /// The part of a count for one operation.
+    /// A count divided by the number of operations.
     #[must_use]
     pub fn per_operation(&self, count: u64) -> f64 {
         count as f64 / self.operations.max(1) as f64

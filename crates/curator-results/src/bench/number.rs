@@ -2,10 +2,10 @@
 
 use crate::bench::statistics::Spread;
 
-/// Replaces a missing number.
+/// The text in place of a missing number.
 pub const NOTHING: &str = "–";
 
-/// With three significant digits, and all digits before the point.
+/// Formats a number with three significant digits, and all digits before the point.
 #[must_use]
 pub fn number(value: f64) -> String {
     let size = value.abs();

@@ -4,28 +4,28 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A client of ZooKeeper with locks.
+/// A ZooKeeper client that the bench measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Peer {
-    /// This project's; always measured.
+    /// This project's client; always measured.
     #[cfg_attr(feature = "clap", value(skip))]
     Ours,
     /// Apache Curator, in Java.
     Curator,
-    /// The same, where the threads of a crowd share one lock's object.
+    /// Curator, where all threads of a crowd share one lock object.
     CuratorShared,
     /// Kazoo, in Python.
     Kazoo,
     /// go-zookeeper, in Go.
     Go,
-    /// The crate on which ours is built, with its own `Client::lock`.
+    /// The crate `zookeeper-client`, on which this project's client is built, with its `Client::lock`.
     ZookeeperClient,
 }
 
 impl Peer {
-    /// All of them; ours is the first.
+    /// All clients; ours is the first.
     pub const ALL: [Self; 6] =
         [Self::Ours, Self::Curator, Self::CuratorShared, Self::Kazoo, Self::Go, Self::ZookeeperClient];
 }

@@ -1,4 +1,4 @@
-//! The tables of a run.
+//! The tables of a run of the bench.
 
 use crate::Table;
 
@@ -13,23 +13,25 @@ use crate::bench::peer::Peer;
 const REMARKS: [(Peer, &str); 2] = [
     (
         Peer::CuratorShared,
-        "`curator-shared` is Curator where all threads of a crowd share one `InterProcessMutex`; in `curator` each has its own. \
-         Only `crowd-1000` is played: the time grows with the square of the number of threads.",
+        "In `curator-shared`, all threads of a crowd share one `InterProcessMutex` of Curator; in `curator`, each has a separate \
+         one. `curator-shared` runs only `crowd-1000`, as its time grows with the square of the number of threads.",
     ),
     (
         Peer::ZookeeperClient,
-        "`zookeeper-client` releases by a drop: its delete is sent, and nobody waits for the answer. A cycle of any other \
-         client ends when its delete is answered.",
+        "`zookeeper-client` releases a lock when the guard is dropped, without waiting for the reply to the delete. With any \
+         other client, a cycle includes the reply to the delete.",
     ),
 ];
 
 /// The remark on crowds.
-const REMARK_ON_CROWDS: &str = "At most 16 waiters of one client of ours have nodes; the others wait in the process, and make \
-                                theirs while the crowd drains. So `to queue` is the time until 16 nodes are there and all \
-                                others wait in the process; of the other clients, until all nodes are there.";
+const REMARK_ON_CROWDS: &str = "With our client, at most 16 waiters of a crowd have nodes; the others wait in the process, and \
+                                create their nodes while the crowd drains. So `to queue` is the time until 16 nodes exist and \
+                                all other waiters wait in the process. With the other clients, it is the time until all nodes \
+                                exist.";
 
-/// The case that is the floor of the other cases.
+/// The baseline of the other cases.
 const FLOOR: &str = "cycle-floor";
+/// The baseline of the hand-over cases.
 const HANDOVER_FLOOR: &str = "handover-floor";
 
 const TIMED: [&str; 14] = [
@@ -98,7 +100,7 @@ fn written(document: &Document, table: fn(&Table) -> String) -> String {
     for place in &document.places {
         text += &format!("\n### {}\n\n{}.\n", place.name, place.description);
         if !place.left_out.is_empty() {
-            text += &format!("\nNot played here: {}.\n", place.left_out.join(", "));
+            text += &format!("\nNot run on these servers: {}.\n", place.left_out.join(", "));
         }
         for rows in [timed(place), crowds(place), caches(place)].iter().flatten() {
             text.push('\n');
@@ -108,7 +110,7 @@ fn written(document: &Document, table: fn(&Table) -> String) -> String {
     text
 }
 
-/// The table of cases that are repeated for a time; each number is for one operation.
+/// The table of cases that repeat an operation for a time. Each number is for one operation.
 fn timed(place: &PlaceResults) -> Option<Table> {
     let mut table = Table::new(&TIMED);
     let mut is_empty = true;
@@ -140,8 +142,8 @@ fn timed(place: &PlaceResults) -> Option<Table> {
     (!is_empty).then_some(table)
 }
 
-/// The table of crowds. Times to queue and to drain, the range and the reconnect are of the whole crowd, other numbers
-/// are for one waiter.
+/// The table of crowds. The times to queue and to drain, the range and the reconnect are for the whole crowd; the other
+/// numbers are for one waiter.
 fn crowds(place: &PlaceResults) -> Option<Table> {
     let mut table = Table::new(&CROWDS);
     let mut is_empty = true;
@@ -175,23 +177,27 @@ fn crowds(place: &PlaceResults) -> Option<Table> {
     (!is_empty).then_some(table)
 }
 
-/// The time of a node's creation and deletion in the same case, or else in the case of the floor; by the same client,
-/// or else by ours. For a hand-over, the time of a delete and its event. `None` for a counter, which creates no node.
+/// The baseline of a case: the time of a create and a delete of a node or, for a hand-over, of a delete and its event.
+/// The first that exists: measured in the case with the same client, in the case with ours, in the baseline case with
+/// the same client, in the baseline case with ours. `None` for a counter, which creates no node.
 fn floor(place: &PlaceResults, case: &CaseResults, peer: Peer) -> Option<f64> {
     if case.name.starts_with("increment-") {
         return None;
     }
     let floor = if case.name.starts_with("handover-") { HANDOVER_FLOOR } else { FLOOR };
-    let beside = |peer| case.of(peer)?.floor();
-    let apart = |peer| Some(place.case(floor)?.of(peer)?.time()?.median);
-    beside(peer).or_else(|| beside(Peer::Ours)).or_else(|| apart(peer)).or_else(|| apart(Peer::Ours))
+    let in_case = |peer| case.of(peer)?.floor();
+    let in_baseline_case = |peer| Some(place.case(floor)?.of(peer)?.time()?.median);
+    in_case(peer)
+        .or_else(|| in_case(Peer::Ours))
+        .or_else(|| in_baseline_case(peer))
+        .or_else(|| in_baseline_case(Peer::Ours))
 }
 
 fn counted(counts: Option<&Counts>, kind: Kind) -> [String; 4] {
     let Some(counts) = counts else { return [NOTHING; 4].map(str::to_owned) };
     let each = |count: u64| number(counts.per_operation(count));
     let round_trips = counts.round_trips.map_or_else(|| NOTHING.to_owned(), each);
-    // With several processes on one counter, a `sync` belongs to a further attempt; the probes are few in comparison.
+    // With several processes on one counter, each further attempt sends a `sync`; the probes are few in comparison.
     let contends = kind == Kind::Timed && counts.round_trips.is_none();
     let requests = if contends { counts.requests.values().sum() } else { counts.requests() };
     [each(requests), round_trips, each(counts.bytes_sent), each(counts.bytes_received)]
@@ -292,16 +298,16 @@ mod tests {
         let text = markdown(&document());
         let slow = row(&text, "cycle-write", "kazoo");
         assert_eq!((slow[3], slow[14]), (NOTHING, "took longer than 200 s"));
-        assert!(text.contains("Not played here: reentry-mutex."), "{text}");
+        assert!(text.contains("Not run on these servers: reentry-mutex."), "{text}");
         // A client without results is not mentioned.
         assert!(!text.contains("zookeeper-client"), "{text}");
     }
 
     #[test]
-    fn a_crowd_is_reported_in_waiters_per_second_and_memory_per_waiter() {
+    fn a_crowd_is_reported_with_its_times_and_its_memory_per_waiter() {
         let text = markdown(&document());
         let ours = row(&text, "reconnect-1000", "ours");
-        // 80 ms to queue; 1,000 drained in 1 s, which is twice as fast as the peer; 3 KiB each.
+        // 80 ms to queue; 1,000 waiters drained in 1 s, twice as fast as the peer; 3 KiB for each waiter.
         assert_eq!(ours[3..8], ["80.0", "1,000", "500 to 1,500", "2.00", "3.00"]);
         assert_eq!((ours[12], ours[13]), ("40.0", "7.00"));
     }

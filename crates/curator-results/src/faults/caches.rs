@@ -1,4 +1,4 @@
-//! The table of the effects of strikes on the caches.
+//! The table of the effects of nemeses on the caches.
 
 use super::{ByNemesis, CacheTally};
 use crate::Table;

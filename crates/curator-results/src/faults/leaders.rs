@@ -1,4 +1,4 @@
-//! The tables of the effects of strikes on the leaders: overlapping terms, and the time without a leader.
+//! The tables of the effects of nemeses on the leaders: overlapping terms, and the time without a leader.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{ByNemesis, Times, seconds};
 use crate::Table;
 
-/// The terms of the leaders of one kind, of any variant.
+/// The terms of the leaders of one kind, in all variants.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     /// Terms that have begun.
@@ -16,11 +16,11 @@ pub struct Terms {
     pub overlaps: u64,
     /// Terms that began while another leader had not yet noticed that an operator had deleted its node.
     pub without_node: u64,
-    /// The longest interval of each strike without a certain leader.
+    /// The longest interval without a certain leader, over all strikes.
     pub leaderless: Times,
 }
 
-/// Both tables have a row for each nemesis, and a column for each kind of leaders.
+/// The two tables, with a row for each nemesis and a column for each kind of leader.
 pub(super) fn tables(leaders: &ByNemesis<Terms>) -> [Table; 2] {
     [("Terms that overlap", overlaps as fn(&Terms) -> String), ("Time without a leader", leaderless)].map(
         |(title, text)| {
@@ -36,7 +36,7 @@ pub(super) fn tables(leaders: &ByNemesis<Terms>) -> [Table; 2] {
     )
 }
 
-/// The number of overlaps and of terms; and of further overlaps after an operator's delete.
+/// The number of overlaps and of terms; then the number of overlaps after an operator's delete.
 fn overlaps(of: &Terms) -> String {
     let Terms { terms, overlaps, without_node, .. } = of;
     let operator = if *without_node == 0 { String::new() } else { format!(", {without_node} after a delete") };

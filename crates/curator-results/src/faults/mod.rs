@@ -1,4 +1,4 @@
-//! The results of runs under faults. [`Summary`] has the numbers of several runs, and makes all tables of them.
+//! The results of runs under faults. [`Summary`] contains the numbers of several runs, and makes the tables.
 
 mod caches;
 mod counters;
@@ -30,9 +30,9 @@ pub type ByNemesis<T> = BTreeMap<String, BTreeMap<String, T>>;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
-    /// Each run.
+    /// The facts and the outcome of each run.
     pub runs: Vec<Run>,
-    /// The updates of each part.
+    /// The acquires and writes of each part.
     pub parts: BTreeMap<String, Tally>,
     /// The recovery after each nemesis.
     pub recovery: BTreeMap<String, Recoveries>,
@@ -40,24 +40,24 @@ pub struct Summary {
     pub leaders: ByNemesis<Terms>,
     /// The effect of each nemesis on the caches.
     pub caches: ByNemesis<CacheTally>,
-    /// Each counter.
+    /// The numbers of each counter.
     pub counters: BTreeMap<String, CounterTally>,
-    /// Each service.
+    /// The numbers of each service.
     pub services: BTreeMap<String, ServiceTally>,
 }
 
-/// The median and the worst of several times, in seconds. `None` is worse than any time, as of a client that never
-/// recovered.
+/// The median and the worst of several times, in seconds. `None` means never, for example that a client did not
+/// recover, and is worse than any time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// The median: of an even number of times, the lower one in the middle.
+    /// The median. For an even number of times, it is the lower of the two in the middle.
     pub median: Option<f64>,
     /// The worst.
     pub worst: Option<f64>,
 }
 
 impl Times {
-    /// Of these times. `None` without times, too.
+    /// The median and the worst of these times; both are `None` if there are no times.
     pub fn of(times: impl IntoIterator<Item = Option<Duration>>) -> Self {
         let mut times: Vec<_> = times.into_iter().collect();
         times.sort_by_key(|time| (time.is_none(), *time));

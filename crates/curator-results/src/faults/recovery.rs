@@ -12,15 +12,15 @@ use crate::Table;
 pub struct Recoveries {
     /// The number of strikes.
     pub times: usize,
-    /// Until the first acquire of any of our clients.
+    /// The time until the first acquire of any of our clients.
     pub first_acquire: Times,
-    /// Until every part of each of our clients had acquired its lock.
+    /// The time until every part of each of our clients had acquired its lock.
     pub all_clients: Times,
-    /// The number of our clients with a part that did not within a minute.
+    /// The number of our clients with a part that did not acquire its lock within a minute.
     pub never: usize,
-    /// Nodes of locks, a session timeout later, whose session belongs to no client.
+    /// The number of lock nodes, one session timeout later, whose session does not belong to a running client.
     pub nodes_left: usize,
-    /// Watches of such sessions; `None` if a server did not answer.
+    /// The number of watches of such sessions; `None` if a server did not reply.
     pub watches_left: Option<usize>,
 }
 
@@ -34,8 +34,8 @@ pub(super) fn table(recovery: &BTreeMap<String, Recoveries>) -> Table {
         "all clients, median",
         "worst",
         "never",
-        "nodes of nobody",
-        "watches of nobody",
+        "orphaned nodes",
+        "orphaned watches",
     ]);
     for (nemesis, of) in recovery {
         table.row([

@@ -1,4 +1,4 @@
-//! The tables of single runs: what they have in common, and one row for each.
+//! The tables of single runs: the facts that all runs have in common, and one row for each run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ const VARIANTS: [&str; 4] = ["plain", "guarded", "transaction", "token"];
 /// The facts that come first. The others follow by name.
 const FIRST: [&str; 4] = ["nemeses", "seed", "date", "commit"];
 
-/// A run. A number is `None` if it is not known.
+/// A run. A number is `None` if it is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Run {
@@ -20,15 +20,15 @@ pub struct Run {
     pub about: BTreeMap<String, String>,
     /// The number of strikes.
     pub strikes: Option<usize>,
-    /// Lost updates by variant; those of peers by their part.
+    /// The lost updates of our clients by variant, and of peers by their part.
     pub lost: BTreeMap<String, Lost>,
-    /// Broken rules.
+    /// The number of violations.
     pub violations: Option<usize>,
-    /// Clients of ours, over all strikes, with a part that got no lock within a minute.
+    /// The number of our clients with a part that did not acquire its lock within a minute, added up over all strikes.
     pub never: Option<usize>,
-    /// Nodes and watches that were left, and clients that did not finish.
+    /// The number of nodes and watches that were left behind, plus the number of clients that did not finish.
     pub left: Option<usize>,
-    /// Whether the run was clean.
+    /// Whether the run was clean: without violations, idle parts and leftovers, and every client recovered.
     pub clean: Option<bool>,
 }
 
@@ -41,7 +41,7 @@ pub struct Lost {
     pub acknowledged: u64,
 }
 
-/// The facts that all runs with such a fact have in common.
+/// The facts with the same value in all runs that report them.
 pub(super) fn about(runs: &[Run]) -> Table {
     let mut table = Table::of_words(&["All runs", ""]);
     for (what, values) in facts(runs) {
@@ -52,7 +52,7 @@ pub(super) fn about(runs: &[Run]) -> Table {
     table
 }
 
-/// One row for each run, with the facts that differ. A column in which nothing is known is omitted.
+/// One row for each run, with the facts that differ. A column without known values is omitted.
 pub(super) fn table(runs: &[Run]) -> Table {
     let different = facts(runs).into_iter().filter(|(_, values)| values.len() > 1);
     let different: Vec<_> = different.map(|(what, _)| what).collect();
@@ -75,7 +75,7 @@ pub(super) fn table(runs: &[Run]) -> Table {
     table
 }
 
-/// The facts with their values.
+/// All facts, each with its values in all runs.
 fn facts(runs: &[Run]) -> Vec<(&str, BTreeSet<&str>)> {
     let mut facts = BTreeMap::<_, BTreeSet<_>>::new();
     for (what, value) in runs.iter().flat_map(|run| &run.about) {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_have_in_common_is_shown_once_and_what_is_unknown_not_at_all() {
+    fn common_facts_are_shown_once_and_columns_without_known_values_are_omitted() {
         let run = |seed: &str, peer: Option<&str>, strikes| {
             let peer = peer.map(|version| ("kazoo".to_owned(), version.to_owned()));
             let about = [("commit", "abc"), ("seed", seed)].map(|(what, value)| (what.to_owned(), value.to_owned()));

@@ -9,10 +9,10 @@ use crate::Table;
 pub(super) fn table(services: &BTreeMap<String, ServiceTally>) -> Table {
     let mut table = Table::new(&[
         "Service",
-        "instances came",
-        "went",
-        "while their session lived",
-        "looks",
+        "instances inserted",
+        "removed",
+        "removed while their session lived",
+        "reads of the cache",
         "with a dead instance",
         "longest after the end of its session",
     ]);

@@ -1,4 +1,5 @@
-//! The numbers of parts, caches, counters and services. In JSON, those that the oldest results lack are omitted if 0.
+//! The numbers of parts, caches, counters and services. In JSON, some numbers are omitted if they are 0,
+//! because the oldest results do not contain them.
 
 use std::ops::AddAssign;
 
@@ -20,8 +21,8 @@ pub struct Tally {
     pub acknowledged: u64,
     /// Acknowledged writes that are not in the final set.
     pub lost: u64,
-    /// Lost writes explained by a late write of a process that the run had stopped. This and the next two are counted
-    /// for the guarded variant only.
+    /// Lost writes explained by a late write of a process that the run had stopped. This number and the next two are
+    /// counted for the guarded variant only.
     pub stopped: u64,
     /// Lost writes explained by another late write: its process was not scheduled in time, though the run had not
     /// stopped it.
@@ -32,24 +33,26 @@ pub struct Tally {
     pub refused: u64,
     /// Writes that the client did not send, because it had noticed that its lock was lost.
     pub not_sent: u64,
-    /// Writes without an answer.
+    /// Writes without a reply.
     pub unknown: u64,
-    /// Reads that were compared with an earlier read of the same set under the same hold, while that was certain.
+    /// Reads that were compared with an earlier read of the same set under the same hold, while the hold was certainly
+    /// valid.
     #[serde(skip_serializing_if = "is_zero")]
     pub reread: u64,
-    /// Such reads that differed from the earlier one.
+    /// Such reads that differed from the earlier read.
     pub changed: u64,
-    /// Holds that were found lost before their promise ended, although no operator had deleted their nodes.
+    /// Holds that were found lost before their guards' `valid_until()`, although no operator had deleted their nodes.
     pub lost_early: u64,
-    /// How often a hold began while what it claims was certainly held by, or promised to, others.
+    /// How often a hold began although other holds certainly claimed the same, or claimed it by the `valid_until()` of
+    /// their guards.
     pub held_twice: u64,
-    /// How often a hold began while others had not yet noticed that an operator had deleted their nodes.
+    /// How often a hold began while other holders had not yet noticed that an operator had deleted their nodes.
     #[serde(skip_serializing_if = "is_zero")]
     pub held_without_node: u64,
 }
 
 impl Tally {
-    /// The lost part of the acknowledged writes, in percent. `None` if none was acknowledged.
+    /// The lost part of the acknowledged writes, in percent. `None` if no write was acknowledged.
     #[must_use]
     pub fn lost_percent(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "there are fewer writes than 2 to the 52nd")]
@@ -122,7 +125,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// The numbers of one service, as all of our clients have reported them.
+/// The numbers of one service: the sums of the reports of our clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceTally {
@@ -130,11 +133,11 @@ pub struct ServiceTally {
     pub inserted: u64,
     /// Removed instances.
     pub removed: u64,
-    /// Removed instances whose session lived.
+    /// Removed instances whose session was still alive.
     pub flickers: u64,
-    /// How often a current cache was asked for its instances.
+    /// How often the instances of a current cache were read.
     pub looks: u64,
-    /// How often it returned an instance whose session had ended more than the bound before.
+    /// How often such a read returned an instance whose session had ended longer ago than the bound.
     pub dead: u64,
     /// The longest time, in nanoseconds, for which an instance was returned after the certain end of its session.
     #[serde(skip_serializing_if = "is_zero")]
@@ -151,13 +154,13 @@ pub struct CounterTally {
     pub refused: u64,
     /// Increments whose outcome the client reported as unknown.
     pub unknown: u64,
-    /// Increments without an answer, because the process was killed or asked to finish.
+    /// Increments without a reply, because the process was killed or had to finish.
     pub cut_off: u64,
     /// The counter's value at the end.
     pub value: i64,
-    /// By how much the value is less than the acknowledged increments.
+    /// The number of acknowledged increments minus the value, if that is positive.
     pub lost: u64,
-    /// By how much the value is greater than the increments that can have been applied.
+    /// The value minus the number of increments that can have been applied, if that is positive.
     pub twice: u64,
     /// Acknowledged increments that returned the same value as another one.
     pub same_value: u64,
@@ -175,9 +178,9 @@ pub struct CacheTally {
     pub nodes: usize,
     /// How often the replay of a stream differed from the content of its cache.
     pub streams: usize,
-    /// How often a cache did not answer, or was not current.
+    /// How often a cache did not reply, or was not current.
     pub silent: usize,
-    /// Events of their streams.
+    /// Events of the streams of the caches.
     pub events: usize,
     /// States that were older than an earlier reported one.
     pub backwards: usize,

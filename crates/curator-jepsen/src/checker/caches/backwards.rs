@@ -8,11 +8,11 @@ use crate::history::{CacheSeen, Node};
 /// The newest state of each path that a stream has reported.
 #[derive(Debug, Default)]
 pub(super) struct Newest {
-    paths: HashMap<String, Newer>,
+    paths: HashMap<String, State>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Newer {
+struct State {
     czxid: i64,
     mzxid: i64,
     is_deleted: bool,
@@ -29,8 +29,8 @@ impl Newest {
             CacheSeen::Deleted { node } => self.report(node, true).into_iter().collect(),
             CacheSeen::Resync { nodes } => {
                 let backwards = nodes.iter().filter_map(|node| self.report(node, false)).collect();
-                for (path, newer) in &mut self.paths {
-                    newer.is_deleted |= !nodes.iter().any(|node| node.path == *path);
+                for (path, state) in &mut self.paths {
+                    state.is_deleted |= !nodes.iter().any(|node| node.path == *path);
                 }
                 backwards
             }
@@ -39,13 +39,13 @@ impl Newest {
     }
 
     fn report(&mut self, node: &Node, is_deleted: bool) -> Option<String> {
-        let now = Newer { czxid: node.czxid, mzxid: node.mzxid, is_deleted };
+        let now = State { czxid: node.czxid, mzxid: node.mzxid, is_deleted };
         let before = self.paths.insert(node.path.clone(), now)?;
-        let Newer { czxid, mzxid, .. } = before;
-        // A second delete is left to `replay.rs`.
+        let State { czxid, mzxid, .. } = before;
+        // `replay.rs` finds a second delete.
         if before.is_deleted && !is_deleted && now.czxid <= czxid {
             self.paths.insert(node.path.clone(), before);
-            return Some(format!("{} was reported, which had been deleted: created in {czxid:#x}", show(node)));
+            return Some(format!("{} was reported after its deletion (created in {czxid:#x})", show(node)));
         }
         if (now.czxid, now.mzxid) < (czxid, mzxid) {
             self.paths.insert(node.path.clone(), before);

@@ -2,14 +2,14 @@
 //!
 //! | [`Kind`] | What is found |
 //! |---|---|
-//! | `Replay` | an event of a stream that does not fit those before it: `replay.rs` |
+//! | `Replay` | an event of a stream that is inconsistent with the events before it: `replay.rs` |
 //! | `Backwards` | a state that is older than one reported before: `backwards.rs` |
-//! | `Differs` | after quiet, the content of a cache differs from the nodes of the servers: `differs.rs` |
-//! | `StreamDiffers` | after quiet, the replay of a stream differs from the content of its cache: `differs.rs` |
+//! | `Differs` | while all clients pause their writes, the content of a cache differs from the nodes of the servers: `differs.rs` |
+//! | `StreamDiffers` | while all clients pause their writes, the replay of a stream differs from the content of its cache: `differs.rs` |
 //! | `Stale` | a cache is not current long after an outage, or its stream has not reported that it is: `current.rs` |
-//! | `NotCaughtUp` | `caught_up` has returned without what was written before: `caught_up.rs` |
+//! | `NotCaughtUp` | the snapshot of `caught_up` lacks an earlier write: `caught_up.rs` |
 //!
-//! After each strike, once all clients are connected again, the conductor asks them to pause their writes and to report
+//! After each strike, once all clients are connected again, the conductor makes them pause their writes, and requests
 //! the content of their caches; then it reads the nodes from the servers. A stream belongs to one life of a process.
 
 mod backwards;
@@ -49,33 +49,33 @@ struct Stream {
     replay: Replay,
     newest: Newest,
     currency: Currency,
-    /// The times of its events, and of its resyncs.
+    /// The times of the stream's events, and of its resyncs.
     events: Vec<u64>,
     resyncs: Vec<u64>,
     snapshots: Vec<Snapshot>,
 }
 
-/// The nodes on the servers, and the clients' answers to the same question.
+/// One comparison: the nodes on the servers, and the contents of the caches.
 #[derive(Debug, Default)]
 struct Tree {
-    /// When the nodes were read, and which processes were asked; `None` if the run ended first.
+    /// When the nodes were read, and from which processes snapshots were requested; `None` if the run ended before.
     read: Option<(u64, Vec<u32>, Nodes)>,
-    answers: BTreeMap<StreamKey, Nodes>,
+    snapshots: BTreeMap<StreamKey, Nodes>,
 }
 
-/// A possible violation, before it is known whether it fails the run.
+/// A violation by a cache, of ours or of a peer.
 #[derive(Debug)]
 struct Found {
     kind: Kind,
     at: u64,
     key: StreamKey,
-    /// How many nodes it affects.
+    /// The number of affected nodes.
     nodes: usize,
     detail: String,
 }
 
 /// The detail of a violation: a cache was stale for too long.
-const STALE: &str = "is not current, though no nemesis is at work";
+const STALE: &str = "is not current, although no nemesis is active";
 
 impl Caches {
     /// Records an event. Events of one process arrive in their order.
@@ -91,8 +91,8 @@ impl Caches {
                 let snapshot = Snapshot { asked: *asked, at, is_current: *is_current, nodes: by_path(nodes) };
                 let stream = self.streams.entry(key.clone()).or_default();
                 if let Some(look) = look {
-                    self.found.extend(stream.answer(&snapshot, &key));
-                    self.trees.entry(*look).or_default().answers.insert(key, snapshot.nodes.clone());
+                    self.found.extend(stream.check_snapshot(&snapshot, &key));
+                    self.trees.entry(*look).or_default().snapshots.insert(key, snapshot.nodes.clone());
                 }
                 stream.snapshots.push(snapshot);
             }
@@ -106,7 +106,7 @@ impl Caches {
     /// Appends violations to `found`, and returns the numbers of each strike, and of the time before the first strike.
     pub(super) fn finish(mut self, strikes: &[Strike], found: &mut Vec<Violation>) -> Vec<CacheAftermath> {
         self.writes.sort();
-        // Peers have no `caught_up`.
+        // Only for our caches, as peers have no `caught_up`.
         for (key, stream) in self.streams.iter().filter(|((_, _, part), _)| parts::is_ours(part)) {
             for (at, detail) in caught_up::check(&stream.snapshots, &self.writes) {
                 self.found.push(Found { kind: Kind::NotCaughtUp, at, key: key.clone(), nodes: 1, detail });
@@ -169,8 +169,8 @@ impl Stream {
         found.map(|(kind, detail, at)| Found { kind, at, key: key.clone(), nodes: 1, detail }).collect()
     }
 
-    /// Checks an answer to the conductor, without the nodes on the servers.
-    fn answer(&mut self, snapshot: &Snapshot, key: &StreamKey) -> Vec<Found> {
+    /// Checks a snapshot that the conductor has requested, without the nodes on the servers.
+    fn check_snapshot(&mut self, snapshot: &Snapshot, key: &StreamKey) -> Vec<Found> {
         let stale = self.currency.check(snapshot).map(|detail| (Kind::Stale, 1, detail.to_owned()));
         let differences = differs::differences(&self.replay.nodes, &snapshot.nodes);
         let stream = (!differences.is_empty())
@@ -181,10 +181,10 @@ impl Stream {
 }
 
 impl Tree {
-    /// For each stream that was asked: the time, the part, and the violation, if any.
+    /// For each stream from which a snapshot was requested: the time, the part, and the violation, if any.
     fn compare(&self, streams: &BTreeSet<&StreamKey>) -> Vec<(u64, String, Option<Found>)> {
         let Some((at, asked, nodes)) = &self.read else { return Vec::new() };
-        // The conductor has asked the last life of each process.
+        // The conductor has requested the snapshot from the last life of each process.
         let last: BTreeMap<(u32, &str), &StreamKey> = streams
             .iter()
             .map(|key| ((key.0, key.2.as_str()), *key))
@@ -192,11 +192,11 @@ impl Tree {
             .collect();
         let found = |key: &StreamKey| {
             let of = |(worker, _, part): &StreamKey| *worker == key.0 && *part == key.2;
-            let Some((key, answer)) = self.answers.iter().find(|(it, _)| of(it)) else {
-                let detail = "has not answered".to_owned();
+            let Some((key, snapshot)) = self.snapshots.iter().find(|(it, _)| of(it)) else {
+                let detail = "has not reported its content".to_owned();
                 return Some(Found { kind: Kind::Stale, at: *at, key: key.clone(), nodes: 1, detail });
             };
-            let differences = differs::differences(answer, nodes);
+            let differences = differs::differences(snapshot, nodes);
             let detail = describe("content", &differences);
             let found = || Found { kind: Kind::Differs, at: *at, key: key.clone(), nodes: differences.len(), detail };
             (!differences.is_empty()).then(found)

@@ -23,7 +23,7 @@ pub(super) fn show(node: &Node) -> String {
 pub(super) struct Snapshot {
     /// Read before the content was requested.
     pub(super) asked: u64,
-    /// Read after the answer.
+    /// Read after the content was returned.
     pub(super) at: u64,
     /// Whether the cache reported that it was current. `None` for peers, which do not report it.
     pub(super) is_current: Option<bool>,

@@ -3,20 +3,20 @@
 use super::nodes::{Nodes, by_path, show};
 use crate::history::{CACHED, CacheSeen, Node};
 
-/// The state built from the events of a stream.
+/// The state that the events of a stream have built.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
     pub(super) nodes: Nodes,
 }
 
 impl Replay {
-    /// Applies an event. Returns how it is inconsistent; the event is applied anyway, so that each inconsistency is
-    /// reported once.
+    /// Applies an event. Returns a description if the event is inconsistent. It is applied anyway, so that each
+    /// inconsistency is reported once.
     pub(super) fn see(&mut self, seen: &CacheSeen) -> Option<String> {
         match seen {
             CacheSeen::Created { node } => {
                 let misfit = match self.nodes.get(&node.path) {
-                    Some(there) => Some(format!("{} was created, which was there as {}", show(node), show(there))),
+                    Some(known) => Some(format!("{} was created, but existed as {}", show(node), show(known))),
                     None => self.is_orphan(node).then(|| format!("{} was created before its parent", show(node))),
                 };
                 self.nodes.insert(node.path.clone(), node.clone());
@@ -25,17 +25,17 @@ impl Replay {
             CacheSeen::Changed { old, node } => {
                 let before = self.nodes.insert(node.path.clone(), node.clone());
                 match (before, old) {
-                    (None, _) => Some(format!("{} was changed, which was absent", show(node))),
+                    (None, _) => Some(format!("{} was changed, but did not exist", show(node))),
                     (Some(before), Some(old)) if before != *old => {
-                        Some(format!("{} was changed from {}, which was {}", show(node), show(old), show(&before)))
+                        Some(format!("{} was changed from {}, but was {}", show(node), show(old), show(&before)))
                     }
                     _ => None,
                 }
             }
             CacheSeen::Deleted { node } => match self.nodes.remove(&node.path) {
-                None => Some(format!("{} was deleted, which was absent", show(node))),
+                None => Some(format!("{} was deleted, but did not exist", show(node))),
                 Some(before) if before != *node => {
-                    Some(format!("{} was deleted, which was {}", show(node), show(&before)))
+                    Some(format!("{} was deleted, but was {}", show(node), show(&before)))
                 }
                 Some(_) => self.child(node).map(|child| format!("{} was deleted before its child {child}", show(node))),
             },

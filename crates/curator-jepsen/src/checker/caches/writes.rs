@@ -7,15 +7,15 @@ use crate::history::CacheSeen;
 /// One write.
 #[derive(Debug, Default)]
 pub(super) struct Write {
-    /// Read before it was sent.
+    /// Read before the write was sent.
     pub(super) asked: u64,
-    /// Read after it was answered.
+    /// Read after the reply.
     answered: Option<u64>,
-    /// The subtrees that it may have deleted.
+    /// The roots of the subtrees that the write may have deleted.
     deletes: Vec<String>,
-    /// The nodes that it has created or set, with their transactions.
+    /// The nodes that the write has created or set, with the numbers of the transactions.
     pub(super) set: Vec<(String, i64)>,
-    /// The subtrees that it has certainly deleted.
+    /// The roots of the subtrees that the write has certainly deleted.
     pub(super) deleted: Vec<String>,
 }
 
@@ -23,9 +23,9 @@ pub(super) struct Write {
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     all: BTreeMap<(u32, u32, u64), Write>,
-    /// For each path, when each of its deletes was sent and answered.
+    /// For each path, the time at which each of its deletes was sent, and the time of the reply.
     deletes: BTreeMap<String, Vec<(u64, u64)>>,
-    /// The times at which writes were answered, in order, each with the greatest transaction up to then.
+    /// The times of the replies, in order, each with the greatest transaction up to then.
     greatest: Vec<(u64, i64)>,
 }
 
@@ -62,7 +62,7 @@ impl Writes {
         }
     }
 
-    /// The answered writes in the order of their answers, with the time of each answer.
+    /// The writes with a reply, in the order of the replies, with the time of each reply.
     pub(super) fn answered(&self) -> impl Iterator<Item = (u64, &Write)> {
         let mut answered: Vec<_> = self.all.values().filter_map(|write| Some((write.answered?, write))).collect();
         answered.sort_by_key(|(at, _)| *at);
@@ -76,8 +76,8 @@ impl Writes {
         deletes.any(|(asked, answered)| *answered > after && *asked < before)
     }
 
-    /// The greatest transaction that was answered before `time`.
-    pub(super) fn floor(&self, time: u64) -> i64 {
+    /// The greatest transaction whose reply arrived before `time`.
+    pub(super) fn greatest_before(&self, time: u64) -> i64 {
         let before = self.greatest.partition_point(|(answered, _)| *answered < time);
         before.checked_sub(1).map_or(0, |last| self.greatest[last].1)
     }

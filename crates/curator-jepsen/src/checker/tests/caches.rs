@@ -20,7 +20,7 @@ fn deleted(path: &str, czxid: i64, mzxid: i64) -> CacheSeen {
     CacheSeen::Deleted { node: node(path, czxid, mzxid) }
 }
 
-fn answer(asked: u64, look: Option<u32>, nodes: &[Node]) -> CacheSeen {
+fn snapshot(asked: u64, look: Option<u32>, nodes: &[Node]) -> CacheSeen {
     CacheSeen::Snapshot { asked, look, is_current: Some(true), nodes: nodes.to_vec() }
 }
 
@@ -29,7 +29,7 @@ fn tree(nodes: &[Node]) -> What {
     What::Cache { part: CACHE.to_owned(), seen }
 }
 
-/// The root, `/a` and `/a/x` at 10.
+/// A stream that creates the root, `/a` and `/a/x` at 10.
 fn story(part: &'static str) -> Story {
     let root = Story::of(part).client(0).cache(10, created("", 1, 1)).cache(10, created("/a", 2, 2));
     root.cache(10, created("/a/x", 3, 3)).cache(11, CacheSeen::Ready)
@@ -56,14 +56,14 @@ fn cache_events_that_contradict_earlier_events_are_found() {
     // A node was created before its parent, or deleted before its children.
     finds(begun().cache(20, created("/b/x", 4, 4)), Kind::Replay);
     finds(begun().cache(20, deleted("/a", 2, 2)), Kind::Replay);
-    // A resync of another life is another stream.
+    // After a resync, events must be consistent with its nodes.
     let resync = CacheSeen::Resync { nodes: vec![node("", 1, 1)] };
     begun().cache(20, resync.clone()).cache(21, created("/a", 4, 4)).is_clean();
     finds(begun().cache(20, resync).cache(21, deleted("/a", 2, 2)), Kind::Replay);
-    // A node with another `czxid` is no change; peers may report it as one.
+    // A node with another `czxid` must not be reported as a change, except by peers.
     finds(begun().cache(20, changed("/a/x", (3, 3), (4, 4))), Kind::Replay);
     assert_eq!(story("curator-cache").cache(20, changed("/a/x", (3, 3), (4, 4))).findings().of_peers, []);
-    // Without the old state in the event, that cannot be wrong.
+    // An event without the old state cannot be inconsistent with it.
     let changed = CacheSeen::Changed { old: None, node: node("/a", 2, 9) };
     begun().cache(20, changed).is_clean();
 }
@@ -75,11 +75,11 @@ fn a_state_older_than_one_reported_before_is_found() {
     finds(newer().cache(21, changed("/a/x", (3, 7), (3, 6))), Kind::Backwards);
     let other = newer().cache(21, changed("/a/x", (3, 7), (2, 9)));
     assert_eq!(other.kinds(), [Kind::Replay, Kind::Backwards]);
-    let gone = || newer().cache(21, deleted("/a/x", 3, 7));
-    gone().cache(22, created("/a/x", 8, 8)).is_clean();
-    // A deleted node must not reappear, whatever its state.
-    finds(gone().cache(22, created("/a/x", 3, 9)), Kind::Backwards);
-    finds(gone().cache(22, created("/a/x", 2, 9)), Kind::Backwards);
+    let deleted_node = || newer().cache(21, deleted("/a/x", 3, 7));
+    deleted_node().cache(22, created("/a/x", 8, 8)).is_clean();
+    // A deleted node must not reappear, even in a newer state.
+    finds(deleted_node().cache(22, created("/a/x", 3, 9)), Kind::Backwards);
+    finds(deleted_node().cache(22, created("/a/x", 2, 9)), Kind::Backwards);
     let resync = |nodes: &[Node]| CacheSeen::Resync { nodes: nodes.to_vec() };
     let (root, a) = (node("", 1, 1), node("/a", 2, 2));
     newer().cache(21, resync(&[root.clone(), a.clone(), node("/a/x", 3, 7)])).is_clean();
@@ -92,7 +92,7 @@ fn a_state_older_than_one_reported_before_is_found() {
 fn differences_between_stream_cache_and_servers_after_quiet_are_found() {
     let all = [node("", 1, 1), node("/a", 2, 2), node("/a/x", 3, 3)];
     let looked = |nodes: &[Node], on_server: &[Node]| {
-        begun().cache(20, answer(19, Some(1), nodes)).conductor(21, tree(on_server))
+        begun().cache(20, snapshot(19, Some(1), nodes)).conductor(21, tree(on_server))
     };
     looked(&all, &all).is_clean();
     // The cache missed a change, a creation or a deletion.
@@ -104,10 +104,10 @@ fn differences_between_stream_cache_and_servers_after_quiet_are_found() {
     finds(looked(&all, &[all[0].clone(), all[1].clone(), wrong]), Kind::Differs);
     // The stream did not report what the cache contains.
     finds(looked(&newer, &newer), Kind::StreamDiffers);
-    // An answer to another question does not count.
-    let other = begun().cache(20, answer(19, Some(2), &all)).conductor(21, tree(&all));
+    // A snapshot for another comparison does not count.
+    let other = begun().cache(20, snapshot(19, Some(2), &all)).conductor(21, tree(&all));
     finds(other, Kind::Stale);
-    // Only the last life was asked.
+    // Only from the last life, a snapshot was requested.
     let mut killed = begun();
     for event in &mut killed.events {
         event.life = 0;
@@ -130,13 +130,13 @@ fn a_cache_or_stream_that_stays_stale_after_an_outage_is_found() {
     let state = |state: &str| CacheSeen::State { state: state.to_owned() };
     let stale = || begun().cache(20, state("stale"));
     looked(begun(), Some(true)).is_clean();
-    // A connection may break at any time, but not for long.
-    let broken = || looked(begun().cache(20, state("current")), Some(false)).cache(40, state("stale"));
-    finds(broken(), Kind::Stale);
-    finds(broken().cache(40 + 6_000_000_000, state("current")), Kind::Stale);
-    broken().cache(50, state("current")).cache(51, CacheSeen::Ready).is_clean();
-    broken().cache(50, state("ended")).is_clean();
-    // The slow consumer reads the same cache, whose staleness is reported once.
+    // A cache may be stale at any time, but not for long.
+    let interrupted = || looked(begun().cache(20, state("current")), Some(false)).cache(40, state("stale"));
+    finds(interrupted(), Kind::Stale);
+    finds(interrupted().cache(40 + 6_000_000_000, state("current")), Kind::Stale);
+    interrupted().cache(50, state("current")).cache(51, CacheSeen::Ready).is_clean();
+    interrupted().cache(50, state("ended")).is_clean();
+    // The stream of the slow consumer has no states, so the staleness is reported once, with the fast consumer's.
     looked(begun(), Some(false)).is_clean();
     finds(looked(stale().cache(21, state("current")), Some(true)), Kind::Stale);
     looked(stale().cache(21, state("current")).cache(22, CacheSeen::Ready), Some(true)).is_clean();
@@ -160,14 +160,14 @@ fn a_caught_up_cache_without_its_clients_writes_is_found() {
     let set = || begun().cache(20, writing(1, &[])).cache(22, wrote(1, &[("/b", 9)], &[]));
     let root = node("", 1, 1);
     let with = |mzxid| [root.clone(), node("/b", 5, mzxid)];
-    set().cache(30, answer(23, None, &with(9))).is_clean();
-    set().cache(30, answer(23, None, &with(12))).is_clean();
-    finds(set().cache(30, answer(23, None, &with(8))), Kind::NotCaughtUp);
-    // The snapshot was requested before the write was answered.
-    set().cache(30, answer(21, None, &with(8))).is_clean();
-    let absent = |story: Story| story.client(0).cache(30, answer(23, None, std::slice::from_ref(&root)));
+    set().cache(30, snapshot(23, None, &with(9))).is_clean();
+    set().cache(30, snapshot(23, None, &with(12))).is_clean();
+    finds(set().cache(30, snapshot(23, None, &with(8))), Kind::NotCaughtUp);
+    // The snapshot was requested before the reply to the write.
+    set().cache(30, snapshot(21, None, &with(8))).is_clean();
+    let absent = |story: Story| story.client(0).cache(30, snapshot(23, None, std::slice::from_ref(&root)));
     finds(absent(set()), Kind::NotCaughtUp);
-    // Another client, which was killed, may have deleted it, or its parent.
+    // Another client, which was killed, may have deleted the node, or its parent.
     absent(set().client(1).cache(21, writing(1, &["/b"]))).is_clean();
     absent(set().client(1).cache(21, writing(1, &[""]))).is_clean();
     let answered_before = set().client(1).cache(18, writing(1, &["/b"])).cache(19, wrote(1, &[], &["/b"]));
@@ -176,18 +176,18 @@ fn a_caught_up_cache_without_its_clients_writes_is_found() {
     finds(absent(set().client(1).cache(31, writing(1, &["/b"]))), Kind::NotCaughtUp);
     // A deleted node is absent, or was created again after all earlier transactions.
     let gone = || set().cache(23, writing(2, &["/b"])).cache(24, wrote(2, &[], &["/b"]));
-    let shows = |czxid| gone().cache(30, answer(25, None, &[root.clone(), node("/b", czxid, 20)]));
+    let shows = |czxid| gone().cache(30, snapshot(25, None, &[root.clone(), node("/b", czxid, 20)]));
     finds(shows(9), Kind::NotCaughtUp);
     shows(10).is_clean();
-    gone().cache(30, answer(25, None, std::slice::from_ref(&root))).is_clean();
+    gone().cache(30, snapshot(25, None, std::slice::from_ref(&root))).is_clean();
 }
 
 #[test]
-fn cache_results_are_counted_per_strike_and_those_of_peers_fail_no_run() {
+fn cache_results_are_counted_per_strike_and_violations_of_peers_do_not_fail_the_run() {
     let nemesis = |phase| What::Nemesis { name: "cut-client".to_owned(), phase, detail: String::new() };
     let struck = |part| {
         let begun = story(part).conductor(15, nemesis(Phase::Begin)).conductor(18, nemesis(Phase::End));
-        let wrong = begun.cache(20, created("/a", 1, 1)).cache(25, answer(24, Some(1), &[node("", 1, 1)]));
+        let wrong = begun.cache(20, created("/a", 1, 1)).cache(25, snapshot(24, Some(1), &[node("", 1, 1)]));
         wrong.conductor(26, tree(&[node("", 1, 1)]))
     };
     let aftermath =

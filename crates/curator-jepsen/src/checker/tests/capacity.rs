@@ -13,7 +13,7 @@ fn two_certain_holders_of_a_mutex_are_found() {
     let findings = both.findings();
     assert_eq!(findings.parts["mutex-plain"].held_twice, 1);
     let holds: Vec<_> = findings.violations[0].holds.iter().map(ToString::to_string).collect();
-    assert_eq!(holds, ["hold 2 of w1.0", "hold 1 of w0.0"], "the newcomer, and who was there");
+    assert_eq!(holds, ["hold 2 of w1.0", "hold 1 of w0.0"], "the new hold comes first");
 }
 
 #[test]
@@ -22,12 +22,12 @@ fn a_hold_counts_only_until_is_valid_last_returned_true() {
     let stopped = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid_until(29, 35);
     let stopped = stopped.client(1).acquires(36, [mutex(2)]).valid(40).hold(1);
     stopped.clone().lost(90).gives_back(91).is_clean();
-    assert_eq!(stopped.valid(37).kinds(), [Kind::Exclusivity], "it was asked again, and said that it was valid");
+    assert_eq!(stopped.valid(37).kinds(), [Kind::Exclusivity], "`is_valid()` was true once more after the stop");
 }
 
 #[test]
 fn a_hold_counts_only_until_the_clock_reading_before_its_check() {
-    // The answer came between 20 and 80: it may have been that of 20.
+    // `is_valid()` returned true between 20 and 80, perhaps at 20.
     let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid(20).gives_back(90);
     let mut story = story.client(1).acquires(30, [mutex(2)]).valid(35).gives_back(40);
     story.events[1].at = 80;
@@ -42,7 +42,7 @@ fn the_lines_of_a_process_may_be_in_the_wrong_order() {
 }
 
 #[test]
-fn a_guard_that_was_never_valid_counts_as_no_hold() {
+fn a_guard_that_was_never_valid_does_not_count_as_a_hold() {
     let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(1)]).valid(11).valid(50).gives_back(55);
     story.client(1).acquires(40, [mutex(2)]).lost(41).gives_back(42).is_clean();
 }
@@ -53,7 +53,7 @@ fn the_promise_of_a_killed_client_still_counts() {
     killed.clone().client(1).acquires(61, [mutex(2)]).valid(62).is_clean();
     let early = killed.clone().client(1).acquires(59, [mutex(2)]).valid(70);
     assert_eq!(early.kinds(), [Kind::Promise]);
-    // A client that finds its lock lost had the promise all the same.
+    // The promise counts even if the client reports the loss before its end.
     assert_eq!(early.hold(1).lost(40).kinds(), [Kind::Promise]);
     // A release ends the promise.
     killed.gives_back(25).client(1).acquires(26, [mutex(2)]).valid(30).is_clean();
@@ -65,8 +65,12 @@ fn an_operators_delete_ends_a_hold_and_its_promise() {
     let next = holder.client(1).acquires(31, [mutex(8)]).valid(40).valid(60).gives_back(70);
     assert_eq!(next.kinds(), [Kind::Exclusivity]);
     next.clone().operator_deletes(30, 7, 0).is_clean();
-    assert_eq!(next.clone().operator_deletes(30, 8, 1).kinds(), [], "the newcomer's own is none of its claims' time");
-    assert_eq!(next.operator_deletes(30, 6, 0).kinds(), [Kind::Exclusivity], "that was another node");
+    assert_eq!(
+        next.clone().operator_deletes(30, 8, 1).kinds(),
+        [],
+        "after the delete of its node, the new hold claims nothing"
+    );
+    assert_eq!(next.operator_deletes(30, 6, 0).kinds(), [Kind::Exclusivity], "another node was deleted");
 }
 
 #[test]
@@ -74,7 +78,11 @@ fn an_operators_delete_ends_leases() {
     let holder = Story::of("semaphore-plain").client(0).acquires(10, [leases(2, 7)]).valid(50);
     let next = holder.client(1).acquires(31, [leases(2, 8)]).valid(60);
     assert_eq!(next.kinds(), [Kind::Exclusivity]);
-    assert_eq!(next.clone().operator_deletes(30, 6, 0).kinds(), [Kind::Exclusivity], "that was its place in the queue");
+    assert_eq!(
+        next.clone().operator_deletes(30, 6, 0).kinds(),
+        [Kind::Exclusivity],
+        "this is its node in the queue, not its lease"
+    );
     next.operator_deletes(30, 7, 0).is_clean();
 }
 
@@ -86,7 +94,7 @@ fn an_operators_delete_ends_a_downgraded_hold_whose_node_number_is_unknown() {
     let downgraded = next(writer.clone().downgrades(25, 7).valid(50));
     assert_eq!(downgraded.kinds(), [Kind::Exclusivity]);
     downgraded.operator_deletes(30, 8, 0).is_clean();
-    // Re-entered after the delete, which the client has not noticed.
+    // The owner re-enters after the delete, which the client has not noticed.
     let again = next(writer.downgrades(25, 7).enters_again(40, reader()).valid(50));
     assert_eq!(again.kinds(), [Kind::Exclusivity]);
     again.operator_deletes(30, 8, 0).is_clean();
@@ -109,7 +117,7 @@ fn a_downgrade_leaves_no_gap_between_the_write_and_the_read_hold() {
     let reader = writer.clone().downgrades(50, 1).valid(60).gives_back(70);
     reader.clone().client(1).acquires(55, [read(2)]).valid(90).is_clean();
     let between = reader.client(1).acquires(40, [write(2)]).valid(45);
-    assert_eq!(between.kinds(), [Kind::Exclusivity], "another writer has come between");
+    assert_eq!(between.kinds(), [Kind::Exclusivity], "another writer has acquired between them");
     writer.client(1).acquires(40, [write(2)]).valid(45).is_clean();
 }
 

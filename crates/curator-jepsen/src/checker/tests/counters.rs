@@ -12,7 +12,7 @@ fn story() -> Story {
     Story::of(PART).client(0)
 }
 
-/// An increment, and its answer.
+/// An increment, and its result.
 fn counted(story: Story, number: u64, value: Option<i64>, outcome: Outcome) -> Story {
     let at = 10 + 2 * number;
     let begun = story.counter(at, CounterSeen::Counting { number });
@@ -65,7 +65,7 @@ fn the_increment_of_a_killed_process_may_have_been_applied() {
     let begun = acknowledged(story(), 0, 1).counter(20, CounterSeen::Counting { number: 1 });
     assert_eq!(finds(&ends(begun.clone(), 2, None), &[]).cut_off, 1);
     finds(&ends(begun.clone(), 3, None), &[Kind::CountedTwice]);
-    // No answer, as the future was dropped.
+    // The second increment has no reply, as its future was dropped.
     let again = begun.counter(22, CounterSeen::Counting { number: 2 });
     assert_eq!(finds(&ends(again, 3, None), &[]).cut_off, 2);
 }

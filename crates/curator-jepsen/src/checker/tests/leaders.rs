@@ -1,4 +1,4 @@
-//! Terms of leaders: those that overlap, those after an operator's delete, and the time without a leader.
+//! Terms of leaders: overlaps, overlaps after an operator's delete, and the time without a leader.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn aftermath(nemesis: &str, terms: u64, overlaps: u64, without_node: u64, leader
 
 const PART: &str = "leader-latch-plain";
 
-/// Two terms, the second of which begins at `next`.
+/// Two terms. The second one begins at `next`.
 fn two(part: &'static str, next: u64) -> Story {
     let first = Story::of(part).client(0).acquires(10, [mutex(1)]).valid(11).valid(100).gives_back(110);
     first.client(1).acquires(next, [mutex(2)]).valid(next + 1).valid(150).gives_back(160)
@@ -54,7 +54,7 @@ fn overlapping_terms_after_an_operators_delete_are_counted_separately() {
 
 #[test]
 fn the_longest_time_without_a_leader_is_measured_until_the_next_strike_or_the_end() {
-    // Led from 10 to 100, from 130 to 150, and from 400 to 420.
+    // The terms last from 10 to 100, from 130 to 150, and from 400 to 420.
     let terms = two(PART, 130).client(0).acquires(400, [mutex(3)]).valid(420);
     let longest = |story: Story| {
         let leaders = story.findings().leaders;
@@ -67,7 +67,7 @@ fn the_longest_time_without_a_leader_is_measured_until_the_next_strike_or_the_en
     let end = strikes(terms.clone(), "kill-leader", 120, 125).conductor(200, What::Finishing);
     assert_eq!(longest(end), [50]);
     assert_eq!(longest(strikes(terms.clone(), "kill-leader", 410, 415).conductor(500, What::Finishing)), [80]);
-    // Two nemeses at once are one strike.
+    // Two nemeses that overlap are one strike.
     let nemesis = |phase| What::Nemesis { name: "b".to_owned(), phase, detail: String::new() };
     let begins = strikes(terms.conductor(131, nemesis(Phase::Begin)), "a", 135, 140);
     let both = begins.conductor(145, nemesis(Phase::End));

@@ -4,7 +4,7 @@ use super::story::{Story, mutex};
 use crate::checker::Kind;
 use crate::history::{DELETE_NODES, Outcome, Phase, What};
 
-/// Session timeouts are in milliseconds.
+/// A millisecond: session timeouts are in milliseconds, other times in nanoseconds.
 const MS: u64 = 1_000_000;
 
 /// A guard of a client with a session timeout of 10 ms, whose node is deleted at 100 ms. The guard stays valid for
@@ -26,7 +26,7 @@ fn a_guard_that_does_not_notice_a_delete_is_found() {
     let late = valid_for("mutex-guarded", 20 * MS + 1);
     assert_eq!(late.kinds(), [Kind::UnnoticedDelete]);
     assert_eq!(late.findings().violations[0].at, 120 * MS + 2);
-    // A guard is also checked before a write.
+    // The check before a write also calls `is_valid()`.
     let wrote = |checked| {
         let story = valid_for("mutex-guarded", 0);
         let at = checked + 5;

@@ -19,18 +19,22 @@ fn after(part: &'static str, first: [Claim; 1], second: [Claim; 1]) -> Vec<Kind>
 }
 
 #[test]
-fn a_token_that_falls_is_found() {
+fn a_smaller_token_of_a_later_hold_is_found() {
     assert_eq!(after("mutex-plain", token(5, mutex(0)), token(6, mutex(0))), []);
     assert_eq!(after("mutex-plain", token(6, mutex(0)), token(5, mutex(0))), [Kind::Token]);
     assert_eq!(after("read-write-plain", token(6, read(0)), token(5, write(0))), [Kind::Token]);
     assert_eq!(after("read-write-plain", token(6, write(0)), token(5, read(0))), [Kind::Token]);
     assert_eq!(after("read-write-plain", token(6, read(0)), token(5, read(0))), [], "readers have no order");
     assert_eq!(after("semaphore-plain", token(6, leases(3, 0)), token(5, leases(1, 0))), [Kind::Token]);
-    assert_eq!(after("semaphore-plain", token(6, leases(1, 0)), token(5, leases(2, 0))), [], "nor have leases");
+    assert_eq!(
+        after("semaphore-plain", token(6, leases(1, 0)), token(5, leases(2, 0))),
+        [],
+        "leases that do not exclude each other have no order"
+    );
 }
 
 #[test]
-fn a_token_that_falls_is_found_across_holds_in_between() {
+fn a_smaller_token_is_found_across_holds_in_between() {
     let story = Story::of("read-write-plain").client(0).acquires(10, [write(9)]).valid(15).gives_back(20);
     let readers = story.client(1).acquires(30, [read(10)]).valid(35).gives_back(40);
     readers.clone().client(2).acquires(50, [read(11)]).valid(55).is_clean();
@@ -38,17 +42,17 @@ fn a_token_that_falls_is_found_across_holds_in_between() {
 }
 
 #[test]
-fn after_a_token_that_falls_later_ones_are_compared_with_the_greatest() {
+fn after_a_smaller_token_later_tokens_are_compared_with_the_greatest() {
     let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(9)]).valid(15).gives_back(20);
-    let fallen = story.client(1).acquires(30, token(5, mutex(0))).valid(35).gives_back(40);
-    assert_eq!(fallen.client(0).acquires(50, token(7, mutex(0))).valid(55).kinds(), [Kind::Token; 2]);
+    let smaller = story.client(1).acquires(30, token(5, mutex(0))).valid(35).gives_back(40);
+    assert_eq!(smaller.client(0).acquires(50, token(7, mutex(0))).valid(55).kinds(), [Kind::Token; 2]);
 }
 
 #[test]
 fn two_acquires_with_one_token_are_found() {
     assert_eq!(after("mutex-plain", token(5, mutex(0)), token(5, mutex(0))), [Kind::Token]);
     let twice = Story::of("mutex-plain").client(0).acquires(10, [mutex(5)]).valid(15).gives_back(20);
-    assert_eq!(twice.acquires(30, [mutex(5)]).valid(35).kinds(), [Kind::Token], "also of one owner");
+    assert_eq!(twice.acquires(30, [mutex(5)]).valid(35).kinds(), [Kind::Token], "by one owner");
     let story = Story::of("multi-plain").client(0).acquires(10, [on("/a", 5), on("/b", 5)]).valid(15);
     story.is_clean();
 }
@@ -66,7 +70,7 @@ fn a_contender_that_is_overtaken_is_found() {
     assert_eq!(after("mutex-plain", place(6, mutex(0)), place(5, mutex(0))), [Kind::Fifo]);
     assert_eq!(after("read-write-plain", place(6, read(0)), place(5, write(0))), [Kind::Fifo]);
     assert_eq!(after("read-write-plain", place(6, write(0)), place(5, read(0))), [Kind::Fifo]);
-    assert_eq!(after("read-write-plain", place(6, read(0)), place(5, read(0))), [], "readers come together");
+    assert_eq!(after("read-write-plain", place(6, read(0)), place(5, read(0))), [], "readers have no order");
 }
 
 #[test]

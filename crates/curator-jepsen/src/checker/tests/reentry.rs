@@ -1,4 +1,4 @@
-//! Re-entry, and lost holds.
+//! Re-entries, and lost holds.
 
 use super::story::{Story, mutex, on, read, write};
 use crate::checker::Kind;
@@ -12,7 +12,7 @@ fn a_re_entry_into_a_lock_that_is_not_held_is_found() {
     outer().enters_again(20, [mutex(5)]).valid(25).gives_back(30).hold(1).valid(31).gives_back(40).is_clean();
     let nothing = Story::of("mutex-plain").client(0).enters_again(20, [mutex(5)]).valid(25);
     assert_eq!(nothing.kinds(), [Kind::Reentry]);
-    assert_eq!(outer().gives_back(16).enters_again(20, [mutex(5)]).kinds(), [Kind::Reentry], "given back");
+    assert_eq!(outer().gives_back(16).enters_again(20, [mutex(5)]).kinds(), [Kind::Reentry], "released");
     assert_eq!(outer().lost(16).enters_again(20, [mutex(5)]).kinds(), [Kind::Reentry], "known to be lost");
     let other_owner = outer().owner("another").enters_again(20, [mutex(5)]);
     assert_eq!(other_owner.kinds(), [Kind::Reentry]);
@@ -28,8 +28,8 @@ fn a_re_entry_may_outlive_the_first_guard_and_be_entered_again() {
 
 #[test]
 fn a_waiting_acquire_of_the_owner_does_not_justify_a_re_entry() {
-    let given_back = outer().gives_back(16).enters_again(20, [mutex(5)]).valid(25).gives_back(30);
-    assert_eq!(given_back.asks_and_acquires(12, 40, [mutex(6)]).valid(45).kinds(), [Kind::Reentry]);
+    let released = outer().gives_back(16).enters_again(20, [mutex(5)]).valid(25).gives_back(30);
+    assert_eq!(released.asks_and_acquires(12, 40, [mutex(6)]).valid(45).kinds(), [Kind::Reentry]);
 }
 
 #[test]
@@ -50,27 +50,27 @@ fn the_holder_of_the_write_lock_enters_the_read_lock() {
     let writer = || Story::of("read-write-plain").client(0).acquires(10, [write(1)]).valid(15);
     writer().enters_beside(20, 1).valid(25).gives_back(30).hold(1).valid(31).gives_back(40).is_clean();
     assert_eq!(writer().enters_beside(20, 2).valid(25).kinds(), [Kind::Token, Kind::Reentry]);
-    assert_eq!(writer().gives_back(16).enters_beside(20, 1).valid(25).kinds(), [Kind::Reentry], "given back");
-    let anew = writer().acquires(20, [read(2)]).valid(25).hold(1).valid(30);
-    assert_eq!(anew.kinds(), [Kind::Reentry], "it had the lock, and was not let in");
-    // Another reader can enter only after both are released.
+    assert_eq!(writer().gives_back(16).enters_beside(20, 1).valid(25).kinds(), [Kind::Reentry], "released");
+    let new_acquire = writer().acquires(20, [read(2)]).valid(25).hold(1).valid(30);
+    assert_eq!(new_acquire.kinds(), [Kind::Reentry], "the owner held the lock, but could not re-enter");
+    // Another writer can acquire only after both are released.
     let both = writer().enters_beside(20, 1).valid(35).hold(1).gives_back(22);
     assert_eq!(both.client(1).acquires(30, [write(2)]).valid(40).kinds(), [Kind::Exclusivity]);
 }
 
 #[test]
 fn a_new_acquire_of_a_lock_that_the_owner_certainly_holds_is_found() {
-    let anew = outer().acquires(20, [mutex(6)]).valid(25).hold(1);
-    assert_eq!(anew.clone().valid(30).kinds(), [Kind::Reentry]);
-    anew.clone().lost(18).is_clean();
-    anew.gives_back(19).is_clean();
+    let new_acquire = outer().acquires(20, [mutex(6)]).valid(25).hold(1);
+    assert_eq!(new_acquire.clone().valid(30).kinds(), [Kind::Reentry]);
+    new_acquire.clone().lost(18).is_clean();
+    new_acquire.gives_back(19).is_clean();
 }
 
 #[test]
 fn an_acquire_that_has_waited_for_its_owners_guard_may_be_a_new_hold() {
     let first = outer().valid(30).gives_back(35);
     first.asks_and_acquires(20, 40, [mutex(6)]).valid(45).is_clean();
-    // The loss may have happened before, and have been reported late.
+    // The hold may have been lost before the acquire, and the loss reported late.
     outer().asks_and_acquires(5, 20, [mutex(4)]).lost(21).hold(1).valid(30).is_clean();
 }
 
@@ -81,7 +81,7 @@ fn a_lost_lock_that_is_valid_again_is_found() {
     assert_eq!(outer().lost(20).lost(22).valid(25).kinds(), [Kind::Revived]);
     // Two tasks of a process may write their lines in the wrong order.
     outer().lost(20).valid(18).is_clean();
-    // The validity of a peer is only whether it is connected.
+    // The validity of a peer depends only on its connection.
     let peer = Story::of("curator-plain").client(0).acquires(10, [mutex(5)]).valid(15).lost(20).valid(25);
     assert_eq!(peer.findings().of_peers, []);
 }
@@ -94,8 +94,8 @@ fn a_lock_lost_before_its_promise_ends_is_counted() {
         story.findings().parts["mutex-plain"].lost_early
     };
     assert_eq!(early(&lost_at(24)), 1);
-    assert_eq!(early(&lost_at(25)), 0, "its promise was over");
+    assert_eq!(early(&lost_at(25)), 0, "the promise had ended");
     assert_eq!(early(&lost_at(24).operator_deletes(20, 5, 0)), 0);
-    assert_eq!(early(&lost_at(24).operator_deletes(20, 6, 0)), 1, "that was another node");
-    assert_eq!(early(&outer().valid_until(18, 25).gives_back(20).lost(24)), 0, "it had been given back");
+    assert_eq!(early(&lost_at(24).operator_deletes(20, 6, 0)), 1, "another node was deleted");
+    assert_eq!(early(&outer().valid_until(18, 25).gives_back(20).lost(24)), 0, "the hold was released before");
 }

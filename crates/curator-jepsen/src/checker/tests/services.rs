@@ -6,10 +6,10 @@ use crate::history::{SERVICE, ServiceSeen};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The sessions of a process, one after the other.
+/// The first session of process 0.
 const FIRST: i64 = 100;
 
-/// Process 1 reports an instance of process 0 that lives until the tenth second.
+/// The cache of process 1 reports an instance of process 0, whose session is alive until the tenth second.
 fn story() -> Story {
     let registered = |before| ServiceSeen::Registered { session: FIRST, before };
     let begun = Story::of(SERVICE).client(0).session_of(0, 4_000).service(SECOND, registered(SECOND - 1));
@@ -30,27 +30,28 @@ fn finds(story: &Story, kinds: &[Kind]) -> ServiceTally {
 
 #[test]
 fn an_instance_removed_before_its_session_or_process_ends_is_found() {
-    let gone = ServiceSeen::Removed { session: FIRST };
-    let after = story().service(11 * SECOND, gone.clone());
+    let removed = ServiceSeen::Removed { session: FIRST };
+    let after = story().service(11 * SECOND, removed.clone());
     assert_eq!(finds(&after, &[]), ServiceTally { inserted: 1, removed: 1, ..ServiceTally::default() });
-    let before = story().service(5 * SECOND, gone.clone());
+    let before = story().service(5 * SECOND, removed.clone());
     assert_eq!(finds(&before, &[Kind::Flicker]).flickers, 1);
-    // The session stays alive.
+    // The process deregisters the instance, while its session stays alive.
     let left = story().client(0).service(10 * SECOND, ServiceSeen::Leaving).client(1);
-    finds(&left.clone().service(11 * SECOND, gone.clone()), &[]);
-    finds(&left.service(9 * SECOND, gone.clone()), &[Kind::Flicker]);
+    finds(&left.clone().service(11 * SECOND, removed.clone()), &[]);
+    finds(&left.service(9 * SECOND, removed.clone()), &[Kind::Flicker]);
     // The session is unknown.
     finds(&story().service(5 * SECOND, ServiceSeen::Removed { session: 7 }), &[]);
 }
 
 #[test]
 fn an_instance_seen_long_after_its_session_is_found() {
-    // The process reports another session in the twentieth second, so the first one has ended four seconds later.
+    // The process reports another session in the twentieth second, so the first one has certainly ended four seconds
+    // later.
     let next = story().client(0).next_session_of(20 * SECOND, FIRST + 50, 4_000).client(1);
     let tally = finds(&next.clone().service(28 * SECOND, has(27 * SECOND)), &[]);
     assert_eq!((tally.looks, tally.longest), (1, 3 * SECOND));
     let tally = finds(&next.service(30 * SECOND, has(29 * SECOND)), &[Kind::DeadInstance]);
     assert_eq!((tally.dead, tally.longest), (1, 5 * SECOND));
-    // Without a report of another session, it may be alive.
+    // As long as the process has not reported another session, the first one may be alive.
     finds(&story().service(90 * SECOND, has(90 * SECOND)), &[]);
 }

@@ -1,4 +1,4 @@
-//! What was written, and what was read.
+//! Writes and reads of sets: lost updates, refused writes, and sets that change under a reader.
 
 use super::story::{Story, mutex, read, write};
 use crate::checker::{Kind, Tally};
@@ -19,7 +19,7 @@ fn a_lost_update_of_a_protected_variant_is_found() {
         let tally = Tally { acquires: 2, acknowledged: 2, lost: 1, ..Tally::default() };
         assert_eq!(lost.findings().parts[part], tally);
         let nothing_left = two_writers(part);
-        assert_eq!(nothing_left.kinds(), [Kind::LostUpdate; 2], "{part}: the set is gone altogether");
+        assert_eq!(nothing_left.kinds(), [Kind::LostUpdate; 2], "{part}: the set is missing");
     }
 }
 
@@ -57,18 +57,18 @@ fn stopped_writer(part: &'static str, until: u64) -> Story {
 
 #[test]
 fn updates_lost_to_late_writes_of_a_stopped_client_are_counted_separately() {
-    // `b` is gone because `a` was late.
+    // `b` is lost because the write of `a` was late.
     let stopped = stopped_writer("mutex-guarded", 25).ends_with(&["a"]);
     let part = |story: &Story| story.findings().parts["mutex-guarded"];
     stopped.is_clean();
     assert_eq!((part(&stopped).lost, part(&stopped).late, part(&stopped).stopped), (1, 1, 0));
-    let by_us = stopped.stopped(0, 21, 45);
-    by_us.is_clean();
-    assert_eq!((part(&by_us).lost, part(&by_us).late, part(&by_us).stopped), (1, 0, 1));
+    let stopped_by_run = stopped.stopped(0, 21, 45);
+    stopped_by_run.is_clean();
+    assert_eq!((part(&stopped_by_run).lost, part(&stopped_by_run).late, part(&stopped_by_run).stopped), (1, 0, 1));
     // The late write may also be the lost one.
-    let itself = stopped_writer("mutex-guarded", 25).ends_with(&["b"]);
-    itself.is_clean();
-    assert_eq!(part(&itself).late, 1);
+    let late_is_lost = stopped_writer("mutex-guarded", 25).ends_with(&["b"]);
+    late_is_lost.is_clean();
+    assert_eq!(part(&late_is_lost).late, 1);
 }
 
 #[test]
@@ -92,13 +92,13 @@ fn a_late_write_does_not_explain_an_update_lost_before_its_hold() {
 
 #[test]
 fn the_time_of_its_reply_decides_whether_a_write_is_late() {
-    // It was recorded after the promise had ended.
+    // In all of these, the write was recorded after the promise had ended.
     let answered = |at| stopped_writer("mutex-guarded", 25).answered(at).stopped(0, 26, 45).ends_with(&["a"]);
     assert_eq!(answered(25).kinds(), [Kind::LostUpdate]);
     let part = |story: &Story| story.findings().parts["mutex-guarded"];
     answered(40).is_clean();
     assert_eq!((part(&answered(40)).stopped, part(&answered(40)).late), (1, 0));
-    // It was late before the stop.
+    // The reply arrived after the promise, but before the stop.
     let late = stopped_writer("mutex-guarded", 25).answered(40).stopped(0, 41, 45).ends_with(&["a"]);
     assert_eq!((part(&late).stopped, part(&late).late), (0, 1));
 }
@@ -110,7 +110,7 @@ fn a_stop_without_a_late_write_does_not_explain_a_lost_update() {
     let late_in_another_variant = stopped_writer("mutex-token", 25).stopped(0, 21, 45).ends_with(&["a"]);
     assert_eq!(late_in_another_variant.kinds(), [Kind::LostUpdate]);
     assert_eq!(stopped_writer("mutex-token", 25).ends_with(&["a"]).kinds(), [Kind::LostUpdate]);
-    // The late write had been answered before the check of the lost one.
+    // The reply to the late write arrived before the check of the lost write.
     let before = stopped_writer("mutex-guarded", 25).client(2).acquires(70, [mutex(3)]).valid(80);
     assert_eq!(before.writes(75, "c", Acknowledged).ends_with(&["a", "b"]).kinds(), [Kind::LostUpdate]);
 }
@@ -137,7 +137,7 @@ fn a_set_that_changes_under_a_reader_is_found() {
     for part in ["read-write-guarded", "read-write-transaction", "read-write-token"] {
         reader(part, &["a"]).is_clean();
         assert_eq!(reader(part, &["a", "b"]).kinds(), [Kind::ReadChanged], "{part}");
-        assert_eq!(reader(part, &["b"]).kinds(), [Kind::ReadChanged], "{part}: as many elements, and others");
+        assert_eq!(reader(part, &["b"]).kinds(), [Kind::ReadChanged], "{part}: other elements, but the same number");
     }
     let plain = reader("read-write-plain", &["a", "b"]);
     plain.is_clean();
@@ -165,11 +165,11 @@ fn a_late_write_explains_a_change_that_a_guarded_reader_sees() {
     assert_eq!(
         late("read-write-guarded", 5, 12).kinds(),
         [Kind::ReadChanged],
-        "the reader must have seen that already"
+        "the first read must contain the late write"
     );
     assert_eq!(late("read-write-token", 5, 24).kinds(), [Kind::ReadChanged]);
     let later = reader("read-write-guarded", &["a", "b"]).client(1).acquires(2, [write(0)]).valid_until(3, 5);
     let later = |checked| later.clone().writes_until(checked, 5, 40, "b", Acknowledged).kinds();
     assert_eq!(later(30), []);
-    assert_eq!(later(31), [Kind::ReadChanged], "the reader cannot have seen that yet");
+    assert_eq!(later(31), [Kind::ReadChanged], "the second read cannot contain the late write");
 }

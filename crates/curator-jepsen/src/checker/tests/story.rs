@@ -5,7 +5,8 @@ use crate::history::{CONDUCTOR, CacheSeen, Claim, CounterSeen, Event, HoldId, Ou
 
 /// A history of one part of the work, built hold by hold. Times are small numbers.
 ///
-/// Holds are numbered from 1 in the order in which they are added. Methods without a number are about the last one.
+/// Holds are numbered from 1 in the order in which they are added. Methods apply to the last hold, or to the hold that
+/// [`hold`](Self::hold) selects.
 #[derive(Debug, Clone)]
 pub(crate) struct Story {
     part: &'static str,
@@ -46,17 +47,17 @@ pub(crate) fn leases(weight: u32, token: i64) -> Claim {
 
 impl Story {
     pub(crate) fn of(part: &'static str) -> Self {
-        let (owner, events, sets) = ("its task".to_owned(), Vec::new(), FinalSets::new());
+        let (owner, events, sets) = ("task".to_owned(), Vec::new(), FinalSets::new());
         Self { part, worker: 0, owner, session: 100, holds: Vec::new(), hold: 0, events, sets }
     }
 
-    /// The next hold is of this client, and of its only owner.
+    /// The following events are of this client; the next hold is of its owner `task`.
     pub(crate) fn client(mut self, worker: u32) -> Self {
-        (self.worker, self.session, self.owner) = (worker, i64::from(worker) + 100, "its task".to_owned());
+        (self.worker, self.session, self.owner) = (worker, i64::from(worker) + 100, "task".to_owned());
         self
     }
 
-    /// The next hold is of this owner.
+    /// The next hold is of this owner of the same client.
     pub(crate) fn owner(mut self, owner: &str) -> Self {
         self.owner = owner.to_owned();
         self
@@ -72,7 +73,7 @@ impl Story {
         self.acquired(at - 1, at, claims.to_vec(), false, None)
     }
 
-    /// Acquired at `at`, requested at `asked`.
+    /// Acquires at `at`, requested at `asked`.
     pub(crate) fn asks_and_acquires<const N: usize>(self, asked: u64, at: u64, claims: [Claim; N]) -> Self {
         self.acquired(asked, at, claims.to_vec(), false, None)
     }
@@ -87,7 +88,7 @@ impl Story {
         self.acquired(at - 1, at, vec![claim], true, Some(writer))
     }
 
-    /// The last hold is downgraded to a reader's.
+    /// The owner of the last hold, a writer, downgrades it to a read hold.
     pub(crate) fn downgrades(self, at: u64, token: i64) -> Self {
         let (writer, claim) = (self.hold, Claim { place: None, ..read(token) });
         self.acquired(at - 1, at, vec![claim], false, Some(writer))
@@ -97,49 +98,49 @@ impl Story {
         self.holds.push(self.worker);
         self.hold = self.holds.len() as HoldId;
         let (hold, part, owner, session) = (self.hold, self.part.to_owned(), self.owner.clone(), self.session);
-        self.says(at, What::Acquired { hold, part, owner, asked, session, claims, reentry, continues })
+        self.event(at, What::Acquired { hold, part, owner, asked, session, claims, reentry, continues })
     }
 
-    /// `is_valid()` was true just after `before`.
+    /// `is_valid()` is called just after `before`, and returns true.
     pub(crate) fn valid(self, before: u64) -> Self {
         self.valid_until(before, 0)
     }
 
     pub(crate) fn valid_until(self, before: u64, until: u64) -> Self {
         let hold = self.hold;
-        self.says(before + 2, What::Valid { hold, before, until })
+        self.event(before + 2, What::Valid { hold, before, until })
     }
 
     pub(crate) fn lost(self, at: u64) -> Self {
         let hold = self.hold;
-        self.says(at, What::Invalid { hold })
+        self.event(at, What::Invalid { hold })
     }
 
     pub(crate) fn gives_back(self, at: u64) -> Self {
         let hold = self.hold;
-        self.says(at, What::Releasing { hold }).says(at + 1, What::Released { hold, error: None })
+        self.event(at, What::Releasing { hold }).event(at + 1, What::Released { hold, error: None })
     }
 
     /// Reads the set from `before` until `at`.
     pub(crate) fn reads(self, before: u64, at: u64, elements: &[&str]) -> Self {
         let (hold, part, set) = (self.hold, self.part.to_owned(), "set".to_owned());
         let digest = elements.iter().flat_map(|element| element.bytes()).map(u64::from).sum();
-        self.says(at, What::Read { hold, part, set, before, elements: elements.len(), digest })
+        self.event(at, What::Read { hold, part, set, before, elements: elements.len(), digest })
     }
 
-    /// Writes an element in time.
+    /// Writes an element, with a reply at `at`, before the promise ends.
     pub(crate) fn writes(self, at: u64, element: &str, outcome: Outcome) -> Self {
         self.writes_until(at - 1, at + 100, at, element, outcome)
     }
 
-    /// Writes an element that was checked at `checked`, with a promise until `until`, and answered at `at`.
+    /// Writes an element, with the check at `checked`, the promise until `until`, and the reply at `at`.
     pub(crate) fn writes_until(self, checked: u64, until: u64, at: u64, element: &str, outcome: Outcome) -> Self {
         let (hold, part, set) = (self.hold, self.part.to_owned(), "set".to_owned());
         let element = element.to_owned();
-        self.says(at, What::Wrote { hold, part, set, element, checked, until, answered: None, outcome })
+        self.event(at, What::Wrote { hold, part, set, element, checked, until, answered: None, outcome })
     }
 
-    /// The last write was answered at this time, before it was recorded.
+    /// Sets the time of the reply to the last write, which was before its event.
     pub(crate) fn answered(mut self, time: u64) -> Self {
         if let Some(Event { what: What::Wrote { answered, .. }, .. }) = self.events.last_mut() {
             *answered = Some(time);
@@ -147,10 +148,10 @@ impl Story {
         self
     }
 
-    /// The client reports its session and the granted timeout, in the milliseconds of stories.
+    /// The client reports its session and the granted timeout, in milliseconds.
     pub(crate) fn session_of(self, at: u64, timeout_ms: u64) -> Self {
         let session = self.session;
-        self.says(at, What::Session { session, client: None, timeout_ms: Some(timeout_ms) })
+        self.event(at, What::Session { session, client: None, timeout_ms: Some(timeout_ms) })
     }
 
     /// The conductor stops a client, and resumes it.
@@ -159,7 +160,7 @@ impl Story {
         self.conductor(from, stopped).conductor(to, What::Continued { process, of_life: 0 })
     }
 
-    /// The operator deletes the node with this number, of the client's session.
+    /// The operator deletes the node with this number, in the session of the client `worker`.
     pub(crate) fn operator_deletes(self, before: u64, created: i64, worker: u32) -> Self {
         self.operator_tries_to_delete(before, created, worker, true)
     }
@@ -169,25 +170,25 @@ impl Story {
         self.conductor(before + 1, What::Deleted { node, session, created, before, is_confirmed })
     }
 
-    /// An event of the story's part, a cache, in the process of the current client.
+    /// An event of the story's part, which must be a cache, by the current client.
     pub(crate) fn cache(self, at: u64, seen: CacheSeen) -> Self {
         let part = self.part.to_owned();
-        self.says(at, What::Cache { part, seen })
+        self.event(at, What::Cache { part, seen })
     }
 
     pub(crate) fn counter(self, at: u64, seen: CounterSeen) -> Self {
         let part = self.part.to_owned();
-        self.says(at, What::Counter { part, seen })
+        self.event(at, What::Counter { part, seen })
     }
 
     pub(crate) fn service(self, at: u64, seen: ServiceSeen) -> Self {
         let part = self.part.to_owned();
-        self.says(at, What::Service { part, seen })
+        self.event(at, What::Service { part, seen })
     }
 
     /// The client reports another session.
     pub(crate) fn next_session_of(self, at: u64, session: i64, timeout_ms: u64) -> Self {
-        self.says(at, What::Session { session, client: None, timeout_ms: Some(timeout_ms) })
+        self.event(at, What::Session { session, client: None, timeout_ms: Some(timeout_ms) })
     }
 
     pub(crate) fn conductor(mut self, at: u64, what: What) -> Self {
@@ -195,7 +196,7 @@ impl Story {
         self
     }
 
-    pub(crate) fn says(mut self, at: u64, what: What) -> Self {
+    pub(crate) fn event(mut self, at: u64, what: What) -> Self {
         self.events.push(Event { at, worker: self.worker, life: 0, what });
         self
     }
@@ -210,7 +211,7 @@ impl Story {
         check(&self.events, &self.sets)
     }
 
-    /// The kinds of violations found, in the order of time.
+    /// The kinds of the violations that are found, in the order of time.
     pub(crate) fn kinds(&self) -> Vec<Kind> {
         self.findings().violations.iter().map(|violation| violation.kind).collect()
     }

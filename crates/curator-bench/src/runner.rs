@@ -1,4 +1,4 @@
-//! A peer that plays a case: its processes and their sessions.
+//! Runs a case with one peer: its worker processes and their sessions.
 
 mod cache;
 mod counts;
@@ -16,51 +16,51 @@ use crate::case::{Case, Kind, warm_up};
 use crate::error::BenchError;
 use crate::place::Place;
 use crate::process::Process;
-use crate::protocol::{Act, Done, Play, Request, nanoseconds};
+use crate::protocol::{Done, Operation, Request, Workload, nanoseconds};
 use crate::tree::Trees;
 use crate::usage::Usage;
 use curator_results::bench::{Counts, Crowd, Reconnect, Round};
 
-/// Long, so that no session expires while a crowd arrives, or on a busy machine.
+/// Long, so that no session expires while a crowd queues, or on a busy machine.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 /// The delay of frames while round trips are counted: long enough that all requests of a pipeline are sent before the
-/// first answer arrives.
+/// first reply arrives.
 const COUNTING_DELAY: Duration = Duration::from_millis(5);
-/// Processes that begin together get the order this long before, plus the next duration for each of them.
-const TOGETHER: Duration = Duration::from_millis(500);
-const TOGETHER_EACH: Duration = Duration::from_millis(20);
-/// A client that has sent nothing for so long has nothing more to send. Curator's clients pause for up to three seconds
-/// before their second attempt, with the retry policy of its examples.
+/// Several processes start at the same time: this long after the request, plus the next duration for each process.
+const START_DELAY: Duration = Duration::from_millis(500);
+const START_DELAY_EACH: Duration = Duration::from_millis(20);
+/// A reconnect is complete when the client has sent no request for this long. With the retry policy of Curator's
+/// examples, its clients pause for up to three seconds before the second attempt.
 const QUIET: Duration = Duration::from_secs(4);
-/// The same before a cut, where only requests in flight matter.
+/// The same before the connection is cut, where only requests in flight matter.
 const REST: Duration = Duration::from_secs(1);
-/// Time for about one operation.
-const ONE: Duration = Duration::from_millis(1);
+/// The time of a run with about one operation.
+const ONE_OPERATION: Duration = Duration::from_millis(1);
 /// How often the counts of a proxy are read.
 const POLL: Duration = Duration::from_millis(1);
 
-/// The purpose of a play, which determines whether there is a proxy.
+/// The purpose of a run, which determines whether there is a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Measures time: without a proxy, unless a connection has to be cut.
+    /// Measures time: without a proxy, unless the case cuts a connection.
     Time,
     /// Counts requests.
     Count,
 }
 
-/// See the module. Dropping it kills its processes.
+/// See the module. Dropping the runner kills its processes.
 #[derive(Debug)]
-pub(crate) struct Player {
+pub(crate) struct Runner {
     processes: Vec<Process>,
     /// Between the measured sessions and the server.
     proxy: Option<FaultProxy>,
-    /// The memory before the first crowd, or the first tree.
+    /// The baseline of the memory, in bytes: measured before the first crowd or the first tree.
     resident: Option<u64>,
     /// `Some` for cases with a cache or a discovery.
     trees: Option<Arc<Trees>>,
 }
 
-impl Player {
+impl Runner {
     /// Starts the processes and opens the sessions.
     pub(crate) async fn start(
         program: &Path,
@@ -69,8 +69,9 @@ impl Player {
         place: &Place,
         purpose: Purpose,
     ) -> Result<Self, BenchError> {
-        let play = &case.play;
-        let proxy = (purpose == Purpose::Count || play.act.is_reconnect()).then(|| place.proxy()).transpose()?;
+        let workload = &case.workload;
+        let proxy =
+            (purpose == Purpose::Count || workload.operation.is_reconnect()).then(|| place.proxy()).transpose()?;
         if let (Some(proxy), Purpose::Count) = (&proxy, purpose) {
             // The lease probes of our client are sent periodically.
             proxy.ignore(OpCode::Sync);
@@ -84,9 +85,9 @@ impl Player {
             processes.push(Process::start(program, worker, &connect, SESSION_TIMEOUT)?);
         }
         for process in &mut processes {
-            process.check(play).await?;
-            process.open(play.sessions.max(1), None).await?;
-            if matches!(play.act, Act::Readers | Act::Crowd | Act::Reconnect) {
+            process.check(workload).await?;
+            process.open(workload.sessions.max(1), None).await?;
+            if matches!(workload.operation, Operation::Readers | Operation::Crowd | Operation::Reconnect) {
                 // The session of the holder is not measured.
                 process.open(1, Some(place.connect_string())).await?;
             }
@@ -95,18 +96,18 @@ impl Player {
         Ok(Self { processes, proxy, resident: None, trees })
     }
 
-    /// Plays it once.
-    pub(crate) async fn play(&mut self, play: &Play) -> Result<Round, BenchError> {
+    /// Runs the workload once.
+    pub(crate) async fn run(&mut self, workload: &Workload) -> Result<Round, BenchError> {
         if let Some(trees) = self.trees.clone() {
-            return self.play_cache(play, &trees).await;
+            return self.run_cache(workload, &trees).await;
         }
         let mut before = self.usage()?;
-        let play = Play { start: self.start_together(), ..play.clone() };
+        let workload = Workload { start: self.common_start(), ..workload.clone() };
         for process in &mut self.processes {
-            process.send_request(&Request::Run(play.clone())).await?;
+            process.send_request(&Request::Run(workload.clone())).await?;
         }
         let mut crowd = None;
-        if matches!(play.act, Act::Crowd | Act::Reconnect) {
+        if matches!(workload.operation, Operation::Crowd | Operation::Reconnect) {
             for process in &mut self.processes {
                 process.held().await?;
             }
@@ -114,7 +115,7 @@ impl Player {
             before = self.usage()?;
             let resident = *self.resident.get_or_insert(before.resident);
             self.go().await?;
-            crowd = Some(self.crowd(&play, resident).await?);
+            crowd = Some(self.crowd(&workload, resident).await?);
             self.go().await?;
         }
         let mut all = Done::default();
@@ -137,37 +138,42 @@ impl Player {
         })
     }
 
-    /// Forgets the baseline of the memory, which was measured before the warm-up.
+    /// Discards the baseline of the memory, which was measured before the warm-up.
     pub(crate) fn forget_memory(&mut self) {
         self.resident = None;
     }
 
-    /// Counts the requests of an operation at the proxy. A case that lasts for a time is played twice, and the counts
-    /// are subtracted: the requests that prepare it are the same both times, as the servers of the bench keep empty
-    /// directories.
-    pub(crate) async fn count(&mut self, play: &Play, case: &Case) -> Result<Counts, BenchError> {
+    /// Counts the requests of an operation at the proxy. A case that lasts for a time runs twice, the second time for
+    /// longer, and the counts are subtracted: the requests that prepare it are the same both times, as the servers of
+    /// the bench keep empty directories.
+    pub(crate) async fn count(&mut self, workload: &Workload, case: &Case) -> Result<Counts, BenchError> {
         if case.kind() == Kind::Cache {
-            self.play(&warm_up(play)).await?;
-            return Ok(self.play(play).await?.cache.and_then(|cache| cache.counts).unwrap_or_default());
+            self.run(&warm_up(workload)).await?;
+            return Ok(self.run(workload).await?.cache.and_then(|cache| cache.counts).unwrap_or_default());
         }
         if case.kind() == Kind::Crowd {
-            self.play(&warm_up(play)).await?;
+            self.run(&warm_up(workload)).await?;
             let before = counts_of(self.proxy.as_ref(), 0);
-            let Round { operations, .. } = self.play(play).await?;
+            let Round { operations, .. } = self.run(workload).await?;
             let counts = difference(&counts_of(self.proxy.as_ref(), operations), &before);
             return Ok(Counts { round_trips: None, ..counts });
         }
-        self.play(&Play { time: play.time.min(ONE), rounds: play.rounds.min(1), ..play.clone() }).await?;
+        self.run(&Workload {
+            time: workload.time.min(ONE_OPERATION),
+            rounds: workload.rounds.min(1),
+            ..workload.clone()
+        })
+        .await?;
         let (zero, mut operations) = (counts_of(self.proxy.as_ref(), 0), 0);
         let mut counted = Vec::new();
-        for play in lengths(play) {
+        for workload in lengths(workload) {
             let before = counts_of(self.proxy.as_ref(), operations);
-            operations += self.play(&play).await?.operations;
+            operations += self.run(&workload).await?.operations;
             counted.push(difference(&counts_of(self.proxy.as_ref(), operations), &before));
         }
         let counts = match &counted[..] {
             [short, long] if long.operations > short.operations => difference(long, short),
-            // If the longer play has no more operations, both are counted, with their preparation.
+            // If the longer run has no more operations, both are counted, with their preparation.
             _ => difference(&counts_of(self.proxy.as_ref(), operations), &zero),
         };
         Ok(Counts { round_trips: counts.round_trips.filter(|_| case.processes == 1), ..counts })
@@ -187,25 +193,29 @@ impl Player {
         Ok(all)
     }
 
-    /// When the processes should begin; `None` if there is only one.
-    fn start_together(&self) -> Option<u64> {
+    /// When the processes start, in milliseconds since 1970; `None` if there is only one.
+    fn common_start(&self) -> Option<u64> {
         let number = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
-        let start = SystemTime::UNIX_EPOCH.elapsed().ok()? + TOGETHER + TOGETHER_EACH * number;
+        let start = SystemTime::UNIX_EPOCH.elapsed().ok()? + START_DELAY + START_DELAY_EACH * number;
         (number > 1).then_some(u64::try_from(start.as_millis()).ok()?)
     }
 
-    /// Measures from the first waiter until all tasks wait; for a reconnect, until that has ended.
-    async fn crowd(&mut self, play: &Play, resident: u64) -> Result<Crowd, BenchError> {
+    /// Measures a crowd until all tasks wait, and then the reconnect, if the operation has one.
+    async fn crowd(&mut self, workload: &Workload, resident: u64) -> Result<Crowd, BenchError> {
         let mut crowd = Crowd::default();
         for process in &mut self.processes {
             crowd.queueing = nanoseconds(process.queued().await?);
         }
         crowd.memory = self.usage()?.resident.saturating_sub(resident);
-        if let (Act::Reconnect, Some(proxy), Some(process)) = (play.act, &self.proxy, self.processes.first_mut()) {
+        if let (Operation::Reconnect, Some(proxy), Some(process)) =
+            (workload.operation, &self.proxy, self.processes.first_mut())
+        {
             crowd.reconnect = Some(tokio::select! {
                 reconnect = reconnect(proxy) => reconnect,
-                // An answer here can only be an error.
-                answer = process.answer() => return Err(answer.map_or_else(|error| error, |answer| answer.instead_of("nothing"))),
+                // A reply here can only be an error.
+                reply = process.reply() => {
+                    return Err(reply.map_or_else(|error| error, |reply| reply.instead_of("no reply")));
+                }
             });
         }
         Ok(crowd)
@@ -219,20 +229,20 @@ impl Player {
     }
 }
 
-/// The same play with two times, or numbers of rounds.
-fn lengths(play: &Play) -> [Play; 2] {
-    let long = Play { time: play.time * 3, rounds: play.rounds * 3, ..play.clone() };
-    [play.clone(), long]
+/// The same workload in two lengths: with two times, or two numbers of rounds.
+fn lengths(workload: &Workload) -> [Workload; 2] {
+    let long = Workload { time: workload.time * 3, rounds: workload.rounds * 3, ..workload.clone() };
+    [workload.clone(), long]
 }
 
 /// Cuts the connection while no request is in flight, and waits until the client sends nothing more.
 async fn reconnect(proxy: &FaultProxy) -> Reconnect {
-    // All tasks have their nodes, but the last may still be reading the queue: a lost answer would be another case.
+    // All tasks have their nodes, but the last task may still be reading the queue: a lost reply would be another case.
     last_change(|| sent(proxy), Instant::now(), REST).await;
     let (before, handshakes) = (by_name(proxy), proxy.handshakes());
     let cut = Instant::now();
     proxy.cut();
-    // A client that does not reconnect exceeds the time limit of the case.
+    // If the client does not reconnect, the time limit of the case ends the wait.
     while proxy.handshakes() == handshakes {
         sleep(POLL).await;
     }

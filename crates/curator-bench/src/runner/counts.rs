@@ -22,12 +22,12 @@ pub(super) fn counts_of(proxy: Option<&FaultProxy>, operations: u64) -> Counts {
     }
 }
 
-/// The number of requests and handshakes that have arrived, without probes.
+/// The number of requests and handshakes that the client has sent, without the probes of the session lease.
 pub(super) fn sent(proxy: &FaultProxy) -> u64 {
     without_probes(by_name(proxy)).values().sum::<u64>() + proxy.handshakes()
 }
 
-/// Waits until a number stays the same for `rest`, and returns when it last changed, or `begin` if it did not.
+/// Waits until `number` has not changed for `rest`. Returns when it last changed, or `begin` if it has not.
 pub(super) async fn last_change(number: impl Fn() -> u64, begin: Instant, rest: Duration) -> Instant {
     let (mut before, mut last) = (number(), begin);
     while last.elapsed() < rest {

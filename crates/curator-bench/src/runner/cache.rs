@@ -1,5 +1,5 @@
-//! Plays the cases of a cache in one process: it loads a tree, follows changes, or reconnects after a cut; and those of
-//! a discovery: it registers instances, or finds them.
+//! Runs the cases of a cache, which loads a tree, follows changes, or reconnects after its connection was cut; and the
+//! cases of a discovery, which registers instances or finds them. Each runs in one process.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use curator_test::{Direction, FaultProxy};
 use tokio::time::{Instant, sleep};
 
 use super::counts::{counts_of, difference, last_change, sent};
-use super::{POLL, Player};
+use super::{POLL, Runner};
 use crate::error::BenchError;
 use crate::process::Process;
-use crate::protocol::{Act, Lock, Play, Request, nanoseconds};
+use crate::protocol::{Lock, Operation, Request, Workload, nanoseconds};
 use crate::tree::{CHANGES, Trees, path};
 use crate::usage::{Switches, Usage};
 use curator_results::bench::{Cache, Counts, Round};
 
-/// A cache that has sent nothing for so long has no more nodes to read.
+/// A load is complete when the cache has sent no request for this long.
 const REST: Duration = Duration::from_millis(500);
 
-/// The measurements of the case's subject, from its start to its end.
+/// The measurements of the part of a run that the case is about: the load, the storm or the reconnect.
 struct Part {
     operations: usize,
     time: Duration,
@@ -26,20 +26,20 @@ struct Part {
     switches: Switches,
 }
 
-impl Player {
-    /// Opens a cache, plays the case with it, and closes it.
-    pub(super) async fn play_cache(&mut self, play: &Play, trees: &Trees) -> Result<Round, BenchError> {
-        let mut play = Play { mark: trees.next_mark(), ..play.clone() };
-        if play.lock == Lock::Cache {
-            trees.make(play.nodes).await?;
-            play.path = path(play.nodes);
+impl Runner {
+    /// Opens a cache, runs the case with it, and closes it.
+    pub(super) async fn run_cache(&mut self, workload: &Workload, trees: &Trees) -> Result<Round, BenchError> {
+        let mut workload = Workload { mark: trees.next_mark(), ..workload.clone() };
+        if workload.lock == Lock::Cache {
+            trees.create(workload.nodes).await?;
+            workload.path = path(workload.nodes);
         }
         let proxy = self.proxy.as_ref();
         let [process] = &mut self.processes[..] else {
-            return Err(BenchError::Worker("one process plays a cache".to_owned()));
+            return Err(BenchError::Worker("a cache case has one process".to_owned()));
         };
 
-        process.send_request(&Request::Run(play.clone())).await?;
+        process.send_request(&Request::Run(workload.clone())).await?;
         process.held().await?;
         let (before, start) = (process.usage()?, counts_of(proxy, 0));
         let resident = *self.resident.get_or_insert(before.resident);
@@ -48,11 +48,11 @@ impl Player {
         let used = process.usage()?;
         let mut cache =
             Cache { loading: nanoseconds(loading), memory: used.resident.saturating_sub(resident), ..Cache::default() };
-        let part = if matches!(play.act, Act::CacheLoad | Act::Register | Act::Find) {
-            cache.counts = rested(proxy, play.nodes, &start).await;
-            part(play.nodes, loading, used - before)
+        let part = if matches!(workload.operation, Operation::CacheLoad | Operation::Register | Operation::Find) {
+            cache.counts = counts_at_rest(proxy, workload.nodes, &start).await;
+            part(workload.nodes, loading, used - before)
         } else {
-            follow(process, proxy, &play, trees, &mut cache).await?
+            follow(process, proxy, &workload, trees, &mut cache).await?
         };
         process.send_request(&Request::Go).await?;
         cache.heap = process.done().await?.heap;
@@ -77,38 +77,38 @@ fn part(operations: usize, time: Duration, used: Usage) -> Part {
 async fn follow(
     process: &mut Process,
     proxy: Option<&FaultProxy>,
-    play: &Play,
+    workload: &Workload,
     trees: &Trees,
     cache: &mut Cache,
 ) -> Result<Part, BenchError> {
     if let Some(proxy) = proxy {
-        // Requests that follow the load belong to it.
+        // The cache may send further requests of the load after `loaded`.
         last_change(|| sent(proxy), Instant::now(), REST).await;
     }
     process.send_request(&Request::Go).await?;
-    match (play.act, proxy) {
-        (Act::CacheStorm, _) => storm(process, proxy, play, trees, cache).await,
-        (_, Some(proxy)) => reconnect(process, proxy, play, trees, cache).await,
-        (_, None) => Err(BenchError::Worker("there is no proxy to cut".to_owned())),
+    match (workload.operation, proxy) {
+        (Operation::CacheStorm, _) => storm(process, proxy, workload, trees, cache).await,
+        (_, Some(proxy)) => reconnect(process, proxy, workload, trees, cache).await,
+        (_, None) => Err(BenchError::Worker("there is no proxy that could cut the connection".to_owned())),
     }
 }
 
 async fn storm(
     process: &mut Process,
     proxy: Option<&FaultProxy>,
-    play: &Play,
+    workload: &Workload,
     trees: &Trees,
     cache: &mut Cache,
 ) -> Result<Part, BenchError> {
     let (before, start) = (process.usage()?, counts_of(proxy, 0));
     let begin = Instant::now();
-    let written = async { trees.storm(play.nodes, play.marked, play.mark).await.map(|()| Instant::now()) };
+    let written = async { trees.storm(workload.nodes, workload.marked, workload.mark).await.map(|()| Instant::now()) };
     let (written, (events, end)) = tokio::try_join!(written, current(process))?;
     let used = process.usage()? - before;
-    let operations = play.marked * CHANGES;
+    let operations = workload.marked * CHANGES;
     cache.events = events;
     cache.lag = Some(nanoseconds(end.saturating_duration_since(written)));
-    cache.counts = rested(proxy, operations, &start).await;
+    cache.counts = counts_at_rest(proxy, operations, &start).await;
     Ok(part(operations, end - begin, used))
 }
 
@@ -117,14 +117,14 @@ async fn storm(
 async fn reconnect(
     process: &mut Process,
     proxy: &FaultProxy,
-    play: &Play,
+    workload: &Workload,
     trees: &Trees,
     cache: &mut Cache,
 ) -> Result<Part, BenchError> {
     let (before, start, handshakes) = (process.usage()?, counts_of(Some(proxy), 0), proxy.handshakes());
-    // The events are lost, so the cache must read again to see the changes.
+    // The events of the changes are lost, so the cache must read the nodes again.
     proxy.black_hole(Direction::ToClient);
-    trees.change(play.nodes, play.marked, play.mark).await?;
+    trees.change(workload.nodes, workload.marked, workload.mark).await?;
     proxy.heal();
     proxy.cut();
     let cut = Instant::now();
@@ -139,19 +139,19 @@ async fn reconnect(
     let end = last_change(|| sent(proxy), current, REST).await;
     cache.events = events;
     cache.since_handshake = Some(nanoseconds(end.saturating_duration_since(handshake)));
-    let mut counts = difference(&counts_of(Some(proxy), play.nodes as u64), &start);
+    let mut counts = difference(&counts_of(Some(proxy), workload.nodes as u64), &start);
     counts.requests.insert("CreateSession".to_owned(), proxy.handshakes() - handshakes);
     cache.counts = Some(Counts { round_trips: None, ..counts });
-    Ok(part(play.nodes, end - cut, used))
+    Ok(part(workload.nodes, end - cut, used))
 }
 
-/// The number of changes that the cache has reported, and when it contained all of them.
+/// The number of events that the cache has reported, and when it contained all changes.
 async fn current(process: &mut Process) -> Result<(u64, Instant), BenchError> {
     Ok((process.current().await?, Instant::now()))
 }
 
-/// Waits until no more requests are sent. Returns the counts since the start.
-async fn rested(proxy: Option<&FaultProxy>, operations: usize, start: &Counts) -> Option<Counts> {
+/// Waits until the client sends no more requests. Returns the counts since `start`.
+async fn counts_at_rest(proxy: Option<&FaultProxy>, operations: usize, start: &Counts) -> Option<Counts> {
     let proxy = proxy?;
     last_change(|| sent(proxy), Instant::now(), REST).await;
     let counts = difference(&counts_of(Some(proxy), operations as u64), start);
