@@ -125,7 +125,7 @@ fn read_write() {
         assert!(queue[0].starts_with("  read  holds _c_") && queue[0].contains("-__READ__"), "{printed}");
         assert!(queue[1].starts_with("  write waits _c_") && queue[1].contains("-__WRIT__"), "{printed}");
         assert!(printed.contains("A reader that arrives now: waits behind the writer"), "{printed}");
-        assert!(printed.contains("asks for the write lock: release the read lock first"), "{printed}");
+        assert!(printed.contains("requests the write lock: release the read lock first"), "{printed}");
     }
 }
 

@@ -176,7 +176,7 @@ pub enum Error {
         cause: String,
     },
     /// The connection broke before the reply arrived.
-    #[error("{operation} {path}: the connection was lost before the answer arrived ({cause})")]
+    #[error("{operation} {path}: the connection was lost before the reply arrived ({cause})")]
     ConnectionLost {
         /// The operation.
         operation: &'static str,
@@ -194,7 +194,7 @@ pub enum Error {
         path: ZPath,
     },
     /// No reply within the operation timeout.
-    #[error("{operation} {path}: no answer within {after:?}")]
+    #[error("{operation} {path}: no reply within {after:?}")]
     OperationTimeout {
         /// The operation.
         operation: &'static str,

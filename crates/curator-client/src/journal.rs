@@ -42,7 +42,7 @@ impl fmt::Display for Doubt {
 }
 
 /// The cause of an outage in which no attempt has ended yet.
-const NO_ANSWER_YET: &str = "no server has answered yet";
+const NO_REPLY_YET: &str = "no server has answered yet";
 
 /// Written by the supervisor and the connection; read by callers.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Journal {
     /// Why there is no connection.
     pub(crate) fn cause(&self) -> String {
         let record = self.record.borrow();
-        let unknown = if record.outage.is_some() { NO_ANSWER_YET } else { "the connection is down" };
+        let unknown = if record.outage.is_some() { NO_REPLY_YET } else { "the connection is down" };
         record.cause().unwrap_or(unknown).to_owned()
     }
 
@@ -300,7 +300,7 @@ impl Journal {
             outage.is_due(now).then(|| outage.clone())
         });
         if let Some(outage) = due {
-            let (client, cause) = (&*self.client, Truncated(outage.cause().unwrap_or(NO_ANSWER_YET)));
+            let (client, cause) = (&*self.client, Truncated(outage.cause().unwrap_or(NO_REPLY_YET)));
             tracing::info!(client, lasted = lasted(Some(&outage)), cause = &*cause.to_string(), "not connected");
         }
     }

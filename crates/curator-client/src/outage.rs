@@ -93,17 +93,17 @@ mod tests {
     fn a_running_attempt_does_not_replace_the_cause_of_a_failed_one() {
         let now = ClockInstant::now();
         let mut outage = Outage::begin(now, Some("the connection broke".to_owned()), LOG_INTERVAL);
-        outage.learn("zk1: no answer yet");
-        assert_eq!(outage.cause(), Some("zk1: no answer yet"));
-        outage.failed("zk1: no answer; zk2: refused", now);
+        outage.learn("zk1: no reply yet");
+        assert_eq!(outage.cause(), Some("zk1: no reply yet"));
+        outage.failed("zk1: no reply; zk2: refused", now);
         outage.learn("zk2: refused");
-        assert_eq!(outage.cause(), Some("zk1: no answer; zk2: refused"));
+        assert_eq!(outage.cause(), Some("zk1: no reply; zk2: refused"));
     }
 
     #[test]
     fn an_outage_without_a_failed_attempt_is_logged_once_a_minute() {
         let start = ClockInstant::now();
-        let mut outage = Outage::begin(start, Some("no answer".to_owned()), LOG_INTERVAL);
+        let mut outage = Outage::begin(start, Some("no reply".to_owned()), LOG_INTERVAL);
         let after = |seconds| start + Duration::from_secs(seconds);
         let lines: Vec<_> = (0..=150).filter(|second| outage.is_due(after(*second))).collect();
         assert_eq!(lines, [60, 120]);

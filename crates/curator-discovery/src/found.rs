@@ -87,7 +87,7 @@ fn stat_of<P>(read: &Read<P>) -> Option<&Stat> {
 fn logged<P>(read: Read<P>) -> Read<P> {
     if let Err(unreadable) = &read {
         let UnreadableInstance { path, cause, .. } = &**unreadable;
-        tracing::warn!(%path, %cause, "service discovery: a node is no instance that can be read; it is left out");
+        tracing::warn!(%path, %cause, "service discovery: a node cannot be read as an instance, and is left out");
     }
     read
 }

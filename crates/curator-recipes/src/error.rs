@@ -92,7 +92,7 @@ pub enum Error {
     #[error(transparent)]
     Lost(#[from] LockLost),
     /// The release is not confirmed. The client keeps trying until the node is deleted or the session is over.
-    #[error("the release of {path} is not confirmed yet, and goes on in the background: {cause}")]
+    #[error("the release of {path} is not confirmed yet, and continues in the background: {cause}")]
     ReleasePending {
         /// The full path of the lock's node on the server.
         path: ZPath,
@@ -126,8 +126,8 @@ pub enum Error {
     /// To recover, delete the directory while no client holds the lock or waits for it, which resets the counter to
     /// zero, or use another path.
     #[error(
-        "the sequence numbers of {dir} are used up or repeat, as {node:?} shows: delete the directory when nobody holds \
-         the lock or waits for it, or use another path"
+        "the sequence numbers of {dir} are used up or repeat, as {node:?} shows: delete the directory when no client \
+         holds the lock or waits for it, or use another path"
     )]
     SequenceOverflow {
         /// The full path of the lock's directory on the server. For a semaphore, it is the one called `locks`.
@@ -145,7 +145,7 @@ pub enum Error {
     },
     /// The owner holds the read lock and requests the write lock. It would wait for itself, and two such owners would
     /// wait for each other: release the read lock first.
-    #[error("{owner} holds the read lock of {dir} and asks for the write lock: release the read lock first")]
+    #[error("{owner} holds the read lock of {dir} and requests the write lock: release the read lock first")]
     UpgradeRefused {
         /// The full path of the lock's directory on the server.
         dir: ZPath,

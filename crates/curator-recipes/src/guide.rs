@@ -147,7 +147,7 @@ pub mod counters {}
 
 /// Nodes that the client recreates when they are lost, and groups of processes.
 ///
-/// [from-curator]: crate::guide::from_curator#nodes-that-stay
+/// [from-curator]: crate::guide::from_curator#persistent-nodes-and-group-members
 #[doc = include_str!("../docs/persistent-node.md")]
 pub mod persistent_node {}
 

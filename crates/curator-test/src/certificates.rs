@@ -94,7 +94,7 @@ impl TestingCa {
         let make = || -> Result<TestingCertificate, rcgen::Error> {
             let key = KeyPair::generate()?;
             let all: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            let mut parameters = named(names.first().unwrap_or(&"nobody"), CertificateParams::new(all)?);
+            let mut parameters = named(names.first().unwrap_or(&"unnamed"), CertificateParams::new(all)?);
             let serial_number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
             parameters.serial_number = Some(serial_number.into());
             parameters.not_before = date_time_ymd(1970, 1, 1) + since_1970(valid.start);

@@ -102,7 +102,7 @@ async fn main() -> Result<(), Failure> {
     service.reservations.end_all().await;
     match client.close().await {
         Ok(()) => info!("the client is closed"),
-        Err(error) => warn!(%error, "the client is closed, but the servers do not know"),
+        Err(error) => warn!(%error, "the client is closed, but the servers have not confirmed it"),
     }
     if by_itself { Err("the server or the job has ended by itself".into()) } else { Ok(()) }
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use curator_recipes::{Error, LockGuard, LockLost};
 use tracing::warn;
 
-/// How long a request waits for a release, which then goes on in the background.
+/// How long a request waits for a release, which then continues in the background.
 const RELEASE: Duration = Duration::from_secs(2);
 
 /// The result of a release.
 pub(crate) enum Released {
     Confirmed,
-    /// The release goes on in the background, or the servers have refused it: then the lock is free when the session
+    /// The release continues in the background, or the servers have refused it: then the lock is free when the session
     /// ends.
     Unconfirmed,
     /// The lock was lost before the release, so the last operations may have been done without it.
@@ -26,7 +26,7 @@ pub(crate) async fn release(guard: LockGuard) -> Released {
             warn!(%lost, "a lock was lost before its release");
             return Released::Lost(lost);
         }
-        Err(error @ Error::ReleasePending { .. }) => warn!(%error, "a release goes on in the background"),
+        Err(error @ Error::ReleasePending { .. }) => warn!(%error, "a release continues in the background"),
         Err(error) => warn!(%error, "a release has failed"),
     }
     Released::Unconfirmed

@@ -57,20 +57,20 @@ impl OpenFailure {
     /// The server has accepted a client that authenticates as anonymous.
     pub(crate) fn unauthenticated(server: &impl Display) -> Self {
         let cause = format!(
-            "{server}: connected, but the server does not know who this client is (SASL is not set up there, or it lets in \
-             those whose authentication has failed)"
+            "{server}: connected, but the server accepted this client as anonymous (SASL is not set up there, or it \
+             admits clients whose authentication failed)"
         );
         Self { cause, is_refusal: true, tls: Vec::new() }
     }
 
     /// The server has accepted the session, but has not answered the first request within `limit`.
     pub(crate) fn unanswered(server: &HostPort, limit: Duration) -> Self {
-        Self::new(server, format_args!("no answer to the first request within {limit:?}"))
+        Self::new(server, format_args!("no reply to the first request within {limit:?}"))
     }
 
     /// The server has answered the first request, but not a later one, within `limit`.
     pub(crate) fn silent(server: &HostPort, limit: Duration) -> Self {
-        Self::new(server, format_args!("no answer to a request within {limit:?}"))
+        Self::new(server, format_args!("no reply to a request within {limit:?}"))
     }
 }
 
@@ -100,7 +100,7 @@ impl Session {
     ) -> Result<(), OpenFailure> {
         let timer = &self.inner.timer;
         let started = ClockInstant::now();
-        diagnosis.report(&OpenFailure::new(server, "no answer to the first request yet").cause);
+        diagnosis.report(&OpenFailure::new(server, "no reply to the first request yet").cause);
         let (sent, answer) = tokio::select! {
             biased;
             probed = self.probe() => probed,

@@ -50,8 +50,8 @@ pub(crate) fn describe_failure(error: &ZkError) -> String {
         ZkError::AuthFailed => "the server refuses the credentials, or asks for others".to_owned(),
         // The task of `zookeeper-client` has ended: with its connection, with the session or with its runtime.
         ZkError::UnexpectedError(text) if text.starts_with("BUG") => "it was given up".to_owned(),
-        ZkError::UnexpectedError(text) => format!("unexpected data in place of an answer: {text}"),
-        ZkError::UnmarshalError { entity, reason } => format!("the answer cannot be read as {entity}: {reason}"),
+        ZkError::UnexpectedError(text) => format!("unexpected data in place of a reply: {text}"),
+        ZkError::UnmarshalError { entity, reason } => format!("the reply cannot be read as {entity}: {reason}"),
         other => other.to_string(),
     }
 }
@@ -92,7 +92,7 @@ mod tests {
     fn a_bug_message_of_zookeeper_client_is_reported_as_a_lost_connection() {
         let dropped = ZkError::UnexpectedError("BUG: Create2 expect response, but got none".to_owned());
         let error = translate("create", &ZPath::root(), dropped);
-        let expected = "create /: the connection was lost before the answer arrived (it was given up)";
+        let expected = "create /: the connection was lost before the reply arrived (it was given up)";
         assert_eq!(error.to_string(), expected);
     }
     #[test]

@@ -22,7 +22,7 @@ pub(super) fn start<T: Send + 'static>(
     future: impl Future<Output = Result<T, ZkError>> + Send + 'static,
 ) -> BoxFuture<'static, Result<T, ZkError>> {
     let caught = AssertUnwindSafe(future).catch_unwind();
-    let undecodable = || ZkError::UnexpectedError("the answer cannot be decoded".to_owned());
+    let undecodable = || ZkError::UnexpectedError("the reply cannot be decoded".to_owned());
     let mut future = caught.map(move |answer| answer.unwrap_or_else(|_| Err(undecodable()))).boxed();
     match (&mut future).now_or_never() {
         Some(answer) => ready(answer).boxed(),
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_in_the_client_crate_becomes_an_error() {
+    async fn a_panic_in_zookeeper_client_becomes_an_error() {
         let answer: Result<(), _> = start(async { panic!("on purpose") }).await;
         assert!(matches!(answer, Err(ZkError::UnexpectedError(_))), "{answer:?}");
     }

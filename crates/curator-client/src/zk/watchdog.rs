@@ -66,10 +66,10 @@ impl Watchdog {
                     tries.fetch_sub(1, Ordering::Relaxed);
                 }
                 Ok(sockets) => {
-                    tracing::warn!(%server, sockets, "the server sends more than can be read: hung up");
+                    tracing::warn!(%server, sockets, "the server sends faster than the client can read: connection shut down");
                 }
                 Err(error) => {
-                    tracing::warn!(%server, %error, "the server sends more than can be read, and cannot be hung up on");
+                    tracing::warn!(%server, %error, "the server sends faster than the client can read, and the connection cannot be shut down");
                 }
             }
         })

@@ -94,7 +94,7 @@ fn send_endless_reply(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
 fn send_events_without_a_pause(mut stream: TcpStream, begun: &mpsc::Sender<()>) -> std::io::Result<bool> {
     open_session(&mut stream, i32::try_from(TIMEOUT.as_millis()).unwrap())?;
     let (xid, zxid, success) = ((-1_i32).to_be_bytes(), [0; 8], [0; 4]);
-    let (created, connected, path) = (1_i32.to_be_bytes(), 3_i32.to_be_bytes(), b"/nobody");
+    let (created, connected, path) = (1_i32.to_be_bytes(), 3_i32.to_be_bytes(), b"/unwatched");
     let length = i32::try_from(path.len()).unwrap().to_be_bytes();
     let event = [&xid[..], &zxid, &success, &created, &connected, &length, path].concat();
     let events = [&u32::try_from(event.len()).unwrap().to_be_bytes()[..], &event].concat().repeat(2_000);
@@ -189,7 +189,7 @@ async fn a_server_with_an_excessive_timeout_and_an_endless_reply_is_disconnected
     assert_ne!(disconnected.kind(), std::io::ErrorKind::TimedOut, "the client has read to the end");
     // The session is alive: the server has confirmed it.
     assert_eq!(session.end(), None);
-    let cause = format!("{address}: connected, but no answer to a request within 1s");
+    let cause = format!("{address}: connected, but no reply to a request within 1s");
     let lines = all_lines_of("patient");
     assert!(lines.iter().any(|line| line.fields.get("cause") == Some(&cause)), "{lines:#?}");
 }

@@ -54,7 +54,7 @@ fn a_client_with_a_ticket_is_authenticated_as_its_principal() {
 #[test]
 fn a_client_without_a_ticket_reports_that_and_connects_to_no_server() {
     if env::var_os(LOGIN).is_none() {
-        return Realm::start().run("a_client_without_a_ticket_reports_that_and_connects_to_no_server", "nobody");
+        return Realm::start().run("a_client_without_a_ticket_reports_that_and_connects_to_no_server", "no-principal");
     }
     Runtime::new().unwrap().block_on(async {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

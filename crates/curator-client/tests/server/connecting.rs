@@ -13,7 +13,7 @@ const CONNECTION: Duration = Duration::from_millis(800);
 #[tokio::test]
 async fn a_connect_without_a_server_or_a_reply_ends_at_the_connection_timeout() {
     type Fault = fn(&FaultProxy);
-    let silent = "connected, but no answer to the handshake";
+    let silent = "connected, but no reply to the handshake";
     // In the last row, the server answers the handshake, which takes time on a busy machine.
     let rows: [(Fault, u64, Duration, &str); 4] = [
         (|proxy| proxy.refuse(true).unwrap(), 60, CONNECTION, "connection refused"),
@@ -23,7 +23,7 @@ async fn a_connect_without_a_server_or_a_reply_ends_at_the_connection_timeout() 
             |proxy| proxy.hold_replies(OpCode::Sync),
             60,
             Duration::from_secs(8),
-            "connected, but no answer to the first request",
+            "connected, but no reply to the first request",
         ),
     ];
     join_all(rows.map(async |(fault, session_timeout, connection_timeout, expected)| {

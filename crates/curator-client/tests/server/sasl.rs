@@ -17,8 +17,8 @@ async fn a_connect_with_sasl_fails_immediately_if_the_server_has_no_sasl() {
     let error = refusal(builder(&connect_string).sasl(alice())).await;
     assert!(matches!(&error, Error::ConnectRefused { .. }), "{error}");
     let expected = format!(
-        "\"{connect_string}\" refuses this client: {connect_string}: connected, but the server does not know who this client is \
-         (SASL is not set up there, or it lets in those whose authentication has failed)"
+        "\"{connect_string}\" refuses this client: {connect_string}: connected, but the server accepted this client as \
+         anonymous (SASL is not set up there, or it admits clients whose authentication failed)"
     );
     assert_eq!(error.to_string(), expected);
 }
@@ -42,7 +42,7 @@ async fn a_sasl_error_reply_fails_a_connect_like_a_missing_reply() {
     proxy.alter_next_reply(OpCode::Sasl, |reply| reply[12..16].copy_from_slice(&(-6_i32).to_be_bytes()));
     let client = builder(proxy.connect_string()).connection_timeout(Duration::from_millis(500));
     let cause = cause_of_failure(client.sasl(alice())).await;
-    assert!(cause.contains("connected, but no answer to the handshake"), "{cause}");
+    assert!(cause.contains("connected, but no reply to the handshake"), "{cause}");
 }
 
 #[tokio::test]

@@ -99,7 +99,7 @@ async fn a_connection_failure_names_each_server_with_its_problem() {
     // Without a reachable name server, the cause is only that no address was found.
     let is_unknown = ["cannot be resolved (", "no address found within 500ms"].map(|problem| unknown.contains(problem));
     assert!(unknown.starts_with("no-such-host.invalid:2181: ") && is_unknown != [false; 2], "{unknown}");
-    assert_eq!(*silent_problem, format!("{silent}: connected, but no answer to the handshake within 500ms"));
+    assert_eq!(*silent_problem, format!("{silent}: connected, but no reply to the handshake within 500ms"));
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ async fn a_refusing_or_silent_server_is_not_a_permanent_tls_failure() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     for (address, expected) in [
         (proxy.address(), "connection refused"),
-        (silent.local_addr().unwrap(), "connected, but no answer to the TLS handshake"),
+        (silent.local_addr().unwrap(), "connected, but no reply to the TLS handshake"),
     ] {
         let cause = cause_of_failure(builder(address.to_string()).tls(tls()).connection_timeout(BRIEF)).await;
         assert!(cause.starts_with(&format!("{address}: {expected}")), "{cause}");

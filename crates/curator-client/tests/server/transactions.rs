@@ -61,7 +61,7 @@ async fn a_transaction_returns_the_stats_of_new_nodes_of_every_kind() {
         assert_eq!(direct.check_exists(&created.path).await.unwrap(), Some(created.stat), "{mode:?}");
     }
     let reads = proxy.requests().get(&OpCode::Exists).copied().unwrap_or_default();
-    let are_returned = TestingServer::shared().await.version().unwrap().tells_stats_in_transactions();
+    let are_returned = TestingServer::shared().await.version().unwrap().returns_stats_in_transactions();
     assert_eq!(reads, if are_returned { 0 } else { 4 }, "all servers return the stats of containers and TTL nodes");
 }
 

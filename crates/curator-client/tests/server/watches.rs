@@ -147,7 +147,7 @@ async fn a_new_watch_waits_for_the_removal_of_dropped_watches_of_both_kinds_on_i
     let (proxy, client) = behind_proxy().await;
     let path = node(&client).await;
     // Excludes the probes.
-    proxy.pass_over("/");
+    proxy.exempt_path("/");
     proxy.reset_counts();
     let syncs = || proxy.requests().get(&OpCode::Sync).copied().unwrap_or_default();
     let data = client.watch_data(&path).await.unwrap();

@@ -17,7 +17,7 @@ pub(super) fn want(wanted: &mut Wanted, path: ZPath, listing: Listing) {
 
 /// The most reads in one request. Larger batches are not faster: 500 and 2,000 took the same time.
 const MAX_READS: usize = 500;
-/// The most bytes of a reply, as estimated, and the lowest limit after failures.
+/// The maximum of the estimated bytes of a reply, and the lowest value to which failures reduce this limit.
 const MAX_REPLY: usize = 4 << 20;
 const MIN_REPLY: usize = 64 << 10;
 /// Generous estimates of the bytes in a reply for a node besides its data, and for a name in a listing.
@@ -30,8 +30,8 @@ const INITIAL_MEAN: usize = 64 << 10;
 pub(super) struct Batches {
     /// The estimated length of a node's data: a moving average of recent reads.
     mean: usize,
-    /// The most bytes of a reply.
-    answer: usize,
+    /// The limit of the estimated bytes of a reply.
+    reply_limit: usize,
 }
 
 /// The nodes of one request.
@@ -39,22 +39,22 @@ pub(super) type Batch = Vec<(ZPath, Listing)>;
 
 impl Batches {
     pub(super) fn new() -> Self {
-        Self { mean: INITIAL_MEAN, answer: MAX_REPLY }
+        Self { mean: INITIAL_MEAN, reply_limit: MAX_REPLY }
     }
 
     /// Removes the first nodes from `wanted`: as many as fit into a request of `max_request` bytes and its reply, and
     /// at least one.
     pub(super) fn take(&self, wanted: &mut Wanted, tree: &Tree, max_request: usize) -> Batch {
         let mut batch = Batch::new();
-        let (mut reads, mut request, mut answer) = (0, ReadOperation::Data(ZPath::root()).size(), 0);
+        let (mut reads, mut request, mut reply) = (0, ReadOperation::Data(ZPath::root()).size(), 0);
         while let Some(first) = wanted.first_entry() {
             let (path, list) = (first.key(), *first.get() == Listing::Now);
             let (data, children) = tree.known_length(path).unwrap_or((self.mean, 0));
             let times = 1 + usize::from(list);
             reads += times;
             request += times * ReadOperation::Data(path.clone()).size();
-            answer += data + STAT_SIZE + if list { children * NAME_SIZE } else { 0 };
-            if !batch.is_empty() && (reads > MAX_READS || request > max_request || answer > self.answer) {
+            reply += data + STAT_SIZE + if list { children * NAME_SIZE } else { 0 };
+            if !batch.is_empty() && (reads > MAX_READS || request > max_request || reply > self.reply_limit) {
                 break;
             }
             batch.push(first.remove_entry());
@@ -64,16 +64,16 @@ impl Batches {
 
     /// Adjusts the estimates after a reply with `bytes` bytes of data in `nodes` nodes.
     pub(super) fn learn(&mut self, nodes: usize, bytes: usize) {
-        self.answer = (self.answer + MIN_REPLY).min(MAX_REPLY);
+        self.reply_limit = (self.reply_limit + MIN_REPLY).min(MAX_REPLY);
         if let Some(mean) = bytes.checked_div(nodes) {
-            // Increases at once, because an oversized reply breaks the connection, and decreases gradually.
+            // Increases immediately, because an oversized reply breaks the connection, and decreases gradually.
             self.mean = mean.max((self.mean + 3 * mean) / 4);
         }
     }
 
     /// Halves the reply limit after a failed request, whose reply may have been too large for the connection.
     pub(super) fn fail(&mut self) {
-        self.answer = (self.answer / 2).max(MIN_REPLY);
+        self.reply_limit = (self.reply_limit / 2).max(MIN_REPLY);
     }
 }
 

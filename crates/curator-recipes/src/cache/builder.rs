@@ -29,11 +29,11 @@ pub struct CuratorCacheBuilder {
 
 debug_line!(CuratorCacheBuilder, |builder| path: builder.scope.root);
 
-/// The limit of `event_capacity`, whose ring buffer is allocated at once.
+/// The limit of `event_capacity`. The ring buffer for the events is allocated in full when the cache starts.
 const MAX_EVENTS: usize = 1 << 20;
 
 impl CuratorCache {
-    /// Makes a cache of the node at `path` and everything below it. Nothing is sent before
+    /// Configures a cache of the node at `path` and everything below it. Nothing is sent before
     /// [`start`](CuratorCacheBuilder::start).
     ///
     /// # Errors
@@ -105,8 +105,9 @@ impl CuratorCacheBuilder {
         self
     }
 
-    /// Sets the interval after which everything is read again, at least a millisecond. Never by default, because every
-    /// change has an event. A re-read finds nodes whose permissions have changed, for which there is no event.
+    /// Sets the interval after which everything is read again, at least a millisecond. By default, there is no such
+    /// interval, because the servers send an event for each change, except for changes of permissions: only a re-read
+    /// finds these.
     pub fn resync_every(mut self, interval: Duration) -> Self {
         self.resync_every = Some(interval);
         self
@@ -119,8 +120,8 @@ impl CuratorCacheBuilder {
         self
     }
 
-    /// Starts the cache: its task reads the nodes in the background, and follows their changes. Returns at once, and
-    /// works before there is a connection, and before the root exists.
+    /// Starts the cache: its task reads the nodes in the background, and follows their changes. Returns immediately,
+    /// and works before there is a connection, and before the root exists.
     ///
     /// # Errors
     ///

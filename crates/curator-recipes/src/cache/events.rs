@@ -43,8 +43,9 @@ impl Eq for Snapshot {}
 
 /// The changes of a cache, for one consumer; made by [`CuratorCache::events`](crate::CuratorCache::events).
 ///
-/// A [`Stream`](futures_core::Stream); [`next`](Changes::next) works without the trait. It begins with a [`Created`](CacheEvent::Created) for
-/// each node in the cache, and [`Ready`](CacheEvent::Ready) if the cache is current. It ends with the cache.
+/// A [`Stream`](futures_core::Stream); [`next`](Changes::next) works without the trait. It begins with a
+/// [`Created`](CacheEvent::Created) for each node in the cache, and [`Ready`](CacheEvent::Ready) if the cache is
+/// current. It ends with the cache.
 ///
 /// # Guarantees
 ///

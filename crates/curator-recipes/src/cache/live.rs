@@ -32,7 +32,7 @@ const DURING_READS: usize = 2;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Command {
     pub(super) is_closed: bool,
-    /// How many calls of `caught_up` there were.
+    /// The number of calls of `caught_up` so far.
     pub(super) catch_up: u64,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct LiveTree {
     pub(super) commands: watch::Receiver<Command>,
     /// The number of the latest call for which the cache has caught up.
     pub(super) caught_up: watch::Sender<u64>,
-    /// `None` once its connection has ended.
+    /// `None` before a watch is set, and once its connection has ended.
     pub(super) watch: Option<RecursiveWatch>,
     /// The session in which a watch was requested last.
     pub(super) session: Option<WatchingSession>,
@@ -86,7 +86,7 @@ impl Followed for LiveTree {
     type State = Option<CacheError>;
 
     async fn changed(&mut self) {
-        // Waits until earlier calls have caught up, because the resync interval may be shorter than a catch-up.
+        // A resync waits until the cache has caught up for earlier calls: the interval may be shorter than a catch-up.
         if self.resync_at.has_passed() && *self.caught_up.borrow() >= self.resync_after {
             self.rescan();
         }
@@ -128,7 +128,7 @@ impl LiveTree {
         let round = async {
             if self.phase == Phase::Following && self.is_catch_up_pending() {
                 let call_number = self.commands.borrow_and_update().catch_up;
-                self.answer(session.catch_up()).await?;
+                self.reply(session.catch_up()).await?;
                 // If too many changes have started a rescan, the call is handled after it.
                 if self.phase == Phase::Following {
                     self.settle();
@@ -240,12 +240,12 @@ impl LiveTree {
                 in_flight.push_back((batch, request));
             }
             let Some((batch, request)) = in_flight.pop_front() else { return Ok(()) };
-            let answers = match self.answer(request).await {
-                Ok(answers) => self.apply(&batch, answers),
+            let applied = match self.reply(request).await {
+                Ok(replies) => self.apply(&batch, replies),
                 Err(stopped) => Err(stopped),
             };
             self.publisher.publish(&mut self.tree);
-            if let Err(stopped) = answers {
+            if let Err(stopped) = applied {
                 self.batches.fail();
                 let unread = batch.into_iter().chain(in_flight.into_iter().flat_map(|(batch, _)| batch));
                 for (path, listing) in unread {
@@ -263,35 +263,35 @@ impl LiveTree {
     }
 
     /// Waits for a reply, and records the events that arrived before it.
-    async fn answer<T>(&mut self, request: impl Future<Output = Result<T>>) -> Result<T, Stopped> {
+    async fn reply<T>(&mut self, request: impl Future<Output = Result<T>>) -> Result<T, Stopped> {
         let mut request = pin!(request);
-        let answer = loop {
+        let reply = loop {
             tokio::select! {
                 biased;
-                answer = &mut request => break answer,
+                reply = &mut request => break reply,
                 () = self.notice() => {}
             }
         };
         while let Some(event) = self.watch.as_mut().and_then(|watch| watch.next().now_or_never()) {
             self.note(event);
         }
-        if matches!(answer, Err(Error::SessionEnded { .. })) {
+        if matches!(reply, Err(Error::SessionEnded { .. })) {
             self.note(TreeEvent::Interrupted);
         }
         // Without the watch, the reply may have come over another connection.
         if self.watch.is_none() {
             return Err(Stopped::Interrupted);
         }
-        answer.map_err(Stopped::Failed)
+        reply.map_err(Stopped::Failed)
     }
 
     /// Applies the replies to the reads of a batch.
-    fn apply(&mut self, batch: &Batch, answers: Vec<Result<ReadResult>>) -> Result<(), Stopped> {
-        let mut answers = answers.into_iter();
+    fn apply(&mut self, batch: &Batch, replies: Vec<Result<ReadResult>>) -> Result<(), Stopped> {
+        let mut replies = replies.into_iter();
         let (mut nodes, mut bytes) = (0, 0);
         let mut put_off = HashSet::new();
         for (path, listing) in batch {
-            let found = match answers.next() {
+            let found = match replies.next() {
                 Some(Ok(ReadResult::Data { data, stat })) => {
                     (nodes, bytes) = (nodes + 1, bytes + data.len());
                     Found::Node(data, stat)
@@ -314,7 +314,7 @@ impl LiveTree {
                 Next::Nothing => {}
             }
             if *listing == Listing::Now
-                && let Some(Ok(ReadResult::Children(names))) = answers.next()
+                && let Some(Ok(ReadResult::Children(names))) = replies.next()
             {
                 for child in self.tree.listed(path, &names) {
                     want(self.wanted(), child, Listing::IfNew);

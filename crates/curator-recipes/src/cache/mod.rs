@@ -45,13 +45,13 @@ type Result<T> = std::result::Result<T, CacheError>;
 /// let mut events = shards.events();
 /// while let Some(event) = events.next().await {
 ///     match event {
-///         // The root is a node of the cache too, and no shard.
+///         // Skip the root: it is a node of the cache, but not a shard.
 ///         CacheEvent::Created(node) if node.path() == shards.path() => {}
 ///         CacheEvent::Deleted(node) if node.path() == shards.path() => {}
 ///         CacheEvent::Changed { new, .. } if new.path() == shards.path() => {}
-///         CacheEvent::Created(shard) => println!("{} came", shard.path().name()),
+///         CacheEvent::Created(shard) => println!("{} created", shard.path().name()),
 ///         CacheEvent::Changed { new, .. } => println!("{} changed", new.path().name()),
-///         CacheEvent::Deleted(shard) => println!("{} went", shard.path().name()),
+///         CacheEvent::Deleted(shard) => println!("{} deleted", shard.path().name()),
 ///         CacheEvent::Resync(snapshot) => println!("start over with {} nodes", snapshot.len()),
 ///         _ => {}
 ///     }
@@ -64,16 +64,16 @@ type Result<T> = std::result::Result<T, CacheError>;
 ///
 /// - *Nothing missed*: every change is read soon after its event has arrived. During the read, the state stays
 ///   [current](CacheState::Current) although the nodes are behind; the same holds during a full re-read (a resync, or
-///   more than 65,536 changes at once). [`caught_up`](Self::caught_up) waits for these reads. Fast successive states
-///   may be merged, including the creation and immediate deletion of a node.
+///   after more than 65,536 unread changes). [`caught_up`](Self::caught_up) waits for these reads. Fast successive
+///   states may be merged, including the creation and immediate deletion of a node.
 /// - *Never backwards*: no node is replaced by an older state, even by a server that lags behind.
 /// - A node that was deleted and created again is detected, even if both have the same version.
 /// - Its memory is [bounded](CuratorCacheBuilder::max_nodes), and so is that of slow consumers.
 ///
 /// # Caveats
 ///
-/// It is behind the servers by the time that an event and a read take, and during an outage; [`state`](Self::state)
-/// reports whether it is current. In a write that depends on cached data, compare versions.
+/// The cache is behind the servers by the time that an event and a read take, and during an outage;
+/// [`state`](Self::state) reports whether it is current. In a write that depends on cached data, compare versions.
 ///
 /// Nodes that this client may not read are [`Denied`](Lookup::Denied). A changed permission is detected at the next
 /// event of the node, after a reconnect, or by [`resync_every`](CuratorCacheBuilder::resync_every). Servers since 3.8.4
@@ -82,7 +82,7 @@ type Result<T> = std::result::Result<T, CacheError>;
 /// connection or in a resync.
 ///
 /// All caches of a client share a second session with the ensemble, which the first cache opens: on servers older than
-/// 3.9, other watches of the same session would remove the recursive watch. It needs ZooKeeper 3.6 or newer.
+/// 3.9, other watches of the same session would remove the recursive watch. Caches need ZooKeeper 3.6 or newer.
 ///
 /// Clones are handles to one cache. It ends with [`close`](Self::close), with the client, or when its last handle,
 /// receiver and stream is dropped.
@@ -101,11 +101,11 @@ pub struct CuratorCache {
 debug_line!(CuratorCache, |cache| path: cache.path(), state: *cache.states.borrow());
 
 impl CuratorCache {
-    /// Waits until the cache is [current](CacheState::Current), and returns its nodes. Returns at once if it is.
+    /// Waits until the cache is [current](CacheState::Current), and returns its nodes. Returns immediately if it is.
     ///
     /// # Errors
     ///
-    /// Why the cache has ended. No other errors: the wait continues through outages; see
+    /// The error that has ended the cache, and no other: the wait continues through outages; see
     /// [`last_error`](Self::last_error).
     ///
     /// # Cancel safety
@@ -166,12 +166,13 @@ impl CuratorCache {
     /// Waits until the cache includes every write, by any client, whose reply arrived before this call. Returns the
     /// nodes.
     ///
-    /// Two round trips, or one if nothing has changed; more for new directories. The first is a transaction that
-    /// changes nothing, because a deposed leader would still reply to a `sync`. It waits until the cache is current.
+    /// Takes two round trips, or one if nothing has changed, and more if directories are new. The first is a
+    /// transaction that changes nothing, because a deposed leader would still reply to a `sync`. If the cache is not
+    /// current, the call waits until it is.
     ///
     /// # Errors
     ///
-    /// Why the cache has ended.
+    /// The error that has ended the cache.
     ///
     /// # Cancel safety
     ///
@@ -198,7 +199,7 @@ impl CuratorCache {
     ///
     /// # Errors
     ///
-    /// Why the cache had ended before, if neither the cache nor the client was closed.
+    /// The error that had ended the cache before this call, unless it was ended by a close of the cache or the client.
     ///
     /// # Cancel safety
     ///

@@ -10,8 +10,8 @@ use rpds::RedBlackTreeMapSync;
 use super::scope::Scope;
 use crate::debug::debug_line;
 
-/// The nodes of a cache, in the order of their paths: parents before their children. Clones share them. The crate `imbl` is not used, because `deny.toml` does not allow its
-/// licence, MPL-2.0.
+/// The nodes of a cache, in the order of their paths: parents before their children. Clones share them. The crate
+/// `imbl` is not used, because `deny.toml` does not allow its licence, MPL-2.0.
 pub(super) type Nodes = RedBlackTreeMapSync<ZPath, Entry>;
 
 /// A node in a cache; `None` if this client may not read it.
@@ -111,13 +111,14 @@ pub enum CacheState {
 /// The nodes of a cache at one moment. Taking or cloning one increments a few reference counts, however many nodes
 /// there are.
 ///
-/// Each node is a state that the server had, but not all at the same moment: ZooKeeper cannot read a tree atomically.
+/// Each node is as it was on the servers at some moment, but these moments differ: ZooKeeper cannot read a tree
+/// atomically.
 #[derive(Clone)]
 pub struct Snapshot {
     pub(super) nodes: Nodes,
     pub(super) scope: Arc<Scope>,
     pub(super) state: CacheState,
-    /// Whether everything was loaded once.
+    /// Whether everything has been loaded at least once.
     pub(super) is_loaded: bool,
     /// The number of the last event included.
     pub(super) events: u64,
@@ -220,12 +221,12 @@ pub(super) fn descendants<'a>(nodes: &'a Nodes, of: &ZPath) -> impl Iterator<Ite
     below.take_while(move |path| path.as_str().starts_with(&directory))
 }
 
-/// How the paths of all descendants begin.
+/// The prefix of the paths of all descendants.
 fn directory(path: &ZPath) -> String {
     format!("{}/", if path.is_root() { "" } else { path.as_str() })
 }
 
-/// The first possible path below a node: control characters are not allowed.
+/// The first possible path below a node: names have no control characters, so none sorts before a space.
 fn first_below(path: &ZPath) -> Bound<ZPath> {
     path.child(" ").map_or(Bound::Unbounded, Bound::Included)
 }

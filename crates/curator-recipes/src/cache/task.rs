@@ -94,7 +94,7 @@ async fn run(
     };
     publisher.errors.send_replace(Some(error.clone()));
     tracing::debug!(client = client.name(), path = %scope.root, %error, "a cache ends");
-    // Set also while a watch is being set.
+    // The session is known even while its watch is being set.
     let session = live.node.session.take();
     drop(live);
     // Reports the end of the cache to its users.

@@ -32,7 +32,7 @@ pub(super) enum Found {
 /// Whether the read of a node is followed by a listing of its children, if it has any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Listing {
-    /// If the cache does not have the node. Later changes of the children have events.
+    /// Only if the cache does not have the node. Events report later changes of its children.
     IfNew,
     /// Also if a child was created or deleted since the last listing.
     IfChanged,
@@ -71,7 +71,7 @@ impl Tree {
                 return Next::Nothing;
             }
             Found::Denied => {
-                // Not if it is denied already.
+                // Nothing changes if the node was denied before.
                 if known != Some(None) {
                     self.remove(path);
                     self.nodes.insert_mut(path.clone(), None);

@@ -17,7 +17,7 @@ use crate::engine::follow::Follower;
 use crate::engine::task::{RecipeTask, TaskError as _, panic_message};
 
 /// Configures a [`Config`].
-#[must_use = "nothing is read before `open`"]
+#[must_use = "nothing is read before `open` or `start`"]
 pub struct ConfigBuilder<T> {
     client: CuratorClient,
     path: ZPath,
@@ -57,7 +57,7 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
         self
     }
 
-    /// Reads the first value, and starts to follow the node. One request if the node exists.
+    /// Reads the first value, and starts to follow the node. Sends one request if the node exists.
     ///
     /// It waits for a connection without a time limit, and, with [`IfAbsent::KeepLast`], for the node: see
     /// [`open_timeout`](Self::open_timeout).
@@ -66,10 +66,10 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
     ///
     /// - [`ConfigError::Invalid`] if the decoder rejects the data, because there is no earlier value to keep.
     /// - [`ConfigError::Absent`] with [`IfAbsent::Fail`].
-    /// - [`ConfigError::Client`]for an error that a retry cannot help, such as a missing permission, or
+    /// - [`ConfigError::Client`] for an error that a retry cannot help, such as a missing permission, or
     ///   [`Closed`](curator_client::Error::Closed). Once the config is open, such errors are a
     ///   [status](super::ConfigStatus::Unreadable), and reading continues.
-    /// - [`ConfigError::Panicked`].
+    /// - [`ConfigError::Panicked`] if the decoder panics.
     ///
     /// # Cancel safety
     ///
@@ -93,10 +93,10 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
     }
 
     /// Starts with the value `initial`, and follows the node: for a service that can run without its settings. Returns
-    /// at once, and works before there is a connection.
+    /// immediately, and works before there is a connection.
     ///
-    /// The value is `initial` until a read returns data that the decoder accepts; until then the
-    /// [status](Config::status) is [`Stale`](super::ConfigStatus::Stale), or the problem:
+    /// The value is `initial` until a read returns data that the decoder accepts or, with [`IfAbsent::Default`], finds
+    /// no node. Before that, the [status](Config::status) is [`Stale`](super::ConfigStatus::Stale), or the problem:
     /// [`Absent`](super::ConfigStatus::Absent), [`Invalid`](super::ConfigStatus::Invalid) or
     /// [`Unreadable`](super::ConfigStatus::Unreadable).
     pub fn start(self, initial: T) -> Config<T> {

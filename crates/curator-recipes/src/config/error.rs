@@ -15,8 +15,8 @@ pub enum ConfigError {
     /// An error of the client.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The node does not exist, and the config was [opened](crate::ConfigBuilder::open) with `IfAbsent::Fail`; or it
-    /// did not exist before the timeout.
+    /// The node does not exist, and the config was [opened](crate::ConfigBuilder::open) with `IfAbsent::Fail`; or the
+    /// node was still absent at the timeout.
     #[error("the config {path} does not exist")]
     Absent {
         /// The node.

@@ -41,7 +41,7 @@ impl<T: Send + Sync> Followed for Following<T> {
 
     async fn read(&mut self) -> Result<Self::State> {
         let session = self.client.session().await?;
-        // Kept until the next watch is set, so that no request removes it from the server.
+        // A watch is kept until the next one is set, so that the client does not remove it from the server.
         let mut _until_created = None;
         loop {
             match session.watch_data(&self.path).await {
@@ -77,8 +77,8 @@ impl<T> Following<T> {
         Self { client: client.clone(), path, status, decoder, is_open: false, watch: None, latest: 0 }
     }
 
-    /// Returns an error if the data is older than that of an earlier read. A server that lags behind cannot answer the
-    /// probe of a new connection, so this happens only if the ensemble has lost data.
+    /// Returns an error if the data is older than that of an earlier read. The first probe of a connection
+    /// proves that its server is up to date, so this happens only if the ensemble has lost data.
     fn check_order(&mut self, mzxid: i64) -> Result<()> {
         let latest = self.latest;
         if mzxid < latest {
@@ -137,7 +137,7 @@ impl<T> Drop for Following<T> {
     }
 }
 
-/// Follows until the client closes, or the last handle and receiver is dropped.
+/// Follows the node until the client closes, or the last handle and receiver is dropped.
 pub(super) async fn follow<T: Send + Sync>(
     mut following: Follower<Following<T>>,
     values: watch::Sender<Arc<T>>,

@@ -56,8 +56,8 @@ use crate::engine::task::RecipeTask;
 /// - *No change is missed*: after each event, each broken connection and each lost session, the node is read again. The
 ///   config compares data, not versions, so it detects a node that was deleted and created again with the same version.
 ///   Changes between two reads are merged into the latest value.
-/// - *Only changed data is signalled*: a write of the same bytes is not, nor is a lost connection, nor a rejected write
-///   between two equal ones.
+/// - *Only new values are signalled*: not a write of the same bytes, not a lost connection, and not invalid data, even
+///   if the last valid data is written again after it.
 ///
 /// # Caveats
 ///
@@ -71,7 +71,7 @@ use crate::engine::task::RecipeTask;
 /// [`Unreadable`](ConfigStatus::Unreadable), until the node is written in a later transaction. Open another config
 /// instead.
 ///
-/// A config or a receiver of it keeps the client open.
+/// A config, or one of its receivers, keeps the client open.
 ///
 /// Curator's `NodeCache`, or a `CuratorCache` of one node. To write the node, use
 /// [`CuratorClient::set_data`](curator_client::CuratorClient::set_data).
@@ -98,9 +98,9 @@ impl<T> Config<T> {
         Arc::clone(&self.values.borrow())
     }
 
-    /// The value, and its changes. The first [`changed`](watch::Receiver::changed) of each receiver returns at once if
-    /// the value has changed since [`open`](ConfigBuilder::open). A slow reader gets the latest value only. Do not hold
-    /// a borrowed value while you print or wait, because it blocks the config's task.
+    /// The value, and its changes. The first [`changed`](watch::Receiver::changed) of each receiver returns immediately
+    /// if the value has changed since [`open`](ConfigBuilder::open). A slow reader gets the latest value only. Do not
+    /// hold a borrowed value while you print or wait, because it blocks the config's task.
     ///
     /// The channel is closed when the client closes, and keeps its last value. In a forked child it no longer changes.
     #[must_use]

@@ -32,7 +32,7 @@ impl Revocation {
     /// Records a request to give the lock back.
     pub(crate) fn note(&self) {
         if !self.revoke_requested.send_replace(true) {
-            self.log.requested_back();
+            self.log.revocation_requested();
         }
     }
 

@@ -12,7 +12,7 @@ pub(crate) trait ReportedState: Clone + Debug {
     /// The state reported before the first read, and without a recently confirmed connection.
     fn unknown() -> Self;
 
-    /// Whether this adds nothing to `reported`. Compares texts, because errors cannot be compared.
+    /// Whether this state is the same as `reported`. Compares texts, because errors cannot be compared.
     fn repeats(&self, reported: &Self) -> bool {
         format!("{self:?}") == format!("{reported:?}")
     }
@@ -52,8 +52,8 @@ impl<S: ReportedState> StateSender<S> {
         self.report(state)
     }
 
-    /// Checks the connection at each of its changes. Poll it after the future that reads the state: events of a watch
-    /// come before changes of the connection.
+    /// Checks the connection at each of its changes. Poll this future after the one that reads the state, so that
+    /// events of a watch are processed before changes of the connection.
     pub(crate) async fn follow_connection(&self) -> Infallible {
         let mut connection = self.client.connection_states();
         while connection.next().await.is_some() {

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 
 use crate::error::Error;
 
-/// The error that the calls of a recipe with a task return once the task has ended. [`From`] makes it from the error of
-/// a client whose runtime has dropped the task.
+/// The error that the calls of a recipe with a task return once the task has ended. [`From`] converts the error of a
+/// client whose runtime has dropped the task.
 pub(crate) trait TaskError: From<curator_client::Error> + Clone + Send + Sync + 'static {
     /// The error after the task of the recipe at `path` has panicked.
     fn panicked(path: ZPath, message: String) -> Self;

@@ -70,7 +70,7 @@ pub enum ValueError {
     },
     /// The node's data cannot be decoded. Write a valid value with
     /// [`force_set`](crate::DistributedAtomicValue::force_set).
-    #[error("{path} has no such value: {cause}")]
+    #[error("{path} has no valid value: {cause}")]
     Invalid {
         /// The node.
         path: ZPath,

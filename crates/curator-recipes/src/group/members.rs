@@ -63,7 +63,7 @@ impl Members {
         self.nodes.children(&self.group).map(|node| Member { node: node.clone() })
     }
 
-    /// The number of members. Takes time proportional to it.
+    /// The number of members. Takes time proportional to that number.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.children(&self.group).count()
@@ -75,8 +75,8 @@ impl Members {
         self.nodes.children(&self.group).next().is_none()
     }
 
-    /// Whether these were all the members that the servers had: [`Loading`](CacheState::Loading) before the first read,
-    /// and [`Stale`](CacheState::Stale) without a connection.
+    /// Whether the members were up to date when they were taken: [`Loading`](CacheState::Loading) before the first read
+    /// is complete, and [`Stale`](CacheState::Stale) without a connection.
     #[must_use]
     pub fn state(&self) -> CacheState {
         self.nodes.state()
@@ -114,14 +114,15 @@ pub enum GroupEvent {
 
 /// The changes of a group, for one consumer; made by [`GroupMember::events`](crate::GroupMember::events).
 ///
-/// A [`Stream`](futures_core::Stream); [`next`](Changes::next) works without the trait. It begins with a [`Joined`](GroupEvent::Joined) for each
-/// known member, and [`Ready`](GroupEvent::Ready) if these are up to date. It ends when the group member is closed.
+/// A [`Stream`](futures_core::Stream); [`next`](Changes::next) works without the trait. It begins with a
+/// [`Joined`](GroupEvent::Joined) for each known member, and [`Ready`](GroupEvent::Ready) if these are up to date. It
+/// ends when the group member is closed.
 ///
 /// # Guarantees
 ///
-/// Those of [`CacheEvents`](crate::CacheEvents): applied in order, the events give the members, and a member's states are reported in
-/// order. A member that has left and joined again between two reads is reported as left and joined, even with the same
-/// data.
+/// Those of [`CacheEvents`](crate::CacheEvents): applied in order, the events give the members, and a member's states
+/// are reported in order. A member that has left and joined again between two reads is reported as left and joined,
+/// even with the same data.
 ///
 /// # Cancel safety
 ///

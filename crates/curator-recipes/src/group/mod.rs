@@ -48,7 +48,7 @@ type Result<T> = std::result::Result<T, GroupMemberError>;
 ///   guarantees.
 /// - *One process for each id*: if the id is taken, this member waits, and its [state](Self::state) names the owning
 ///   session. A restarted process waits for the node of its last run, and joins when that session has ended.
-/// - The members are those of the servers, with the guarantees of [`CuratorCache`].
+/// - The members are read from the servers, with the guarantees of [`CuratorCache`].
 ///
 /// # Caveats
 ///
@@ -85,7 +85,7 @@ impl GroupMemberBuilder {
         Self { node: self.node.data(data), ..self }
     }
 
-    /// Starts to join. Returns at once, and works before there is a connection.
+    /// Starts to join. Returns immediately, and works before there is a connection.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl GroupMember {
     ///
     /// # Errors
     ///
-    /// The same.
+    /// Those of [`PersistentNode::set_data`].
     ///
     /// # Cancel safety
     ///
@@ -179,7 +179,7 @@ impl GroupMember {
         self.cache.state()
     }
 
-    /// Waits until the members are up to date, and returns them. Returns at once if they are.
+    /// Waits until the members are up to date, and returns them. Returns immediately if they are.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl GroupMember {
     ///
     /// # Errors
     ///
-    /// The same.
+    /// Those of [`CuratorCache::caught_up`].
     ///
     /// # Cancel safety
     ///
@@ -229,7 +229,7 @@ impl GroupMember {
     ///
     /// Once polled, the command is executed even if the future is dropped.
     pub async fn close(&self) -> Result<()> {
-        // Starts both at once, so that a dropped future has closed both.
+        // Starts both closes in the first poll, so that both continue if the future is dropped.
         let (left, closed) = futures_util::future::join(self.node.close(), self.cache.close()).await;
         left?;
         Ok(closed?)

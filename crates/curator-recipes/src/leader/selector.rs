@@ -319,7 +319,7 @@ impl LeaderSelector {
             () = self.mutex.client().sleep_until(grace_period) => {
                 // If false, the client has closed, which ends the term.
                 if !self.grace_period.is_zero() && grace_period.has_passed() {
-                    self.log(&"the grace period is over", "the job has not ended, and is dropped");
+                    self.log(&"the grace period is over", "the job has not ended in time: its future is dropped");
                 }
                 None
             }

@@ -68,14 +68,14 @@ impl PersistentNodeBuilder {
     /// Sets the ACL of the node. Defaults to that of the client's [`AclProvider`](curator_client::AclProvider) for its
     /// path, or else to the client's default ACL.
     ///
-    /// It must permit this client to read the node, which is watched. Otherwise the node is created, and its
+    /// It must permit this client to read the node, because the node is watched. Otherwise the node is created, and its
     /// [state](super::PersistentNode::state) is [`Refused`](super::PersistentNodeState::Refused).
     pub fn acl(self, acl: impl Into<Arc<[Acl]>>) -> Self {
         Self { acl: Some(acl.into()), ..self }
     }
 
     /// Takes over an existing node, whenever there is one at the path: sets its data, and deletes it at close. The node
-    /// keeps its mode and its ACL. For a process that finds the node of its last run.
+    /// keeps its mode and its ACL. Use this if a process may find the node of its last run.
     ///
     /// An ephemeral node is never taken over, because it is deleted with another session. No effect with ephemeral
     /// modes, or together with [`with_protection`](Self::with_protection).

@@ -44,12 +44,13 @@ pub(super) enum Recognition {
     /// Only by their names, which no other client uses.
     Protected,
     /// Only by the reply to the create.
-    Answered { adopts: bool },
+    Confirmed { adopts: bool },
 }
 
 /// The zxids of the confirmed creates of all persistent nodes of a client.
 ///
-/// Two persistent nodes of one client at one path share the session; this prevents each from claiming the other's node.
+/// Two persistent nodes of one client at one path share the session; this set prevents each from claiming the other's
+/// node.
 #[derive(Debug, Default)]
 pub(super) struct InClient(Mutex<BTreeSet<i64>>);
 
@@ -92,7 +93,7 @@ impl Claims {
         match self.recognition {
             Recognition::Ephemeral if self.doubts.contains(&node.session) && !is_taken() => ours,
             Recognition::Protected if is_lasting => ours,
-            Recognition::Answered { adopts: true } if is_lasting && !is_taken() => Owner::Adoptable,
+            Recognition::Confirmed { adopts: true } if is_lasting && !is_taken() => Owner::Adoptable,
             _ => Owner::Foreign(node.session),
         }
     }
@@ -177,7 +178,7 @@ mod tests {
 
     const SESSION: i64 = 7;
     const EARLIER: i64 = 6;
-    const ANOTHERS: i64 = 9;
+    const FOREIGN: i64 = 9;
 
     fn claims(recognition: Recognition, in_client: &Arc<InClient>) -> Claims {
         Claims::new(recognition, Arc::clone(in_client))
@@ -188,7 +189,7 @@ mod tests {
         let in_client = Arc::default();
         let mut claims = claims(Recognition::Ephemeral, &in_client);
         let node = |session| Node { czxid: 1, session };
-        for session in [SESSION, EARLIER, ANOTHERS, 0] {
+        for session in [SESSION, EARLIER, FOREIGN, 0] {
             assert_eq!(claims.owner(node(session), SESSION), Owner::Foreign(session));
         }
         claims.doubt(EARLIER);
@@ -196,7 +197,7 @@ mod tests {
         assert!(claims.is_in_doubt());
         assert_eq!(claims.owner(node(SESSION), SESSION), Owner::Ours);
         assert_eq!(claims.owner(node(EARLIER), SESSION), Owner::OursOfAnEndedSession);
-        assert_eq!(claims.owner(node(ANOTHERS), SESSION), Owner::Foreign(ANOTHERS));
+        assert_eq!(claims.owner(node(FOREIGN), SESSION), Owner::Foreign(FOREIGN));
         assert_eq!(claims.owner(node(0), SESSION), Owner::Foreign(0));
         claims.was_not_applied(SESSION);
         assert_eq!(claims.owner(node(SESSION), SESSION), Owner::Foreign(SESSION));
@@ -234,14 +235,14 @@ mod tests {
         let in_client = Arc::default();
         for (recognition, unknown) in [
             (Recognition::Protected, Owner::Ours),
-            (Recognition::Answered { adopts: true }, Owner::Adoptable),
-            (Recognition::Answered { adopts: false }, Owner::Foreign(0)),
+            (Recognition::Confirmed { adopts: true }, Owner::Adoptable),
+            (Recognition::Confirmed { adopts: false }, Owner::Foreign(0)),
         ] {
             let mut claims = claims(recognition, &in_client);
             let (node, other) = (Node { czxid: 1, session: 0 }, Node { czxid: 2, session: 0 });
             claims.doubt(SESSION);
             assert_eq!(claims.owner(node, SESSION), unknown);
-            assert_eq!(claims.owner(Node { czxid: 1, session: ANOTHERS }, SESSION), Owner::Foreign(ANOTHERS));
+            assert_eq!(claims.owner(Node { czxid: 1, session: FOREIGN }, SESSION), Owner::Foreign(FOREIGN));
             claims.confirm(node);
             assert_eq!(claims.owner(node, SESSION), Owner::Ours);
             assert_eq!(claims.owner(other, SESSION), unknown);
@@ -250,7 +251,7 @@ mod tests {
 
     #[test]
     fn forget_returns_a_node_that_is_being_adopted() {
-        let mut claims = claims(Recognition::Answered { adopts: true }, &Arc::default());
+        let mut claims = claims(Recognition::Confirmed { adopts: true }, &Arc::default());
         let [old, node] = [1, 2].map(|czxid| Node { czxid, session: 0 });
         claims.confirm(old);
         claims.adopt(node);

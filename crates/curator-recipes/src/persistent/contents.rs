@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(report.borrow_and_update().applied, 1);
         assert!(!contents.is_pending && !contents.update());
         contents.applied();
-        assert!(!report.has_changed().unwrap(), "it was known");
+        assert!(!report.has_changed().unwrap(), "it was reported before");
         set(&commands, b"second");
         set(&commands, b"third");
         assert!(contents.update() && contents.is_pending);

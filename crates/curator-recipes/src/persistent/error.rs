@@ -47,15 +47,15 @@ pub enum PersistentNodeError {
     },
     /// The node was not deleted within the client's close timeout. The deletion continues in the background while the
     /// client is open.
-    #[error("{path} was not deleted within {after:?}; this goes on in the background")]
+    #[error("{path} was not deleted within {after:?}; the deletion continues in the background")]
     DeletePending {
         /// The node, without a sequence number that is not known.
         path: ZPath,
         /// The client's close timeout.
         after: Duration,
     },
-    /// The server refused to delete the node, because of its ACL or its children, for example. The node stays; an
-    /// ephemeral one until its session ends.
+    /// The server refused to delete the node, for example because of its parent's ACL or its children. The node stays;
+    /// an ephemeral one until its session ends.
     #[error("{path} cannot be deleted: {cause}")]
     DeleteRefused {
         /// The node.
@@ -70,7 +70,7 @@ pub enum PersistentNodeError {
         /// The node, as configured.
         path: ZPath,
     },
-    /// The task of the persistent node has panicked, in user code (an ACL provider), or by a defect.
+    /// The task of the persistent node has panicked, in user code (an ACL provider), or because of a defect.
     #[error("the task of the persistent node {path} has panicked: {message}")]
     Panicked {
         /// The node, as configured.

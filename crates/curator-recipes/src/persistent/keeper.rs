@@ -18,7 +18,7 @@ use crate::engine::follow::Follower;
 use crate::engine::task::RecipeTask;
 
 impl PersistentNodeBuilder {
-    /// Starts to create and keep the node. Returns at once, and works before there is a connection.
+    /// Starts to create and keep the node. Returns immediately, and works before there is a connection.
     #[must_use = "the node is deleted when its last handle is dropped"]
     pub fn start(self) -> PersistentNode {
         let Self { client, path, mode, .. } = self.clone();
@@ -66,11 +66,11 @@ async fn follow(follower: &mut Follower<Kept>) -> Infallible {
 }
 
 impl Kept {
-    /// Deletes the claimed node, if any, through the client's janitor, which does not give up.
+    /// Deletes the claimed node, if any, through the client's janitor, which retries the delete.
     async fn leave(mut self) -> Result<(), PersistentNodeError> {
         if self.creating.is_some() {
             // The result is recorded in the claims.
-            let _ = self.answered().await;
+            let _ = self.finish_create().await;
         }
         if self.claims.is_in_doubt() {
             self.resolve().await?;
@@ -86,9 +86,9 @@ impl Kept {
 
     /// Determines whether a create whose reply was lost was applied.
     async fn resolve(&mut self) -> ClientResult<()> {
-        if let Recognition::Answered { .. } = self.claims.recognition {
+        if let Recognition::Confirmed { .. } = self.claims.recognition {
             let (client, path) = (self.client.name(), &self.options.path);
-            tracing::warn!(client, %path, "persistent node: closed after a lost answer; a node may be left");
+            tracing::warn!(client, %path, "persistent node: closed after a lost reply to a create; a node may remain");
             return Ok(());
         }
         let mut retrier = self.client.persistent_retrier();

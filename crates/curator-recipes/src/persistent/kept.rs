@@ -28,7 +28,7 @@ pub(super) struct Kept {
     pub(super) reporter: Arc<Reporter>,
     /// The path with the protection prefix, if any, and without a sequence number.
     base: ZPath,
-    /// The node's path, once known: at once, or, for a sequential node, after its creation.
+    /// The node's path, once known: from the start, or, for a sequential node, after its creation.
     pub(super) path: Option<ZPath>,
     pub(super) claims: Claims,
     contents: Contents,
@@ -84,8 +84,8 @@ impl Followed for Kept {
                 View::Seen(Seen { owner: Owner::Ours, .. }) if !self.contents.is_pending => return Ok(()),
                 View::Seen(Seen { owner: Owner::Ours | Owner::Adoptable, .. }) => self.write(&session).await,
                 View::Unseen if self.path.is_some() => {
-                    let looked = session.watch_data(&self.path()).await;
-                    self.apply_read(&session, looked)
+                    let reply = session.watch_data(&self.path()).await;
+                    self.apply_read(&session, reply)
                 }
                 View::Seen(Seen { owner: Owner::OursOfAnEndedSession, .. }) | View::Unseen | View::Absent => {
                     self.create(&session).await
@@ -160,8 +160,8 @@ impl Kept {
             WatchEvent::Interrupted | WatchEvent::SessionEnded => {
                 self.reporter.set(PersistentNodeState::Unknown);
                 // An ephemeral node is deleted, or soon will be.
-                let goes = event == WatchEvent::SessionEnded && is_ours && self.options.mode.is_ephemeral();
-                self.view = if goes { View::Absent } else { View::Unseen };
+                let is_deleted = event == WatchEvent::SessionEnded && is_ours && self.options.mode.is_ephemeral();
+                self.view = if is_deleted { View::Absent } else { View::Unseen };
             }
             _ => self.view = View::Unseen,
         }
@@ -179,18 +179,18 @@ impl Kept {
     }
 
     /// Processes the reply to a read. The next step acts on it.
-    fn apply_read(&mut self, session: &Session, looked: ReadReply) -> Result<()> {
-        let (data, stat, watch) = match looked {
+    fn apply_read(&mut self, session: &Session, reply: ReadReply) -> Result<()> {
+        let (data, stat, watch) = match reply {
             Err(Error::NoNode { .. }) => {
                 self.claims.was_not_applied(session.id());
                 self.missing();
                 return Ok(());
             }
-            looked => looked?,
+            reply => reply?,
         };
         let (path, node, has_data) = (self.path(), Node::of(&stat), *data == *self.contents.wanted);
         let mut owner = match self.claims.owner(node, session.id()) {
-            // The data is right, so treat the node as just created.
+            // The node has the wanted data already, so treat it as just created.
             Owner::Adoptable if has_data => Owner::Ours,
             owner => owner,
         };
@@ -213,7 +213,7 @@ impl Kept {
     }
 
     /// Processes the result of a request, and the reply to the read that was sent after it.
-    fn take_result(&mut self, session: &Session, result: Result<()>, looked: ReadReply) -> Result<()> {
+    fn take_result(&mut self, session: &Session, result: Result<()>, reply: ReadReply) -> Result<()> {
         match result {
             Ok(()) | Err(Error::NodeExists { .. } | Error::NoNode { .. } | Error::BadVersion { .. }) => {}
             Err(error @ Error::RequestTooLarge { .. }) if self.contents.can_fall_back() => {
@@ -221,14 +221,14 @@ impl Kept {
                 return Ok(());
             }
             // If the node is foreign, report that instead of the refused create.
-            Err(error) if error.is_retryable() || !self.is_foreign(session, &looked) => return Err(error),
+            Err(error) if error.is_retryable() || !self.is_foreign(session, &reply) => return Err(error),
             Err(_) => {}
         }
-        self.apply_read(session, looked)
+        self.apply_read(session, reply)
     }
 
-    fn is_foreign(&self, session: &Session, looked: &ReadReply) -> bool {
-        let owner = looked.as_ref().map(|(_, stat, _)| self.claims.owner(Node::of(stat), session.id()));
+    fn is_foreign(&self, session: &Session, reply: &ReadReply) -> bool {
+        let owner = reply.as_ref().map(|(_, stat, _)| self.claims.owner(Node::of(stat), session.id()));
         matches!(owner, Ok(Owner::Foreign(_)))
     }
 
@@ -241,8 +241,8 @@ impl Kept {
         }
         let data = &self.contents.wanted;
         let requests = || (session.set_data(&path, data, Some(version)), session.watch_data(&path));
-        let (written, looked) = session.pipelined(requests);
-        let (written, looked) = (written.await, looked.await);
+        let (written, read) = session.pipelined(requests);
+        let (written, reply) = (written.await, read.await);
         let written = match written {
             Ok(stat) => {
                 if self.claims.confirm(Node::of(&stat)) {
@@ -262,7 +262,7 @@ impl Kept {
                 Err(error)
             }
         };
-        self.take_result(session, written, looked)
+        self.take_result(session, written, reply)
     }
 
     fn refuse_data(&mut self, error: Error) {

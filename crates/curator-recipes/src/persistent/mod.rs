@@ -36,7 +36,7 @@ type Result<T> = std::result::Result<T, PersistentNodeError>;
 /// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
 /// let node = PersistentNode::builder(&client, "/workers/worker-7")?.data("10.0.0.7:8080").start();
 /// let path = node.created().await?;
-/// println!("{path} is there, and stays");
+/// println!("{path} exists, and is kept");
 /// node.set_data("10.0.0.7:8081").await?;
 /// // Deletes it.
 /// node.close().await?;
@@ -49,11 +49,12 @@ type Result<T> = std::result::Result<T, PersistentNodeError>;
 /// - The node is created as soon as the server permits it, and again whenever it is missing, with the latest data.
 ///   Missing parents are created as containers.
 /// - A node of another owner is neither used, nor written, nor deleted: the [state](Self::state) names its owner, and
-///   the node is created once the other one is deleted. So of several processes with the same path, one has the node,
-///   and the others wait. Only [`adopt_existing`](PersistentNodeBuilder::adopt_existing) takes over a node.
+///   the persistent node creates its node once the other one is deleted. So of several processes with the same path,
+///   one has the node, and the others wait. Only [`adopt_existing`](PersistentNodeBuilder::adopt_existing) takes over a
+///   node.
 /// - After a lost session, an ephemeral node of the old session is replaced in one transaction if the servers still
 ///   have it, so that it always exists for other clients.
-/// - [Data](Self::set_data) is written however long the connection is down.
+/// - [Data](Self::set_data) is written even after an outage of any length.
 /// - [Closing](Self::close) deletes the node, even if its create is in flight, but not a node of another owner.
 ///
 /// # Caveats
@@ -116,14 +117,15 @@ impl PersistentNode {
         self.reports.borrow().error.clone()
     }
 
-    /// Waits until the node exists and belongs to this persistent node, and returns its path. Returns at once if it
-    /// exists now.
+    /// Waits until the node exists and belongs to this persistent node, and returns its path. Returns immediately
+    /// if it exists now.
     ///
     /// # Errors
     ///
-    /// [`Closed`](PersistentNodeError::Closed) when it is closed; [`Client`](PersistentNodeError::Client) when the
-    /// client is closed, or has ended; [`Panicked`](PersistentNodeError::Panicked). No other errors: the wait continues
-    /// through outages, refusals and foreign owners, which the [state](Self::state) reports.
+    /// [`Closed`](PersistentNodeError::Closed) when this persistent node is closed;
+    /// [`Client`](PersistentNodeError::Client) when the client is closed, or has ended;
+    /// [`Panicked`](PersistentNodeError::Panicked). No other errors: the wait continues through outages, refusals and
+    /// foreign owners, which the [state](Self::state) reports.
     ///
     /// # Cancel safety
     ///
@@ -141,8 +143,8 @@ impl PersistentNode {
         }
     }
 
-    /// Like [`created`](Self::created), but waits at most `timeout`. With zero, it checks the state once. A timeout
-    /// does not stop the node from being kept.
+    /// Like [`created`](Self::created), but waits at most `timeout`. With zero, it checks the state once. After a
+    /// timeout, the node is still created later.
     ///
     /// Curator's `waitForInitialCreate`.
     ///

@@ -21,9 +21,10 @@ pub enum PersistentNodeState {
         /// The node, including the protection prefix and the sequence number, if any.
         path: ZPath,
     },
-    /// Another owner has a node at the path. It is neither used nor deleted; when it is deleted, the node is created.
-    /// With [`adopt_existing`](super::PersistentNodeBuilder::adopt_existing), also a node that other clients change too
-    /// often to take it over; this is tried again, after pauses of up to a second.
+    /// Another owner has a node at the path. The persistent node neither uses nor deletes it, and creates its node once
+    /// the other one is deleted. With [`adopt_existing`](super::PersistentNodeBuilder::adopt_existing), this is also
+    /// the state if other clients change the node too often for it to be taken over; the persistent node tries again,
+    /// after pauses of up to a second.
     Foreign {
         /// The node.
         path: ZPath,
@@ -36,7 +37,8 @@ pub enum PersistentNodeState {
         /// Why.
         error: ClientError,
     },
-    /// The node is no longer kept: it or the client was closed, or its task has ended otherwise.
+    /// The node is no longer kept: the persistent node or the client was closed, or the task has ended for another
+    /// reason.
     Closed,
 }
 
@@ -99,7 +101,7 @@ impl Reporter {
         match &state {
             PersistentNodeState::Foreign { path, owner } if is_new => {
                 let owner = owner_text(*owner);
-                tracing::warn!(client, %path, owner, "persistent node: another owner has the node; waiting for its end");
+                tracing::warn!(client, %path, owner, "persistent node: another owner has the node; waiting until it is deleted");
             }
             PersistentNodeState::Refused { error } if is_new => {
                 tracing::warn!(client, path = %self.path, %error, "persistent node: the server refuses the node; trying again");

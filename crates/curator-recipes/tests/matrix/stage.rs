@@ -111,7 +111,7 @@ impl Stage {
     pub(crate) async fn open(hall: &Arc<Hall>, kind: Kind, cut: Option<Cut>, strike: Option<Strike>) -> Self {
         let (path, proxy) = (format!("{}/lock", path("matrix")), FaultProxy::start(hall.server.address()).unwrap());
         // Excludes the client's probes and this stage's round trips.
-        proxy.pass_over("/");
+        proxy.exempt_path("/");
         let pause = if cut.is_some() { PAUSE } else { Duration::from_millis(50) };
         let retries = RetryNTimes::new(40, pause).unwrap();
         let operation_timeout = if strike.is_some() { OPERATION } else { SESSION };

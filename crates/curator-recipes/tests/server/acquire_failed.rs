@@ -16,14 +16,14 @@ use crate::support::{
 
 /// The connection timeout, the operation timeout and the pause between two attempts.
 const NO_CONNECTION: Duration = Duration::from_millis(200);
-const NO_ANSWER: Duration = Duration::from_millis(300);
+const NO_REPLY: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A client with three attempts, this connection timeout and a short operation timeout, and its proxy.
 async fn impatient(connection_timeout: Duration) -> (FaultProxy, CuratorClient) {
     let retry_policy = RetryNTimes::new(2, PAUSE).unwrap();
     behind_proxy_with(|builder| {
-        builder.connection_timeout(connection_timeout).operation_timeout(NO_ANSWER).retry_policy(retry_policy)
+        builder.connection_timeout(connection_timeout).operation_timeout(NO_REPLY).retry_policy(retry_policy)
     })
     .await
 }
@@ -80,11 +80,11 @@ async fn an_acquire_without_replies_fails_with_an_operation_timeout() {
     mutex(&client, &path).acquire().await.unwrap().release().await.unwrap();
     proxy.hold_replies(OpCode::GetChildren);
     let error = soon(mutex(&client, &path).acquire()).await.unwrap_err();
-    let cause = cause_of(&error, &path, 3, 3 * NO_ANSWER + 2 * PAUSE);
+    let cause = cause_of(&error, &path, 3, 3 * NO_REPLY + 2 * PAUSE);
     assert!(matches!(cause, client::Error::OperationTimeout { .. }), "{cause}");
     assert_eq!(error.outcome(), Outcome::Unknown);
     let error = soon(mutex(&client, &path).try_acquire()).await.unwrap_err();
-    let cause = cause_of(&error, &path, 1, NO_ANSWER);
+    let cause = cause_of(&error, &path, 1, NO_REPLY);
     assert!(matches!(cause, client::Error::OperationTimeout { .. }), "{cause}");
     proxy.release_held();
 }
@@ -97,7 +97,7 @@ async fn failing_for_excludes_the_time_in_the_queue() {
     let waiter = acquiring(&client, &path);
     queue_of(&steady, &path, 2).await;
     assert!(still_waits(&waiter, &client).await);
-    tokio::time::sleep(NO_ANSWER).await;
+    tokio::time::sleep(NO_REPLY).await;
     let before_failures = Instant::now();
     proxy.hold_replies(OpCode::GetChildren);
     // The waiter queues again, but gets no list of the queue.
@@ -120,7 +120,7 @@ async fn a_failed_read_acquire_beside_a_write_lock_reports_the_lock() {
     let transactions = requests_of(&proxy, OpCode::Multi);
     proxy.hold_replies(OpCode::Multi);
     let error = soon(lock.read().try_acquire()).await.unwrap_err();
-    cause_of(&error, &path, 1, NO_ANSWER);
+    cause_of(&error, &path, 1, NO_REPLY);
     assert_eq!(requests_of(&proxy, OpCode::Multi), transactions + 1);
     proxy.release_held();
     soon(writing.release()).await.unwrap();
@@ -162,7 +162,7 @@ impl RetryPolicy for Noted {
 async fn the_elapsed_time_of_a_retry_policy_excludes_the_time_in_the_queue() {
     let notes = Noted::default();
     let policy = notes.clone();
-    let (proxy, waiting) = behind_proxy_with(|builder| builder.operation_timeout(NO_ANSWER).retry_policy(policy)).await;
+    let (proxy, waiting) = behind_proxy_with(|builder| builder.operation_timeout(NO_REPLY).retry_policy(policy)).await;
     let (steady, path) = (support::client().await, path("long-wait"));
     let held = mutex(&steady, &path).acquire().await.unwrap();
     proxy.reset_counts();

@@ -55,7 +55,7 @@ async fn overflow_and_invalid_data_are_errors_and_change_nothing() {
 
     client.set_data(&path, b"seven", None).await.unwrap();
     for error in [number.get().await.unwrap_err(), number.increment().await.unwrap_err()] {
-        assert_eq!(error.to_string(), format!("{path} has no such value: expected 8 bytes, found 5"));
+        assert_eq!(error.to_string(), format!("{path} has no valid value: expected 8 bytes, found 5"));
         assert_eq!(error.outcome(), Outcome::NotApplied);
     }
     // Curator reads empty data as 0.
@@ -85,10 +85,10 @@ async fn a_value_is_initialized_once_and_set_only_if_the_expected_value_matches(
 async fn an_atomic_value_of_any_type_is_stored_with_a_codec() {
     let (client, path) = (client().await, path("atomic/text"));
     let codec = (|text: &String| text.clone().into_bytes(), |data: &[u8]| String::from_utf8(data.to_vec()));
-    let text = DistributedAtomicValue::with_codec(&client, &path, codec, "nobody".to_owned()).unwrap();
-    assert_eq!(text.get().await.unwrap(), "nobody");
+    let text = DistributedAtomicValue::with_codec(&client, &path, codec, "unassigned".to_owned()).unwrap();
+    assert_eq!(text.get().await.unwrap(), "unassigned");
     let changed = text.update(|text| Some(format!("{text}, worker-1"))).await.unwrap();
-    assert_eq!((&*changed.pre_value, &*changed.post_value), ("nobody", "nobody, worker-1"));
+    assert_eq!((&*changed.pre_value, &*changed.post_value), ("unassigned", "unassigned, worker-1"));
     let declined = text.update(|text| (!text.contains("worker-1")).then(String::new)).await.unwrap_err();
     assert!(matches!(&declined, ValueError::Declined { .. }) && !declined.is_retryable());
     client.set_data(&path, [0xff], None).await.unwrap();

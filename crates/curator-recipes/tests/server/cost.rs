@@ -42,7 +42,7 @@ pub(crate) async fn stated((table, operation): Row) -> Cost {
     let (_, rows) = TABLES.iter().find(|(name, _)| *name == table).expect(table);
     let row = rows.iter().find(|row| row.name == operation).expect(operation);
     let version = TestingServer::shared().await.version().expect("the server is running");
-    let pipelines = row.pipelines(!version.tells_stats_in_transactions());
+    let pipelines = row.pipelines(!version.returns_stats_in_transactions());
     let mut requests = BTreeMap::new();
     for (verb, number) in pipelines.concat() {
         let op = match verb {

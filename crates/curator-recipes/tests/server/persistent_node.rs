@@ -547,7 +547,7 @@ async fn a_persistent_node_sends_the_documented_requests() {
     let ((proxy, client), others, dir) = (counted().await, connected().await, path("kept-cost"));
     create_node(&others, &dir, CreateMode::Persistent, "").await;
     // The first probe of a connection may be another kind of request.
-    proxy.pass_over("/");
+    proxy.exempt_path("/");
     let path = format!("{dir}/node");
     proxy.reset_counts();
     let node = started(&client, &path);

@@ -66,7 +66,7 @@ async fn a_reconnect_writes_nothing() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-reconnect"));
     let node = started(&client, &path);
     created(&node).await;
-    proxy.pass_over("/");
+    proxy.exempt_path("/");
     let before = others.check_exists(&path).await.unwrap();
     for _ in 0..3 {
         unplug(&proxy, &client).await;
@@ -139,7 +139,7 @@ async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
             }
         });
         if let Some(lost) = lost {
-            proxy.pass_over("/");
+            proxy.exempt_path("/");
             proxy.cut_before_reply(lost);
         }
         proxy.heal();
@@ -545,7 +545,7 @@ fn each_event_of_a_persistent_node_is_logged_once() {
     logs.capture_call(|| runtime.block_on(work));
     let about = |line: Line| line.message.strip_prefix("persistent node: ").map(str::to_owned);
     let messages: Vec<_> = logs.all().into_iter().filter_map(about).collect();
-    let waits = "another owner has the node; waiting for its end";
+    let waits = "another owner has the node; waiting until it is deleted";
     assert_eq!(messages, [waits, "created", "another client has deleted the node", "created"]);
 }
 

@@ -29,7 +29,7 @@ async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
         acl: Arc::clone(client.default_acl()),
     };
     client.session().await.unwrap().create(&second).await.unwrap();
-    // The recovery reads both nodes. Then the waiter watches the node ahead and the first of its own.
+    // The recovery reads both nodes. Then the waiter watches the node ahead and the first of its own nodes.
     proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
     assert!(still_waits(&waiter, &client).await);
     waiter.abort();

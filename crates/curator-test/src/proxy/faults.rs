@@ -90,7 +90,7 @@ pub(crate) struct Faults {
     lost_to_client: bool,
     pub(crate) delay: Duration,
     /// Requests for these paths are neither counted nor affected by faults.
-    pub(crate) passed_over: BTreeSet<Vec<u8>>,
+    pub(crate) exempt_paths: BTreeSet<Vec<u8>>,
     /// The factor for the session timeout in each reply to a handshake.
     pub(crate) stretch: Option<f64>,
 }

@@ -330,8 +330,8 @@ impl FaultProxy {
     /// From now on, requests for exactly this path are sent on without being counted, and faults with an [`OpCode`]
     /// ignore them. A request with several operations, such as a transaction, counts by the path of the first. So a
     /// test can distinguish its requests from probes and round trips of the same kind. Handshakes have no path.
-    pub fn pass_over(&self, path: &str) {
-        self.shared.update(|state| state.faults.passed_over.insert(path.into()));
+    pub fn exempt_path(&self, path: &str) {
+        self.shared.update(|state| state.faults.exempt_paths.insert(path.into()));
     }
 
     /// Sets all counts to zero. The next request on each connection starts a pipeline.

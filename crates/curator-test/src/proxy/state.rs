@@ -56,7 +56,7 @@ struct Request {
     op: OpCode,
     pipeline: Option<u64>,
     fault: Option<Fault>,
-    is_passed_over: bool,
+    is_exempt: bool,
 }
 
 /// How a test ends a link.
@@ -195,19 +195,19 @@ impl State {
         let (Some(RequestHeader { xid, op }), Some(link)) = (header, self.links.get_mut(&id)) else {
             return Verdict::Deliver(Note::Nothing);
         };
-        let is_passed_over = path.is_some_and(|path| self.faults.passed_over.contains(path));
-        let pipeline = if is_passed_over { None } else { self.counts.arrive(op, &mut link.pipelines) };
+        let is_exempt = path.is_some_and(|path| self.faults.exempt_paths.contains(path));
+        let pipeline = if is_exempt { None } else { self.counts.arrive(op, &mut link.pipelines) };
         if self.loses(id, Direction::ToServer) {
             return Verdict::Lose;
         }
-        let fault = if is_passed_over { None } else { self.faults.hit(op) };
+        let fault = if is_exempt { None } else { self.faults.hit(op) };
         if fault == Some(Fault::CutRequest) {
             return Verdict::Cut;
         }
         if let Some(link) = self.links.get_mut(&id) {
-            link.outstanding.push_back(Request { xid, op, pipeline, fault, is_passed_over });
+            link.outstanding.push_back(Request { xid, op, pipeline, fault, is_exempt });
         }
-        Verdict::Deliver(if is_passed_over { Note::Nothing } else { Note::Request(op) })
+        Verdict::Deliver(if is_exempt { Note::Nothing } else { Note::Request(op) })
     }
 
     /// Decides about a reply or a notification.
@@ -217,7 +217,7 @@ impl State {
             self.counts.notify();
         }
         let request = header.filter(|_| !is_notification).and_then(|h| self.take_request(id, h.xid));
-        if let Some(request) = request.as_ref().filter(|request| !request.is_passed_over) {
+        if let Some(request) = request.as_ref().filter(|request| !request.is_exempt) {
             self.counts.answer(request.op);
         }
         if self.loses(id, Direction::ToClient) {
@@ -225,7 +225,7 @@ impl State {
         }
         let Some(request) = request else { return Verdict::Deliver(Note::Nothing) };
         let note = Note::Reply(request.pipeline);
-        let release = if request.is_passed_over { None } else { self.faults.parks(request.op) };
+        let release = if request.is_exempt { None } else { self.faults.parks(request.op) };
         match (request.fault, release) {
             (Some(Fault::SwallowReply), _) => Verdict::Lose,
             (Some(Fault::CutReply | Fault::CutRequest), _) => Verdict::Cut,

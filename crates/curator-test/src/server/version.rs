@@ -24,7 +24,7 @@ impl ServerVersion {
     /// Whether the reply to a transaction contains the stats of created nodes. Other releases return only the paths
     /// (ZOOKEEPER-4026), except for containers and nodes with a time to live.
     #[must_use]
-    pub fn tells_stats_in_transactions(self) -> bool {
+    pub fn returns_stats_in_transactions(self) -> bool {
         self >= Self::new(3, 8, 2) || (self >= Self::new(3, 7, 2) && self < Self::new(3, 8, 0))
     }
 
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn stats_in_transactions_are_returned_since_3_7_2_and_3_8_2() {
-        let returned = |text| ServerVersion::parse(text).unwrap().tells_stats_in_transactions();
+        let returned = |text| ServerVersion::parse(text).unwrap().returns_stats_in_transactions();
         assert!(["3.7.2", "3.7.3", "3.8.2", "3.9.0", "4.0.0"].into_iter().all(returned));
         assert!(!["3.5.10", "3.6.4", "3.7.1", "3.8.0", "3.8.1"].into_iter().any(returned));
     }

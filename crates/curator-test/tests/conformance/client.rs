@@ -230,7 +230,7 @@ impl Client {
         let end = match read() {
             Ok(frame) => return Some(frame),
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                format!("-- no answer within {DEFAULT_TIMEOUT:?}")
+                format!("-- no reply within {DEFAULT_TIMEOUT:?}")
             }
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => "-- closed by the server".to_owned(),
             // A negative length; or a reset, which may discard unread data: the server must not cause one.

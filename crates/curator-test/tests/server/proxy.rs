@@ -47,10 +47,10 @@ async fn requests_are_counted_by_kind() {
 }
 
 #[tokio::test]
-async fn pass_over_exempts_requests_on_a_path_from_counts_and_faults() {
+async fn requests_on_an_exempt_path_are_neither_counted_nor_subject_to_faults() {
     let (proxy, client) = set_up().await;
     let path = unique_path("node");
-    proxy.pass_over("/");
+    proxy.exempt_path("/");
     proxy.cut_before_request(OpCode::GetData);
     client.get_data("/").await.unwrap();
     let mut several = client.new_multi_writer();

@@ -18,7 +18,7 @@ pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
     for (name, measurement) in &seen.servers {
         match measurement {
             Err(error) => findings.push(format!(
-                "{name} cannot be used ({error}); locks work while a majority of the servers does: start it, or look at the network"
+                "{name} cannot be used ({error}); locks work while a majority of the servers does: start it, or check the network"
             )),
             Ok(measurement) => of_server(name, measurement, &mut findings),
         }
@@ -40,7 +40,7 @@ pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
         ));
     }
     match &seen.node {
-        Err(error) => findings.push(format!("locks cannot be taken there: {error}")),
+        Err(error) => findings.push(format!("locks cannot be acquired there: {error}")),
         Ok(ahead) if ahead.abs() > SKEW => {
             let direction = if *ahead > 0 { "ahead of" } else { "behind" };
             findings.push(format!(

@@ -315,10 +315,10 @@ async fn a_service_that_stops_in_an_outage_takes_every_step() {
             // Both reservations are ended before the first release is awaited.
             "gives back a reservation",
             "gives back a reservation",
-            "a release goes on in the background",
-            "a release goes on in the background",
+            "a release continues in the background",
+            "a release continues in the background",
             "not all reservations could be given back",
-            "the client is closed, but the servers do not know",
+            "the client is closed, but the servers have not confirmed it",
         ],
     );
 }

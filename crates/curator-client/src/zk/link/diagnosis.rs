@@ -114,9 +114,9 @@ const EXAMINATION_INTERVAL: Duration = Duration::from_secs(10);
 /// The minimum time between two tests of a server for the other kind of port while a client opens its session: the
 /// server may log each of them.
 const PORT_TEST_INTERVAL: Duration = Duration::from_secs(60);
-const NO_ANSWER: &str = "connected, but no answer to the handshake";
+const NO_REPLY: &str = "connected, but no reply to the handshake";
 #[cfg(feature = "tls")]
-const NO_TLS_ANSWER: &str = "connected, but no answer to the TLS handshake";
+const NO_TLS_REPLY: &str = "connected, but no reply to the TLS handshake";
 
 impl<'a> Diagnosis<'a> {
     pub(crate) fn new(options: &'a SessionOptions, report: &'a Report<'a>) -> Self {
@@ -169,7 +169,7 @@ impl<'a> Diagnosis<'a> {
             Err(error) => return self.note(index, Problem::Unconnected(error)),
         };
         if cause == ExaminationCause::Slow {
-            return self.note(index, Problem::Slow(self.no_answer()));
+            return self.note(index, Problem::Slow(self.no_reply()));
         }
         let speaks_plainly = async || match TcpStream::connect(addresses).await {
             Ok(connected) => speaks_plainly(connected).await,
@@ -177,7 +177,7 @@ impl<'a> Diagnosis<'a> {
         };
         #[cfg(feature = "tls")]
         if let Some(tls) = self.tls {
-            self.note(index, Problem::Slow(NO_TLS_ANSWER));
+            self.note(index, Problem::Slow(NO_TLS_REPLY));
             match Box::pin(shake_hands(connected, &self.servers[index], tls)).await {
                 Handshake::Failed(problem) => self.note(index, Problem::Tls(problem)),
                 Handshake::Accepted => self.note(index, self.ended()),
@@ -239,12 +239,12 @@ impl<'a> Diagnosis<'a> {
         self.lock()[index].resolved_by_crate = Some(addresses).filter(|addresses| *addresses > 1);
     }
 
-    fn no_answer(&self) -> &'static str {
+    fn no_reply(&self) -> &'static str {
         #[cfg(feature = "tls")]
         if self.tls.is_some() {
-            return NO_TLS_ANSWER;
+            return NO_TLS_REPLY;
         }
-        NO_ANSWER
+        NO_REPLY
     }
 
     fn ended(&self) -> Problem {
@@ -275,16 +275,16 @@ impl<'a> Diagnosis<'a> {
         let problem = &mut self.lock()[index].problem;
         match problem {
             Some(Problem::Slow(what)) => *problem = Some(Problem::Overdue(what, share)),
-            Some(Problem::Tried) => *problem = Some(Problem::Overdue("no answer", share)),
+            Some(Problem::Tried) => *problem = Some(Problem::Overdue("no reply", share)),
             _ => {}
         }
     }
 
     /// An attempt has failed before its time was over.
     pub(super) fn end_early(&self, index: usize) {
-        let (ended, no_answer) = (self.ended(), self.no_answer());
+        let (ended, no_reply) = (self.ended(), self.no_reply());
         let problem = &mut self.lock()[index].problem;
-        if matches!(problem, Some(Problem::Slow(what)) if *what == no_answer) {
+        if matches!(problem, Some(Problem::Slow(what)) if *what == no_reply) {
             *problem = Some(ended);
         }
     }
@@ -339,20 +339,20 @@ mod tests {
         let report = |text: &str| text.clone_into(&mut last.lock().unwrap());
         let problems = Diagnosis::of_plain(&servers, &report);
         problems.begin(3);
-        problems.note(2, Problem::Slow(NO_ANSWER));
+        problems.note(2, Problem::Slow(NO_REPLY));
         problems.note(1, Problem::Unresolved(io::Error::other("unknown")));
         problems.note(0, Problem::Unconnected(io::ErrorKind::ConnectionRefused.into()));
         assert_eq!(
             *last.lock().unwrap(),
             "zk1:2181: connection refused; zk2:2181: cannot be resolved (unknown); \
-             zk3:2181: connected, but no answer to the handshake yet; zk4:2181: being tried; [::1]:7: not tried yet"
+             zk3:2181: connected, but no reply to the handshake yet; zk4:2181: being tried; [::1]:7: not tried yet"
         );
         problems.end(2, share);
         problems.end(1, share);
         problems.note(3, Problem::Ended);
         problems.note(4, Problem::Unconnected(io::Error::other("no route")));
         let text = problems.to_string();
-        assert!(text.contains("zk2:2181: cannot be resolved (unknown); zk3:2181: connected, but no answer"), "{text}");
+        assert!(text.contains("zk2:2181: cannot be resolved (unknown); zk3:2181: connected, but no reply"), "{text}");
         assert!(
             text.contains("handshake within 5s; zk4:2181: connected, but the server ended the handshake"),
             "{text}"
@@ -376,10 +376,10 @@ mod tests {
         let problems = Diagnosis::of_plain(&servers, &|_| {});
         problems.resolved_by_crate(0, 2);
         problems.resolved_by_crate(1, 1);
-        problems.note(0, Problem::Overdue(NO_ANSWER, Duration::from_secs(5)));
+        problems.note(0, Problem::Overdue(NO_REPLY, Duration::from_secs(5)));
         assert_eq!(
             problems.to_string(),
-            "zk1:2181: connected, but no answer to the handshake within 5s (the name has 2 addresses, and with TLS only the \
+            "zk1:2181: connected, but no reply to the handshake within 5s (the name has 2 addresses, and with TLS only the \
              first that accepts a connection is tried); zk2:2181: not tried yet"
         );
     }
@@ -388,7 +388,7 @@ mod tests {
     fn a_server_that_ends_a_slow_handshake_is_not_reported_as_silent() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
         let problems = Diagnosis::of_plain(&servers, &|_| {});
-        problems.note(0, Problem::Slow(NO_ANSWER));
+        problems.note(0, Problem::Slow(NO_REPLY));
         problems.note(1, Problem::Slow("no connection"));
         (0..2).for_each(|index| problems.end_early(index));
         let text = problems.to_string();

@@ -120,7 +120,7 @@ impl Client {
     fn read(&mut self, server: &mut Server, count: usize) {
         let is_scan = !self.scan.is_empty();
         let mut wanted = std::mem::take(if is_scan { &mut self.scan } else { &mut self.changed });
-        let answers: Vec<_> = (0..count.min(wanted.len()))
+        let replies: Vec<_> = (0..count.min(wanted.len()))
             .filter_map(|_| wanted.pop_first())
             .map(|(path, listing)| (server.read(&path), server.list(&path), path, listing))
             .collect();
@@ -132,8 +132,8 @@ impl Client {
             want(&mut self.changed, path, Listing::IfNew);
         }
         let mut put_off = Vec::new();
-        let batch: Batch = answers.iter().map(|(_, _, path, listing)| (path.clone(), *listing)).collect();
-        for (found, names, path, listing) in answers {
+        let batch: Batch = replies.iter().map(|(_, _, path, listing)| (path.clone(), *listing)).collect();
+        for (found, names, path, listing) in replies {
             let is_put_off = path.parent().is_some_and(|parent| put_off.contains(&parent));
             let next = if is_put_off { Next::ParentFirst } else { self.tree.found(&path, found, listing, &batch) };
             match next {
@@ -166,14 +166,17 @@ impl Client {
                 CacheEvent::Created(node) => {
                     let (path, after) = of(&node);
                     let parent = path.rsplit_once('/').map(|(parent, _)| parent.to_owned()).unwrap_or_default();
-                    assert!(path == "/r" || self.replayed.contains_key(&parent), "{path} before its parent");
+                    assert!(
+                        path == "/r" || self.replayed.contains_key(&parent),
+                        "{path} was created before its parent"
+                    );
                     assert_eq!(self.replayed.insert(path.clone(), after), None, "{path}");
-                    assert!(self.latest.get(&path).is_none_or(|before| before.0 < after.0), "{path} came twice");
+                    assert!(self.latest.get(&path).is_none_or(|before| before.0 < after.0), "{path} was created twice");
                     (path, after)
                 }
                 CacheEvent::Changed { old, new } => {
                     let (path, after) = of(&new);
-                    assert_eq!(old.stat().czxid, new.stat().czxid, "{path} is another node");
+                    assert_eq!(old.stat().czxid, new.stat().czxid, "{path}: the new node is not the old one");
                     assert_eq!(self.replayed.insert(path.clone(), after), Some(of(&old).1), "{path}");
                     (path, after)
                 }
@@ -181,7 +184,10 @@ impl Client {
                     let (path, before) = of(&node);
                     assert_eq!(self.replayed.remove(&path), Some(before), "{path}");
                     let below = format!("{path}/");
-                    assert!(!self.replayed.keys().any(|other| other.starts_with(&below)), "{path} before its child");
+                    assert!(
+                        !self.replayed.keys().any(|other| other.starts_with(&below)),
+                        "{path} was deleted before its child"
+                    );
                     continue;
                 }
                 other => panic!("{other:?}"),
@@ -257,7 +263,7 @@ proptest! {
         while !(client.scan.is_empty() && client.changed.is_empty() && server.events.is_empty()) {
             client.read(&mut server, usize::MAX);
             rounds += 1;
-            prop_assert!(rounds < 50, "it reads for ever");
+            prop_assert!(rounds < 50, "the client never stops reading");
         }
         let expected: Vec<_> = server.nodes.iter().map(|(path, node)| {
             (path.clone(), node.created, node.changed, node.children_changed, node.changed.to_string().into_bytes())
@@ -276,7 +282,7 @@ proptest! {
     }
 }
 
-/// The event of such a node arrived with the read of its parent, before the listing.
+/// The node's event arrived with the read of its parent, before the listing that names the node.
 #[test]
 fn an_overflow_does_not_lose_a_listed_node_that_is_not_read_yet() {
     let (mut client, mut server) = (Client::new(), Server::default());
@@ -287,7 +293,7 @@ fn an_overflow_does_not_lose_a_listed_node_that_is_not_read_yet() {
     for node in ["/r/a", "/r/a/x"] {
         server.create(node);
     }
-    // Nothing yet; the root and its child; the child's children.
+    // Reads nothing, then the root and its child, then the list of the child's children.
     for count in [0, 2, 1] {
         client.read(&mut server, count);
     }
@@ -299,7 +305,7 @@ fn an_overflow_does_not_lose_a_listed_node_that_is_not_read_yet() {
     assert_eq!(client.tree.nodes.size(), 3);
 }
 
-/// The parent was deleted when it was read, and created again before its child was.
+/// The parent did not exist when it was read, and was created again before its child was read.
 #[test]
 fn a_child_read_before_its_parent_is_read_again_after_the_parent() {
     let (mut tree, mut server) = (tree(), Server::default());
@@ -380,7 +386,7 @@ fn batches_bound_the_size_of_requests_and_replies() {
     }
     leaves(4).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
     assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 1]);
-    // The mean increases at once.
+    // The mean increases immediately.
     batches.learn(1, 1 << 20);
     leaves(20).skip(10).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
     assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 3, 3, 1]);

@@ -48,7 +48,7 @@ impl<'a> AcquireLog<'a> {
         );
         let is_logged = !span.is_disabled();
         let started = if is_logged { Some(Instant::now()) } else { subject.meter.now() };
-        tracing::debug!(parent: &span, wait = %WaitText(wait), "asked");
+        tracing::debug!(parent: &span, wait = %WaitText(wait), "acquiring");
         let (last_logged, woken) = (None, None);
         Self {
             subject,
@@ -93,7 +93,7 @@ impl<'a> AcquireLog<'a> {
     /// Logs that a client has deleted the node in the queue. Another contest may follow.
     pub(crate) fn place_deleted(&mut self) {
         (self.last_logged, self.is_first, self.woken) = (None, false, None);
-        tracing::debug!("someone has deleted the place in the queue");
+        tracing::debug!("another client has deleted the node in the queue");
     }
 
     /// Logs that the acquire waits for an event.
@@ -138,7 +138,7 @@ impl<'a> AcquireLog<'a> {
             Ok(true) => self.subject.meter.acquired(self.waited(), self.woken.map(|woken| woken.elapsed())),
             Ok(false) => {
                 let why = if self.wait == Wait::No { NotAcquired::Busy } else { NotAcquired::TimedOut };
-                self.given_up(why, "others are before it");
+                self.given_up(why, "other contenders are ahead");
             }
             // Which error a closing client returns first is random.
             Err(error) => match self.started.and_then(|_| end_of(self.subject.client)) {
@@ -172,7 +172,7 @@ impl Drop for AcquireLog<'_> {
 fn why_dropped(client: &CuratorClient, wait: Wait) -> (NotAcquired, &'static str) {
     match (end_of(client), wait) {
         (Some(end), _) => (NotAcquired::Closed, end),
-        (None, Wait::Until(deadline)) if deadline.has_passed() => (NotAcquired::TimedOut, "the time is up"),
+        (None, Wait::Until(deadline)) if deadline.has_passed() => (NotAcquired::TimedOut, "timed out"),
         _ => (NotAcquired::Cancelled, "its future was dropped"),
     }
 }

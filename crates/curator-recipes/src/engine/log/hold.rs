@@ -69,7 +69,7 @@ impl HoldLog {
     /// Logs that the owner re-entered, and has `guards` now.
     pub(crate) fn reentered(&self, guards: usize) {
         self.meter.reentered();
-        tracing::debug!(parent: &self.span, guards, "entered again");
+        tracing::debug!(parent: &self.span, guards, "re-entered");
     }
 
     /// Logs that a node of the hold cannot be watched now.
@@ -77,8 +77,8 @@ impl HoldLog {
         tracing::debug!(parent: &self.span, watched = %Truncated(node), error = %Truncated(error), "cannot watch its own node");
     }
 
-    pub(crate) fn requested_back(&self) {
-        tracing::debug!(parent: &self.span, "asked to give the lock back");
+    pub(crate) fn revocation_requested(&self) {
+        tracing::debug!(parent: &self.span, "revocation requested");
     }
 
     /// Records that the acquire failed after it had won the hold.

@@ -176,7 +176,7 @@ impl InterProcessMultiLock {
          [`non_reentrant`](Self::non_reentrant) lock, they exclude each other. A lock that was made by [`of`](Self::of) fails with \
          [`MultiLockMember`](crate::Error::MultiLockMember) when one of its locks fails, also without a connection, or when the session of a \
          lock that it holds is lost while it waits for the next lock. It fails with [`ReleasesFailed`](crate::Error::ReleasesFailed) when it \
-         gives up (the time is up, or `try_acquire` finds a lock taken) and a lock that it held turns out to be lost or \
+         gives up (at its deadline, or if `try_acquire` finds a lock held) and a lock that it held turns out to be lost or \
          cannot be released. It waits for these releases until its deadline or for one second, whichever is later; then \
          they continue in the background."
     );

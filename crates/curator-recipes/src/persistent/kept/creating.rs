@@ -14,7 +14,7 @@ use super::{Kept, Seen, View};
 /// A create that was sent.
 pub(in crate::persistent) struct Creating {
     session: Session,
-    answer: BoxFuture<'static, Result<Created>>,
+    reply: BoxFuture<'static, Result<Created>>,
 }
 
 impl Kept {
@@ -38,38 +38,38 @@ impl Kept {
             View::Seen(Seen { stat, .. }) => Some(stat.version),
             View::Unseen | View::Absent => None,
         };
-        let look = || self.path.as_ref().map(|path| session.watch_data(path));
-        let (sent, mut looked) = session.pipelined(|| (send(session, &spec, replaced), look()));
+        let read = || self.path.as_ref().map(|path| session.watch_data(path));
+        let (sent, mut reading) = session.pipelined(|| (send(session, &spec, replaced), read()));
         let mut created = self.created(session, sent).await;
         if replaced.is_none() && matches!(created, Err(Error::NoNode { .. })) {
             let (client, in_session, spec) = (self.client.clone(), session.clone(), spec);
             let sent = async move { client.create_with_containers(&in_session, &spec).await };
             created = self.created(session, Box::pin(sent)).await;
-            looked = None;
+            reading = None;
         }
-        let Some(looked) = looked.or_else(|| self.path.as_ref().map(|path| session.watch_data(path))) else {
+        let Some(reading) = reading.or_else(|| self.path.as_ref().map(|path| session.watch_data(path))) else {
             return created.map(drop);
         };
         if replaced.is_some() && created.is_ok() {
             let (client, path) = (self.client.name(), self.path());
             tracing::info!(client, %path, "persistent node: replaced the node of a session that has ended");
         }
-        let looked = looked.await;
-        self.take_result(session, created.map(drop), looked)
+        let reply = reading.await;
+        self.take_result(session, created.map(drop), reply)
     }
 
     /// Waits for the reply to a create.
-    async fn created(&mut self, session: &Session, answer: BoxFuture<'static, Result<Created>>) -> Result<Created> {
-        self.creating = Some(Creating { session: session.clone(), answer });
-        self.answered().await
+    async fn created(&mut self, session: &Session, reply: BoxFuture<'static, Result<Created>>) -> Result<Created> {
+        self.creating = Some(Creating { session: session.clone(), reply });
+        self.finish_create().await
     }
 
     /// Waits for the reply to the create in flight, and records it in the claims.
-    pub(in crate::persistent) async fn answered(&mut self) -> Result<Created> {
-        let Some(Creating { session, answer }) = &mut self.creating else {
+    pub(in crate::persistent) async fn finish_create(&mut self) -> Result<Created> {
+        let Some(Creating { session, reply }) = &mut self.creating else {
             return Err(Error::NoNode { operation: "create", path: self.path() });
         };
-        let (created, session) = (answer.await, session.id());
+        let (created, session) = (reply.await, session.id());
         self.creating = None;
         match &created {
             Ok(Created { path, stat, .. }) => {

@@ -34,7 +34,7 @@ fn refused(acquired: Result<Option<Held>>) -> String {
         Ok(guard) => panic!("{guard:?}"),
     };
     let text = refusal.to_string();
-    assert!(text.contains("delete the directory when nobody") && text.contains("another path"), "{text}");
+    assert!(text.contains("delete the directory when no client") && text.contains("another path"), "{text}");
     assert!(!refusal.is_retryable());
     let Error::SequenceOverflow { dir, node } = refusal else { panic!("{text}") };
     assert!(text.contains(dir.as_str()) && text.contains(&node), "{text}");

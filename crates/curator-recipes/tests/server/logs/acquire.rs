@@ -22,7 +22,7 @@ async fn a_waiter_logs_the_node_before_it() {
     }
     let (logs, wanted) = (Logs::at(Level::DEBUG), mutex(&waiter, &path));
     let waiting = tokio::spawn(logs.capture(async move { wanted.acquire().await.unwrap() }));
-    until(async || logs.messages("acquire") == ["asked", "queued"]).await;
+    until(async || logs.messages("acquire") == ["acquiring", "queued"]).await;
     let queued = logs.lines("acquire").remove(1);
     assert_eq!(queued.get("place"), "3");
     let (node, behind) = (queued.get("node").to_owned(), queued.get("behind").to_owned());
@@ -33,7 +33,7 @@ async fn a_waiter_logs_the_node_before_it() {
         before.push(soon(task).await.unwrap().unwrap());
     }
     // The waiter reads the queue once more in between.
-    until(async || logs.messages("acquire") == ["asked", "queued", "queued"]).await;
+    until(async || logs.messages("acquire") == ["acquiring", "queued", "queued"]).await;
     before.pop().unwrap().release().await.unwrap();
     let guard = soon(waiting).await.unwrap();
     assert_eq!((guard.node().as_str(), hex(&guard)), (node.as_str(), queued.get("session").to_owned()));
@@ -60,22 +60,22 @@ async fn an_acquire_that_ends_without_the_lock_logs_why() {
 
     let logs = Logs::at(Level::DEBUG);
     assert!(logs.capture(wanted.try_acquire()).await.unwrap().is_none());
-    assert_eq!(why(&logs), "others are before it");
+    assert_eq!(why(&logs), "other contenders are ahead");
     assert_eq!(logs.lines("acquire")[0].get("wait"), "none");
 
     let logs = Logs::at(Level::DEBUG);
     assert!(soon(logs.capture(wanted.acquire_timeout(Duration::from_millis(200)))).await.unwrap().is_none());
-    assert_eq!(why(&logs), "the time is up");
+    assert_eq!(why(&logs), "timed out");
 
     let logs = Logs::at(Level::DEBUG);
-    let queued = until(async || logs.messages("acquire") == ["asked", "queued"]);
+    let queued = until(async || logs.messages("acquire") == ["acquiring", "queued"]);
     let dropped = soon(polled_until(logs.capture(wanted.acquire()), queued)).await;
     logs.capture_call(|| drop(dropped));
     assert_eq!(why(&logs), "its future was dropped");
 
     let logs = Logs::at(Level::DEBUG);
     let waiting = tokio::spawn(logs.capture(async move { wanted.acquire().await }));
-    until(async || logs.messages("acquire") == ["asked", "queued"]).await;
+    until(async || logs.messages("acquire") == ["acquiring", "queued"]).await;
     waiter.close().await.unwrap();
     soon(waiting).await.unwrap().unwrap_err();
     assert_eq!(why(&logs), "the client closes");
@@ -99,10 +99,10 @@ async fn an_acquire_logs_its_wait_for_another_future_of_its_owner_and_how_it_end
     let other = tokio::spawn(async move { first.acquire_as(&its_owner).await.unwrap() });
     queue_of(&holder, &path, 2).await;
     let waits = "another future of its owner is acquiring the lock";
-    for (timeout, why) in [(Duration::ZERO, "others are before it"), (Duration::from_millis(50), "the time is up")] {
+    for (timeout, why) in [(Duration::ZERO, "other contenders are ahead"), (Duration::from_millis(50), "timed out")] {
         let logs = Logs::at(Level::DEBUG);
         assert!(soon(logs.capture(wanted.acquire_timeout_as(&owner, timeout))).await.unwrap().is_none());
-        assert_eq!(logs.messages("acquire"), ["asked", waits, "given up"]);
+        assert_eq!(logs.messages("acquire"), ["acquiring", waits, "given up"]);
         assert_eq!(logs.lines("acquire")[2].get("why"), why);
     }
 
@@ -110,7 +110,7 @@ async fn an_acquire_logs_its_wait_for_another_future_of_its_owner_and_how_it_end
     let logs = Logs::at(Level::DEBUG);
     let (mutex, its_owner) = (wanted.clone(), owner.clone());
     let again = tokio::spawn(logs.capture(async move { wanted.acquire_as(&its_owner).await.unwrap() }));
-    until(async || logs.messages("acquire") == ["asked", waits]).await;
+    until(async || logs.messages("acquire") == ["acquiring", waits]).await;
     held.release().await.unwrap();
     let guards = [soon(other).await.unwrap(), soon(again).await.unwrap()];
     assert!(guards[1].is_reentry() && mutex.is_owned_by(&owner) && !mutex.is_owned_by_current());
@@ -121,7 +121,7 @@ async fn an_acquire_logs_its_wait_for_another_future_of_its_owner_and_how_it_end
     let lock = read_write(&holder, &path);
     let reading = lock.read().acquire().await.unwrap();
     let error = logs.capture(lock.write().acquire()).await.map(drop).unwrap_err();
-    assert_eq!(logs.messages("acquire"), ["asked", "given up"]);
+    assert_eq!(logs.messages("acquire"), ["acquiring", "given up"]);
     assert_eq!(logs.lines("acquire")[1].get("why"), error.to_string());
     drop((guards, reading));
 }
@@ -135,10 +135,10 @@ async fn the_first_waiter_of_a_semaphore_logs_its_place_again_in_the_next_sessio
     let (logs, wanted) = (Logs::at(Level::DEBUG), semaphore(&waiter));
     let waiting = tokio::spawn(logs.capture(async move { wanted.acquire().await.unwrap() }));
     let first = "first in the queue: waiting for leases";
-    until(async || logs.messages("acquire") == ["asked", first]).await;
+    until(async || logs.messages("acquire") == ["acquiring", first]).await;
     end_session(&proxy).await;
     let over = "lost the place in the queue with the session";
-    until(async || logs.messages("acquire") == ["asked", first, over, first]).await;
+    until(async || logs.messages("acquire") == ["acquiring", first, over, first]).await;
     held.release().await.unwrap();
     soon(waiting).await.unwrap().release().await.unwrap();
 }

@@ -18,7 +18,7 @@ async fn the_life_of_a_hold_is_logged() {
     logs.capture(async {
         let guard = mutex.acquire_as(&owner).await.unwrap();
         let acquire = logs.lines("acquire").remove(0);
-        assert_eq!((acquire.message.as_str(), acquire.get("wait")), ("asked", "forever"));
+        assert_eq!((acquire.message.as_str(), acquire.get("wait")), ("acquiring", "forever"));
         let about = ["kind", "lock", "owner"].map(|field| acquire.get(field));
         assert_eq!(about, ["mutex", &path, &owner.to_string()]);
         let again = mutex.acquire_as(&owner).await.unwrap();
@@ -30,13 +30,13 @@ async fn the_life_of_a_hold_is_logged() {
     })
     .await;
     let lines = logs.lines("hold");
-    assert_eq!(logs.messages("hold"), ["owned", "entered again", "entered again", "left", "left", "released"]);
+    assert_eq!(logs.messages("hold"), ["owned", "re-entered", "re-entered", "left", "left", "released"]);
     let guards: Vec<_> = lines[1..5].iter().map(|line| line.get("guards")).collect();
     assert_eq!(guards, ["2", "3", "2", "1"]);
     lines[0].get("waited");
     lines[5].get("held");
     assert!(lines.iter().all(|line| line.get("owner") == owner.to_string()));
-    assert_eq!(logs.messages("acquire"), ["asked"]);
+    assert_eq!(logs.messages("acquire"), ["acquiring"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,7 +52,7 @@ async fn a_revocation_is_logged_once() {
         guard.release().await.unwrap();
     })
     .await;
-    assert_eq!(logs.messages("hold"), ["owned", "asked to give the lock back", "released"]);
+    assert_eq!(logs.messages("hold"), ["owned", "revocation requested", "released"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

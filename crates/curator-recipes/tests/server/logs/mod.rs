@@ -106,9 +106,9 @@ async fn log_lines_are_short_and_contain_no_secret() {
         soon(lock.acquire()).await.unwrap_err();
     })
     .await;
-    let expected = ["owned", "entered again", "cannot watch its own node", "left", "released", "pipeline"];
+    let expected = ["owned", "re-entered", "cannot watch its own node", "left", "released", "pipeline"];
     assert_eq!(logs.messages("hold"), expected);
-    assert!(logs.messages("acquire").ends_with(&["asked".to_owned(), "given up".to_owned()]));
+    assert!(logs.messages("acquire").ends_with(&["acquiring".to_owned(), "given up".to_owned()]));
     for line in logs.all() {
         let texts = line.fields.values().chain([&line.message]);
         for text in texts {
@@ -125,7 +125,7 @@ async fn pipelines_are_logged_at_level_trace() {
     mutex.acquire().await.unwrap().release().await.unwrap();
     logs.capture(async { mutex.acquire().await.unwrap().release().await.unwrap() }).await;
     let lines = logs.lines("acquire");
-    assert_eq!(logs.messages("acquire"), ["asked", "pipeline"]);
+    assert_eq!(logs.messages("acquire"), ["acquiring", "pipeline"]);
     assert_eq!([lines[1].get("requests"), lines[1].get("what")], ["2", "create, list"]);
     assert_eq!(logs.messages("hold"), ["owned", "released", "pipeline"]);
     let delete = logs.lines("hold").remove(2);
