@@ -23,7 +23,7 @@ pub(crate) fn about(peers: &[Peer], prepared: &Prepared) -> Vec<(String, String)
         match peer {
             Peer::CuratorShared if peers.contains(&Peer::Curator) => {}
             Peer::Curator | Peer::CuratorShared => {
-                lines.push(("Curator", version_of(*peer, prepared, curator_version)))
+                lines.push(("Curator", version_of(*peer, prepared, curator_version)));
             }
             Peer::Kazoo => lines.push(("kazoo", version_of(*peer, prepared, kazoo_version))),
             Peer::Go => {

@@ -121,7 +121,7 @@ impl Kept {
         let recognition = match (mode.is_ephemeral(), is_protected) {
             (true, _) => Recognition::Ephemeral,
             (false, true) => Recognition::Protected,
-            (false, false) => Recognition::Answered { adopts },
+            (false, false) => Recognition::Confirmed { adopts },
         };
         let marked = is_protected.then(|| ProtectionId::new().protect(path.name()));
         // A prefix does not make a name invalid.
