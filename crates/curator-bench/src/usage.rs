@@ -11,8 +11,8 @@ use std::time::Duration;
 pub(crate) struct Usage {
     /// Processor time in user mode and in the kernel. The system's resolution is a hundredth of a second.
     pub(crate) processor: Duration,
-    /// The switches of each live thread, by its number. The system discards the switches of ended threads, so workers
-    /// keep their threads until the next request.
+    /// The context switches of each live thread, by thread id. The kernel drops a thread's counts when the thread ends,
+    /// so a worker (a client process of the bench) keeps its threads until the bench sends the next request.
     threads: BTreeMap<u32, Switches>,
     /// Memory that is in use now, in bytes.
     pub(crate) resident: u64,

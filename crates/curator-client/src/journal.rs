@@ -1,6 +1,7 @@
 //! Records the session events of a client, for its log, errors and health checks.
 //!
-//! All log events at `info` are emitted here, one for each change. `docs/production.md` explains them to operators.
+//! All log events of this crate at `info` are emitted here, one for each change. `docs/production.md` explains them to
+//! operators.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -20,7 +21,7 @@ use crate::timer::Timer;
 use crate::tls::TlsFailure;
 use crate::truncated::Truncated;
 
-/// Why a session that is not lost cannot be relied on now.
+/// Why a session is suspended: it is not lost, but the client cannot currently confirm it.
 #[derive(Debug, Clone)]
 pub(crate) enum Doubt {
     ConnectionBroke,
@@ -214,7 +215,7 @@ impl Journal {
         meter::doubted(&self.client);
         meter::lost(&self.client, end);
         let outage = self.change(|record| {
-            // Otherwise, the known cause of the outage is more specific.
+            // If the lease ran out after failed attempts, keep their recorded cause: it is more specific than `why`.
             if end != SessionEnd::LeaseOver || !record.outage.as_ref().is_some_and(Outage::has_failed) {
                 record.note(&why, now);
             }
@@ -248,7 +249,8 @@ impl Journal {
         }
     }
 
-    /// The client was closed. `confirmed` is `None` if it never had a session.
+    /// The client was closed. `confirmed`: whether the servers have confirmed the end of the session; `None` if the
+    /// client never had one.
     pub(crate) fn closed(&self, confirmed: Option<bool>) {
         meter::doubted(&self.client);
         tracing::info!(client = &*self.client, confirmed, "client closed");
@@ -305,7 +307,8 @@ impl Journal {
         }
     }
 
-    /// Changes the record. Callers log afterwards: a log subscriber may read the client's health.
+    /// Changes the record. Callers log after this returns: a log subscriber may read the client's health, which locks
+    /// the same record.
     fn change<T: Default>(&self, change: impl FnOnce(&mut Record) -> T) -> T {
         let mut result = T::default();
         self.record.send_modify(|record| result = change(record));

@@ -172,7 +172,8 @@ impl Session {
                 return end;
             }
             tokio::select! {
-                // When the runtime ends, the session ends first, and then all timers.
+                // Poll the recorded end first: when the runtime ends, the session's end is recorded before the timers
+                // end.
                 biased;
                 _ = ends.changed() => {}
                 () = self.inner.timer.sleep(self.inner.lease.remaining()) => {}

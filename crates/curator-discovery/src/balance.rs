@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use curator_recipes::Changes;
+use curator_recipes::{CacheState, Changes, Snapshot};
 use futures_util::{StreamExt as _, stream};
 use tokio::sync::watch;
 pub use tower::discover::Change;
@@ -50,8 +50,12 @@ impl<P: Payload + PartialEq> ServiceCache<P> {
     {
         let (cache, mut offered, mut snapshots) = (self.clone(), BTreeMap::new(), self.cache.snapshots());
         snapshots.mark_changed();
-        let next =
-            |mut snapshots: watch::Receiver<_>| async move { Some((snapshots.changed().await.ok()?, snapshots)) };
+        let next = |mut snapshots: watch::Receiver<Snapshot>| async move {
+            snapshots.changed().await.ok()?;
+            // The last snapshot has the instances even if they were hidden as stale.
+            let has_ended = matches!(snapshots.borrow_and_update().state(), CacheState::Ended);
+            (!has_ended).then_some(((), snapshots))
+        };
         let changes = move |()| stream::iter(compare(&mut offered, &cache.instances(), &mut make));
         Changes::new(stream::unfold(snapshots, next).flat_map(changes).map(Ok))
     }

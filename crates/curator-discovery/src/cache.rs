@@ -94,10 +94,15 @@ impl<P: Payload> ServiceCache<P> {
         }
         // Use snapshots instead of events: a node that is replaced in one transaction is in every snapshot.
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if shown.0 != snapshot.number() {
-            *shown = (snapshot.number(), Instances::of(self.cache.path(), snapshot, Some(&shown.1)));
+        if shown.0 == snapshot.number() {
+            return shown.1.clone().with_state(state);
         }
-        shown.1.clone().with_state(state)
+        let instances = Instances::of(self.cache.path(), snapshot, Some(&shown.1));
+        // Another handle may have a newer snapshot.
+        if shown.0 < snapshot.number() {
+            *shown = (snapshot.number(), instances.clone());
+        }
+        instances
     }
 
     /// Waits until the instances are up to date, and returns them. Returns immediately if they are.

@@ -8,8 +8,8 @@ use std::{env, fs::OpenOptions, io::Write, time::Duration};
 /// version, the package of the test, and how many microseconds it took until it was ready.
 pub const REPORT_VARIABLE: &str = "CURATOR_TEST_REPORT";
 
-/// Reports that a server is ready. Does nothing without the variable, or when the file cannot be written: a report must
-/// not fail a test, and the run fails because of the missing line.
+/// Reports that a server is ready. Does nothing without the variable. If the file cannot be written, the test does not
+/// fail; `cargo xtask test` fails afterwards if a package whose tests need servers has no line.
 pub(crate) fn server_started(kind: &str, version: Option<&str>, took: Duration) {
     let Some(path) = env::var_os(REPORT_VARIABLE) else { return };
     // Cargo sets this to the package of the test program.

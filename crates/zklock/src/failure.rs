@@ -10,7 +10,7 @@ use curator_recipes::client::Error as ClientError;
 pub(crate) enum Code {
     /// The lock was not acquired in time.
     NotAcquired = 121,
-    /// The lock was lost while the command ran.
+    /// The lock was lost while the command ran, or the command was stopped because another client requested the lock.
     Lost = 122,
     /// There is no connection to ZooKeeper, or the servers refuse a request.
     NoConnection = 123,

@@ -1,4 +1,4 @@
-//! `zklock revoke` asks the holders for a lock; `zklock break` deletes a holder's node.
+//! `zklock revoke` asks the holders to release a lock; `zklock break` deletes a holder's node.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -25,7 +25,7 @@ pub(crate) async fn revoke(path: &str, client: &CuratorClient) -> Result<u8, Fai
             Err(curator_recipes::Error::Client(ClientError::NoNode { .. })) => {}
             asked => {
                 asked?;
-                print(&format!("asked {} for {}\n", node.contender, node.path))?;
+                print(&format!("asked {} to release {}\n", node.contender, node.path))?;
             }
         }
     }

@@ -21,7 +21,7 @@ pub(crate) type Moment = Duration;
 /// The next action of the guardian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Do nothing until this moment or the next order.
+    /// Do nothing until this moment, or until zklock sends the next [`Order`](crate::guardian::Order).
     Wait(Moment),
     Term,
     Kill,
@@ -31,9 +31,12 @@ pub(crate) enum Step {
 
 /// Computes when to send TERM and KILL to the command.
 ///
-/// TERM is due when no more of the lease is left than the grace period and the margin. KILL is due after the grace
-/// period, and at the latest one margin before the lease ends, so the command has ended before another client can get
-/// the lock. If the node was deleted, or zklock has ended, TERM is due immediately.
+/// With [`OnLost::Term`], TERM is due when the rest of the lease is at most the grace period plus the margin. KILL is
+/// due after the grace period, and at the latest one margin before the lease ends, so the command has ended before
+/// another client can get the lock. With [`OnLost::Kill`], KILL is due one margin before the lease ends, without TERM.
+///
+/// When the lock is lost, or zklock has ended, TERM (with `Kill`, KILL) is due immediately. With [`OnLost::Ignore`],
+/// the command is left running.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Stopping {
     on_lost: OnLost,
@@ -41,30 +44,31 @@ pub(crate) struct Stopping {
     margin: Duration,
     /// The end of the lease: until then, no server ends the session.
     pub(crate) valid_until: Moment,
-    /// TERM is due immediately.
-    is_over: bool,
+    /// Whether the lock is lost, or zklock has ended. Then TERM is due immediately with `OnLost::Term`, and KILL with
+    /// `OnLost::Kill`; with `OnLost::Ignore`, the command is left running.
+    hold_has_ended: bool,
     terminated: Option<Moment>,
 }
 
 impl Stopping {
     pub(crate) fn new(on_lost: OnLost, grace: Duration, margin: Duration, valid_until: Moment) -> Self {
-        Self { on_lost, grace, margin, valid_until, is_over: false, terminated: None }
+        Self { on_lost, grace, margin, valid_until, hold_has_ended: false, terminated: None }
     }
 
     /// The lock is lost, or zklock has ended.
     pub(crate) fn stop(&mut self) {
-        self.is_over = true;
+        self.hold_has_ended = true;
     }
 
     /// The action that is due. Call it again at the moment that it returns, and after each order.
     pub(crate) fn step(&mut self, now: Moment) -> Step {
         if self.on_lost == OnLost::Ignore {
-            return if self.is_over { Step::Leave } else { Step::Wait(Moment::MAX) };
+            return if self.hold_has_ended { Step::Leave } else { Step::Wait(Moment::MAX) };
         }
         let last = self.valid_until.saturating_sub(self.margin);
         let due = match self.terminated {
             Some(terminated) => last.min(terminated + self.grace),
-            None if self.is_over => now,
+            None if self.hold_has_ended => now,
             None if self.on_lost == OnLost::Kill => last,
             None => last.saturating_sub(self.grace),
         };

@@ -14,7 +14,7 @@ pub(crate) struct Settings {
     /// `RESERVED_FOR`: how long an order stays reserved unless it is given back.
     pub(crate) reserved_for: Duration,
     /// `UNREADY_FOR`: how long the service still accepts requests at shutdown, while its readiness probe fails. In
-    /// production, as long as load balancers need to detect that.
+    /// production, set it to the time that load balancers need to notice the failing probe.
     pub(crate) unready_for: Duration,
     /// `DRAIN`: how long the requests in progress may take after that.
     pub(crate) drain: Duration,

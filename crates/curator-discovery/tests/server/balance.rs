@@ -86,3 +86,16 @@ async fn a_stale_cache_removes_all_services_only_with_when_stale_empty() {
     // No change was reported before this one.
     assert_eq!([next(&mut kept).await, next(&mut emptied).await], ["a removed"; 2]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cache_that_ends_while_it_is_stale_reports_no_hidden_instances() {
+    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("balance-ends-stale"));
+    let _a = registered(&others, &base, "a").await;
+    let cache = discovery(&client, &base).start_cache("orders").unwrap();
+    let mut changes = services(&cache.clone().when_stale(WhenStale::Empty));
+    assert_eq!(next(&mut changes).await, "a at 10.0.0.7:8080");
+    unplug(&proxy, &client).await;
+    assert_eq!(next(&mut changes).await, "a removed");
+    soon(cache.close()).await.unwrap();
+    assert!(soon(changes.next()).await.is_none());
+}

@@ -190,7 +190,7 @@ async fn a_provider_chooses_by_its_strategy_and_offers_no_drained_instance() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_that_fails_rests_and_one_that_is_registered_again_does_not() {
+async fn an_instance_that_fails_is_skipped_and_one_that_is_registered_again_is_not() {
     let (client, base) = (connected().await, path("rest"));
     let a = registered(&client, &base, "a").await;
     let _b = registered(&client, &base, "b").await;

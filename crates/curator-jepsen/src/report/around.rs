@@ -23,14 +23,14 @@ const BEFORE: u64 = 10_000_000_000;
 
 /// Collects the events around the first violations of each kind.
 #[derive(Debug, Default)]
-pub(crate) struct Around {
+pub(crate) struct EventsNearViolations {
     shown: Vec<Shown>,
     /// The indices of the violations of each hold.
     of_hold: HashMap<HoldKey, Vec<usize>>,
     samples: BTreeMap<(usize, HoldKey), (Event, Option<Event>)>,
 }
 
-impl Around {
+impl EventsNearViolations {
     pub(crate) fn new(findings: &Findings) -> Self {
         let mut around = Self::default();
         let mut counts = BTreeMap::<Kind, usize>::new();

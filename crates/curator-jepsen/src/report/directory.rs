@@ -6,7 +6,7 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::around::Around;
+use super::around::EventsNearViolations;
 use super::document::Report;
 use super::recovery::{Leftovers, Recovery};
 use crate::checker::{Checker, FinalSets};
@@ -20,13 +20,15 @@ pub struct Final {
     /// Lines for the head of the report: date, versions, seed, nemeses.
     #[serde(default)]
     pub about: Vec<(String, String)>,
-    /// The work of our clients: the keys of their parts.
+    /// The keys of the parts that our clients worked on: a lock in one variant, a cache, a counter or a service. A part
+    /// without a result is reported as idle.
     #[serde(default)]
     pub parts: Vec<String>,
     /// The recovery after each nemesis.
     #[serde(default)]
     pub recovery: Vec<Recovery>,
-    /// What was left after all clients had to finish.
+    /// The nodes, watches and unfinished clients that were left after our clients had been told to rest, and then to
+    /// finish.
     #[serde(default)]
     pub left: Option<Leftovers>,
 }
@@ -93,18 +95,19 @@ pub fn check_directory(directory: &Path) -> Result<Report, CheckError> {
         checker.see(&event?);
     }
     let findings = checker.finish(&sets);
-    let mut around = Around::new(&findings);
-    if !around.is_empty() {
+    let mut near = EventsNearViolations::new(&findings);
+    if !near.is_empty() {
         for event in Histories::open(directory)? {
-            around.see(&event?);
+            near.see(&event?);
         }
     }
-    let has_looked =
+    let has_read_cache =
         |part: &String| findings.caches.iter().any(|caches| caches.part == *part && caches.tally.looks > 0);
     let has_written = |part: &String| findings.parts.get(part).is_some_and(|tally| tally.acknowledged > 0);
     let has_counted = |part: &String| findings.counters.get(part).is_some_and(|tally| tally.acknowledged > 0);
-    let has_seen = |part: &String| findings.services.get(part).is_some_and(|tally| tally.looks > 0);
-    let is_idle = |part: &String| !has_written(part) && !has_looked(part) && !has_counted(part) && !has_seen(part);
+    let has_read_service = |part: &String| findings.services.get(part).is_some_and(|tally| tally.looks > 0);
+    let is_idle =
+        |part: &String| !has_written(part) && !has_read_cache(part) && !has_counted(part) && !has_read_service(part);
     let idle = parts.into_iter().filter(is_idle).collect();
-    Ok(Report { findings, about, idle, recovery, left, shown: around.finish() })
+    Ok(Report { findings, about, idle, recovery, left, shown: near.finish() })
 }

@@ -18,19 +18,19 @@ impl World {
             Action::TakeRead(who) => self.take_read(who),
             Action::ReleaseWrite(who) => self.release_write(who),
             Action::Reconnect(who) => self.reconnect(scenario, who),
-            Action::ServeDying(place) => {
-                let dying = &mut self.server.dying[place];
+            Action::ServeDying(index) => {
+                let dying = &mut self.server.dying[index];
                 let (session, who) = (dying.id, dying.who);
                 if let Some(call) = dying.calls.pop_front() {
                     self.apply(scenario, who, session, &call);
                 }
             }
-            Action::Expire(place) => {
-                let session = self.server.dying.remove(place).id;
+            Action::Expire(index) => {
+                let session = self.server.dying.remove(index).id;
                 (0..self.server.directories.len()).for_each(|dir| self.delete(scenario, dir, |n| n.session == session));
             }
-            Action::Leave(dir, place) => {
-                let name = self.server.directories[dir].nodes[place].name.clone();
+            Action::Leave(dir, index) => {
+                let name = self.server.directories[dir].nodes[index].name.clone();
                 self.delete(scenario, dir, |node| node.name == name);
             }
             fault => self.apply_fault(scenario, fault),
@@ -92,7 +92,8 @@ impl World {
                 let delete =
                     |(number, name): (usize, &str)| Call::Delete(scenario.directory(who, number), name.to_owned());
                 client.wire.extend(surplus.map(delete));
-                // With one queue, the order of the events is certain.
+                // With several queues, the contest can be won before the event of a deleted node in another queue
+                // arrives. With one queue, that event arrives first.
                 let may_be_late = scenario.clients[who].queues.len() > 1;
                 let is_lost =
                     |dir, name: &str| self.server.node(dir, name).is_none() && client.will_learn_of_loss(dir, name);
@@ -144,7 +145,7 @@ impl World {
             _ => return,
         };
         let client = &mut self.clients[who];
-        // Only in an owned queue is the own node watched without a watch ahead.
+        // A client owns a queue if it watches its own node there, and no node ahead of it.
         let is_owned = |dir| !client.watches.iter().any(|watch| matches!(watch, Watch::Ahead(of, _) if *of == dir));
         let is_ignored = match &watch {
             Watch::Own(dir, _) => match scenario.defect {
@@ -212,8 +213,8 @@ impl World {
         self.end(scenario, who, Phase::Cleaning, scenario.has(Defect::HasNoJanitor));
     }
 
-    fn end(&mut self, scenario: &Scenario, who: usize, phase: Phase, all_is_left: bool) {
-        if !all_is_left {
+    fn end(&mut self, scenario: &Scenario, who: usize, phase: Phase, leaves_its_nodes: bool) {
+        if !leaves_its_nodes {
             let sweeps = self.clean_up(scenario, who);
             self.clients[who].wire.extend(sweeps);
         }
@@ -255,7 +256,8 @@ impl World {
     }
 }
 
-/// Whether these two consecutive requests are sent in one call. All creates are one call, and all plain reads.
+/// Whether these two consecutive requests are sent in one call. Consecutive creates are, and so are consecutive plain
+/// reads.
 fn are_one_call(scenario: &Scenario, one: &Request, next: &Request) -> bool {
     match (one, next) {
         (one, next) if one.is_create() && next.is_create() => !scenario.has(Defect::EntersOneByOne),

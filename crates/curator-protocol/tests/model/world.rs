@@ -53,7 +53,7 @@ pub(crate) enum Action {
     /// The server applies a late request of a dying session.
     ServeDying(usize),
     Expire(usize),
-    /// A node of a client outside the search is deleted: its directory, and its place there.
+    /// A node of a client outside the search is deleted: its directory, and its index there.
     Leave(usize, usize),
     // Faults, and other actions that may or may not happen.
     ChangeLimit,
@@ -218,14 +218,14 @@ impl World {
                 actions.push(Action::Reconnect(who));
             }
         }
-        for (place, dying) in self.server.dying.iter().enumerate() {
+        for (index, dying) in self.server.dying.iter().enumerate() {
             if !dying.calls.is_empty() {
-                actions.push(Action::ServeDying(place));
+                actions.push(Action::ServeDying(index));
             }
-            actions.push(Action::Expire(place));
+            actions.push(Action::Expire(index));
         }
         let others = self.server.nodes().filter(|(_, _, node)| node.creator == Creator::Other);
-        actions.extend(others.map(|(dir, place, _)| Action::Leave(dir, place)));
+        actions.extend(others.map(|(dir, index, _)| Action::Leave(dir, index)));
     }
 
     fn possible_faults(&self, scenario: &Scenario, actions: &mut Vec<Action>) {

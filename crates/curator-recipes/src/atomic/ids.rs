@@ -83,11 +83,14 @@ impl IdGenerator {
     ///
     /// A dropped future uses no id. If it was reserving a block, that block may be skipped.
     pub async fn next(&self) -> Result<i64> {
-        // A forked child has a copy of the block.
-        if let Err(error @ ClientError::Forked) = self.counter.client().try_session() {
-            return Err(error.into());
-        }
+        // A forked child has a copy of the block, and of the lock.
+        let check_fork = || match self.counter.client().try_session() {
+            Err(error @ ClientError::Forked) => Err(error),
+            _ => Ok(()),
+        };
+        check_fork()?;
         let mut left = self.left.lock().await;
+        check_fork()?;
         loop {
             if let Some(id) = left.next() {
                 return Ok(id);

@@ -17,12 +17,12 @@ use super::revocation::{Revocation, is_revoke_request};
 pub(crate) struct OwnWatch {
     pub(crate) watch: Watch,
     /// Whether a client had requested the lock back when the watch was set.
-    pub(crate) revoked: bool,
+    pub(crate) revocation_requested: bool,
 }
 
 impl OwnWatch {
     pub(crate) fn new(data: &[u8], watch: Watch) -> Self {
-        Self { watch, revoked: is_revoke_request(data) }
+        Self { watch, revocation_requested: is_revoke_request(data) }
     }
 }
 
@@ -62,7 +62,7 @@ struct Seen {
 impl WatchedNode {
     /// Records in `revocation` if a client had requested the lock back when the watch was set.
     pub(crate) fn new(path: ZPath, own: Option<OwnWatch>, revocation: &Revocation) -> Self {
-        if own.as_ref().is_some_and(|own| own.revoked) {
+        if own.as_ref().is_some_and(|own| own.revocation_requested) {
             revocation.note();
         }
         let watch = own.map(|own| own.watch);
@@ -152,8 +152,8 @@ impl Seen {
 
 /// Watches the nodes of one hold. The first poll of the result sets the missing watches.
 ///
-/// Records in `revocation` when a node's data requests the lock back. Keeps neither the client nor the hold alive,
-/// because a handle that is not polled can outlive both.
+/// Records in `revocation` when a node's data requests the lock back. The result keeps neither the client nor the
+/// hold alive, because a clone of it that is not polled may be dropped later than both.
 pub(crate) fn watch_nodes(
     client: &CuratorClient,
     session: &Session,

@@ -10,7 +10,8 @@ use crate::error::Error;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// An error of the client. Nothing was changed.
+    /// An error of the client. Nothing was changed, unless its [outcome](ClientError::outcome) is unknown: then the node
+    /// may have been created with the seed.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The mutex of a value that is [promoted to a lock](crate::DistributedAtomicValue::promoted_to_lock) was not
@@ -118,6 +119,7 @@ impl ValueError {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
+            Self::Client(error) => error.outcome(),
             Self::OutcomeUnknown { .. } | Self::ReceiptInUse { is_in_doubt: true, .. } => Outcome::Unknown,
             _ => Outcome::NotApplied,
         }

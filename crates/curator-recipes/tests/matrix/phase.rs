@@ -5,7 +5,7 @@ use super::support::subjects::Kind;
 impl Kind {
     /// The locks of the matrix. Of locks that send the same requests, only one is here: the semaphore mutex sends what
     /// a semaphore with one lease sends.
-    pub(crate) const STRUCK: [Self; 8] = [
+    pub(crate) const WITH_FAULTS: [Self; 8] = [
         Self::Mutex,
         Self::SemaphoreMutex,
         Self::Leases,
@@ -183,7 +183,7 @@ impl Course {
             let positions = Position::all().filter(move |position| phase.is_at(*position));
             positions.map(move |position| Self { kind, phase, position })
         };
-        Kind::STRUCK.into_iter().flat_map(phases).flat_map(positions).collect()
+        Kind::WITH_FAULTS.into_iter().flat_map(phases).flat_map(positions).collect()
     }
 
     /// Whether the phase ends while the contender waits for the contenders ahead.

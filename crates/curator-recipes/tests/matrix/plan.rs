@@ -76,7 +76,7 @@ impl Sent {
         let found: Vec<_> = self.requests.iter().filter(|(cell, _)| cell.finds_its_node()).collect();
         let mut gaps: Vec<_> =
             found.iter().filter_map(|(cell, requests)| Some(format!("{cell}: no {}", missing(requests)?))).collect();
-        let kinds = Kind::STRUCK.into_iter().filter(|kind| kind.stands_for_recovery());
+        let kinds = Kind::WITH_FAULTS.into_iter().filter(|kind| kind.stands_for_recovery());
         let subjects = kinds.map(Kind::name).chain(["leader latch"]);
         let uncut = subjects.filter(|subject| !found.iter().any(|(cell, _)| cell.course.subject() == *subject));
         gaps.extend(uncut.map(|subject| format!("{subject}: its acquire is not cut")));

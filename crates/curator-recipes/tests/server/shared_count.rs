@@ -127,6 +127,23 @@ async fn a_lost_reply_is_harmless_or_reported_as_outcome_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_set_that_gives_up_after_a_lost_reply_is_outcome_unknown() {
+    let once_more = RetryNTimes::new(1, Duration::from_millis(20)).unwrap();
+    let (proxy, client) =
+        behind_proxy_with(|builder| builder.connection_timeout(Duration::from_millis(300)).retry_policy(once_more))
+            .await;
+    let count = count(&client, &path("count/gives-up"), 6);
+    soon(count.set(7)).await.unwrap();
+    proxy.cut_before_reply(OpCode::SetData);
+    proxy.refuse(true).unwrap();
+    let error = soon(count.set(8)).await.unwrap_err();
+    assert!(matches!(&error, ValueError::OutcomeUnknown { .. }), "{error:?}");
+    // No request of this call is sent.
+    let error = soon(count.set(9)).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::NotApplied, "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_call_is_one_request_when_the_node_exists() {
     let (proxy, client) = behind_proxy().await;
     let count = count(&client, &path("count/cost"), 0);

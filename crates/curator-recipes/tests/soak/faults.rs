@@ -36,7 +36,7 @@ const STRIKES: [(&str, Fault); 6] = [
 ];
 
 /// The number of kinds of faults, including those in `inject_one`.
-const KINDS: usize = STRIKES.len() + 6;
+const KINDS: usize = STRIKES.len() + 5;
 
 /// The faults of a soak, in rounds: each round has every kind once, in random order.
 pub(crate) struct Faults {

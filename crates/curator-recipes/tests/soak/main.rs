@@ -1,11 +1,14 @@
 //! Two hundred tasks acquire, release, cancel and time out on twenty locks while connections break: no resource level
 //! grows, and everything is released at the end.
 //!
-//! Only this target finds leaks that many operations and concurrent faults cause, also in the client's process.
+//! Only this target finds leaks that appear after many operations under concurrent faults, including leaks in the
+//! client's process.
 //!
-//! `SOAK_SECONDS` is the duration, 15 by default, within which each fault strikes; `SOAK_SEED` the seed of the faults
-//! and of the work, random by default; `SOAK_TABLE` a file for the table, in Markdown. `cargo xtask soak` sets all of
-//! them.
+//! - `SOAK_SECONDS`: the duration of the load, 15 by default and at least 12; each kind of fault occurs at least once.
+//! - `SOAK_SEED`: the seed of the faults and of the work, random by default.
+//! - `SOAK_TABLE`: a file for the table, in Markdown.
+//!
+//! `cargo xtask soak` sets all of them.
 //!
 //! The clients run in the test's process, which is measured; server, proxies and faults run in a separate one.
 #![cfg(target_os = "linux")]
@@ -63,18 +66,19 @@ async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
     let source = Source { clients: clients.clone(), done: Arc::clone(&done), server: network.server };
     let mut ticks = interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first tick is immediate. The second gives the clients, which have just started, a second.
+    // The first tick is immediate. The second comes a second later, when the clients, which have just started, have
+    // settled.
     ticks.tick().await;
     ticks.tick().await;
     record.idle = source.sample().await;
 
     say(&format!("soak: {seconds} seconds on {}, seed {seed}", record.server));
-    let (rest, resting) = watch::channel(false);
+    let (pause, paused) = watch::channel(false);
     let mut tasks = JoinSet::new();
     for number in 0..TASKS {
         let client = clients[number % CLIENT_COUNT].clone();
         let seed = seed.wrapping_add(number as u64);
-        tasks.spawn(task(client, number / CLIENT_COUNT, seed, Arc::clone(&done), resting.clone()));
+        tasks.spawn(task(client, number / CLIENT_COUNT, seed, Arc::clone(&done), paused.clone()));
     }
     network.begin();
     while record.samples.len() < seconds as usize {
@@ -85,13 +89,13 @@ async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
         }
     }
     record.faults = network.heal();
-    rest.send_replace(true);
+    pause.send_replace(true);
     soon(tasks.join_all()).await;
     soon(use_each(&clients[0])).await;
-    record.rest = settled(&source, |rest| record.left_at(rest)).await;
+    record.at_rest = settled(&source, |rest| record.left_at(rest)).await;
     for client in &clients {
         match client.close().await {
-            // What an unconfirmed close leaves on the server is counted.
+            // An unconfirmed close is no failure here: the samples below include what it leaves on the server.
             Ok(()) | Err(Error::CloseUnconfirmed { .. }) => {}
             Err(error) => panic!("{error}"),
         }
@@ -110,10 +114,10 @@ async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
 
 /// Takes samples until one has no leftovers, or until [`TO_SETTLE`] is over. Returns the last.
 async fn settled(source: &Source, left: impl Fn(&Sample) -> Vec<String>) -> Sample {
-    let patience = Instant::now() + TO_SETTLE;
+    let deadline = Instant::now() + TO_SETTLE;
     loop {
         let sample = source.sample().await;
-        if left(&sample).is_empty() || Instant::now() > patience {
+        if left(&sample).is_empty() || Instant::now() > deadline {
             return sample;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -28,7 +28,7 @@ pub(crate) struct Record {
     /// One per second.
     pub(crate) samples: Vec<Sample>,
     /// After all tasks have ended and the clean-up is done.
-    pub(crate) rest: Sample,
+    pub(crate) at_rest: Sample,
     /// After the clients are closed.
     pub(crate) closed: Sample,
 }
@@ -66,7 +66,7 @@ impl Record {
                     .push(format!("{level}: {first:.1} in the first part, {last:.1} in the last (at most {most:.1})"));
             }
         }
-        problems.extend([self.left_at(&self.rest), self.not_released(&self.closed)].concat());
+        problems.extend([self.left_at(&self.at_rest), self.not_released(&self.closed)].concat());
         for count in COUNTS {
             // Otherwise the soak would not test anything.
             if self.closed.get(count) == 0 {
@@ -121,7 +121,7 @@ impl Record {
         for level in LEVELS {
             let [(first, first_high), (last, last_high)] = self.parts(level);
             let most = most(level, first);
-            let [idle, rest, closed] = [&self.idle, &self.rest, &self.closed].map(|sample| sample.get(level));
+            let [idle, rest, closed] = [&self.idle, &self.at_rest, &self.closed].map(|sample| sample.get(level));
             // Writing to a string does not fail.
             let _ = writeln!(
                 text,
@@ -166,7 +166,7 @@ mod tests {
         let mut record = Record::new(100, 1, "no server");
         record.idle = sample(0, |_| 0);
         record.samples = (0..100).map(|second| sample(second, |level| change(second, level))).collect();
-        record.rest = sample(100, |level| change(100, level));
+        record.at_rest = sample(100, |level| change(100, level));
         let gone = LEVELS.map(|level| (level, record.without_clients(level).unwrap_or(0)));
         record.closed = Sample(gone.into_iter().chain(COUNTS.map(|count| (count, 1000))).collect());
         record

@@ -125,7 +125,7 @@ pub(crate) async fn behind_proxy_with(
     (proxy, client)
 }
 
-/// A client that gives up soon after a second attempt without a reply.
+/// A client behind a proxy, whose operations fail after two attempts of 300 ms each if no reply arrives.
 pub(crate) async fn gives_up() -> (FaultProxy, CuratorClient) {
     let once_more = RetryOneTime::new(Duration::from_millis(10)).unwrap();
     behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(300)).retry_policy(once_more)).await

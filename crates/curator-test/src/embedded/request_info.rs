@@ -2,7 +2,7 @@
 
 use crate::OpCode;
 
-/// A request that has arrived. A matcher decides by it whether its fault applies.
+/// A request that has arrived. The matcher of a fault receives it, and returns whether the fault applies to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestInfo {
     op: OpCode,

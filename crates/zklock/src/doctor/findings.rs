@@ -18,7 +18,8 @@ pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
     for (name, measurement) in &seen.servers {
         match measurement {
             Err(error) => findings.push(format!(
-                "{name} cannot be used ({error}); locks work while a majority of the servers does: start it, or check the network"
+                "{name} cannot be used ({error}); locks work only while a majority of the servers works: start this \
+                 server, or check the network"
             )),
             Ok(measurement) => of_server(name, measurement, &mut findings),
         }

@@ -104,7 +104,7 @@ struct Found {
     /// When the server was last tested for the other kind of port (TLS or plain), if the test was negative.
     port_tested: Option<ClockInstant>,
     /// The number of addresses of its name, if `zookeeper-client` chooses among them.
-    resolved_by_crate: Option<usize>,
+    resolved_by_zookeeper_client: Option<usize>,
 }
 
 /// The maximum number of servers named; an ensemble has fewer.
@@ -235,8 +235,8 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// `zookeeper-client` resolves the name of a server, which has this many addresses.
-    pub(super) fn resolved_by_crate(&self, index: usize, addresses: usize) {
-        self.lock()[index].resolved_by_crate = Some(addresses).filter(|addresses| *addresses > 1);
+    pub(super) fn resolved_by_zookeeper_client(&self, index: usize, addresses: usize) {
+        self.lock()[index].resolved_by_zookeeper_client = Some(addresses).filter(|addresses| *addresses > 1);
     }
 
     fn no_reply(&self) -> &'static str {
@@ -313,7 +313,7 @@ impl fmt::Display for Diagnosis<'_> {
                 Some(problem) => write!(f, "{problem}")?,
                 None => f.write_str("not tried yet")?,
             }
-            if let Some(addresses) = found.resolved_by_crate {
+            if let Some(addresses) = found.resolved_by_zookeeper_client {
                 write!(
                     f,
                     " (the name has {addresses} addresses, and with TLS only the first that accepts a connection is tried)"
@@ -374,8 +374,8 @@ mod tests {
     fn a_host_of_which_tls_tries_one_address_is_listed_with_its_address_count() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
         let problems = Diagnosis::of_plain(&servers, &|_| {});
-        problems.resolved_by_crate(0, 2);
-        problems.resolved_by_crate(1, 1);
+        problems.resolved_by_zookeeper_client(0, 2);
+        problems.resolved_by_zookeeper_client(1, 1);
         problems.note(0, Problem::Overdue(NO_REPLY, Duration::from_secs(5)));
         assert_eq!(
             problems.to_string(),

@@ -1,9 +1,9 @@
 //! One pass over the servers: tries one after another, in random order, until one of them accepts the session.
 //!
 //! `zookeeper-client` can do this too, but it reports neither which server failed nor why, and it connects to the first
-//! address of a name that accepts a connection, even if that server is silent. So it gets one address of one server at
-//! a time, and a server that fails or is slow is examined ([`Diagnosis`]). The attempts do not wait for the
-//! examinations.
+//! address of a name that accepts a connection, even if that server is silent. So this pass gives it only one address
+//! at a time (with TLS, one name), and examines a server that fails or is slow ([`Diagnosis`]). The attempts do not
+//! wait for the examinations.
 
 use std::future::pending;
 use std::net::SocketAddr;
@@ -67,8 +67,8 @@ pub(super) struct Pass<'a> {
     pub(super) timer: &'a Timer,
     pub(super) connector: &'a (dyn Fn(&HostPort) -> Result<Connector, ZkError> + Send + Sync),
     pub(super) granted: Granted,
-    /// Whether a server may have older state than the session has seen.
-    pub(super) is_behind: bool,
+    /// Whether this pass resumes a session, so that a server may have older state than the session has seen.
+    pub(super) resumes_session: bool,
 }
 
 /// The target of one attempt of `zookeeper-client`.
@@ -92,7 +92,8 @@ enum Failed {
 impl Pass<'_> {
     /// Returns the connection, and a time before its connect request was sent.
     ///
-    /// Nothing is awaited after the connection is opened.
+    /// There is no await point between the opened connection and the return, so a time limit of the caller cannot
+    /// expire in between.
     pub(super) async fn run(self) -> Result<(Link, ClockInstant), ConnectFailure> {
         let servers = self.diagnosis.servers;
         let mut order: Vec<_> = (0..servers.len()).collect();
@@ -134,7 +135,8 @@ impl Pass<'_> {
     async fn attempt(&self, index: usize) -> Result<Link, Failed> {
         let (server, over) = (&self.diagnosis.servers[index], Deadline::after(self.share));
         self.get_ready(index, over).await?;
-        // Numeric addresses are not resolved. The threads that resolve names do not delay the end of a runtime.
+        // A numeric address needs no lookup. `async_net` looks names up on its own threads, which, unlike tokio's
+        // blocking threads, do not delay the end of a runtime.
         let resolved = async_net::resolve((server.host(), server.port()));
         let addresses = self.resolve(index, resolved, over).await?;
         self.connect_to_any(index, addresses, over).await
@@ -186,11 +188,11 @@ impl Pass<'_> {
         Err(failed)
     }
 
-    /// With TLS, `zookeeper-client` must connect to the name, because it checks that the certificate is for what it
-    /// connects to. So it resolves the name again.
+    /// The targets of a server: one for each address. With TLS, the only target is the name, because `zookeeper-client`
+    /// checks the certificate against the host of the target; it then resolves the name a second time.
     fn targets(&self, index: usize, addresses: Vec<SocketAddr>) -> Vec<Target> {
         if self.options.uses_tls() {
-            self.diagnosis.resolved_by_crate(index, addresses.len());
+            self.diagnosis.resolved_by_zookeeper_client(index, addresses.len());
             return vec![Target { name: format!("tcp+tls://{}", self.diagnosis.servers[index]), addresses }];
         }
         addresses.into_iter().map(|address| Target { name: address.to_string(), addresses: vec![address] }).collect()
@@ -201,7 +203,7 @@ impl Pass<'_> {
         let (started, mut over) = (Instant::now(), pin!(self.timer.sleep(limit)));
         let server = &self.diagnosis.servers[index];
         let connector = (self.connector)(server).map_err(Failed::Answered)?;
-        let unverified = Unverified { freshness: self.is_behind, identity: self.options.uses_sasl() };
+        let unverified = Unverified { freshness: self.resumes_session, identity: self.options.uses_sasl() };
         let (granted, addresses) = (Arc::clone(&self.granted), target.addresses.clone());
         let connect = Link::connect(connector, server.clone(), target, unverified, granted);
         // The SASL libraries may block without a limit, which must not happen on the thread that serves all connections
@@ -235,15 +237,16 @@ impl Pass<'_> {
         }
     }
 
-    /// Examines a server that has ended the handshake. If the session was connected to the ensemble before, the TLS
-    /// settings are known to match.
+    /// Examines a server after an attempt that failed before its time limit. A resumed session was connected to the
+    /// ensemble before, so its TLS settings are known to match.
     async fn examine(&self, index: usize, addresses: Vec<SocketAddr>) {
-        let cause = if self.is_behind { ExaminationCause::Ended } else { ExaminationCause::Unknown };
+        let cause = if self.resumes_session { ExaminationCause::Ended } else { ExaminationCause::Unknown };
         self.diagnosis.examine(index, &addresses, cause).await;
     }
 }
 
-/// What a client must have before it connects to a server.
+/// The Kerberos ticket that a client with GSSAPI needs before it connects to a server. Without the feature, there is
+/// nothing to wait for.
 impl Pass<'_> {
     #[cfg(feature = "sasl-gssapi")]
     async fn get_ready(&self, index: usize, over: Deadline) -> Result<(), Failed> {
@@ -292,7 +295,8 @@ mod tests {
         timer: &'a Timer,
         share: Duration,
     ) -> Pass<'a> {
-        Pass { diagnosis, options, share, timer, connector: &connector, granted: Arc::new(|_| {}), is_behind: false }
+        let granted: Granted = Arc::new(|_| {});
+        Pass { diagnosis, options, share, timer, connector: &connector, granted, resumes_session: false }
     }
 
     #[tokio::test]

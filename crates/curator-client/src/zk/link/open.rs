@@ -39,7 +39,7 @@ impl Link {
         let connector = |server: &HostPort| connector(options, server);
         let share = share(options, options.connection_timeout);
         let granted: Granted = Arc::new(|_| {});
-        Pass { diagnosis, options, share, timer, connector: &connector, granted, is_behind: false }.run().await
+        Pass { diagnosis, options, share, timer, connector: &connector, granted, resumes_session: false }.run().await
     }
 
     /// Connects to `server`, and calls `granted`. A panic of `zookeeper-client` is returned as an error.
@@ -174,7 +174,7 @@ impl SessionKey {
         };
         let share = share(options, limit);
         let granted = Arc::clone(granted);
-        let pass = Pass { diagnosis, options, share, timer, connector: &connector, granted, is_behind: true };
+        let pass = Pass { diagnosis, options, share, timer, connector: &connector, granted, resumes_session: true };
         pass.run().await
     }
 

@@ -3,10 +3,11 @@
 use super::*;
 
 #[test]
-fn missing_parents_are_created_with_the_node_and_with_backoff_after_two_attempts() {
+fn missing_parents_are_created_together_with_the_node_and_after_a_pause_from_the_third_attempt_on() {
     for listed in [Answer::NoParent, Answer::Unknown, children([])] {
         let mut run = Run::joining();
-        for _guess_and_look in 0..2 {
+        // The first two attempts follow without a pause.
+        for _attempt in 0..2 {
             assert_eq!(run.answers([Answer::NoParent, listed.clone()]), now(JOIN_WITH_PARENTS));
             assert_eq!(run.unknown_nodes(), [0]);
         }
@@ -53,7 +54,7 @@ fn a_node_is_recovered_only_in_the_session_that_created_it() {
 }
 
 #[test]
-fn a_recovery_that_is_not_answered_in_full_starts_again() {
+fn a_recovery_joins_if_it_finds_no_node_and_starts_again_if_an_answer_is_missing() {
     // Foreign children are not candidates.
     let foreign = Answer::Children(vec![format!("{PREFIX}x"), "_c_other-lock-0000000001".to_owned()]);
     let cases = [
@@ -73,7 +74,8 @@ fn a_recovery_that_is_not_answered_in_full_starts_again() {
     }
     // The same applies to the list of the first pipeline.
     assert_eq!(Run::joining().answers([Answer::Unknown, children([0])]), retry(RECOVER));
-    // But if the create was answered and the directory is missing, it was deleted, and our node with it.
+    // But if the create was answered and the directory is now missing, the directory was deleted after the create, and
+    // our node with it.
     assert_eq!(Run::joining().answers([created(1), Answer::NoParent]), RESTART);
 }
 
