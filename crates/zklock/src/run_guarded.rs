@@ -50,15 +50,19 @@ pub(crate) async fn run_guarded(
     let mut losing = pin!(loss(held, &paths, stops));
     let mut killing = pin!(tokio::time::sleep(Duration::MAX));
     let mut tick = tokio::time::interval(grace.tick);
-    let (mut lost, mut is_in_doubt) = (None, false);
-    let doubted = || format!("{paths}: the session was in doubt, and the command was stopped");
+    let before_stop = grace.margin + if run.on_lost == OnLost::Kill { Duration::ZERO } else { grace.period };
+    // While the servers reply, more than 17 ticks of the lease are left.
+    let warning = (before_stop + 4 * grace.tick).clamp(16 * grace.tick, 17 * grace.tick);
+    let (mut lost, mut is_in_doubt, mut is_guarded) = (None, false, true);
+    let end = if stops { "the command was stopped" } else { "the command has run on without it" };
+    let doubted = || format!("{paths}: the session was in doubt, and {end}");
     let status = loop {
         tokio::select! {
             status = &mut running => break status?,
             how = &mut losing, if lost.is_none() => {
                 lost = Some(how);
                 if stops {
-                    // The guardian kills the command earlier, unless the guardian itself is stopped.
+                    // Also if the guardian is suspended.
                     let latest = held.valid_until().remaining().min(grace.period + grace.margin);
                     killing.as_mut().reset(Instant::now() + latest);
                 }
@@ -66,6 +70,7 @@ pub(crate) async fn run_guarded(
             }
             () = &mut killing => {
                 signal_group(group, Signal::KILL);
+                lost.get_or_insert_with(doubted);
                 killing.as_mut().reset(Instant::now() + PATIENCE);
             }
             signal = signals.next() => {
@@ -77,8 +82,12 @@ pub(crate) async fn run_guarded(
             }
             _ = tick.tick(), if lost.is_none() => {
                 let left = held.valid_until().remaining();
-                let until_stop = left.saturating_sub(grace.period + grace.margin);
-                let was_in_doubt = std::mem::replace(&mut is_in_doubt, stops && left < 16 * grace.tick);
+                let until_stop = left.saturating_sub(before_stop);
+                let was_in_doubt = std::mem::replace(&mut is_in_doubt, stops && left < warning);
+                if stops {
+                    // Also if the guardian is suspended.
+                    killing.as_mut().reset(Instant::now() + left.saturating_sub(grace.margin));
+                }
                 if is_in_doubt && !was_in_doubt {
                     print_message(format_args!("the servers do not answer: the command is stopped in {} unless they do", text(until_stop)));
                 } else if was_in_doubt && !is_in_doubt {
@@ -86,11 +95,15 @@ pub(crate) async fn run_guarded(
                 }
                 guardian.order(Order::Extend(clock::moment(held.valid_until()))).await;
             }
-            has_stopped = guardian.ended(), if lost.is_none() => {
+            has_stopped = guardian.ended(), if is_guarded => {
+                is_guarded = false;
                 // A guardian that ended without stopping the command was killed.
-                lost = Some(if has_stopped { doubted() } else { format!("{paths}: the guardian of the command has ended") });
+                let how = if has_stopped { doubted() } else { format!("{paths}: the guardian of the command has ended") };
                 if stops {
+                    lost.get_or_insert(how);
                     killing.as_mut().reset(Instant::now());
+                } else {
+                    print_message(format_args!("{how}: the command continues, because of --on-lost ignore"));
                 }
             }
         }
