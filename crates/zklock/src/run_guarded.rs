@@ -62,9 +62,9 @@ pub(crate) async fn run_guarded(
             how = &mut losing, if lost.is_none() => {
                 lost = Some(how);
                 if stops {
-                    // Also if the guardian is suspended.
-                    let latest = held.valid_until().remaining().min(grace.period + grace.margin);
-                    killing.as_mut().reset(Instant::now() + latest);
+                    // In case the guardian is suspended.
+                    let left = held.valid_until().remaining().saturating_sub(grace.margin);
+                    killing.as_mut().reset(Instant::now() + left.min(grace.period + grace.margin));
                 }
                 guardian.order(Order::Stop).await;
             }
@@ -85,7 +85,7 @@ pub(crate) async fn run_guarded(
                 let until_stop = left.saturating_sub(before_stop);
                 let was_in_doubt = std::mem::replace(&mut is_in_doubt, stops && left < warning);
                 if stops {
-                    // Also if the guardian is suspended.
+                    // The guardian kills the command first, unless it is suspended.
                     killing.as_mut().reset(Instant::now() + left.saturating_sub(grace.margin));
                 }
                 if is_in_doubt && !was_in_doubt {

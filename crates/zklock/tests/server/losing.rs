@@ -1,5 +1,7 @@
 //! Commands whose lock is lost, or whose zklock is killed: they are stopped before another client has the lock.
 
+use std::time::Duration;
+
 use curator_test::{Direction, TestingServer, soon, until, within};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -19,8 +21,11 @@ fn stubborn(notes: &Notes) -> String {
 
 /// Starts zklock with a stubborn command, over `connect`. Returns it with the two processes of the command.
 async fn started(connect: &str, lock: &str, notes: &Notes) -> (Child, [Pid; 2]) {
-    let options = format!("run --lock {lock} --session-timeout {SHORT} --grace 500ms");
-    let child = zklock(connect, &options, Some(&stubborn(notes))).spawn().unwrap();
+    started_with(connect, &format!("run --lock {lock} --session-timeout {SHORT} --grace 500ms"), notes).await
+}
+
+async fn started_with(connect: &str, options: &str, notes: &Notes) -> (Child, [Pid; 2]) {
+    let child = zklock(connect, options, Some(&stubborn(notes))).spawn().unwrap();
     (child, [notes.process("child").await, notes.process("grandchild").await])
 }
 
@@ -131,13 +136,49 @@ async fn a_command_stopped_while_disconnected_exits_as_lost_even_if_the_session_
 }
 
 #[tokio::test]
-async fn a_stopped_guardian_keeps_no_command_running() {
+async fn a_command_with_a_stopped_guardian_is_killed_before_the_lease_ends() {
     let (lock, notes, proxy) = (path("stopped-guardian"), Notes::new(), proxy().await);
-    let (child, processes) = started(&proxy.connect_string(), &lock, &notes).await;
+    // With this timeout, the command is killed a second before the lease ends.
+    let options = format!("run --lock {lock} --session-timeout 10s --grace 500ms");
+    let (child, processes) = started_with(&proxy.connect_string(), &options, &notes).await;
     kill_process(guardian_of(&child).await, Signal::STOP).unwrap();
     proxy.black_hole(Direction::Both);
     assert_eq!(next(&lock, processes).await, Some(0));
-    assert_eq!(within(PATIENCE, finished(child)).await.code, Some(122));
+    let printed = within(PATIENCE, finished(child)).await;
+    assert_eq!(printed.code, Some(122), "{printed:?}");
+    // zklock prints this when the lease ends while the command runs.
+    assert!(!printed.error.contains("is lost: "), "{printed:?}");
+}
+
+#[tokio::test]
+async fn a_guardian_killed_after_its_order_to_stop_keeps_no_command_running() {
+    let (lock, notes, server) = (path("late-guardian"), Notes::new(), TestingServer::shared().await);
+    let options = format!("run --lock {lock} --session-timeout 40s --grace 5s");
+    let (mut child, processes) = started_with(&server.connect_string(), &options, &notes).await;
+    let guardian = guardian_of(&child).await;
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert_eq!(printed(&format!("revoke {lock}"), None).await.code, Some(0));
+    assert!(soon(stderr.next_line()).await.unwrap().unwrap().contains("stopping the command"));
+    kill_process(guardian, Signal::KILL).unwrap();
+    // The lease lasts longer than this.
+    assert_eq!(within(Duration::from_secs(10), finished(child)).await.code, Some(122));
+    assert!(!processes.into_iter().any(runs));
+}
+
+#[tokio::test]
+async fn on_lost_ignore_keeps_the_exit_code_of_a_command_whose_guardian_was_killed() {
+    let (lock, notes, server) = (path("ignored-guardian"), Notes::new(), TestingServer::shared().await);
+    let script = format!("echo $$ > {}; read line; exit 5", notes.file("child").display());
+    let options = format!("run --lock {lock} --on-lost ignore");
+    let mut command = zklock(&server.connect_string(), &options, Some(&script));
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    notes.process("child").await;
+    kill_process(guardian_of(&child).await, Signal::KILL).unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = soon(stderr.next_line()).await.unwrap().unwrap();
+    assert!(line.ends_with("the command continues, because of --on-lost ignore"), "{line}");
+    drop(child.stdin.take());
+    assert_eq!(finished(child).await.code, Some(5));
 }
 
 #[tokio::test]
