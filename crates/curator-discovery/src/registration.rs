@@ -1,6 +1,6 @@
 //! Registers an instance for as long as a handle exists.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Outcome, ZPath};
@@ -44,13 +44,32 @@ type Result<T> = std::result::Result<T, DiscoveryError>;
 #[must_use = "the instance is registered as long as the handle lives"]
 pub struct Registration<P = RawJson> {
     node: PersistentNode,
-    registered: Arc<Mutex<Registered<P>>>,
+    contents: Arc<Mutex<Contents<P>>>,
 }
 
-struct Registered<P> {
-    instance: ServiceInstance<P>,
-    /// How many times the instance was changed.
-    changes: u64,
+/// The contents of an instance, as far as it is known which of them the servers have.
+struct Contents<P> {
+    accepted: ServiceInstance<P>,
+    /// The later updates whose outcome is not known, with their numbers.
+    pending: Vec<(u64, ServiceInstance<P>)>,
+    /// The number of updates.
+    count: u64,
+}
+
+impl<P> Contents<P> {
+    fn latest(&self) -> &ServiceInstance<P> {
+        self.pending.last().map_or(&self.accepted, |(_, instance)| instance)
+    }
+
+    /// Records the outcome of an update. An accepted update replaces those before it.
+    fn settle(&mut self, number: u64, is_refused: bool) {
+        let later = self.pending.iter().position(|(pending, _)| *pending > number).unwrap_or(self.pending.len());
+        if is_refused {
+            self.pending.retain(|(pending, _)| *pending != number);
+        } else if let Some((_, accepted)) = self.pending.drain(..later).next_back() {
+            self.accepted = accepted;
+        }
+    }
 }
 
 debug_line!(Registration, |registration| node: registration.node);
@@ -58,7 +77,10 @@ debug_line!(Registration, |registration| node: registration.node);
 impl<P: Payload> Registration<P> {
     pub(crate) fn start(client: &CuratorClient, path: &ZPath, instance: ServiceInstance<P>) -> Result<Self> {
         let node = PersistentNode::builder(client, path)?.data(instance.to_json()?).start();
-        Ok(Self { node, registered: Arc::new(Mutex::new(Registered { instance, changes: 0 })) })
+        Ok(Self {
+            node,
+            contents: Arc::new(Mutex::new(Contents { accepted: instance, pending: Vec::new(), count: 0 })),
+        })
     }
 
     /// The node on the server.
@@ -70,7 +92,7 @@ impl<P: Payload> Registration<P> {
     /// The instance as registered or last updated.
     #[must_use]
     pub fn instance(&self) -> ServiceInstance<P> {
-        self.registered.lock().unwrap_or_else(PoisonError::into_inner).instance.clone()
+        self.lock().latest().clone()
     }
 
     /// Whether the instance is registered, waits for another session with its id, or is refused; as a channel of
@@ -180,22 +202,55 @@ impl<P: Payload> Registration<P> {
         &self,
         change: impl FnOnce(&ServiceInstance<P>) -> std::result::Result<ServiceInstance<P>, InvalidInstance>,
     ) -> Result<()> {
-        let (setting, before, number) = {
+        let (setting, number) = {
             // The data is handed to the node under the lock, so that concurrent calls keep their order.
-            let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
-            let instance = change(&registered.instance)?;
+            let mut contents = self.lock();
+            let instance = change(contents.latest())?;
             let setting = self.node.set_data(instance.to_json()?);
-            registered.changes += 1;
-            (setting, std::mem::replace(&mut registered.instance, instance), registered.changes)
+            contents.count += 1;
+            let number = contents.count;
+            contents.pending.push((number, instance));
+            (setting, number)
         };
         let done = setting.await;
-        if done.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied) {
-            let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
-            // The write failed: undo the change, unless a later one was made.
-            if registered.changes == number {
-                registered.instance = before;
-            }
-        }
+        let is_refused = done.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied);
+        self.lock().settle(number, is_refused);
         Ok(done?)
+    }
+    fn lock(&self) -> MutexGuard<'_, Contents<P>> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contents with these pending updates, whose ports are their numbers.
+    fn contents(pending: &[u64]) -> Contents<RawJson> {
+        let of = |port: u64| ServiceInstance::new("orders").port(u16::try_from(port).unwrap());
+        let pending: Vec<_> = pending.iter().map(|number| (*number, of(*number))).collect();
+        Contents { accepted: of(0), count: pending.len() as u64, pending }
+    }
+
+    #[test]
+    fn after_refused_updates_the_accepted_contents_are_the_latest() {
+        let mut contents = contents(&[1, 2]);
+        assert_eq!(contents.latest().port, Some(2));
+        contents.settle(1, true);
+        assert_eq!(contents.latest().port, Some(2));
+        contents.settle(2, true);
+        assert_eq!(contents.latest().port, Some(0));
+    }
+
+    #[test]
+    fn an_accepted_update_replaces_the_updates_before_it() {
+        let mut contents = contents(&[1, 2, 3]);
+        contents.settle(2, false);
+        assert_eq!((contents.accepted.port, contents.latest().port), (Some(2), Some(3)));
+        // The call of the first update returns later, with the same outcome.
+        contents.settle(1, false);
+        contents.settle(3, true);
+        assert_eq!(contents.latest().port, Some(2));
     }
 }
