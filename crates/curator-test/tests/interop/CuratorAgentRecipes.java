@@ -2,12 +2,15 @@ import java.io.Closeable;
 import java.nio.charset.StandardCharsets;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
 import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.atomic.AtomicValue;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.cache.ChildData;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
@@ -17,6 +20,7 @@ import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter
 import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.framework.recipes.nodes.GroupMember;
 import org.apache.curator.framework.recipes.nodes.PersistentNode;
+import org.apache.curator.retry.RetryNTimes;
 import org.apache.zookeeper.CreateMode;
 
 /** Curator's recipes other than locks. */
@@ -114,6 +118,10 @@ final class CuratorAgentRecipes {
                 return members.entrySet().stream()
                         .map(one -> one.getKey() + "=" + new String(one.getValue(), StandardCharsets.UTF_8))
                         .collect(Collectors.toList());
+            case "add":
+                AtomicValue<Long> added =
+                        new DistributedAtomicLong(client, path, new RetryNTimes(100, 10)).add(Long.parseLong(with[1]));
+                return List.of(added.succeeded(), added.preValue(), added.postValue());
             case "shut":
                 open.remove(path).close();
                 return null;

@@ -1,5 +1,6 @@
 //! Java Curator: its locks beside ours, and its recipes against a server.
 
+mod counters;
 mod discovery;
 mod failover;
 mod groups;
