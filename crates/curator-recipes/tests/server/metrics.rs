@@ -89,9 +89,12 @@ fn each_outcome_of_an_acquire_is_counted() {
         found.remove("queue_length_count");
         assert_eq!(found, expected(&owned));
 
+        let queued = || measured.of_locks("orders").get("queue_length_count").copied().unwrap_or_default();
+        let before = queued();
         let (released, acquired) = tokio::join!(
             async {
-                until(async || children(&client, &path).await.len() == 2).await;
+                // The node of the dropped acquire may still exist, so the number of nodes does not show that this one waits.
+                until(async || queued() > before).await;
                 guard.release().await
             },
             second.acquire()
@@ -99,7 +102,6 @@ fn each_outcome_of_an_acquire_is_counted() {
         released.unwrap();
         let guard = acquired.unwrap();
         let found = measured.of_locks("orders");
-        assert!(found["queue_length_count"] >= 1.0);
         for (name, value) in
             [("wait_seconds_count", 2.0), ("handover_seconds_count", 1.0), ("hold_seconds_count", 1.0), ("held", 1.0)]
         {

@@ -42,7 +42,7 @@ async fn changes_continue_when_the_node_is_deleted_and_recreated() {
         other.delete().for_path(&path).await.unwrap();
         assert_eq!(next().await, "seed");
     }
-    // Another node with the same version, and another value.
+    // Another node with version 0, and another value; Curator ignored version 0: CURATOR-329.
     let replace = other.transaction().delete(&path, None).unwrap();
     let replace = replace.create(&path, "replaced", curator_recipes::client::CreateMode::Persistent).unwrap();
     replace.commit().await.unwrap();
