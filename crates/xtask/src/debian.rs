@@ -1,12 +1,12 @@
 //! Installs missing programs from Debian's packages.
 
 use std::{
-    fs,
+    fs::{self, File},
     path::Path,
     process::{Command, Stdio},
 };
 
-use crate::{command, distribution::find_on_path, print_line};
+use crate::{command, distribution::find_on_path, print_line, target_dir};
 
 /// Installs a Java runtime.
 pub(crate) fn install_java() -> Result<(), String> {
@@ -43,9 +43,18 @@ fn install(package: &str) -> Result<(), String> {
 
 /// Installs these packages.
 pub(crate) fn install_all(packages: &[&str]) -> Result<(), String> {
+    let _lock = lock()?;
     update()?;
     print_line(&format!("installing from Debian: {}", packages.join(", ")));
     apt_get(&[&["install", "-y", "--no-install-recommends"], packages].concat())
+}
+
+/// Waits until no other process of this workspace runs `apt-get`, which fails while another process runs it. The lock
+/// ends with the file.
+fn lock() -> Result<File, String> {
+    let path = target_dir()?.join("apt-get.lock");
+    let locked = File::create(&path).and_then(|file| file.lock().map(|()| file));
+    locked.map_err(|e| format!("cannot lock {}: {e}", path.display()))
 }
 
 /// Updates the list of packages.
@@ -66,6 +75,7 @@ fn apt_get(arguments: &[&str]) -> Result<(), String> {
 
 /// Unpacks a package into a directory, without installing it.
 pub(crate) fn unpack(package: &str, directory: &Path) -> Result<(), String> {
+    let _lock = lock()?;
     update()?;
     command::run(Command::new("apt-get").args(["-qq", "download", package]).current_dir(directory))?;
     let prefix = format!("{package}_");

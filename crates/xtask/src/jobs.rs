@@ -1,4 +1,4 @@
-//! Runs test programs, two at a time: a CPU-bound one, and one that mostly waits.
+//! Runs test programs, three at a time: a CPU-bound one, and two that mostly wait.
 
 use std::{
     collections::VecDeque,
@@ -36,8 +36,8 @@ pub(crate) struct Outcome {
 
 type Queue = VecDeque<(usize, Job)>;
 
-/// Runs all jobs in two lanes. The list is ordered from CPU-bound jobs to jobs that mostly wait: one lane takes jobs
-/// from its front, the other from its end. Prints the output of a job when the job ends; until then it is in a file in
+/// Runs all jobs in three lanes. The list is ordered from CPU-bound jobs to jobs that mostly wait: one lane takes jobs
+/// from its front, the others from its end. Prints the output of a job when the job ends; until then it is in a file in
 /// `directory`.
 pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) -> Result<Vec<Outcome>, String> {
     let unwritable = |e: io::Error| format!("cannot write to the directory {}: {e}", directory.display());
@@ -63,6 +63,7 @@ pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) 
     };
     thread::scope(|scope| {
         scope.spawn(|| lane(VecDeque::pop_front));
+        scope.spawn(|| lane(VecDeque::pop_back));
         lane(VecDeque::pop_back);
     });
     Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -127,15 +128,20 @@ mod tests {
     }
 
     #[test]
-    fn the_first_and_the_last_job_run_concurrently() {
+    fn the_first_job_and_the_last_two_run_concurrently() {
         let directory = tempfile::tempdir().unwrap();
-        let wait_for_other = |mine: &str, other: &str| {
-            let wait = format!("for i in $(seq 1000); do [ -e {other} ] && exit; sleep 0.01; done; exit 1");
+        let wait_for_others = |mine: &str, others: [&str; 2]| {
+            let exist = others.map(|other| format!("[ -e {other} ]")).join(" && ");
+            let wait = format!("for i in $(seq 1000); do {exist} && exit; sleep 0.01; done; exit 1");
             job(&format!("cd '{}'; touch {mine}; {wait}", directory.path().display()))
         };
-        let outcomes =
-            run(vec![wait_for_other("a", "b"), job("true"), wait_for_other("b", "a")], directory.path(), io::sink())
-                .unwrap();
-        assert!(outcomes.len() == 3 && outcomes.iter().all(|outcome| outcome.failed.is_none()));
+        let jobs = vec![
+            wait_for_others("a", ["b", "c"]),
+            job("true"),
+            wait_for_others("b", ["a", "c"]),
+            wait_for_others("c", ["a", "b"]),
+        ];
+        let outcomes = run(jobs, directory.path(), io::sink()).unwrap();
+        assert!(outcomes.len() == 4 && outcomes.iter().all(|outcome| outcome.failed.is_none()));
     }
 }
