@@ -13,7 +13,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use curator_examples::{Ensemble, Failure, builder};
-use curator_recipes::{CacheEvent, CuratorCache, GroupEvent, GroupMember, PersistentNodeState};
+use curator_recipes::{CacheEvent, CachedNode, CuratorCache, GroupMember, PersistentNodeState};
 use curator_test::{Direction, FaultProxy};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::time::{ClockId, clock_gettime};
@@ -49,8 +49,9 @@ async fn belong(id: &str, data: &str, connect_string: &str) -> Result<(), Failur
     set_parent_process_death_signal(Some(Signal::KILL))?;
 
     let client = builder(connect_string).session_timeout(SESSION_TIMEOUT).start()?;
-    let member = GroupMember::builder(&client, PATH, id)?.data(data).start()?;
-    let (mut state, mut events, mut input) = (member.state(), member.events(), BufReader::new(stdin()).lines());
+    let member = GroupMember::builder(&client, PATH, id)?.data(data).start();
+    let (mut state, mut events, mut input) =
+        (member.node().state(), member.members().events(), BufReader::new(stdin()).lines());
     loop {
         tokio::select! {
             changed = state.changed() => {
@@ -64,13 +65,13 @@ async fn belong(id: &str, data: &str, connect_string: &str) -> Result<(), Failur
                 }
             }
             event = events.next() => match event.ok_or("the group member has ended")? {
-                GroupEvent::Joined(other) => say(&format!("{} joined: {}", other.id(), text(other.data()))),
-                GroupEvent::Changed { new, .. } => say(&format!("{} is now {}", new.id(), text(new.data()))),
-                GroupEvent::Left(other) => say(&format!("{} left", other.id())),
+                CacheEvent::Created(other) => say(&format!("{} joined: {}", id_of(&other), text(other.data()))),
+                CacheEvent::Changed { new, .. } => say(&format!("{} is now {}", id_of(&new), text(new.data()))),
+                CacheEvent::Deleted(other) => say(&format!("{} left", id_of(&other))),
                 _ => {}
             },
             line = input.next_line() => match line? {
-                Some(data) => member.set_data(data).await?,
+                Some(data) => member.node().set_data(data).await?,
                 None => break,
             },
         }
@@ -78,6 +79,10 @@ async fn belong(id: &str, data: &str, connect_string: &str) -> Result<(), Failur
     member.close().await?;
     client.close().await?;
     Ok(())
+}
+
+fn id_of(member: &CachedNode) -> &str {
+    member.path().name()
 }
 
 fn text(data: &[u8]) -> String {
@@ -96,7 +101,7 @@ async fn watch() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     let client = builder(ensemble.connect_string()).connect().await?;
     // A cache watches the group without joining it, unlike a `GroupMember`.
-    let group = CuratorCache::builder(&client, PATH)?.max_depth(1).start()?;
+    let group = CuratorCache::builder(&client, PATH)?.children_only().start()?;
     let (lines, said) = mpsc::unbounded_channel();
     let mut stage = Stage { said, heard: Vec::new() };
 
@@ -124,7 +129,7 @@ async fn watch() -> Result<(), Failure> {
     let mut events = group.events();
     b.network.black_hole(Direction::Both);
     let doubts = stage.until("b", UNKNOWN).await?;
-    while !matches!(next(&mut events).await?, CacheEvent::Deleted(member) if member.path().name() == "b") {}
+    while !matches!(next(&mut events).await?, CacheEvent::Deleted(member) if id_of(&member) == "b") {}
     let leaves = stage.until("c", "b left").await?;
     if doubts > leaves {
         return Err(format!("b considered itself a member until {doubts}, and others saw it leave at {leaves}").into());
@@ -153,7 +158,7 @@ async fn members(group: &CuratorCache, wanted: &[&str]) -> Result<(), Failure> {
     let waiting = async {
         loop {
             let members = group.caught_up().await?;
-            let ids: Vec<_> = members.children(group.path()).map(|member| member.path().name()).collect();
+            let ids: Vec<_> = members.iter().map(id_of).collect();
             if ids == wanted {
                 println!("The group: {ids:?}");
                 return Ok(());

@@ -63,7 +63,7 @@ debug_line!(ServiceCache, |cache| path: cache.cache.path(), state: *cache.cache.
 
 impl<P: Payload> ServiceCache<P> {
     pub(crate) fn start(client: &CuratorClient, service: ZPath) -> Result<Self> {
-        let cache = CuratorCache::builder(client, service)?.max_depth(1).start()?;
+        let cache = CuratorCache::builder(client, service)?.children_only().start()?;
         let shown = (0, Instances::new([], CacheState::Loading));
         Ok(Self { cache, when_stale: WhenStale::Keep, shown: Arc::new(Mutex::new(shown)) })
     }

@@ -141,7 +141,7 @@ pub use crate::driver::ParticipantKind;
 pub use crate::error::{Error, LockLost, LossReason, Result, ValueError};
 #[doc(inline)]
 pub use crate::fencing::FencingToken;
-pub use crate::group::{GroupEvent, GroupEvents, GroupMember, GroupMemberBuilder, GroupMemberError, Member, Members};
+pub use crate::group::{GroupMember, GroupMemberBuilder};
 pub use crate::leader::{
     LeaderLatch, LeaderLatchBuilder, LeaderObserver, LeaderSelector, LeaderSelectorBuilder, LeaderSelectorError,
     LeaderState, Leadership, ObservedLeader,
@@ -199,12 +199,8 @@ mod tests {
         is_send_and_sync::<FencingToken>();
         is_send_and_sync::<fencing::InvalidFencingToken>();
         is_send_and_sync::<fencing::StaleToken>();
-        is_send_and_sync::<GroupEvent>();
         is_send_and_sync::<GroupMember>();
         is_send_and_sync::<GroupMemberBuilder>();
-        is_send_and_sync::<GroupMemberError>();
-        is_send_and_sync::<Member>();
-        is_send_and_sync::<Members>();
         is_send_and_sync::<LeaderLatch>();
         is_send_and_sync::<LeaderLatchBuilder>();
         is_send_and_sync::<LeaderObserver>();
@@ -242,7 +238,6 @@ mod tests {
         is_send_and_sync::<Wait>();
         // A stream has one consumer.
         type_is_send::<CacheEvents>();
-        type_is_send::<GroupEvents>();
         type_is_send::<CountChanges>();
         type_is_send::<ValueChanges<u8>>();
     }
@@ -290,18 +285,12 @@ mod tests {
             is_send(&again.open_timeout(std::time::Duration::ZERO));
             is_send(&config.ended());
         };
-        let _kept = async |node: PersistentNode, member: GroupMember, mut events: GroupEvents| {
+        let _kept = async |node: PersistentNode, member: GroupMember| {
             is_send(&node.created());
             is_send(&node.created_timeout(std::time::Duration::ZERO));
             is_send(&node.set_data(""));
             is_send(&node.close());
-            is_send(&member.created());
-            is_send(&member.created_timeout(std::time::Duration::ZERO));
-            is_send(&member.set_data(""));
-            is_send(&member.ready());
-            is_send(&member.caught_up());
             is_send(&member.close());
-            is_send(&events.next());
         };
         let _given_back = async |writing: WriteGuard, lease: SemaphoreLease| {
             is_send(&writing.release_timeout(std::time::Duration::ZERO));

@@ -54,9 +54,9 @@ pub(super) fn events<P: Payload>(cache: &CuratorCache) -> ServiceEvents<P> {
     Changes::new(cache.events().filter_map(move |event| ready(translate(&service, event))))
 }
 
-/// `None` for events of the service's node, and of nodes that cannot be parsed.
+/// `None` for events of nodes that cannot be parsed.
 fn translate<P: Payload>(service: &ZPath, event: CacheEvent) -> Option<ServiceEvent<P>> {
-    let instance = |node: &CachedNode| if node.path() == service { None } else { FoundInstance::of(node).ok() };
+    let instance = |node: &CachedNode| FoundInstance::of(node).ok();
     Some(match event {
         CacheEvent::Created(node) => ServiceEvent::Inserted(instance(&node)?),
         CacheEvent::Changed { old, new } => match (instance(&old), instance(&new)) {

@@ -40,21 +40,24 @@ impl CuratorCache {
     ///
     /// When the path is invalid.
     pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<CuratorCacheBuilder, CacheError> {
-        let scope = Scope { root: client.resolve(path)?, max_depth: usize::MAX, filter: None };
-        Ok(CuratorCacheBuilder {
+        Ok(CuratorCacheBuilder::new(client, client.resolve(path)?))
+    }
+}
+
+impl CuratorCacheBuilder {
+    pub(crate) fn new(client: &CuratorClient, root: ZPath) -> Self {
+        Self {
             client: client.clone(),
-            scope,
+            scope: Scope { root, max_depth: usize::MAX, shows_root: true, filter: None },
             with_data: true,
             max_nodes: 1_000_000,
             max_bytes: 1 << 30,
             event_capacity: 1_024,
             resync_every: None,
             meter: CacheMeter::unnamed(),
-        })
+        }
     }
-}
 
-impl CuratorCacheBuilder {
     /// Sets how many levels below the root the cache includes: 0 for the node alone, 1 for the node and its children,
     /// and so on. No limit by default.
     ///
@@ -63,6 +66,16 @@ impl CuratorCacheBuilder {
     pub fn max_depth(mut self, levels: usize) -> Self {
         self.scope.max_depth = levels;
         self
+    }
+
+    /// Includes only the children of the root: like [`max_depth(1)`](Self::max_depth), without the root itself. The root
+    /// is read for the names of its children, but lookups, snapshots and events leave it out. If this client may not
+    /// read the root, lookups return [`Denied`](super::Lookup::Denied).
+    ///
+    /// Curator's `PathChildrenCache`.
+    pub fn children_only(mut self) -> Self {
+        self.scope.shows_root = false;
+        self.max_depth(1)
     }
 
     /// Excludes the nodes for which `belongs` returns `false`, and everything below them. It is called with server

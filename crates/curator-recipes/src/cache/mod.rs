@@ -39,16 +39,11 @@ type Result<T> = std::result::Result<T, CacheError>;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
-/// let shards = CuratorCache::builder(&client, "/shards")?.max_depth(1).start()?;
-/// let snapshot = shards.ready().await?;
-/// println!("{} shards", snapshot.children(shards.path()).count());
+/// let shards = CuratorCache::builder(&client, "/shards")?.children_only().start()?;
+/// println!("{} shards", shards.ready().await?.len());
 /// let mut events = shards.events();
 /// while let Some(event) = events.next().await {
 ///     match event {
-///         // Skip the root: it is a node of the cache, but not a shard.
-///         CacheEvent::Created(node) if node.path() == shards.path() => {}
-///         CacheEvent::Deleted(node) if node.path() == shards.path() => {}
-///         CacheEvent::Changed { new, .. } if new.path() == shards.path() => {}
 ///         CacheEvent::Created(shard) => println!("{} created", shard.path().name()),
 ///         CacheEvent::Changed { new, .. } => println!("{} changed", new.path().name()),
 ///         CacheEvent::Deleted(shard) => println!("{} deleted", shard.path().name()),

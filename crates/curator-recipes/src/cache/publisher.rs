@@ -24,7 +24,7 @@ impl Publisher {
     pub(super) fn publish(&self, tree: &mut Tree) {
         let mut number = 0;
         self.snapshots.send_modify(|snapshot| {
-            snapshot.nodes = tree.nodes.clone();
+            snapshot.nodes = tree.shown();
             snapshot.number += 1;
             number = snapshot.events;
             snapshot.events += tree.events.len() as u64;

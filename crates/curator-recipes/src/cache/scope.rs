@@ -10,6 +10,8 @@ pub(super) struct Scope {
     pub(super) root: ZPath,
     /// The levels below the root; 0 for the root alone.
     pub(super) max_depth: usize,
+    /// Whether users see the root. The cache reads it in any case, for the names of its children.
+    pub(super) shows_root: bool,
     pub(super) filter: Option<Filter>,
 }
 
@@ -37,6 +39,11 @@ impl Scope {
         nodes.all(|node| filter(&node))
     }
 
+    /// Whether users see the node at `path`, if it exists.
+    pub(super) fn shows(&self, path: &ZPath) -> bool {
+        (self.shows_root || *path != self.root) && self.contains(path)
+    }
+
     /// Whether the children of a node of the cache belong to it too.
     pub(super) fn goes_below(&self, path: &ZPath) -> bool {
         self.depth(path).is_some_and(|depth| depth < self.max_depth)
@@ -51,29 +58,44 @@ mod tests {
         ZPath::on_server(text).unwrap()
     }
 
+    fn scope_of(root: &str, max_depth: usize, filter: Option<Filter>) -> Scope {
+        Scope { root: path(root), max_depth, shows_root: true, filter }
+    }
+
     fn contained(scope: &Scope, paths: &[&str]) -> Vec<bool> {
         paths.iter().map(|text| scope.contains(&path(text))).collect()
     }
 
     #[test]
     fn the_depth_counts_from_the_root_of_the_cache() {
-        let scope = Scope { root: path("/a"), max_depth: 1, filter: None };
+        let scope = scope_of("/a", 1, None);
         assert_eq!(
             contained(&scope, &["/a", "/a/b", "/a/b/c", "/ab", "/", "/b"]),
             [true, true, false, false, false, false]
         );
         assert_eq!(["/a", "/a/b", "/b"].map(|text| scope.goes_below(&path(text))), [true, false, false]);
-        let all = Scope { root: ZPath::root(), max_depth: usize::MAX, filter: None };
+        let all = scope_of("/", usize::MAX, None);
         assert_eq!(contained(&all, &["/", "/a", "/a/b/c"]), [true; 3]);
-        let top = Scope { root: ZPath::root(), max_depth: 1, filter: None };
+        let top = scope_of("/", 1, None);
         assert_eq!(contained(&top, &["/", "/a", "/a/b"]), [true, true, false]);
+    }
+
+    #[test]
+    fn a_hidden_root_is_read_but_not_shown() {
+        for root in ["/a", "/"] {
+            let scope = Scope { shows_root: false, ..scope_of(root, 1, None) };
+            let (root, child) = (path(root), path(root).child("b").unwrap());
+            assert!(scope.contains(&root) && !scope.shows(&root));
+            assert!(scope.contains(&child) && scope.shows(&child));
+            assert!(!scope.shows(&child.child("c").unwrap()));
+        }
     }
 
     #[test]
     fn the_filter_excludes_whole_subtrees_and_never_the_root() {
         let filter: Filter = Arc::new(|path| path.name() != "hidden");
         for root in ["/hidden", "/"] {
-            let scope = Scope { root: path(root), max_depth: usize::MAX, filter: Some(Arc::clone(&filter)) };
+            let scope = scope_of(root, usize::MAX, Some(Arc::clone(&filter)));
             let below = |rest: &str| path(&format!("{}{rest}", root.trim_end_matches('/')));
             assert!(scope.contains(&path(root)));
             assert!(scope.contains(&below("/a")) && scope.contains(&below("/a/b")));

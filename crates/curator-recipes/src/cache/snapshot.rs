@@ -144,7 +144,7 @@ impl Snapshot {
         if path.ancestors().any(is_denied) || is_denied(ZPath::root()) {
             return Lookup::Denied;
         }
-        if self.is_loaded && self.scope.contains(path) { Lookup::Absent } else { Lookup::Unknown }
+        if self.is_loaded && self.scope.shows(path) { Lookup::Absent } else { Lookup::Unknown }
     }
 
     /// The children of a node, ordered by name. The time depends on the number of children, hardly on that of other
@@ -167,13 +167,15 @@ impl Snapshot {
     /// The number of nodes, including those that may not be read.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.nodes.size()
+        // A hidden root is among the nodes only if it may not be read.
+        let is_root_hidden = !self.scope.shows_root && self.nodes.contains_key(&self.scope.root);
+        self.nodes.size() - usize::from(is_root_hidden)
     }
 
     /// Whether there is no node.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.len() == 0
     }
 
     /// The children of a node that this client may not read, ordered by name.

@@ -18,7 +18,7 @@ use crate::engine::follow::Follower;
 use crate::engine::task::RecipeTask;
 
 impl CuratorCache {
-    pub(super) fn started(options: CuratorCacheBuilder) -> Self {
+    pub(crate) fn started(options: CuratorCacheBuilder) -> Self {
         let scope = Arc::new(options.scope.clone());
         let (client, path) = (options.client.clone(), scope.root.clone());
         let (commands, commanded) = watch::channel(Command::default());

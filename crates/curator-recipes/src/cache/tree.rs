@@ -111,13 +111,13 @@ impl Tree {
             Some(old) => {
                 let new = CachedNode::new(path.clone(), self.kept(data), stat);
                 self.bytes = self.bytes - old.data().len() + new.data().len();
-                self.events.push(CacheEvent::Changed { old: old.clone(), new: new.clone() });
+                self.report(path, CacheEvent::Changed { old: old.clone(), new: new.clone() });
                 self.insert(new);
             }
             None => {
                 let new = CachedNode::new(path.clone(), self.kept(data), stat);
                 self.bytes += new.data().len();
-                self.events.push(CacheEvent::Created(new.clone()));
+                self.report(path, CacheEvent::Created(new.clone()));
                 self.insert(new);
             }
         }
@@ -127,6 +127,19 @@ impl Tree {
             Listing::IfChanged => self.listed.get(path).is_none_or(|pzxid| *pzxid != stat.pzxid),
         };
         if is_due && stat.num_children > 0 && self.scope.goes_below(path) { Next::List } else { Next::Nothing }
+    }
+
+    /// The nodes that users see. They see an unreadable root even if the root is hidden: no child can be read.
+    pub(super) fn shown(&self) -> Nodes {
+        let root = &self.scope.root;
+        let is_hidden = !self.scope.shows_root && matches!(self.nodes.get(root), Some(Some(_)));
+        if is_hidden { self.nodes.remove(root) } else { self.nodes.clone() }
+    }
+
+    fn report(&mut self, path: &ZPath, event: CacheEvent) {
+        if self.scope.shows(path) {
+            self.events.push(event);
+        }
     }
 
     fn kept(&self, data: Vec<u8>) -> Box<[u8]> {
@@ -156,9 +169,9 @@ impl Tree {
     fn remove(&mut self, path: &ZPath) {
         let below: Vec<_> = descendants(&self.nodes, path).cloned().collect();
         for path in below.iter().rev().chain([path]) {
-            if let Some(Some(node)) = self.nodes.get(path) {
+            if let Some(node) = self.nodes.get(path).cloned().flatten() {
                 self.bytes -= node.data().len();
-                self.events.push(CacheEvent::Deleted(node.clone()));
+                self.report(path, CacheEvent::Deleted(node));
             }
             self.listed.remove(path);
             self.nodes.remove_mut(path);

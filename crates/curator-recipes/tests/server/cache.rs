@@ -160,6 +160,51 @@ async fn depth_and_filter_limit_the_cached_nodes() {
 }
 
 #[tokio::test]
+async fn children_only_hides_the_root_from_snapshots_lookups_and_events() {
+    let client = connected().await;
+    let root = create_tree(&client, "cache-children").await;
+    let at = |below: &str| format!("{root}{below}");
+    let cache = cache(&client, &root).children_only().start().unwrap();
+    let mut events = cache.events();
+    let snapshot = soon(cache.ready()).await.unwrap();
+    assert_eq!((names(&cache), snapshot.len()), (vec!["/a".to_owned(), "/b".to_owned()], 2));
+    assert_eq!(cache.children(&root).unwrap().len(), 2);
+    assert_eq!([&root, &at("/a/x")].map(|path| cache.get(path).unwrap()), [Lookup::Unknown, Lookup::Unknown]);
+    assert_eq!(cache.get(at("/c")).unwrap(), Lookup::Absent);
+    assert_eq!(all(&mut events, &root, 3).await, ["+/a", "+/b", "ready"]);
+    client.set_data(&root, "unseen", None).await.unwrap();
+    create(&client, &at("/a/unseen"), b"").await;
+    create(&client, &at("/c"), b"").await;
+    assert_eq!(next(&mut events, &root).await, "+/c");
+    client.delete().deleting_children_if_needed().for_path(&root).await.unwrap();
+    let mut gone = all(&mut events, &root, 3).await;
+    gone.sort();
+    assert_eq!(gone, ["-/a", "-/b", "-/c"]);
+    assert!(soon(cache.caught_up()).await.unwrap().is_empty());
+    create(&client, &at("/new"), b"").await;
+    assert_eq!(next(&mut events, &root).await, "+/new");
+    assert_eq!(all(&mut cache.events(), &root, 2).await, ["+/new", "ready"]);
+}
+
+#[tokio::test]
+async fn a_hidden_root_that_is_unreadable_makes_lookups_denied() {
+    let (client, owner) = (connected().await, owner().await);
+    let root = create_tree(&owner, "cache-denied-root").await;
+    let readable_by = |who: AuthId| [Acl::new(Permission::ALL, who)];
+    owner.set_acl(&root, &readable_by(AuthId::authed()), None).await.unwrap();
+    let cache = cache(&client, &root).children_only().resync_every(Duration::from_millis(50)).start().unwrap();
+    assert!(soon(cache.ready()).await.unwrap().is_empty());
+    for path in [&root, &format!("{root}/a"), &format!("{root}/c")] {
+        assert_eq!(cache.get(path).unwrap(), Lookup::Denied, "{path}");
+    }
+    let mut events = cache.events();
+    assert_eq!(next(&mut events, &root).await, "ready");
+    owner.set_acl(&root, &readable_by(AuthId::anyone()), None).await.unwrap();
+    assert_eq!(all(&mut events, &root, 2).await, ["+/a", "+/b"]);
+    assert_eq!(cache.get(&root).unwrap(), Lookup::Unknown);
+}
+
+#[tokio::test]
 async fn without_data_only_stats_are_kept() {
     let client = connected().await;
     let root = create_tree(&client, "cache-stats").await;

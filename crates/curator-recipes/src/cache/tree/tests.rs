@@ -12,7 +12,7 @@ fn path(text: &str) -> ZPath {
 }
 
 fn tree() -> Tree {
-    Tree::new(&Arc::new(Scope { root: path("/r"), max_depth: usize::MAX, filter: None }), true)
+    Tree::new(&Arc::new(Scope { root: path("/r"), max_depth: usize::MAX, shows_root: true, filter: None }), true)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

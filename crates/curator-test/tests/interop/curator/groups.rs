@@ -13,12 +13,12 @@ use super::{
 /// The members that our side reports: id and data.
 fn members(member: &GroupMember) -> BTreeMap<String, String> {
     let text = |data: &[u8]| String::from_utf8(data.to_vec()).unwrap();
-    member.members().iter().map(|one| (one.id().to_owned(), text(one.data()))).collect()
+    member.members().snapshot().iter().map(|one| (one.path().name().to_owned(), text(one.data()))).collect()
 }
 
 async fn join(client: &CuratorClient, path: &str, id: &str, data: &str) -> GroupMember {
-    let member = GroupMember::builder(client, path, id).unwrap().data(data).start().unwrap();
-    soon(member.created()).await.unwrap();
+    let member = GroupMember::builder(client, path, id).unwrap().data(data).start();
+    soon(member.node().created()).await.unwrap();
     member
 }
 
@@ -50,7 +50,7 @@ async fn both_languages_see_the_same_members_of_a_group() {
     agree(&[&a, &b], &mut [&mut one, &mut other], &path, &all).await;
 
     // One member of each language sets new data.
-    soon(a.set_data("5")).await.unwrap();
+    soon(a.node().set_data("5")).await.unwrap();
     assert_eq!(one.ask(&format!("member-data {path} 6")).await, "ok");
     let all = [("a", "5"), (its, "6"), ("b", "3"), (others, "4")];
     agree(&[&a, &b], &mut [&mut one, &mut other], &path, &all).await;

@@ -18,14 +18,14 @@ async fn our_group_lists_kazoos_parties() {
         for agent in [&mut a, &mut b] {
             assert_eq!(agent.ask(&format!("join {kind} {path}")), "ok");
         }
-        let member = GroupMember::builder(&client, &path, "ours").unwrap().data("x").start().unwrap();
-        soon(member.created()).await.unwrap();
+        let member = GroupMember::builder(&client, &path, "ours").unwrap().data("x").start();
+        soon(member.node().created()).await.unwrap();
         let data = || -> BTreeSet<Vec<u8>> {
-            let members = member.members();
-            members.iter().filter(|one| one.id().contains(mark)).map(|one| one.data().to_vec()).collect()
+            let members = member.members().snapshot();
+            members.iter().filter(|one| one.path().name().contains(mark)).map(|one| one.data().to_vec()).collect()
         };
         until(async || data() == [b"a".to_vec(), b"b".to_vec()].into()).await;
-        until(async || member.members().len() == 3).await;
+        until(async || member.members().snapshot().len() == 3).await;
         a.ask_until(&format!("party {kind} {path}"), listed);
         assert_eq!(b.ask(&format!("leave {kind} {path}")), "ok");
         until(async || data() == [b"a".to_vec()].into()).await;
