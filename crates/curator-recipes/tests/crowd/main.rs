@@ -24,7 +24,7 @@ use self::support::{LONG_SESSION, Witness, number, say};
 /// Much longer than needed: only a failing test waits so long.
 const PATIENCE_WITH_A_CROWD: Duration = Duration::from_secs(300);
 /// Just long enough for a busy machine to keep the session.
-const SESSION: Duration = Duration::from_secs(4);
+const SESSION: Duration = Duration::from_secs(10);
 /// The limit of received bytes per waiter, for any number of waiters: a few short lists, and the waiter's own nodes.
 const BYTES_EACH: u64 = 12 * 1024;
 
