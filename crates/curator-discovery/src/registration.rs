@@ -49,25 +49,23 @@ pub struct Registration<P = RawJson> {
 
 /// The contents of an instance, as far as it is known which of them the servers have.
 struct Contents<P> {
-    accepted: ServiceInstance<P>,
-    /// The later updates whose outcome is not known, with their numbers.
-    pending: Vec<(u64, ServiceInstance<P>)>,
-    /// The number of updates.
-    count: u64,
+    accepted: Arc<ServiceInstance<P>>,
+    /// The later updates whose outcome is not known.
+    pending: Vec<Arc<ServiceInstance<P>>>,
 }
 
 impl<P> Contents<P> {
     fn latest(&self) -> &ServiceInstance<P> {
-        self.pending.last().map_or(&self.accepted, |(_, instance)| instance)
+        self.pending.last().unwrap_or(&self.accepted)
     }
 
     /// Records the outcome of an update. An accepted update replaces those before it.
-    fn settle(&mut self, number: u64, is_refused: bool) {
-        let later = self.pending.iter().position(|(pending, _)| *pending > number).unwrap_or(self.pending.len());
-        if is_refused {
-            self.pending.retain(|(pending, _)| *pending != number);
-        } else if let Some((_, accepted)) = self.pending.drain(..later).next_back() {
-            self.accepted = accepted;
+    fn settle(&mut self, update: &Arc<ServiceInstance<P>>, is_refused: bool) {
+        let Some(at) = self.pending.iter().position(|pending| Arc::ptr_eq(pending, update)) else { return };
+        let update = self.pending.remove(at);
+        if !is_refused {
+            self.pending.drain(..at);
+            self.accepted = update;
         }
     }
 }
@@ -77,10 +75,8 @@ debug_line!(Registration, |registration| node: registration.node);
 impl<P: Payload> Registration<P> {
     pub(crate) fn start(client: &CuratorClient, path: &ZPath, instance: ServiceInstance<P>) -> Result<Self> {
         let node = PersistentNode::builder(client, path)?.data(instance.to_json()?).start();
-        Ok(Self {
-            node,
-            contents: Arc::new(Mutex::new(Contents { accepted: instance, pending: Vec::new(), count: 0 })),
-        })
+        let contents = Contents { accepted: Arc::new(instance), pending: Vec::new() };
+        Ok(Self { node, contents: Arc::new(Mutex::new(contents)) })
     }
 
     /// The node on the server.
@@ -89,7 +85,7 @@ impl<P: Payload> Registration<P> {
         self.node.path()
     }
 
-    /// The instance as registered or last updated.
+    /// The instance as registered or last updated, without updates that were refused.
     #[must_use]
     pub fn instance(&self) -> ServiceInstance<P> {
         self.lock().latest().clone()
@@ -145,7 +141,8 @@ impl<P: Payload> Registration<P> {
     ///
     /// # Cancel safety
     ///
-    /// Once the future was polled, the update is carried out even if the future is dropped.
+    /// Once the future was polled, the update is carried out even if the future is dropped. If it is then refused,
+    /// [`instance`](Self::instance) returns its contents until a later update is accepted.
     pub async fn update(&self, instance: ServiceInstance<P>) -> Result<()> {
         self.set(|registered| {
             let is_same = registered.name == instance.name
@@ -202,21 +199,20 @@ impl<P: Payload> Registration<P> {
         &self,
         change: impl FnOnce(&ServiceInstance<P>) -> std::result::Result<ServiceInstance<P>, InvalidInstance>,
     ) -> Result<()> {
-        let (setting, number) = {
+        let (setting, update) = {
             // The data is handed to the node under the lock, so that concurrent calls keep their order.
             let mut contents = self.lock();
-            let instance = change(contents.latest())?;
-            let setting = self.node.set_data(instance.to_json()?);
-            contents.count += 1;
-            let number = contents.count;
-            contents.pending.push((number, instance));
-            (setting, number)
+            let update = Arc::new(change(contents.latest())?);
+            let setting = self.node.set_data(update.to_json()?);
+            contents.pending.push(Arc::clone(&update));
+            (setting, update)
         };
         let done = setting.await;
         let is_refused = done.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied);
-        self.lock().settle(number, is_refused);
+        self.lock().settle(&update, is_refused);
         Ok(done?)
     }
+
     fn lock(&self) -> MutexGuard<'_, Contents<P>> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -226,31 +222,31 @@ impl<P: Payload> Registration<P> {
 mod tests {
     use super::*;
 
-    /// Contents with these pending updates, whose ports are their numbers.
-    fn contents(pending: &[u64]) -> Contents<RawJson> {
-        let of = |port: u64| ServiceInstance::new("orders").port(u16::try_from(port).unwrap());
-        let pending: Vec<_> = pending.iter().map(|number| (*number, of(*number))).collect();
-        Contents { accepted: of(0), count: pending.len() as u64, pending }
+    /// Contents with this number of pending updates, whose ports are 1 and so on.
+    fn contents(pending: u16) -> (Contents<RawJson>, Vec<Arc<ServiceInstance>>) {
+        let of = |port| Arc::new(ServiceInstance::new("orders").port(port));
+        let pending: Vec<_> = (1..=pending).map(of).collect();
+        (Contents { accepted: of(0), pending: pending.clone() }, pending)
     }
 
     #[test]
     fn after_refused_updates_the_accepted_contents_are_the_latest() {
-        let mut contents = contents(&[1, 2]);
+        let (mut contents, updates) = contents(2);
         assert_eq!(contents.latest().port, Some(2));
-        contents.settle(1, true);
+        contents.settle(&updates[0], true);
         assert_eq!(contents.latest().port, Some(2));
-        contents.settle(2, true);
+        contents.settle(&updates[1], true);
         assert_eq!(contents.latest().port, Some(0));
     }
 
     #[test]
     fn an_accepted_update_replaces_the_updates_before_it() {
-        let mut contents = contents(&[1, 2, 3]);
-        contents.settle(2, false);
+        let (mut contents, updates) = contents(3);
+        contents.settle(&updates[1], false);
         assert_eq!((contents.accepted.port, contents.latest().port), (Some(2), Some(3)));
         // The call of the first update returns later, with the same outcome.
-        contents.settle(1, false);
-        contents.settle(3, true);
+        contents.settle(&updates[0], false);
+        contents.settle(&updates[2], true);
         assert_eq!(contents.latest().port, Some(2));
     }
 }
