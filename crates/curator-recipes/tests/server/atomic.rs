@@ -13,7 +13,7 @@ use curator_test::{OpCode, TestingServer};
 use tokio::runtime::Handle;
 use tokio::task::{JoinSet, block_in_place};
 
-use crate::support::{behind_proxy, client, connect, path, soon, until, without_probes};
+use crate::support::{behind_proxy, client, connect, path, replace, soon, until, without_probes};
 
 fn long(client: &CuratorClient, path: &str) -> DistributedAtomicLong {
     DistributedAtomicLong::new(client, path).unwrap()
@@ -236,6 +236,25 @@ async fn an_equal_write_of_another_client_and_a_deletion_are_detected() {
         assert_eq!(increment_while(&number, async || assert!(rival.increment().await.is_ok())).await, (3, 4));
         assert_eq!(increment_while(&number, async || other.delete().for_path(&path).await.unwrap()).await, (0, 1));
         assert_eq!(number.get().await.unwrap(), 1);
+    }
+}
+
+/// Curator's shared value ignored version 0: CURATOR-329.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_a_replaced_node_with_version_0_again_starts_from_the_new_value() {
+    let (client, other) = (client().await, client().await);
+    for has_receipt in [false, true] {
+        let path = path("atomic/replaced");
+        let number = long(&client, &path);
+        let number = if has_receipt { number.exactly_once(format!("{path}-receipt")).unwrap() } else { number };
+        let replace = async |value: i64| replace(&other, &path, value.to_be_bytes()).await;
+        number.increment().await.unwrap();
+        replace(7).await;
+        assert!(!number.compare_and_set(&1, 2).await.unwrap());
+        assert_eq!(number.increment().await.unwrap().post_value, 8);
+        // Replaced between the read, which finds version 1, and the write.
+        assert_eq!(increment_while(&number, async || replace(20).await).await, (20, 21));
+        assert_eq!((number.get().await.unwrap(), client.get_data(&path).await.unwrap().1.version), (21, 1));
     }
 }
 

@@ -4,7 +4,7 @@ use curator_recipes::client::{CuratorClient, Outcome};
 use curator_recipes::{SharedValue, ValueError};
 use curator_test::{OpCode, TestingServer};
 
-use crate::support::{behind_proxy, client, path, soon, until, until_watched};
+use crate::support::{behind_proxy, client, path, replace, soon, until, until_watched};
 
 fn text(client: &CuratorClient, path: &str) -> SharedValue<String> {
     let codec = (|text: &String| text.clone().into_bytes(), |data: &[u8]| String::from_utf8(data.to_vec()));
@@ -42,11 +42,25 @@ async fn changes_continue_when_the_node_is_deleted_and_recreated() {
         other.delete().for_path(&path).await.unwrap();
         assert_eq!(next().await, "seed");
     }
-    // Another node with version 0, and another value; Curator ignored version 0: CURATOR-329.
-    let replace = other.transaction().delete(&path, None).unwrap();
-    let replace = replace.create(&path, "replaced", curator_recipes::client::CreateMode::Persistent).unwrap();
-    replace.commit().await.unwrap();
-    assert_eq!(next().await, "replaced");
+}
+
+/// Curator ignored version 0: CURATOR-329.
+#[tokio::test]
+async fn a_replaced_node_with_version_0_again_is_not_taken_for_the_old_one() {
+    let (ours, other, path) = (client().await, client().await, path("value/replaced"));
+    let value = text(&ours, &path);
+    let mut changes = value.changes();
+    let mut next = async || soon(changes.next()).await.unwrap().unwrap();
+    assert_eq!(next().await.version, 0);
+    replace(&other, &path, "replaced").await;
+    let first = next().await;
+    assert_eq!((&*first.value, first.version), ("replaced", 0));
+    assert!(value.compare_and_set(&first, "set".to_owned()).await.unwrap());
+    let second = next().await;
+    assert_eq!((&*second.value, second.version), ("set", 1));
+    replace(&other, &path, "replaced").await;
+    assert!(!value.compare_and_set(&second, "lost".to_owned()).await.unwrap());
+    assert_eq!((next().await, value.versioned().await.unwrap()), (first.clone(), first));
 }
 
 /// In this case, Curator's `trySetValue` returns false, although the value was set.

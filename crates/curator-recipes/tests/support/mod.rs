@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_recipes::client::{
-    Acl, AuthId, CuratorClient, CuratorClientBuilder, Permission, RetryNTimes, RetryOneTime, SessionEnd,
+    Acl, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, Permission, RetryNTimes, RetryOneTime, SessionEnd,
 };
 use curator_recipes::{
     InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, LockLost, LossReason,
@@ -236,6 +236,12 @@ pub(crate) async fn server_at(counter: i32, dirs: &[&str]) -> (TestingServer, Cu
     }
     server.set_create_counters(dirs, counter).await.unwrap();
     (server, client)
+}
+
+/// Deletes the node and creates it again, in one transaction. Its version is 0 again.
+pub(crate) async fn replace(client: &CuratorClient, path: &str, data: impl AsRef<[u8]>) {
+    let replaced = client.transaction().delete(path, None).unwrap().create(path, data, CreateMode::Persistent).unwrap();
+    replaced.commit().await.unwrap();
 }
 
 /// The number of requests of this kind that have passed through `proxy`.
