@@ -11,6 +11,7 @@ import java.util.stream.Collectors;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.atomic.AtomicValue;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
+import org.apache.curator.framework.recipes.atomic.PromotedToLock;
 import org.apache.curator.framework.recipes.cache.ChildData;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
@@ -119,15 +120,22 @@ final class CuratorAgentRecipes {
                         .map(one -> one.getKey() + "=" + new String(one.getValue(), StandardCharsets.UTF_8))
                         .collect(Collectors.toList());
             case "add":
-                AtomicValue<Long> added =
-                        new DistributedAtomicLong(client, path, new RetryNTimes(100, 10)).add(Long.parseLong(with[1]));
-                return List.of(added.succeeded(), added.preValue(), added.postValue());
+                return add(new DistributedAtomicLong(client, path, new RetryNTimes(100, 10)), with[1]);
+            case "add-promoted":
+                // After one attempt under contention, it acquires the mutex, and makes one more.
+                PromotedToLock promoted = PromotedToLock.builder().lockPath(with[2]).build();
+                return add(new DistributedAtomicLong(client, path, new RetryNTimes(0, 0), promoted), with[1]);
             case "shut":
                 open.remove(path).close();
                 return null;
             default:
                 throw new IllegalArgumentException(verb);
         }
+    }
+
+    private static Object add(DistributedAtomicLong number, String delta) throws Exception {
+        AtomicValue<Long> added = number.add(Long.parseLong(delta));
+        return List.of(added.succeeded(), added.preValue(), added.postValue());
     }
 
     private static byte[] bytes(String text) {

@@ -1,13 +1,19 @@
-//! Java's `DistributedAtomicLong` and ours on one node.
+//! Java's `DistributedAtomicLong` and ours on one node, with one mutex if they are promoted to it.
 
-use curator_recipes::{DistributedAtomicLong, ValueError, client::CuratorClient};
+use std::time::Duration;
+
+use curator_recipes::{
+    AtomicValue, DistributedAtomicLong, ValueError,
+    client::{CuratorClient, RetryNTimes},
+};
 use curator_test::{FaultProxy, OpCode, TestingServer, soon, unique_path};
+use tokio::task::JoinHandle;
 
 use super::{
     java::{java, java_at},
-    stage::ours,
+    stage::{ours, until_children},
 };
-use crate::{LONG, ours::connect};
+use crate::{LONG, ours::connect, still_waits::still_waits};
 
 async fn value(client: &CuratorClient, path: &str) -> i64 {
     soon(DistributedAtomicLong::new(client, path).unwrap().get()).await.unwrap()
@@ -40,6 +46,79 @@ async fn concurrent_additions_of_both_languages_are_each_counted_once() {
     };
     tokio::join!(of_java, of_ours);
     assert_eq!(value(&client, &path).await, 20 * 1001);
+}
+
+/// Our promoted number, behind a proxy. It makes one attempt, and one more with the mutex.
+struct Promoted {
+    proxy: FaultProxy,
+    client: CuratorClient,
+    number: DistributedAtomicLong,
+}
+
+impl Promoted {
+    async fn connect(path: &str, lock: &str) -> Self {
+        let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+        let client = connect(&proxy.connect_string(), LONG).await;
+        let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
+        let number = DistributedAtomicLong::new(&client, path).unwrap().with_retry_policy(once);
+        let number = number.promoted_to_lock(lock).unwrap();
+        Self { proxy, client, number }
+    }
+
+    fn add(&self, delta: i64) -> JoinHandle<AtomicValue<i64>> {
+        let number = self.number.clone();
+        tokio::spawn(async move { number.add(delta).await.unwrap() })
+    }
+}
+
+/// Adds 100 between the read and the write of the first attempt of `begin`, which adds through `proxy`.
+async fn overtake<T>(proxy: &FaultProxy, number: &DistributedAtomicLong, begin: impl FnOnce() -> T) -> T {
+    proxy.reset_counts();
+    proxy.hold_nth_reply(OpCode::GetData, 1);
+    let begun = begin();
+    proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
+    soon(number.add(100)).await.unwrap();
+    proxy.release_held();
+    begun
+}
+
+/// Both languages need the mutex, because another client changes the number during their first attempts. The first in
+/// the queue is delayed by a held listing of the queue.
+#[tokio::test]
+async fn promoted_additions_of_both_languages_wait_for_each_others_mutex() {
+    let (path, client) = (unique_path("counter-promoted"), ours().await);
+    let (lock, number) = (format!("{path}-lock"), DistributedAtomicLong::new(&client, &path).unwrap());
+    // With the directory, the first listing of a contender comes after the create of its node.
+    client.create().for_path(&lock, "").await.unwrap();
+    let of_ours = Promoted::connect(&path, &lock).await;
+    let of_java = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let mut java = java_at(&of_java.connect_string(), LONG).await;
+    let add = format!("add-promoted {path} 1 {lock}");
+    assert_eq!(java.ask(&add).await, "ok true 0 1");
+
+    // Java waits for us.
+    of_ours.proxy.hold_nth_reply(OpCode::GetChildren, 1);
+    let adding = overtake(&of_ours.proxy, &number, || of_ours.add(1)).await;
+    of_ours.proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
+    overtake(&of_java, &number, || java.send(&add)).await;
+    until_children(&client, &lock, 2).await;
+    assert!(java.still_waits().await);
+    of_ours.proxy.release_held();
+    let added = soon(adding).await.unwrap();
+    assert_eq!((added.pre_value, added.post_value), (201, 202));
+    assert_eq!(java.answer().await, "ok true 202 203");
+
+    // We wait for Java.
+    of_java.hold_nth_reply(OpCode::GetChildren2, 1);
+    overtake(&of_java, &number, || java.send(&add)).await;
+    of_java.wait_for_reply(OpCode::GetChildren2, 1).await.unwrap();
+    let adding = overtake(&of_ours.proxy, &number, || of_ours.add(1)).await;
+    until_children(&client, &lock, 2).await;
+    assert!(still_waits(&adding, &of_ours.client).await);
+    of_java.release_held();
+    assert_eq!(java.answer().await, "ok true 403 404");
+    let added = soon(adding).await.unwrap();
+    assert_eq!((added.pre_value, added.post_value), (404, 405));
 }
 
 /// After a lost reply, Curator's framework repeats the write, and the repetition conflicts with the first write. The
