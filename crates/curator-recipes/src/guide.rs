@@ -76,7 +76,6 @@ pub mod semaphore_mutex {}
 /// [mutex]: crate::guide::mutex
 /// [mutex-errors]: crate::guide::mutex#errors
 /// [revocation]: crate::guide::revocation
-/// [sequence-overflow]: crate::guide::guarantees#sequence-overflow
 #[doc = include_str!("../docs/locks/semaphore.md")]
 pub mod semaphore {}
 
@@ -111,7 +110,9 @@ pub mod revocation {}
 ///
 /// [administrators-delete]: crate::guide::guarantees#an-administrators-delete
 /// [fencing]: crate::guide::fencing
+/// [from-curator]: crate::guide::from_curator#leadership
 /// [mutex]: crate::guide::mutex
+/// [selector]: crate::guide::leader_selector
 /// [session-lease]: crate::guide::guarantees#the-session-lease
 #[doc = include_str!("../docs/leader-latch.md")]
 pub mod leader_latch {}
@@ -119,8 +120,11 @@ pub mod leader_latch {}
 /// The leader selector: a job that only the leader runs.
 ///
 /// [fencing]: crate::guide::fencing
+/// [from-curator]: crate::guide::from_curator#leadership
+/// [interop]: crate::guide::interop#names-on-the-wire
 /// [leader-latch]: crate::guide::leader_latch
 /// [mutex]: crate::guide::mutex
+/// [observing]: crate::guide::leader_latch#observing
 #[doc = include_str!("../docs/leader-selector.md")]
 pub mod leader_selector {}
 
@@ -142,11 +146,13 @@ pub mod config {}
 /// Numbers, values and ids that many processes change.
 ///
 /// [config]: crate::guide::config
+/// [mutex]: crate::guide::mutex
 #[doc = include_str!("../docs/counters.md")]
 pub mod counters {}
 
 /// Nodes that the client recreates when they are lost, and groups of processes.
 ///
+/// [cache]: crate::guide::cache
 /// [from-curator]: crate::guide::from_curator#persistent-nodes-and-group-members
 #[doc = include_str!("../docs/persistent-node.md")]
 pub mod persistent_node {}
