@@ -70,6 +70,23 @@ impl<P> Contents<P> {
     }
 }
 
+/// An update in progress. Settles it when dropped: the node carries out an update whose future was dropped.
+struct Update<P> {
+    contents: Arc<Mutex<Contents<P>>>,
+    instance: Arc<ServiceInstance<P>>,
+    is_refused: bool,
+}
+
+impl<P> Drop for Update<P> {
+    fn drop(&mut self) {
+        lock(&self.contents).settle(&self.instance, self.is_refused);
+    }
+}
+
+fn lock<P>(contents: &Mutex<Contents<P>>) -> MutexGuard<'_, Contents<P>> {
+    contents.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 debug_line!(Registration, |registration| node: registration.node);
 
 impl<P: Payload> Registration<P> {
@@ -88,7 +105,7 @@ impl<P: Payload> Registration<P> {
     /// The instance as registered or last updated, without updates that were refused.
     #[must_use]
     pub fn instance(&self) -> ServiceInstance<P> {
-        self.lock().latest().clone()
+        lock(&self.contents).latest().clone()
     }
 
     /// Whether the instance is registered, waits for another session with its id, or is refused; as a channel of
@@ -199,22 +216,17 @@ impl<P: Payload> Registration<P> {
         &self,
         change: impl FnOnce(&ServiceInstance<P>) -> std::result::Result<ServiceInstance<P>, InvalidInstance>,
     ) -> Result<()> {
-        let (setting, update) = {
+        let (setting, mut update) = {
             // The data is handed to the node under the lock, so that concurrent calls keep their order.
-            let mut contents = self.lock();
-            let update = Arc::new(change(contents.latest())?);
-            let setting = self.node.set_data(update.to_json()?);
-            contents.pending.push(Arc::clone(&update));
-            (setting, update)
+            let mut contents = lock(&self.contents);
+            let instance = Arc::new(change(contents.latest())?);
+            let setting = self.node.set_data(instance.to_json()?);
+            contents.pending.push(Arc::clone(&instance));
+            (setting, Update { contents: Arc::clone(&self.contents), instance, is_refused: false })
         };
         let done = setting.await;
-        let is_refused = done.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied);
-        self.lock().settle(&update, is_refused);
+        update.is_refused = done.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied);
         Ok(done?)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Contents<P>> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -248,5 +260,16 @@ mod tests {
         contents.settle(&updates[0], false);
         contents.settle(&updates[2], true);
         assert_eq!(contents.latest().port, Some(2));
+    }
+
+    #[test]
+    fn dropped_updates_are_not_kept_as_pending() {
+        let (contents, updates) = contents(3);
+        let contents = Arc::new(Mutex::new(contents));
+        for instance in updates {
+            drop(Update { contents: Arc::clone(&contents), instance, is_refused: false });
+        }
+        let contents = lock(&contents);
+        assert_eq!((contents.pending.len(), contents.latest().port), (0, Some(3)));
     }
 }
