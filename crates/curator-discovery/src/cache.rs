@@ -95,7 +95,7 @@ impl<P: Payload> ServiceCache<P> {
         // Use snapshots instead of events: a node that is replaced in one transaction is in every snapshot.
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if shown.0 == snapshot.number() {
-            return shown.1.clone().with_state(state);
+            return Instances { state, ..shown.1.clone() };
         }
         let instances = Instances::of(self.cache.path(), snapshot, Some(&shown.1));
         // Another handle may have a newer snapshot.

@@ -57,8 +57,8 @@ impl<P> Deref for FoundInstance<P> {
 /// The instances of a service at one moment, ordered by node name. Clones share the instances.
 #[derive_where(Clone)]
 pub struct Instances<P = RawJson> {
-    nodes: Arc<BTreeMap<ZPath, Read<P>>>,
-    state: CacheState,
+    pub(crate) nodes: Arc<BTreeMap<ZPath, Read<P>>>,
+    pub(crate) state: CacheState,
 }
 
 // Prints the ids.
@@ -95,10 +95,6 @@ fn logged<P>(read: Read<P>) -> Read<P> {
 impl<P> Instances<P> {
     pub(crate) fn new(read: impl IntoIterator<Item = (ZPath, Read<P>)>, state: CacheState) -> Self {
         Self { nodes: Arc::new(read.into_iter().collect()), state }
-    }
-
-    pub(crate) fn with_state(self, state: CacheState) -> Self {
-        Self { state, ..self }
     }
 
     /// The instance with this id.

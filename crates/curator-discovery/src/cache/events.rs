@@ -62,8 +62,7 @@ fn translate<P: Payload>(service: &ZPath, event: CacheEvent) -> Option<ServiceEv
         CacheEvent::Changed { old, new } => match (instance(&old), instance(&new)) {
             (Some(old), Some(new)) => ServiceEvent::Changed { old, new },
             (None, Some(new)) => ServiceEvent::Inserted(new),
-            (Some(old), None) => ServiceEvent::Removed(old),
-            (None, None) => return None,
+            (old, None) => ServiceEvent::Removed(old?),
         },
         CacheEvent::Deleted(node) => ServiceEvent::Removed(instance(&node)?),
         CacheEvent::Ready => ServiceEvent::Ready,
