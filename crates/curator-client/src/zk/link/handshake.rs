@@ -1,7 +1,7 @@
 //! Makes a separate TLS handshake with a server that rejects a client, to find out which side refuses, and why.
 //!
 //! `zookeeper-client` logs a TLS error without returning it. So this makes a handshake with the same certificates. It
-//! opens no session.
+//! opens no session. Once that crate returns the error, this file can be deleted; `port_test.rs` is still needed.
 
 use std::io;
 use std::time::Duration;
