@@ -31,6 +31,7 @@
 /// [fencing]: crate::guide::fencing
 /// [interop]: crate::guide::interop
 /// [locks]: crate::guide::locks
+/// [multi-lock-caveats]: crate::guide::multi_lock#caveats
 /// [restoring-data]: crate::guide::production#restoring-data
 /// [revocation]: crate::guide::revocation
 /// [semaphore-caveats]: crate::guide::semaphore#caveats
