@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use curator_recipes::client::{Stat, ZPath};
-use curator_recipes::{CacheState, CachedNode, Snapshot};
+use curator_recipes::{CacheState, CachedNode, Lookup, Snapshot};
 use derive_where::derive_where;
 
 use crate::debug::debug_line;
@@ -68,7 +68,9 @@ impl<P: Payload> Instances<P> {
     /// The instances in a snapshot. A node that has not changed since `before` is not parsed again.
     pub(crate) fn of(service: &ZPath, snapshot: &Snapshot, before: Option<&Self>) -> Self {
         let present = snapshot.children(service).map(|node| (node.path(), Some(node)));
-        let all = present.chain(snapshot.denied(service).map(|path| (path, None)));
+        // Without the permission to read the service, no instance is known.
+        let hidden = matches!(snapshot.get(service), Lookup::Denied).then_some(service);
+        let all = present.chain(snapshot.denied(service).chain(hidden).map(|path| (path, None)));
         let read = all.map(|(path, node)| {
             let known = before.and_then(|before| before.nodes.get(path));
             let known = known.filter(|known| stat_of(known) == node.map(CachedNode::stat)).cloned();
@@ -120,7 +122,8 @@ impl<P> Instances<P> {
         self.iter().next().is_none()
     }
 
-    /// The nodes that cannot be read, or whose data is not an instance.
+    /// The nodes that cannot be read, or whose data is not an instance. Contains the service itself if this client has
+    /// no permission to read it; its instances are then unknown.
     pub fn unreadable(&self) -> impl Iterator<Item = &UnreadableInstance> {
         self.nodes.values().filter_map(|read| read.as_ref().err().map(Box::as_ref))
     }

@@ -52,6 +52,13 @@ impl RecursiveWatch {
         Self { watcher: Some(watcher), task, removals, _counted }
     }
 
+    /// Whether its connection still exists. If not, the next event that is not queued yet is
+    /// [`Interrupted`](TreeEvent::Interrupted).
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.watcher.is_some() && self.task.end().is_none()
+    }
+
     /// Waits for the next event. After [`Interrupted`](TreeEvent::Interrupted), later calls return it again.
     ///
     /// # Cancel safety

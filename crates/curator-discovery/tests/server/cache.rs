@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use curator_discovery::client::CreateMode;
+use curator_discovery::client::{Acl, AuthId, CreateMode, Permission};
 use curator_discovery::{
-    CacheState, ProviderStrategy, ServiceCache, ServiceEvent, ServiceEvents, ServiceProvider, ServiceType, WhenStale,
+    CacheState, InvalidInstance, ProviderStrategy, ServiceCache, ServiceEvent, ServiceEvents, ServiceProvider, ServiceType, WhenStale,
 };
 
 use crate::support::{behind_proxy, connected, discovery, id, ids, instance, path, registered, soon, unplug, until};
@@ -275,4 +275,26 @@ async fn a_closed_cache_keeps_its_last_instances() {
     let instances = cache.instances();
     assert_eq!(instances.state(), CacheState::Ended);
     assert_eq!(ids(&instances), ["a"]);
+}
+
+#[tokio::test]
+async fn a_service_that_may_not_be_read_is_reported_as_unreadable() {
+    let (client, base) = (connected().await, path("cache-denied"));
+    let _a = registered(&client, &base, "a").await;
+    let service = format!("{base}/orders");
+    let permit = async |permissions| {
+        let acl = [Acl::new(permissions, AuthId::anyone())];
+        client.set_acl(&service, &acl, None).await.unwrap();
+    };
+    permit(Permission::CREATE | Permission::DELETE | Permission::ADMIN).await;
+    let cache = discovery(&client, &base).start_cache("orders").unwrap();
+    let instances = soon(cache.ready()).await.unwrap();
+    let unreadable: Vec<_> = instances.unreadable().map(|node| (node.path.as_str(), &node.cause)).collect();
+    assert_eq!(unreadable, [(service.as_str(), &InvalidInstance::NotPermitted)]);
+    assert!(instances.is_empty());
+    permit(Permission::ALL).await;
+    // A cache reads permissions again after events only.
+    let _b = registered(&client, &base, "b").await;
+    let instances = soon(cache.caught_up()).await.unwrap();
+    assert_eq!((ids(&instances), instances.unreadable().count()), (vec!["a".to_owned(), "b".to_owned()], 0));
 }

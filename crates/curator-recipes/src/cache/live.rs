@@ -55,6 +55,8 @@ pub(super) struct LiveTree {
     pub(super) scan: Wanted,
     /// The nodes named by events since the phase began.
     pub(super) changed: Wanted,
+    /// Whether there were too many changes to record since the last request was sent.
+    pub(super) has_overflowed: bool,
     pub(super) phase: Phase,
     /// The number of the call for which the cache has caught up once this phase ends.
     pub(super) catching_up: Option<u64>,
@@ -78,6 +80,9 @@ pub(super) enum Phase {
 enum Stopped {
     /// The connection has ended, and so has its watch.
     Interrupted,
+    /// Too many changes were recorded, and everything is read again. Changes of the nodes in flight are forgotten, so
+    /// their replies may be outdated.
+    Overflowed,
     Failed(Error),
 }
 
@@ -117,6 +122,7 @@ impl Followed for LiveTree {
 
     fn failed(&mut self, error: &Error) {
         tracing::debug!(client = self.options.client.name(), path = %self.tree.scope.root, %error, "a cache cannot read");
+        self.publisher.stale();
         self.publisher.errors.send_replace(Some(error.clone().into()));
     }
 }
@@ -129,17 +135,14 @@ impl LiveTree {
             if self.phase == Phase::Following && self.is_catch_up_pending() {
                 let call_number = self.commands.borrow_and_update().catch_up;
                 self.reply(session.catch_up()).await?;
-                // If too many changes have started a rescan, the call is handled after it.
-                if self.phase == Phase::Following {
-                    self.settle();
-                    self.catching_up = Some(call_number);
-                }
+                self.settle();
+                self.catching_up = Some(call_number);
             }
             self.round(&session).await
         };
         match round.await {
             Ok(()) => {}
-            Err(Stopped::Interrupted) => return Ok(None),
+            Err(Stopped::Interrupted | Stopped::Overflowed) => return Ok(None),
             Err(Stopped::Failed(error)) => return Err(error),
         }
         let is_complete = self.scan.is_empty() && self.changed.is_empty();
@@ -180,7 +183,9 @@ impl LiveTree {
 
     /// Publishes `Current` if everything was read and the connection is confirmed.
     fn publish_current(&self) {
-        if self.watch.is_some() && self.phase == Phase::Following && self.watching.is_connected() {
+        // The client may be connected again although the end of the watch's connection was not processed yet.
+        let is_watched = self.watch.as_ref().is_some_and(RecursiveWatch::is_alive);
+        if is_watched && self.phase == Phase::Following && self.watching.is_connected() {
             self.publisher.current();
         }
     }
@@ -246,7 +251,9 @@ impl LiveTree {
             };
             self.publisher.publish(&mut self.tree);
             if let Err(stopped) = applied {
-                self.batches.fail();
+                if !matches!(stopped, Stopped::Overflowed) {
+                    self.batches.fail();
+                }
                 let unread = batch.into_iter().chain(in_flight.into_iter().flat_map(|(batch, _)| batch));
                 for (path, listing) in unread {
                     want(&mut wanted, path, listing);
@@ -265,6 +272,7 @@ impl LiveTree {
     /// Waits for a reply, and records the events that arrived before it.
     async fn reply<T>(&mut self, request: impl Future<Output = Result<T>>) -> Result<T, Stopped> {
         let mut request = pin!(request);
+        self.has_overflowed = false;
         let reply = loop {
             tokio::select! {
                 biased;
@@ -281,6 +289,9 @@ impl LiveTree {
         // Without the watch, the reply may have come over another connection.
         if self.watch.is_none() {
             return Err(Stopped::Interrupted);
+        }
+        if self.has_overflowed {
+            return Err(Stopped::Overflowed);
         }
         reply.map_err(Stopped::Failed)
     }
@@ -368,6 +379,7 @@ impl LiveTree {
             self.tree.forget_listings();
             self.changed.clear();
             self.rescan();
+            self.has_overflowed = true;
         }
     }
 

@@ -47,7 +47,7 @@ impl Publisher {
         self.errors.send_replace(None);
     }
 
-    /// Records that the connection is broken or unconfirmed.
+    /// Records that the connection is broken or unconfirmed, or that reads fail.
     pub(super) fn stale(&self) {
         self.set(|state| match state {
             CacheState::Current => CacheState::Stale { since: Instant::now() },

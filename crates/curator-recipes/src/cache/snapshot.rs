@@ -98,8 +98,8 @@ pub enum CacheState {
     /// Everything is loaded, and changes are followed. The cache can be behind the servers by the time that an event
     /// takes to arrive; see [`caught_up`](crate::CuratorCache::caught_up).
     Current,
-    /// The cache was current until `since`: there has been no confirmed connection since then, or the changes since
-    /// then are being read.
+    /// The cache was current until `since`: there has been no confirmed connection since then, or reads have failed, or
+    /// the changes since then are being read.
     Stale {
         /// When the client detected it: at most about a third of the session timeout after the last reply.
         since: Instant,

@@ -73,6 +73,7 @@ async fn run(
         batches: Batches::new(),
         scan: Wanted::new(),
         changed: Wanted::new(),
+        has_overflowed: false,
         phase: Phase::Scanning,
         catching_up: None,
         resync_at: Deadline::NEVER,

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use curator_client::Stat;
+use curator_client::{Stat, ZPath};
 
 /// The owner of the node at the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,17 +22,18 @@ pub(super) enum Owner {
     Foreign(i64),
 }
 
-/// Identifies a node among all nodes created at its path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Identifies a node among all nodes. Nodes that were created in one transaction have the same zxid.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Node {
+    pub(super) path: ZPath,
     pub(super) czxid: i64,
     /// The session that it belongs to; 0 if it is not ephemeral.
     pub(super) session: i64,
 }
 
 impl Node {
-    pub(super) fn of(stat: &Stat) -> Self {
-        Self { czxid: stat.czxid, session: owning_session(stat.ephemeral_owner) }
+    pub(super) fn of(path: &ZPath, stat: &Stat) -> Self {
+        Self { path: path.clone(), czxid: stat.czxid, session: owning_session(stat.ephemeral_owner) }
     }
 }
 
@@ -47,15 +48,15 @@ pub(super) enum Recognition {
     Confirmed { adopts: bool },
 }
 
-/// The zxids of the confirmed creates of all persistent nodes of a client.
+/// The nodes of the confirmed creates of all persistent nodes of a client.
 ///
 /// Two persistent nodes of one client at one path share the session; this set prevents each from claiming the other's
 /// node.
 #[derive(Debug, Default)]
-pub(super) struct InClient(Mutex<BTreeSet<i64>>);
+pub(super) struct InClient(Mutex<BTreeSet<Node>>);
 
 impl InClient {
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<i64>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<Node>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -82,14 +83,14 @@ impl Claims {
     }
 
     /// Returns the owner of the node, for a client in this session.
-    pub(super) fn owner(&self, node: Node, session: i64) -> Owner {
+    pub(super) fn owner(&self, node: &Node, session: i64) -> Owner {
         let is_lasting = node.session == 0;
         // A client has one session at a time, so any other of its sessions is over.
         let ours = if is_lasting || node.session == session { Owner::Ours } else { Owner::OursOfAnEndedSession };
-        if self.confirmed.is_some_and(|confirmed| confirmed.czxid == node.czxid) {
+        if self.confirmed.as_ref() == Some(node) {
             return ours;
         }
-        let is_taken = || self.in_client.lock().contains(&node.czxid);
+        let is_taken = || self.in_client.lock().contains(node);
         match self.recognition {
             Recognition::Ephemeral if self.doubts.contains(&node.session) && !is_taken() => ours,
             Recognition::Protected if is_lasting => ours,
@@ -100,13 +101,13 @@ impl Claims {
 
     /// Claims the node, unless another persistent node of this client has claimed it first. Returns whether it is
     /// claimed.
-    pub(super) fn confirm(&mut self, node: Node) -> bool {
-        if self.confirmed != Some(node) {
-            if !self.in_client.lock().insert(node.czxid) {
+    pub(super) fn confirm(&mut self, node: &Node) -> bool {
+        if self.confirmed.as_ref() != Some(node) {
+            if !self.in_client.lock().insert(node.clone()) {
                 return false;
             }
             self.forget();
-            self.confirmed = Some(node);
+            self.confirmed = Some(node.clone());
         }
         self.adopting = None;
         self.doubts.clear();
@@ -146,8 +147,8 @@ impl Claims {
     /// Forgets the claimed node, or the one that is being taken over, and returns it.
     pub(super) fn forget(&mut self) -> Option<Node> {
         let confirmed = self.confirmed.take();
-        if let Some(node) = confirmed {
-            self.in_client.lock().remove(&node.czxid);
+        if let Some(node) = &confirmed {
+            self.in_client.lock().remove(node);
         }
         self.adopting.take().or(confirmed)
     }
@@ -180,6 +181,10 @@ mod tests {
     const EARLIER: i64 = 6;
     const FOREIGN: i64 = 9;
 
+    fn node(czxid: i64, session: i64) -> Node {
+        Node { path: ZPath::on_server("/node").unwrap(), czxid, session }
+    }
+
     fn claims(recognition: Recognition, in_client: &Arc<InClient>) -> Claims {
         Claims::new(recognition, Arc::clone(in_client))
     }
@@ -188,46 +193,59 @@ mod tests {
     fn an_ephemeral_node_is_recognized_by_its_session_only_after_a_lost_reply() {
         let in_client = Arc::default();
         let mut claims = claims(Recognition::Ephemeral, &in_client);
-        let node = |session| Node { czxid: 1, session };
+        let of = |session| node(1, session);
         for session in [SESSION, EARLIER, FOREIGN, 0] {
-            assert_eq!(claims.owner(node(session), SESSION), Owner::Foreign(session));
+            assert_eq!(claims.owner(&of(session), SESSION), Owner::Foreign(session));
         }
         claims.doubt(EARLIER);
         claims.doubt(SESSION);
         assert!(claims.is_in_doubt());
-        assert_eq!(claims.owner(node(SESSION), SESSION), Owner::Ours);
-        assert_eq!(claims.owner(node(EARLIER), SESSION), Owner::OursOfAnEndedSession);
-        assert_eq!(claims.owner(node(FOREIGN), SESSION), Owner::Foreign(FOREIGN));
-        assert_eq!(claims.owner(node(0), SESSION), Owner::Foreign(0));
+        assert_eq!(claims.owner(&of(SESSION), SESSION), Owner::Ours);
+        assert_eq!(claims.owner(&of(EARLIER), SESSION), Owner::OursOfAnEndedSession);
+        assert_eq!(claims.owner(&of(FOREIGN), SESSION), Owner::Foreign(FOREIGN));
+        assert_eq!(claims.owner(&of(0), SESSION), Owner::Foreign(0));
         claims.was_not_applied(SESSION);
-        assert_eq!(claims.owner(node(SESSION), SESSION), Owner::Foreign(SESSION));
+        assert_eq!(claims.owner(&of(SESSION), SESSION), Owner::Foreign(SESSION));
         // A confirmed create is recognized by its zxid in any session.
-        claims.confirm(node(EARLIER));
+        claims.confirm(&of(EARLIER));
         assert!(!claims.is_in_doubt());
-        assert_eq!(claims.owner(node(EARLIER), EARLIER), Owner::Ours);
-        assert_eq!(claims.owner(node(EARLIER), SESSION), Owner::OursOfAnEndedSession);
-        assert_eq!(claims.owner(Node { czxid: 2, session: EARLIER }, SESSION), Owner::Foreign(EARLIER));
+        assert_eq!(claims.owner(&of(EARLIER), EARLIER), Owner::Ours);
+        assert_eq!(claims.owner(&of(EARLIER), SESSION), Owner::OursOfAnEndedSession);
+        assert_eq!(claims.owner(&node(2, EARLIER), SESSION), Owner::Foreign(EARLIER));
     }
 
     #[test]
     fn a_confirmed_node_is_foreign_to_other_persistent_nodes_of_the_client() {
         let in_client = Arc::default();
-        let node = Node { czxid: 1, session: SESSION };
+        let [first_node, second_node] = [1, 2].map(|czxid| node(czxid, SESSION));
         let mut first = claims(Recognition::Ephemeral, &in_client);
         let mut second = claims(Recognition::Ephemeral, &in_client);
         second.doubt(SESSION);
         // Both may read the node before one of them claims it.
-        assert_eq!(second.owner(node, SESSION), Owner::Ours);
-        assert!(first.confirm(node) && first.confirm(node) && !second.confirm(node));
+        assert_eq!(second.owner(&first_node, SESSION), Owner::Ours);
+        assert!(first.confirm(&first_node) && first.confirm(&first_node) && !second.confirm(&first_node));
         assert!(second.is_in_doubt());
-        assert_eq!(second.owner(node, SESSION), Owner::Foreign(SESSION));
-        assert_eq!(first.forget(), Some(node));
-        assert_eq!(second.owner(node, SESSION), Owner::Ours);
-        first.confirm(node);
-        first.confirm(Node { czxid: 2, session: SESSION });
-        assert_eq!(second.owner(node, SESSION), Owner::Ours);
+        assert_eq!(second.owner(&first_node, SESSION), Owner::Foreign(SESSION));
+        assert_eq!(first.forget(), Some(first_node.clone()));
+        assert_eq!(second.owner(&first_node, SESSION), Owner::Ours);
+        first.confirm(&first_node);
+        first.confirm(&second_node);
+        assert_eq!(second.owner(&first_node, SESSION), Owner::Ours);
         drop(first);
-        assert_eq!(second.owner(Node { czxid: 2, session: SESSION }, SESSION), Owner::Ours);
+        assert_eq!(second.owner(&second_node, SESSION), Owner::Ours);
+    }
+
+    #[test]
+    fn nodes_of_one_transaction_are_not_confused() {
+        let in_client = Arc::default();
+        let [here, there] =
+            ["/here", "/there"].map(|path| Node { path: ZPath::on_server(path).unwrap(), czxid: 1, session: 0 });
+        let [mut first, mut second] = [(); 2].map(|()| claims(Recognition::Confirmed { adopts: true }, &in_client));
+        assert!(first.confirm(&here));
+        assert_eq!(first.owner(&there, SESSION), Owner::Adoptable);
+        assert_eq!(second.owner(&there, SESSION), Owner::Adoptable);
+        assert_eq!(second.owner(&here, SESSION), Owner::Foreign(0));
+        assert!(second.confirm(&there));
     }
 
     #[test]
@@ -239,30 +257,30 @@ mod tests {
             (Recognition::Confirmed { adopts: false }, Owner::Foreign(0)),
         ] {
             let mut claims = claims(recognition, &in_client);
-            let (node, other) = (Node { czxid: 1, session: 0 }, Node { czxid: 2, session: 0 });
+            let (lasting, other) = (node(1, 0), node(2, 0));
             claims.doubt(SESSION);
-            assert_eq!(claims.owner(node, SESSION), unknown);
-            assert_eq!(claims.owner(Node { czxid: 1, session: FOREIGN }, SESSION), Owner::Foreign(FOREIGN));
-            claims.confirm(node);
-            assert_eq!(claims.owner(node, SESSION), Owner::Ours);
-            assert_eq!(claims.owner(other, SESSION), unknown);
+            assert_eq!(claims.owner(&lasting, SESSION), unknown);
+            assert_eq!(claims.owner(&node(1, FOREIGN), SESSION), Owner::Foreign(FOREIGN));
+            claims.confirm(&lasting);
+            assert_eq!(claims.owner(&lasting, SESSION), Owner::Ours);
+            assert_eq!(claims.owner(&other, SESSION), unknown);
         }
     }
 
     #[test]
     fn forget_returns_a_node_that_is_being_adopted() {
         let mut claims = claims(Recognition::Confirmed { adopts: true }, &Arc::default());
-        let [old, node] = [1, 2].map(|czxid| Node { czxid, session: 0 });
-        claims.confirm(old);
-        claims.adopt(node);
-        assert_eq!(claims.owner(node, SESSION), Owner::Adoptable);
-        assert_eq!(claims.forget(), Some(node));
+        let [old, adopted] = [1, 2].map(|czxid| node(czxid, 0));
+        claims.confirm(&old);
+        claims.adopt(adopted.clone());
+        assert_eq!(claims.owner(&adopted, SESSION), Owner::Adoptable);
+        assert_eq!(claims.forget(), Some(adopted.clone()));
         assert_eq!(claims.forget(), None);
-        claims.adopt(node);
+        claims.adopt(adopted.clone());
         claims.was_not_adopted();
         assert_eq!(claims.forget(), None);
-        claims.adopt(node);
-        claims.confirm(old);
+        claims.adopt(adopted.clone());
+        claims.confirm(&old);
         assert_eq!(claims.forget(), Some(old));
     }
 

@@ -105,7 +105,7 @@ impl Kept {
     /// Gives the claimed node to the janitor. Returns `None` if there is none, or if the node is deleted with an ended
     /// session.
     pub(super) fn delete(&mut self) -> Option<impl Future<Output = ClientResult<()>> + Send + use<>> {
-        let (path, node) = self.path.clone().zip(self.claims.forget())?;
+        let node = self.claims.forget()?;
         let session = self.client.current_session().filter(|session| session.id() == node.session);
         if node.session != 0 && session.is_none() {
             return None;
@@ -118,7 +118,7 @@ impl Kept {
             }
             _ => (None, None),
         };
-        Some(self.client.janitor().delete_created(session.as_ref(), &path, node.czxid, version, watch))
+        Some(self.client.janitor().delete_created(session.as_ref(), &node.path, node.czxid, version, watch))
     }
 }
 

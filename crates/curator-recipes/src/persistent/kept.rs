@@ -92,6 +92,9 @@ impl Followed for Kept {
                 }
             };
             if let Err(error) = step {
+                if error.is_retryable() {
+                    self.reporter.set(PersistentNodeState::Unknown);
+                }
                 // If the create was refused, the next attempt creates without reading first.
                 if error.is_retryable() || matches!(self.view, View::Seen(_)) {
                     self.view = View::Unseen;
@@ -188,14 +191,15 @@ impl Kept {
             }
             reply => reply?,
         };
-        let (path, node, has_data) = (self.path(), Node::of(&stat), *data == *self.contents.wanted);
-        let mut owner = match self.claims.owner(node, session.id()) {
+        let (path, has_data) = (self.path(), *data == *self.contents.wanted);
+        let node = Node::of(&path, &stat);
+        let mut owner = match self.claims.owner(&node, session.id()) {
             // The node has the wanted data already, so treat it as just created.
             Owner::Adoptable if has_data => Owner::Ours,
             owner => owner,
         };
         match owner {
-            Owner::Ours if self.claims.confirm(node) => {
+            Owner::Ours if self.claims.confirm(&node) => {
                 if has_data {
                     self.contents.applied();
                 }
@@ -220,32 +224,39 @@ impl Kept {
                 self.refuse_data(error);
                 return Ok(());
             }
-            // If the node is foreign, report that instead of the refused create.
-            Err(error) if error.is_retryable() || !self.is_foreign(session, &reply) => return Err(error),
+            // A server without the permission to create may refuse before it looks for the node.
+            Err(error) if error.is_retryable() || !self.is_of_others(session, &reply) => return Err(error),
             Err(_) => {}
         }
         self.apply_read(session, reply)
     }
 
-    fn is_foreign(&self, session: &Session, reply: &ReadReply) -> bool {
-        let owner = reply.as_ref().map(|(_, stat, _)| self.claims.owner(Node::of(stat), session.id()));
-        matches!(owner, Ok(Owner::Foreign(_)))
+    /// Whether another client has created the node.
+    fn is_of_others(&self, session: &Session, reply: &ReadReply) -> bool {
+        let owner = reply.as_ref().map(|(_, stat, _)| self.claims.owner(&Node::of(&self.path(), stat), session.id()));
+        matches!(owner, Ok(Owner::Foreign(_) | Owner::Adoptable))
     }
 
     /// Writes the data to the node that was read, and reads it again.
     async fn write(&mut self, session: &Session) -> Result<()> {
         let View::Seen(Seen { stat, owner, .. }) = &self.view else { return Ok(()) };
         let (version, owner, path) = (stat.version, *owner, self.path());
+        let node = Node::of(&path, stat);
         if owner == Owner::Adoptable {
-            self.claims.adopt(Node::of(stat));
+            self.claims.adopt(node.clone());
         }
         let data = &self.contents.wanted;
         let requests = || (session.set_data(&path, data, Some(version)), session.watch_data(&path));
         let (written, read) = session.pipelined(requests);
         let (written, reply) = (written.await, read.await);
         let written = match written {
-            Ok(stat) => {
-                if self.claims.confirm(Node::of(&stat)) {
+            // Another client may have replaced the node by one with the same version.
+            Ok(stat) if Node::of(&path, &stat) != node => {
+                self.claims.was_not_adopted();
+                Ok(())
+            }
+            Ok(_) => {
+                if self.claims.confirm(&node) {
                     self.contents.applied();
                 }
                 Ok(())

@@ -188,7 +188,8 @@ impl PersistentNode {
     /// # Errors
     ///
     /// [`Client`](PersistentNodeError::Client) when the server refuses to write the data: the node then keeps its
-    /// previous data, which it also gets when it is created again. Also the errors of [`created`](Self::created).
+    /// previous data, which it also gets when it is created again. If a later call replaced the data before it was
+    /// written, the error is that of the later data. Also the errors of [`created`](Self::created).
     ///
     /// # Cancel safety
     ///

@@ -31,6 +31,18 @@ pub(crate) async fn create_tree(client: &CuratorClient, name: &str) -> String {
     root
 }
 
+/// Creates children with numbered names and 100 bytes of data, in large transactions.
+pub(crate) async fn create_children(client: &CuratorClient, dir: &str, name: &str, count: usize) {
+    for first in (0..count).step_by(1_000) {
+        let mut transaction = client.transaction();
+        for number in first..count.min(first + 1_000) {
+            let child = format!("{dir}/{name}-{number:05}");
+            transaction = transaction.create(child, [b'.'; 100], CreateMode::Persistent).unwrap();
+        }
+        transaction.commit().await.unwrap();
+    }
+}
+
 /// The names below the root, with their data.
 pub(crate) fn shown(cache: &CuratorCache) -> BTreeMap<String, String> {
     let (snapshot, root) = (cache.snapshot(), cache.path());
@@ -442,14 +454,7 @@ async fn ten_thousand_leaves_are_loaded_by_fewer_than_fifty_requests() {
     let (proxy, client) = behind_proxy().await;
     let root = path("cache-leaves");
     create(&client, &root, b"").await;
-    for batch in 0..10 {
-        let mut transaction = client.transaction();
-        for leaf in 0..1_000 {
-            let leaf = format!("{root}/leaf-{:05}", batch * 1_000 + leaf);
-            transaction = transaction.create(leaf, [b'.'; 100], CreateMode::Persistent).unwrap();
-        }
-        transaction.commit().await.unwrap();
-    }
+    create_children(&client, &root, "leaf", 10_000).await;
     proxy.reset_counts();
     let cache = cache(&client, &root).start().unwrap();
     assert_eq!(soon(cache.ready()).await.unwrap().len(), 10_001);

@@ -1,12 +1,13 @@
 //! Caches under faults, mainly those that Curator's caches have or had.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
-use curator_recipes::client::{ConnectionState, CreateMode, CuratorClient, Error as ClientError};
+use curator_recipes::client::{ConnectionState, CreateMode, CuratorClient, Error as ClientError, ZPath};
 use curator_recipes::{CacheError, CacheEvents, CacheState, CuratorCache, Lookup};
-use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
+use curator_test::{Direction, FaultProxy, OpCode, TestingServer, within};
 
-use crate::cache::{cache, create, create_tree, next, shown};
+use crate::cache::{cache, create, create_children, create_tree, next, shown};
 use crate::support::{
     FAULTS, LONG_SESSION, Numbers, Replay, SHORT_SESSION, behind_proxy, behind_proxy_with, builder,
     client as connected, new_seed, path, proxy, requests_of, soon, unplug, until,
@@ -337,6 +338,63 @@ async fn a_resync_does_not_restart_a_catch_up_forever() {
         caught_up = cache.caught_up() => drop(caught_up.unwrap()),
         () = starts(5) => panic!("the catch-up starts again for each resync"),
     }
+}
+
+#[tokio::test]
+async fn while_reads_fail_after_a_change_the_cache_is_stale() {
+    let short =
+        |builder: curator_recipes::client::CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(100));
+    let ((proxy, client), writer) = (behind_proxy_with(short).await, connected().await);
+    let root = create_tree(&writer, "cache-no-reply").await;
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    let mut states = cache.state();
+    states.mark_unchanged();
+    proxy.swallow_next_reply(OpCode::MultiRead);
+    writer.set_data(format!("{root}/b"), "new", None).await.unwrap();
+    soon(states.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
+    soon(cache.ready()).await.unwrap();
+    assert_eq!(shown(&cache)["/b"], "new");
+    assert!(cache.last_error().is_none());
+}
+
+/// Replies to reads can be in flight when the cache stops to record changes, and contain nodes from before the changes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_changes() {
+    /// The data of unread nodes may be large, so these need four requests.
+    const LEAVES: usize = 900;
+    /// More changes than a cache records.
+    const CHANGES: usize = 66_000;
+    let ((proxy, client), writer, root) = (behind_proxy().await, connected().await, path("cache-overflow"));
+    create(&writer, &root, b"").await;
+    create_children(&writer, &root, "leaf", LEAVES).await;
+    // Blocks the task of the cache when it adds the first leaf: the replies with the other leaves are on the way.
+    let (blocks, is_blocked) = std::sync::mpsc::channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+    let seen = Mutex::new((0, goes_on));
+    let filter = move |path: &ZPath| {
+        if path.name() == "leaf-00000" {
+            let (count, goes_on) = &mut *seen.lock().unwrap();
+            *count += 1;
+            // The first call is for the list of names.
+            if *count == 2 {
+                blocks.send(()).unwrap();
+                let _ = goes_on.recv();
+            }
+        }
+        true
+    };
+    let cache = cache(&client, &root).filter(filter).start().unwrap();
+    tokio::task::spawn_blocking(move || is_blocked.recv()).await.unwrap().unwrap();
+    soon(proxy.wait_for_reply(OpCode::MultiRead, 5)).await.unwrap();
+    let last = format!("{root}/leaf-{:05}", LEAVES - 1);
+    writer.delete().for_path(&last).await.unwrap();
+    create_children(&writer, &root, "new", CHANGES).await;
+    until(async || proxy.notifications() > CHANGES as u64).await;
+    go_on.send(()).unwrap();
+    let snapshot = within(Duration::from_secs(60), cache.caught_up()).await.unwrap();
+    assert_eq!(cache.get(&last).unwrap(), Lookup::Absent);
+    assert_eq!(snapshot.len(), LEAVES + CHANGES);
 }
 
 /// Before `caught_up` returns, a cache may contain a part of the transaction's changes.

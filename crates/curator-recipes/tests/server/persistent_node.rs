@@ -276,6 +276,42 @@ async fn adopt_existing_adopts_an_existing_node_unless_either_is_ephemeral() {
     until_foreign(&node, 0).await;
 }
 
+/// All nodes of a transaction have the same zxid.
+#[tokio::test]
+async fn adopt_existing_adopts_several_nodes_of_one_transaction() {
+    let (client, others) = (connected().await, connected().await);
+    let paths = ["kept-one", "kept-two"].map(path);
+    let transaction = paths.iter().fold(others.transaction(), |transaction, path| {
+        transaction.create(path, "theirs", CreateMode::Persistent).unwrap()
+    });
+    transaction.commit().await.unwrap();
+    let adopting = |path: &String| configured(&client, path).mode(CreateMode::Persistent).adopt_existing().start();
+    let nodes = paths.each_ref().map(adopting);
+    for (node, path) in nodes.iter().zip(&paths) {
+        created(node).await;
+        assert_eq!(data(&others, path).await, "ours");
+    }
+    // A persistent node is created in one transaction with its parents.
+    let dir = path("kept-parent");
+    let child = started(&client, &format!("{dir}/child"));
+    created(&child).await;
+    created(&adopting(&dir)).await;
+}
+
+/// The server checks the permission to create before it looks for the node.
+#[tokio::test]
+async fn adopt_existing_does_not_need_the_permission_to_create() {
+    let (client, dir) = (connected().await, path("kept-no-create"));
+    let node = format!("{dir}/node");
+    create_node(&client, &node, CreateMode::Persistent, "of the last run").await;
+    client.set_acl(&dir, anyone(Permission::READ | Permission::DELETE | Permission::ADMIN), None).await.unwrap();
+    let adopting = configured(&client, &node).mode(CreateMode::Persistent).adopt_existing().start();
+    created(&adopting).await;
+    assert_eq!(data(&client, &node).await, "ours");
+    soon(adopting.close()).await.unwrap();
+    assert!(!exists(&client, &node).await);
+}
+
 /// After a refusal, Curator's persistent node stopped all attempts until the next reconnect, and did not report it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_permission_is_reported_until_it_is_granted() {

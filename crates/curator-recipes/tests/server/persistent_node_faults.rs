@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{
-    Acl, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, Error as ClientError, Permission, SessionEnd,
+    Acl, AuthId, ConnectionState, CreateMode, CuratorClient, CuratorClientBuilder, Error as ClientError, Permission,
+    SessionEnd,
 };
 use curator_recipes::{PersistentNode, PersistentNodeError, PersistentNodeState};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
@@ -585,4 +586,61 @@ async fn a_node_is_refused_until_the_list_that_finds_it_is_permitted() {
     owner.set_acl(&dir, &acl(Permission::ALL), None).await.unwrap();
     created(&node).await;
     assert_eq!(client.get_children(&dir).await.unwrap().len(), 1, "the first node was found");
+}
+
+/// The write is sent before the events of the deletion arrive, and applied to a foreign node of the same version.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_written_to_a_foreign_replacement_does_not_make_it_own() {
+    for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
+        let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-written"));
+        let (_row, node) = (Row::of(mode), configured(&client, &path).mode(mode).start());
+        created(&node).await;
+        proxy.reset_counts();
+        // Holds everything behind the reply.
+        proxy.hold_nth_reply(OpCode::Sync, 1);
+        let held = tokio::spawn({
+            let client = client.clone();
+            async move { client.sync("/").await }
+        });
+        soon(proxy.wait_for_reply(OpCode::Sync, 1)).await.unwrap();
+        others.delete().for_path(&path).await.unwrap();
+        create_node(&others, &path, mode, "theirs").await;
+        let replacement = others.check_exists(&path).await.unwrap().unwrap();
+        let mut setting = Box::pin(node.set_data("new"));
+        assert!((&mut setting).now_or_never().is_none());
+        soon(proxy.wait_for_request(OpCode::SetData, 1)).await.unwrap();
+        until(async || data(&others, &path).await == "new").await;
+        proxy.release_held();
+        soon(held).await.unwrap().unwrap();
+        until_foreign(&node, replacement.ephemeral_owner).await;
+        assert!((&mut setting).now_or_never().is_none(), "the persistent node does not have the data yet");
+        soon(node.close()).await.unwrap();
+        let present = others.check_exists(&path).await.unwrap();
+        assert_eq!(present.map(|stat| stat.czxid), Some(replacement.czxid));
+    }
+}
+
+/// The node may be deleted while its last request is in flight.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_an_interrupted_request_the_node_is_present_only_once_it_was_read() {
+    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-unread"));
+    let node = started(&client, &path);
+    created(&node).await;
+    proxy.hold_nth_reply(OpCode::SetData, 1);
+    assert!(node.set_data("new").now_or_never().is_none());
+    soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
+    unplug(&proxy, &client).await;
+    until_state(&node, is_unknown).await;
+    others.delete().for_path(&path).await.unwrap();
+    proxy.release_held();
+    proxy.reset_counts();
+    proxy.hold_replies(OpCode::GetData);
+    let mut connection = client.connection_states();
+    proxy.refuse(false).unwrap();
+    assert!(soon(connection.wait_for(ConnectionState::Reconnected)).await);
+    soon(proxy.wait_for_request(OpCode::GetData, 1)).await.unwrap();
+    assert!(is_unknown(&node.state().borrow()), "{:?}", node.state());
+    proxy.release_held();
+    created(&node).await;
+    assert_eq!(data(&others, &path).await, "new");
 }

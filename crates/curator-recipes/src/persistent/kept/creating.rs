@@ -74,7 +74,7 @@ impl Kept {
         match &created {
             Ok(Created { path, stat, .. }) => {
                 self.path = Some(path.clone());
-                if self.claims.confirm(Node::of(stat)) {
+                if self.claims.confirm(&Node::of(path, stat)) {
                     let client = self.client.name();
                     tracing::info!(client, %path, czxid = stat.czxid, "persistent node: created");
                     self.contents.applied();
@@ -100,10 +100,9 @@ impl Kept {
             (None, None) => Vec::new(),
         };
         for path in paths {
-            if let Some(stat) = session.exists(&path).await?
-                && self.claims.owner(Node::of(&stat), session.id()) == Owner::Ours
-                && self.claims.confirm(Node::of(&stat))
-            {
+            let Some(stat) = session.exists(&path).await? else { continue };
+            let node = Node::of(&path, &stat);
+            if self.claims.owner(&node, session.id()) == Owner::Ours && self.claims.confirm(&node) {
                 self.path = Some(path);
                 return Ok(true);
             }
