@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use self::ledger::Ledger;
 pub use self::ledger::{PendingDelete, Refusals};
 pub(crate) use self::queue::JanitorQueue;
-use self::queue::{CreatedNode, Delete, Job, KeepAlive};
+use self::queue::{CreatedNode, Delete, Job, KeepAlive, Seen};
 use crate::error::{Error, Result};
 use crate::node::find::NodeFinder;
 use crate::path::ZPath;
@@ -130,8 +130,9 @@ impl Janitor {
     }
 
     /// Deletes the node at `path` that was created by the change `czxid`, but not another node that has replaced it:
-    /// each attempt first reads the node to check. If its current `version` is given, the first attempt deletes the
-    /// node with this version without a read.
+    /// each attempt first reads the node to check. If its current version is given, with the session in which it was
+    /// `seen`, the first attempt deletes the node with this version without a read, unless the session has another
+    /// connection by then.
     ///
     /// If a `session` is given, the node must belong to it, and the delete ends with the session. `keep_alive` is held
     /// until the node is gone. The delete is pending from this call on; the result may be dropped.
@@ -144,11 +145,16 @@ impl Janitor {
         session: Option<&Session>,
         path: &ZPath,
         czxid: i64,
-        version: Option<i32>,
+        seen: Option<(i32, &Session)>,
         keep_alive: Option<Box<dyn Send>>,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         let (done, result) = oneshot::channel();
-        let node = CreatedNode { session: session.cloned(), path: path.clone(), czxid, version };
+        let seen = seen.map(|(version, session)| Seen {
+            version,
+            session: session.clone(),
+            connections: session.connections(),
+        });
+        let node = CreatedNode { session: session.cloned(), path: path.clone(), czxid, seen };
         self.hand_over(path.to_string(), Delete::Created { node, done: Some(done), _keep_alive: keep_alive });
         async move { result.await.unwrap_or(Err(Error::Closed)) }
     }

@@ -43,8 +43,8 @@ pub enum WhenStale {
 ///
 /// # Caveats
 ///
-/// While the client is disconnected, the instances are [stale](Self::state), and [`WhenStale`] decides which are
-/// returned.
+/// While the client is disconnected, or its reads fail, the instances are [stale](Self::state), and [`WhenStale`]
+/// decides which are returned.
 ///
 /// The instance of a dead process remains until its session expires. Until then, report its errors with
 /// [`ServiceProvider::note_error`](crate::ServiceProvider::note_error).

@@ -111,15 +111,29 @@ impl<P: Payload> ServiceDiscovery<P> {
             let service_type = instance.service_type;
             return Err(InvalidInstance::ServiceType { service_type, operation: "published" }.into());
         }
-        let node = self.node(&instance.name, &instance.id)?;
-        if let Some(stat) = self.client.check_exists(&node).await?
-            && stat.ephemeral_owner != 0
-        {
-            return Err(DiscoveryError::Registered { path: node, owner: stat.ephemeral_owner });
+        let (node, data) = (self.node(&instance.name, &instance.id)?, instance.to_json()?);
+        loop {
+            let written = match self.client.check_exists(&node).await? {
+                Some(stat) if stat.ephemeral_owner != 0 => {
+                    return Err(DiscoveryError::Registered { path: node, owner: stat.ephemeral_owner });
+                }
+                Some(stat) => self.client.set_data(&node, &data, Some(stat.version)).await.map(drop),
+                None => {
+                    let create = self.client.create().creating_parent_containers().with_mode(CreateMode::Persistent);
+                    create.for_path(&node, &data).await.map(drop)
+                }
+            };
+            match written {
+                // Another client was faster, or may have been: the reply to this request was lost.
+                Err(
+                    ClientError::NodeExists { .. }
+                    | ClientError::NoNode { .. }
+                    | ClientError::BadVersion { .. }
+                    | ClientError::Ambiguous { .. },
+                ) => {}
+                written => return Ok(written?),
+            }
         }
-        let create = self.client.create().creating_parent_containers().with_mode(CreateMode::Persistent);
-        create.or_set_data().for_path(&node, instance.to_json()?).await?;
-        Ok(())
     }
 
     /// Removes an instance that was [published](Self::publish). A missing instance is not an error. A registered

@@ -56,7 +56,23 @@ pub(super) struct CreatedNode {
     pub(super) path: ZPath,
     pub(super) czxid: i64,
     /// Its version, if known.
-    pub(super) version: Option<i32>,
+    pub(super) seen: Option<Seen>,
+}
+
+/// The version of a node, seen over a connection.
+pub(super) struct Seen {
+    pub(super) version: i32,
+    pub(super) session: Session,
+    /// The number of connections of the session up to this one.
+    pub(super) connections: u64,
+}
+
+impl Seen {
+    /// The version, unless the connection has ended: then another node may have replaced this one.
+    fn version(self) -> Option<i32> {
+        let is_same = self.session.is_connected() && self.session.connections() == self.connections;
+        is_same.then_some(self.version)
+    }
 }
 
 pub(super) type KeepAlive = Option<Box<dyn Send>>;
@@ -246,18 +262,16 @@ impl Worker {
 
     /// Deletes the node if it exists. Another node at its path stays.
     async fn delete_created(&self, node: &mut CreatedNode) -> Result<()> {
+        let mut seen = node.seen.take();
         let session = match &node.session {
             Some(session) => {
-                if !session.is_connected() {
-                    node.version = None;
-                }
                 wait_for_connection(session).await;
                 session.clone()
             }
             None => self.sessions.connected_even_while_closing().await?,
         };
         loop {
-            let version = match node.version.take() {
+            let version = match seen.take().and_then(Seen::version) {
                 Some(version) => version,
                 None => match session.exists(&node.path).await? {
                     Some(stat) if stat.czxid == node.czxid => stat.version,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use curator_discovery::client::{Acl, AuthId, CreateMode, Permission};
 use curator_discovery::{
-    CacheState, InvalidInstance, ProviderStrategy, ServiceCache, ServiceEvent, ServiceEvents, ServiceProvider, ServiceType, WhenStale,
+    CacheState, InvalidInstance, ProviderStrategy, ServiceCache, ServiceEvent, ServiceEvents, ServiceProvider,
+    ServiceType, WhenStale,
 };
 
 use crate::support::{behind_proxy, connected, discovery, id, ids, instance, path, registered, soon, unplug, until};

@@ -220,3 +220,19 @@ async fn publish_does_not_overwrite_a_registered_instance() {
     soon(client.close()).await.unwrap();
     soon(discovery(&others, &base).publish(&permanent)).await.unwrap();
 }
+
+#[tokio::test]
+async fn publish_does_not_overwrite_an_instance_that_is_registered_meanwhile() {
+    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("publish-race"));
+    let permanent = instance("a").service_type(ServiceType::Permanent).port(1);
+    proxy.hold_nth_reply(OpCode::Exists, 1);
+    let services = discovery(&client, &base);
+    let publishing = tokio::spawn(async move { services.publish(&permanent).await });
+    soon(proxy.wait_for_reply(OpCode::Exists, 1)).await.unwrap();
+    let registration = registered(&others, &base, "a").await;
+    proxy.release_held();
+    let error = soon(publishing).await.unwrap().unwrap_err();
+    assert!(matches!(error, DiscoveryError::Registered { .. }), "{error}");
+    let found = soon(discovery(&others, &base).instance("orders", "a")).await.unwrap().unwrap();
+    assert_eq!(found.port, registration.instance().port);
+}

@@ -114,11 +114,12 @@ impl Kept {
             View::Seen(Seen { session, stat, mut watch, .. }) if stat.czxid == node.czxid && session.is_connected() => {
                 // After an unprocessed event, the path may have another node: then the janitor reads it first.
                 let is_unchanged = watch.fired().now_or_never().is_none();
-                (is_unchanged.then_some(stat.version), Some(Box::new(watch) as Box<dyn Send>))
+                (is_unchanged.then_some((stat.version, session)), Some(Box::new(watch) as Box<dyn Send>))
             }
             _ => (None, None),
         };
-        Some(self.client.janitor().delete_created(session.as_ref(), &node.path, node.czxid, version, watch))
+        let seen = version.as_ref().map(|(version, session)| (*version, session));
+        Some(self.client.janitor().delete_created(session.as_ref(), &node.path, node.czxid, seen, watch))
     }
 }
 

@@ -224,17 +224,23 @@ impl Kept {
                 self.refuse_data(error);
                 return Ok(());
             }
-            // A server without the permission to create may refuse before it looks for the node.
+            // A server that does not permit the create refuses it before it looks for the node.
             Err(error) if error.is_retryable() || !self.is_of_others(session, &reply) => return Err(error),
             Err(_) => {}
         }
         self.apply_read(session, reply)
     }
 
-    /// Whether another client has created the node.
+    /// Whether a refused request does not matter, because of the node that was read after it: it is foreign, or can be
+    /// adopted although it could not have been created.
     fn is_of_others(&self, session: &Session, reply: &ReadReply) -> bool {
-        let owner = reply.as_ref().map(|(_, stat, _)| self.claims.owner(&Node::of(&self.path(), stat), session.id()));
-        matches!(owner, Ok(Owner::Foreign(_) | Owner::Adoptable))
+        let is_create = !matches!(self.view, View::Seen(_));
+        let Ok((_, stat, _)) = reply else { return false };
+        match self.claims.owner(&Node::of(&self.path(), stat), session.id()) {
+            Owner::Foreign(_) => true,
+            Owner::Adoptable => is_create,
+            Owner::Ours | Owner::OursOfAnEndedSession => false,
+        }
     }
 
     /// Writes the data to the node that was read, and reads it again.
@@ -248,7 +254,12 @@ impl Kept {
         let data = &self.contents.wanted;
         let requests = || (session.set_data(&path, data, Some(version)), session.watch_data(&path));
         let (written, read) = session.pipelined(requests);
-        let (written, reply) = (written.await, read.await);
+        let written = written.await;
+        if matches!(written, Err(Error::BadVersion { .. } | Error::NoNode { .. })) {
+            self.claims.was_not_adopted();
+        }
+        let reply = read.await;
+        let is_replaced = matches!(&reply, Ok((_, stat, _)) if Node::of(&path, stat) != node);
         let written = match written {
             // Another client may have replaced the node by one with the same version.
             Ok(stat) if Node::of(&path, &stat) != node => {
@@ -263,7 +274,10 @@ impl Kept {
             }
             Err(Error::BadVersion { .. } | Error::NoNode { .. }) => Ok(()),
             Err(error) if owner == Owner::Ours && !error.is_retryable() && session.end().is_none() => {
-                self.refuse_data(error);
+                // A server that refuses to write to a replacement may accept the data for a new node.
+                if !is_replaced {
+                    self.refuse_data(error);
+                }
                 Ok(())
             }
             Err(error) => {

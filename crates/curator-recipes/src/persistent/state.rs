@@ -31,7 +31,7 @@ pub enum PersistentNodeState {
         /// The id of the session that it belongs to, which may be this client's; 0 if it is not ephemeral.
         owner: i64,
     },
-    /// The server refuses to create the node, or to read the existing one. The request is retried, after pauses of up
+    /// The server refuses to create the node, to read the existing one, or to write to the one to adopt. The request is retried, after pauses of up
     /// to a second, in case the cause is repaired.
     Refused {
         /// Why.

@@ -7,13 +7,13 @@ use curator_recipes::client::{
     Acl, AclProvider, AuthId, CreateMode, CuratorClient, Error as ClientError, Permission, RetryOneTime, ZPath,
 };
 use curator_recipes::{PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState};
-use curator_test::TestingServer;
+use curator_test::{OpCode, TestingServer};
 use futures_util::FutureExt as _;
 
 use crate::cost::{counted, spent, stated};
 use crate::support::{
-    LONG_SESSION, Row, behind_proxy, builder, children, client as connected, path, proxy, round_trips, soon, unplug,
-    until, until_watched,
+    LONG_SESSION, Row, behind_proxy, builder, children, client as connected, path, proxy, requests_of, round_trips,
+    soon, unplug, until, until_watched,
 };
 
 pub(crate) const TTL: Duration = Duration::from_secs(1_000);
@@ -310,6 +310,21 @@ async fn adopt_existing_does_not_need_the_permission_to_create() {
     assert_eq!(data(&client, &node).await, "ours");
     soon(adopting.close()).await.unwrap();
     assert!(!exists(&client, &node).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_adoption_that_may_not_write_is_refused_until_it_is_permitted() {
+    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-read-only"));
+    let acl = anyone(Permission::READ | Permission::DELETE | Permission::ADMIN);
+    others.create().with_acl(acl).for_path(&path, "of the last run").await.unwrap();
+    let node = configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
+    until_state(&node, |state| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } }))
+        .await;
+    assert_eq!(requests_of(&proxy, OpCode::SetData), 1);
+    assert!(node.last_error().is_some());
+    others.set_acl(&path, anyone(Permission::ALL), None).await.unwrap();
+    created(&node).await;
+    assert_eq!(data(&others, &path).await, "ours");
 }
 
 /// After a refusal, Curator's persistent node stopped all attempts until the next reconnect, and did not report it.
