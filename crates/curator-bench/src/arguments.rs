@@ -47,7 +47,9 @@ pub(crate) enum Program {
 /// What to measure.
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// The clients to compare with, separated by commas. Ours is always measured.
+    /// The clients to compare with, separated by commas; this project's client is always measured. `curator`: Apache
+    /// Curator, in Java. `curator-shared`: Curator, where all threads of a crowd share one lock object. `kazoo`: in
+    /// Python. `go`: go-zookeeper. `zookeeper-client`: the crate on which this project's client is built.
     #[arg(
         long,
         value_delimiter = ',',
@@ -64,8 +66,9 @@ pub(crate) struct RunArguments {
     /// Do not measure on the single server without a delay.
     #[arg(long)]
     no_loopback: bool,
-    /// The cases, by their names or by prefixes of names. By default all cases in the first place (loopback, unless
-    /// `--no-loopback` is given), and fewer in the others.
+    /// The cases, by their names or by prefixes of names; cases that are named run on all servers. By default, the
+    /// first of the measured servers runs all cases, and the others fewer. Their order: the single server without a
+    /// delay, the single server with a delay, the ensemble.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     cases: Vec<String>,
     /// The number of rounds: in each, every client runs the case once.

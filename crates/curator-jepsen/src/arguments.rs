@@ -25,8 +25,9 @@ pub(crate) enum Program {
     /// Conducts a run and checks it. Needs a real ZooKeeper, see `cargo xtask prepare`.
     ///
     /// Ends with status 0 if the run was clean: there were no violations, every client recovered from each nemesis,
-    /// nothing was left behind, and a write of each part of the work was acknowledged. Otherwise ends with 1; with 2 if
-    /// the arguments are invalid, and with 3 if the run could not be completed.
+    /// nothing was left behind, and each part of the work (a lock in one variant, a counter, the caches or the
+    /// services) had a result: an acknowledged write or a completed read. Otherwise ends with 1; with 2 if the
+    /// arguments are invalid, and with 3 if the run could not be completed.
     Run(RunArguments),
     /// Checks a run again, from the files in its directory. The status is that of `run` without `--expect-violations`.
     Check {
@@ -68,17 +69,18 @@ pub(crate) struct RunArguments {
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=7 * 24 * 60 * 60))]
     seconds: u64,
     /// The nemeses, separated by commas. They strike one after the other, in an order that the seed determines. `all`:
-    /// all but `clock-rate`, every fourth time two at once. `none`: no nemeses. `mixed`: always two at once, of all
-    /// nemeses or of the named ones, as in `kill-leader,cut-client,mixed`; a nemesis that cannot be mixed with another
-    /// strikes alone. `all,mixed` is the same as `all`.
+    /// all but `clock-rate`; every fourth strike is of two at once. `none`: no nemeses. `mixed`, alone or with names,
+    /// as in `kill-leader,cut-client,mixed`: every strike is of two at once, of all but `clock-rate` or of the named
+    /// ones; a nemesis that cannot be mixed with another strikes alone. Next to `all`, `mixed` has no effect.
     #[arg(long, default_value = "all", value_delimiter = ',', value_name = "NAMES")]
     nemesis: Vec<Choice>,
     /// The locks, separated by commas: `mutex`, `read-write`, `semaphore`, `multi`, `leader-latch`, `leader-selector`;
     /// or `all`; or `none`, for a run with only caches, counters or services.
     #[arg(long, default_value = "all", value_parser = all_or::<LockKind>, value_name = "LOCKS")]
     lock: Several<LockKind>,
-    /// How a client that has lost its lock is kept from writing, separated by commas: `plain` (not at all), `guarded`,
-    /// `transaction`, `token`; or `all`.
+    /// How a client that has lost its lock is kept from writing, separated by commas: `plain`, not at all; `guarded`,
+    /// by `guard.run(..)` and a check of the guard before each write; `transaction`, by writes in the guard's
+    /// transactions; `token`, by fencing tokens, which the store compares; or `all`.
     #[arg(long, default_value = "all", value_parser = all_or::<Variant>, value_name = "VARIANTS")]
     variant: Several<Variant>,
     /// Each client also keeps a cache of nodes that all clients write to. After each strike, the caches are compared
@@ -99,11 +101,12 @@ pub(crate) struct RunArguments {
     /// The number of our clients.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
     clients: u32,
-    /// Other ZooKeeper clients that do the same work, separated by commas. `curator` and `kazoo`: three processes of
-    /// each, with a mutex; with leaders in `--lock`, three more of `curator`, with a leader latch and a selector for
-    /// each of Curator's error policies. For `--cache`: `curator-caches` and `kazoo-caches`, two of each, with caches
-    /// of the same nodes. For `--counter`: `curator-counters` and `kazoo-counters`, three of each, with one counter for
-    /// each peer. For `--service`: `curator-services`, three, each with an instance.
+    /// Other ZooKeeper clients that do the same work, separated by commas. `kazoo`: three processes that use kazoo's
+    /// lock. `curator`: if `--lock` includes a lock, three processes that use Curator's mutex; if `--lock` includes a
+    /// leader recipe, three processes that use its leader latch and its leader selector, under each of its two error
+    /// policies. For `--cache`: `curator-caches` and `kazoo-caches`, two processes each, with caches of the same nodes.
+    /// For `--counter`: `curator-counters` and `kazoo-counters`, three processes each; the processes of a client share
+    /// one counter. For `--service`: `curator-services`, three processes, each with an instance.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     peers: Vec<Peer>,
     /// The directory for the histories: empty or new. By default a temporary one, which is kept unless the run was
@@ -112,9 +115,11 @@ pub(crate) struct RunArguments {
     directory: Option<PathBuf>,
     /// Expects the violations of `clock-rate`, and fails without them.
     ///
-    /// Expected are the kinds of violations by a client that relies on its session for too long: exclusivity, promise,
-    /// token and fifo; and lost updates and changed reads of the variant `guarded`. All other violations, and
-    /// everything else that makes a run unclean, still fail the run.
+    /// Expected are the violations by a client that relies on its session for too long: exclusivity (more holders at
+    /// once than the lock allows), promise (a lock acquired before the `valid_until()` of another holder), token (a
+    /// fencing token that is not greater than an earlier one) and fifo (a waiter was overtaken); and lost updates and
+    /// changed reads of the variant `guarded`. All other violations, and everything else that makes a run unclean,
+    /// still fail the run.
     #[arg(long)]
     pub(crate) expect_violations: bool,
 }

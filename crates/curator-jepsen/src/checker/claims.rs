@@ -1,4 +1,5 @@
-//! Computes the times in which each hold claims its resources.
+//! Computes the times in which each hold claims its resources. `checker/mod.rs` defines the *certain time* and the
+//! *promise* of a hold.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +29,8 @@ pub(crate) fn by_resource(run: &Run) -> BTreeMap<&str, Vec<Span<'_>>> {
         let Some(certain) = certain(run, hold) else { continue };
         let promised = certain.max(hold.until.min(given_up(run, hold)));
         let believed = certain.max(believed(hold).unwrap_or_default());
-        // The owner was a writer first. The read node replaced the write node atomically, so the owner has had at least
-        // a reader's claim since the start of the write hold.
+        // If this read hold continues a write hold, or was added to one, the owner has had at least a reader's claim
+        // since the start of the write hold: a downgrade replaces the write node by the read node atomically.
         let before = hold.continues.and_then(|continued| begins.get(&HoldKey { hold: continued, ..hold.key }));
         let start = before.map_or(hold.begin(), |before| hold.begin().min(*before));
         if certain >= start {

@@ -6,8 +6,11 @@ use super::findings::{Kind, Tally, Violation};
 use super::parts;
 use super::seen::Run;
 
-/// Finds holds that were valid after they had been invalid, and counts holds that were lost before their promise ended.
-/// Skips the parts of peers: their validity depends on the connection, so it may return, and they give no promises.
+/// Finds holds that were valid after they had been invalid, and counts holds that were lost before the latest
+/// `valid_until()` of their guard (the *promise* of the hold, see `checker/mod.rs`).
+///
+/// Skips the holds of other ZooKeeper clients (peers): their validity depends on the connection, so it may return, and
+/// they give no promises.
 pub(crate) fn check(run: &Run, parts: &mut BTreeMap<String, Tally>, found: &mut Vec<Violation>) {
     for hold in run.holds.iter().filter(|hold| parts::part(&hold.part).is_some()) {
         if let Some(invalid) = hold.invalid.filter(|&invalid| invalid < hold.last_valid) {

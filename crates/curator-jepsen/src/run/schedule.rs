@@ -14,7 +14,7 @@ use crate::nemesis::Nemesis;
 pub enum Choice {
     /// All nemeses but `clock-rate`, repeatedly, each time in a random order; every fourth strike is of two nemeses.
     All,
-    /// Always two nemeses at once.
+    /// Two nemeses at once in every strike, of the named ones or of all but `clock-rate`. Has no effect next to `All`.
     Mixed,
     /// No nemeses: the work without faults.
     None,
