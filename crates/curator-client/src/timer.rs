@@ -15,8 +15,9 @@ use crate::process::Process;
 /// `tokio::time::sleep` panics outside a runtime, but a plain thread may wait for a lock. A timer of tokio also panics
 /// when it is polled after the end of its runtime; so from then on it is no longer polled, and counts as expired.
 ///
-/// A call only records the time. The first poll makes the timer, so that a `Drop` may call this on any thread: a thread
-/// that is ending cannot enter a runtime any more.
+/// [`sleep`](Self::sleep) and [`sleep_until`](Self::sleep_until) only record the time. The first poll of their future
+/// makes tokio's timer. So a `Drop` may call them on any thread: a thread that is ending cannot enter a runtime any
+/// more.
 ///
 /// The timers run in real time. A test may pause tokio's clock, which then jumps to the next timer whenever the runtime
 /// is idle, for example while a reply is on its way: every reply would be late, and every session would expire. The
@@ -91,8 +92,8 @@ impl Sleep {
     fn until(at: Instant) -> Self {
         let before = Instant::now();
         let tokio = tokio::time::Instant::now().into_std();
-        // Otherwise tokio's clock is paused, or was paused: then it runs again, but shows another time than the
-        // system's clock.
+        // Tokio's clock agrees with the system's, unless it is paused, or was paused: a resumed clock keeps its
+        // difference.
         if before <= tokio && tokio <= Instant::now() {
             Self::Tokio(at, Box::pin(tokio::time::sleep_until(at.into())))
         } else {

@@ -25,9 +25,9 @@ type Result<T> = std::result::Result<T, DiscoveryError>;
 /// - A reconnect within the session writes nothing. Curator deletes and creates each node again.
 /// - After a lost session the node is replaced in one transaction, if the servers still have the old one. No client
 ///   sees the instance vanish.
-/// - A node that another session has registered under this id is not touched. The registration waits until that session
-///   has ended, for example after a restart of the process, and the [state](Self::state) names the session. Curator
-///   deletes the other session's node.
+/// - A node that another session has registered under this id is not touched, for example that of the process before a
+///   restart. The registration waits until that session has ended, and the [state](Self::state) names the session.
+///   Curator deletes the other session's node.
 /// - If another client deletes the instance's node, it is created again with the latest contents.
 /// - The registration also waits for a node with the id that belongs to no session, such as a
 ///   [published](crate::ServiceDiscovery::publish) instance, until that node is removed.
@@ -47,10 +47,12 @@ pub struct Registration<P = RawJson> {
     contents: Arc<Mutex<Contents<P>>>,
 }
 
-/// The contents of an instance, as far as it is known which of them the servers have.
+/// The contents of an instance: the accepted ones, and those of updates in progress.
 struct Contents<P> {
+    /// The contents as registered, or of the latest update whose call has ended and was not refused. A call also ends
+    /// when its future is dropped.
     accepted: Arc<ServiceInstance<P>>,
-    /// The later updates whose outcome is not known.
+    /// The later updates whose outcome is not known yet.
     pending: Vec<Arc<ServiceInstance<P>>>,
 }
 
@@ -70,7 +72,8 @@ impl<P> Contents<P> {
     }
 }
 
-/// An update in progress. Settles it when dropped: the node carries out an update whose future was dropped.
+/// An update in progress. Dropping this value records the update's outcome. If the future of the update was dropped,
+/// the update counts as accepted, because [`PersistentNode`] still carries it out.
 struct Update<P> {
     contents: Arc<Mutex<Contents<P>>>,
     instance: Arc<ServiceInstance<P>>,
@@ -102,7 +105,9 @@ impl<P: Payload> Registration<P> {
         self.node.path()
     }
 
-    /// The instance as registered or last updated, without updates that were refused.
+    /// The instance as registered or last updated, including updates in progress. An update is removed again when its
+    /// call returns that it was refused. If the future of the call was dropped, the update stays, even if it is
+    /// refused: see [`update`](Self::update).
     #[must_use]
     pub fn instance(&self) -> ServiceInstance<P> {
         lock(&self.contents).latest().clone()
@@ -158,8 +163,8 @@ impl<P: Payload> Registration<P> {
     ///
     /// # Cancel safety
     ///
-    /// Once the future was polled, the update is carried out even if the future is dropped. If it is then refused,
-    /// [`instance`](Self::instance) returns its contents until a later update is accepted.
+    /// Once the future was polled, the update is carried out even if the future is dropped. If the servers then refuse
+    /// the update, [`instance`](Self::instance) returns the refused contents until a later update is accepted.
     pub async fn update(&self, instance: ServiceInstance<P>) -> Result<()> {
         self.set(|registered| {
             let is_same = registered.name == instance.name

@@ -92,9 +92,11 @@ impl Transaction {
     /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, return the stats of new nodes only for containers and for nodes
     /// with a time to live. If the transaction creates no such node and sets no data, the reply does not contain the
     /// transaction's zxid. This method then reads the stat of one new ephemeral node before it returns, or, if there is
-    /// none, the stats of all new nodes. If such a node is gone by then, because another client has deleted it, or if
-    /// the transaction itself has deleted all its new nodes, the outcome is unknown. If the only new node is
-    /// persistent, and is deleted and created again before the read, this method returns the stat of the second node.
+    /// none, the stats of all new nodes. The stats of the new nodes, and so the zxid, cannot be determined if the read
+    /// fails, if another client has deleted or replaced a node that is read, or if the transaction itself has deleted
+    /// all its new nodes. The transaction was applied, but this method then returns [`Error::Ambiguous`], caused by
+    /// [`Error::StatUnknown`]. If the only new node is persistent, and is deleted and created again before the read,
+    /// this method returns the stat of the second node.
     ///
     /// # Cancel safety
     ///
@@ -112,8 +114,9 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// The same as [`commit`](Self::commit), and [`Error::SessionEnded`] as soon as the session is over; nothing was
-    /// applied. A session that ends before the request is answered leaves the outcome unknown: [`Error::Ambiguous`].
+    /// The same as [`commit`](Self::commit), and [`Error::SessionEnded`] if the session ends before an attempt or
+    /// between two attempts: nothing was applied. If the session ends while a request waits for its reply, the outcome
+    /// is unknown: [`Error::Ambiguous`].
     ///
     /// # Cancel safety
     ///

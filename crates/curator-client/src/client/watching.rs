@@ -10,19 +10,19 @@ use crate::options::SessionOptions;
 use crate::session::WatchingSession;
 use crate::state::{ConnectionState, ConnectionStates};
 
-/// The second session of a client, which holds the recursive watches of all caches; made by
+/// The internal second client of a [`CuratorClient`], whose session holds the recursive watches of all caches; made by
 /// [`RecipeSupport::watching_client`](crate::RecipeSupport::watching_client). Clones are handles to it.
 ///
-/// It is opened when it is first requested, and closed with the client. It creates no nodes, so no lock is lost when it
-/// ends.
+/// It is started when it is first requested, and closed with the client. Its session creates no nodes, so no lock is
+/// lost when that session ends.
 #[derive(Debug, Clone)]
 pub struct WatchingClient {
     client: CuratorClient,
 }
 
 impl WatchingClient {
-    /// Returns the current session, once it has a connection; waits for the connection no longer than the connection
-    /// timeout.
+    /// Returns the second client's current session, once it has a connection; waits for the connection no longer than
+    /// the connection timeout.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The deletes that the server refuses.
+//! The deletes that the server refuses. They are the janitor's: guaranteed deletes, and those of dropped guards' nodes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
@@ -9,9 +9,10 @@ use tokio::sync::watch;
 use super::{Entry, Ledger, PendingDelete};
 use crate::session::Session;
 
-/// The maximum number of refused deletes without a session that are kept. No session's end removes them, so a service
-/// whose deletes are refused repeatedly would collect them without a limit. Each one was logged when it was given up.
-const MOST_OF_NO_SESSION: usize = 1_000;
+/// The maximum number of refused deletes that are kept of those without a session, such as guaranteed deletes. No
+/// session's end removes them, so a service whose deletes are refused repeatedly would collect them without a limit.
+/// Each one was logged when it was given up.
+const MAX_WITHOUT_SESSION: usize = 1_000;
 
 /// With fewer entries than this, entries of sessions that are over are not removed.
 const FEW: usize = 1_000;
@@ -38,7 +39,7 @@ impl Refused {
             }
             None => {
                 self.of_no_session.push_back((id, delete));
-                if self.of_no_session.len() > MOST_OF_NO_SESSION {
+                if self.of_no_session.len() > MAX_WITHOUT_SESSION {
                     self.of_no_session.pop_front();
                 }
             }
@@ -122,14 +123,14 @@ mod tests {
     #[test]
     fn only_the_latest_refused_deletes_without_a_session_are_kept() {
         let ledger = Ledger::new(&Arc::from("test"));
-        for number in 0..MOST_OF_NO_SESSION + 7 {
+        for number in 0..MAX_WITHOUT_SESSION + 7 {
             let id = ledger.add(number.to_string(), None);
             assert_eq!(ledger.pending(), 1);
             ledger.give_up(id);
             assert_eq!(ledger.pending(), 0);
         }
         let left: Vec<_> = ledger.deletes().into_iter().map(|delete| delete.path).collect();
-        assert_eq!(left, (7..MOST_OF_NO_SESSION + 7).map(|number| number.to_string()).collect::<Vec<_>>());
+        assert_eq!(left, (7..MAX_WITHOUT_SESSION + 7).map(|number| number.to_string()).collect::<Vec<_>>());
     }
 
     #[test]
