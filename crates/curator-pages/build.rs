@@ -1,5 +1,5 @@
 //! Collects the code on the pages, so that the tests of this package compile it as users paste it: in a spawned task,
-//! and in a function that returns the error of the locks.
+//! and in a function that returns the error type of a recipe.
 //!
 //! The documentation tests compile the same blocks unchanged. Here, each `async fn` becomes a function whose future
 //! must be `Send` for all arguments that its signature accepts.
@@ -65,7 +65,7 @@ const TEST: &str = "// In a test: `#[tokio::test]`.\n#[tokio::main]\n";
 /// Replaces each `async fn` of the block by a function that returns a future that is `Send`.
 fn spawnable(block: &str) -> Result<String, Failure> {
     if !block.contains("fn main()") && block.contains("Box<dyn") {
-        return Err("only a whole program may return an error other than `Error`".into());
+        return Err("only a whole program may return `Box<dyn Error>`: return the error type of the recipe".into());
     }
     let mut parts = block.split("async fn ");
     let mut spawnable = parts.next().unwrap_or_default().to_owned();

@@ -111,7 +111,7 @@ fn javac(compiler: &Path, jars: &Path, classes: &Path, sources: &[PathBuf]) -> C
     javac
 }
 
-/// The compiler in `JAVA_HOME`, or else in `PATH`, in the order of Java itself.
+/// The compiler in `JAVA_HOME`, or else in `PATH`: ZooKeeper's scripts look for `java` in the same order.
 fn compiler() -> Result<PathBuf, String> {
     let find = || {
         let home = env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/javac"));

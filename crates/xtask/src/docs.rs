@@ -129,6 +129,7 @@ fn costs(table: &str) -> Result<String, String> {
         if has_curator { (" Curator 5.9: requests | round trips |", "---|---|") } else { Default::default() };
     let mut written = format!("| | What is sent | Requests | Round trips |{head}\n|---|---|---|---|{line}\n");
     for row in *rows {
+        // `false`: without the requests that are sent only to old servers.
         let pipelines = row.pipelines(false);
         let requests: u64 = pipelines.iter().flatten().map(|(_, number)| number).sum();
         written += &format!("| {} | {} | {requests} | {} |", row.name, row.sends, pipelines.len());
@@ -212,6 +213,8 @@ mod tests {
 
     #[test]
     fn a_cost_is_counted_from_the_requests_that_are_sent() {
+        // Three pipelines of requests, separated by `; `, and an event. The pipeline in brackets is sent only to old
+        // servers, which `true` stands for below. `Operation::sends` describes this notation.
         let row = Operation { name: "a", sends: "create, 4 looks at it; the event; list; (look)", curator: None };
         let [first, list, look] = [vec![("create", 1), ("look", 4)], vec![("list", 1)], vec![("look", 1)]];
         assert_eq!(row.pipelines(false), [first.clone(), list.clone()]);

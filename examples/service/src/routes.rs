@@ -73,8 +73,8 @@ async fn replace(
     service.reservations.check(&key, token)?;
     let items = String::from_request(request, &()).await?;
     let items = items.lines().map(str::to_owned).collect();
-    // Reading the body may have taken long, and the reservation may be lost by now. Another check would not help, as it
-    // can be lost right after it: the store rejects the write if there has been another holder.
+    // Reading the body may have taken long, and the reservation may be lost by now. Another check would not help, as
+    // the reservation can be lost right after the check: the store rejects the write if there has been another holder.
     service.orders.to_write(&key).write(token, |stored| *stored = items)?;
     Ok(StatusCode::NO_CONTENT)
 }

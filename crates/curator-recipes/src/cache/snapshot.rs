@@ -95,13 +95,14 @@ impl Lookup {
 pub enum CacheState {
     /// Not everything is loaded yet.
     Loading,
-    /// Everything is loaded, and changes are followed. The cache can be behind the servers by the time that an event
-    /// takes to arrive; see [`caught_up`](crate::CuratorCache::caught_up).
+    /// Everything is loaded, and changes are followed. The cache lags behind the servers by the delay of the events;
+    /// see [`caught_up`](crate::CuratorCache::caught_up).
     Current,
-    /// The cache was current until `since`: there has been no confirmed connection since then, or reads have failed, or
-    /// the changes since then are being read.
+    /// The cache may lack changes: there is no confirmed connection, or reads fail, or the cache is reading the changes
+    /// that it missed.
     Stale {
-        /// When the client detected it: at most about a third of the session timeout after the last reply.
+        /// When the client detected that the cache is no longer current. A lost connection is detected at most about a
+        /// third of the session timeout after the last reply.
         since: Instant,
     },
     /// The cache was closed, has failed, or its client has ended.
@@ -178,7 +179,7 @@ impl Snapshot {
         self.len() == 0
     }
 
-    /// The children of a node that this client may not read, ordered by name.
+    /// Those children of `parent` that this client may not read, ordered by name.
     pub fn denied(&self, parent: &ZPath) -> impl Iterator<Item = &ZPath> {
         let denied = children(&self.nodes, parent).filter(|(_, entry)| entry.is_none());
         denied.map(|(path, _)| path)

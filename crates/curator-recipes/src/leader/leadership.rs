@@ -87,13 +87,13 @@ impl Leadership {
         self.loss.clone().await
     }
 
-    /// Waits until the run of its selector begins to shut down, when its [`shutdown`](super::LeaderSelector::run)
-    /// future completes. A long-running job should return then, within the [grace
-    /// period](super::LeaderSelectorBuilder::grace_period).
+    /// Waits until the selector's run begins to shut down: when the `shutdown` future that was passed to
+    /// [`LeaderSelector::run`](super::LeaderSelector::run) completes. A long-running job should return then, within the
+    /// [grace period](super::LeaderSelectorBuilder::grace_period).
     ///
-    /// It completes only during the term. A task that the job has spawned should wait for [`lost`](Self::lost), too.
-    /// For the term of a latch, this never completes: end the work before you [close](super::LeaderLatch::close) the
-    /// latch.
+    /// This wait completes only during the term. A task that the job has spawned should wait for [`lost`](Self::lost),
+    /// too. For the term of a latch, this never completes: end the work before you [close](super::LeaderLatch::close)
+    /// the latch.
     ///
     /// # Cancel safety
     ///

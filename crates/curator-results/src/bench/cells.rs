@@ -3,7 +3,7 @@
 use super::number::optional;
 use crate::bench::document::PeerResults;
 
-/// The ratio of two numbers.
+/// The ratio `dividend / divisor`: how many times as large the first number is.
 pub(super) fn times(dividend: Option<f64>, divisor: Option<f64>) -> String {
     optional(dividend.zip(divisor).map(|(dividend, divisor)| dividend / divisor))
 }

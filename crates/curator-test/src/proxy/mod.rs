@@ -86,7 +86,8 @@ impl FaultProxy {
         self.address().to_string()
     }
 
-    /// Delays each frame by `delay` in each direction, at most a year: a round trip takes twice that.
+    /// Delays each frame by `delay`, at most a year. Each direction has this delay, so a round trip takes twice as
+    /// long.
     ///
     /// Frames keep their order, and the delays do not add up: each frame leaves `delay` after its arrival, or a
     /// millisecond or two later.
@@ -329,7 +330,8 @@ impl FaultProxy {
 
     /// From now on, requests for exactly this path are sent on without being counted, and faults with an [`OpCode`]
     /// ignore them. A request with several operations, such as a transaction, counts by the path of the first. So a
-    /// test can distinguish its requests from probes and round trips of the same kind. Handshakes have no path.
+    /// test can exempt the path of background requests, such as probes, and still count and disturb its other requests
+    /// with the same [`OpCode`]. Handshakes have no path.
     pub fn exempt_path(&self, path: &str) {
         self.shared.update(|state| state.faults.exempt_paths.insert(path.into()));
     }

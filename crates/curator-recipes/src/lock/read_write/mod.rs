@@ -46,8 +46,8 @@ use crate::owner::Reentry;
 ///   side gets another guard of it, and a writer gets the read lock too.
 /// - *No upgrade*: if an owner holds only the read lock of a reentrant lock and requests the write lock, the acquire
 ///   fails immediately with [`UpgradeRefused`](crate::Error::UpgradeRefused). Curator waits forever.
-/// - *Herd-free*: a reader is woken once, however many writers are ahead. When a writer releases, all readers that
-///   waited for it are woken, because all of them then hold the lock.
+/// - *Herd-free*: a reader is woken once, however many writers are ahead, if these leave the queue in order. When a
+///   writer releases, all readers that then hold the lock are woken.
 ///
 /// # Caveats
 ///
@@ -65,8 +65,8 @@ debug_line!(InterProcessReadWriteLock, |lock| path: lock.path(), read: lock.read
 #[derive(Debug, Clone)]
 struct Sides {
     read: Reentrant,
-    /// Also has the gate of each owner for both sides, so that two futures of one owner do not wait for each other in
-    /// the queue.
+    /// Its holds also contain the gates for both sides. A gate lets one acquire of an owner at a time into the queue:
+    /// otherwise two futures of one owner would wait for each other there.
     write: Reentrant,
 }
 

@@ -25,7 +25,7 @@ async fn receives_no_request<T>(listening: JoinHandle<T>, client: &CuratorClient
 pub(super) async fn a_holder_that_waits_for_a_revocation_request_is_notified_of_it(kind: Kind) {
     let stage = Stage::shared(kind, "revoke").await;
     let client = stage.client().await;
-    // A request to any node of the guard counts.
+    // A request to any node of the guard counts. `Kind::kinds` has one entry for each of its nodes.
     for index in 0..kind.kinds().len() {
         let guard = Arc::new(stage.lock(&client).acquire().await.unwrap());
         let listener = listening(&guard).await;
@@ -92,7 +92,8 @@ pub(super) async fn a_revocation_before_the_holder_listens_reaches_it_and_not_th
     }
 }
 
-/// Two holders of a shared lock, or two guards of one owner. Other kinds have one guard at a time.
+/// Two holders of a shared lock, or two guards of one owner of a reentrant lock. `contract/mod.rs` does not run this
+/// for the kinds that have one guard at a time.
 pub(super) async fn the_release_of_one_guard_does_not_clear_the_revocation_request_to_another(kind: Kind) {
     let stage = Stage::shared(kind, "revoke-two").await;
     let (client, other) = (stage.client().await, stage.client().await);
