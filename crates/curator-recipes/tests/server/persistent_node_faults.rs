@@ -686,11 +686,9 @@ async fn a_delete_that_waits_through_an_outage_spares_a_foreign_replacement() {
     proxy.hold_replies(OpCode::Delete);
     let closing: Vec<_> = nodes.into_iter().map(|node| tokio::spawn(async move { node.close().await })).collect();
     until(async || client.janitor().pending() == NODES).await;
-    soon(proxy.wait_for_request(OpCode::Delete, NODES as u64 - 1)).await.unwrap();
-    let left = children(&others, &dir).await;
-    let [last] = &left[..] else { panic!("{left:?}") };
+    until(async || children(&others, &dir).await.len() == 1).await;
+    let last = format!("{dir}/{}", children(&others, &dir).await[0]);
     unplug(&proxy, &client).await;
-    let last = format!("{dir}/{last}");
     replace(&others, &last).await;
     proxy.release_held();
     proxy.refuse(false).unwrap();
