@@ -174,9 +174,11 @@ pub mod production {}
 
 /// Other clients on the same path: Java Curator, kazoo, go-zookeeper.
 ///
+/// [discovery-java]: https://github.com/curator-rs/curator-rs/blob/main/docs/discovery.md#java-curator
 /// [fencing]: crate::guide::fencing
 /// [java]: crate::guide::guarantees#java-curator-on-the-same-path
 /// [multi-lock-caveats]: crate::guide::multi_lock#caveats
+/// [receipts]: crate::guide::counters#exactly-once
 /// [semaphore-caveats]: crate::guide::semaphore#caveats
 /// [sequence-overflow]: crate::guide::guarantees#sequence-overflow
 #[doc = include_str!("../docs/interop.md")]

@@ -45,6 +45,37 @@ fn links_lead_to_files_and_headings() {
     assert_eq!(problems, [""; 0]);
 }
 
+/// The links on a page that lead nowhere in the guide: rustdoc does not know the files of the repository, so each must have
+/// a label, and the module that includes the page, in this text, must define the label.
+fn dead_in_guide(module: &str, page: &str) -> Vec<String> {
+    let label = |line: &str| Some(line.strip_prefix('[')?.split_once("]: ")?.0.to_owned());
+    let defined: Vec<_> = module.lines().filter_map(|line| label(line.strip_prefix("/// ")?)).collect();
+    let of_labels = page.lines().filter(|line| label(line).is_some_and(|label| defined.contains(&label)));
+    let known: Vec<_> = of_labels.filter_map(|line| Some(line.split_once("]: ")?.1)).collect();
+    links(page).filter(|link| !link.starts_with('#') && !known.contains(link)).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_page_of_the_guide_has_dead_links() {
+    let recipes = crate::workspace().join("crates/curator-recipes");
+    let guide = fs::read_to_string(recipes.join("src/guide.rs")).unwrap();
+    let mut problems = Vec::new();
+    for module in guide.split("\npub mod ") {
+        let Some((_, rest)) = module.split_once("include_str!(\"../") else { continue };
+        let page = rest.split('"').next().unwrap();
+        let text = fs::read_to_string(recipes.join(page)).unwrap();
+        problems.extend(dead_in_guide(module, &text).iter().map(|link| format!("{page}: {link}")));
+    }
+    assert_eq!(problems, [""; 0]);
+}
+
+#[test]
+fn a_link_without_a_label_in_the_guide_is_found() {
+    let module = "/// Text.\n///\n/// [a]: crate::guide::a\n#[doc = include_str!(\"../docs/x.md\")]";
+    let page = "[A][a] [b](b.md) [c](#c) [d](https://d) [E][e]\n\n[a]: a.md\n[e]: e.md";
+    assert_eq!(dead_in_guide(module, page), ["b.md", "e.md"]);
+}
+
 #[test]
 fn a_broken_link_is_found() {
     let text = "# Two words, `a_b`\n[a](#two-words-a_b) [b](../README.md)\n```\n[c](no.md)\n```\n\
