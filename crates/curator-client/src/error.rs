@@ -240,8 +240,8 @@ pub enum Error {
         /// timeout.
         after: Duration,
     },
-    /// There is no such node.
-    #[error("{operation} {path}: there is no such node (or no parent to create it under)")]
+    /// There is no such node; or the node to create has no parent.
+    #[error("{operation} {path}: {}", missing(operation))]
     NoNode {
         /// The operation.
         operation: &'static str,
@@ -461,5 +461,12 @@ impl Error {
             Self::SessionEnded { outcome, .. } => *outcome,
             _ => Outcome::NotApplied,
         }
+    }
+}
+/// What is missing if the server replies that there is no node.
+fn missing(operation: &str) -> &'static str {
+    match operation {
+        "create" => "its parent does not exist",
+        _ => "there is no such node",
     }
 }

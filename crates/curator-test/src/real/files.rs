@@ -3,6 +3,7 @@
 use std::{
     env,
     ffi::OsString,
+    io,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -14,6 +15,9 @@ use crate::{
 
 /// This class starts both a standalone server and a member of an ensemble.
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+
+/// The keys that the settings must not contain: clients would look for the server at another address.
+const CHOSEN_HERE: [&str; 2] = ["clientPort", "clientPortAddress"];
 
 /// Options for a fast start and little memory.
 const JVM: [&str; 6] =
@@ -85,7 +89,11 @@ impl Files {
         address: SocketAddr,
         secure: Option<SocketAddr>,
         id: Option<usize>,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
+        if let Some(key) = CHOSEN_HERE.into_iter().find(|key| settings.config.contains_key(*key)) {
+            let problem = format!("{key} cannot be set: each server gets a free port on the loopback interface");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+        }
         std::fs::create_dir_all(self.data())?;
         let mut text = zoo_cfg(settings, address, &self.data());
         if let (Some(tls), Some(secure)) = (&settings.tls, secure) {
@@ -98,7 +106,7 @@ impl Files {
     }
 
     /// Writes the stores. Returns the lines of `zoo.cfg` for them.
-    fn write_tls(&self, tls: &ServerTls, address: SocketAddr) -> std::io::Result<String> {
+    fn write_tls(&self, tls: &ServerTls, address: SocketAddr) -> io::Result<String> {
         std::fs::write(self.key_store(), format!("{}\n{}", tls.key_pem, tls.certificate_pem))?;
         // Only Netty supports TLS.
         let mut lines = format!(
@@ -151,4 +159,20 @@ fn zoo_cfg(settings: &Settings, address: SocketAddr, data: &Path) -> String {
     ];
     let lines = settings.config.iter().map(|(key, value)| format!("{key}={value}\n"));
     place.into_iter().chain(lines).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_server_cannot_be_set() {
+        let files = Files { folder: PathBuf::from("/no such directory") };
+        for key in CHOSEN_HERE {
+            let mut settings = Settings::default();
+            settings.config.insert(key.to_owned(), "2181".to_owned());
+            let error = files.write(&settings, SocketAddr::from(([127, 0, 0, 1], 1)), None, None).unwrap_err();
+            assert!(error.to_string().starts_with(&format!("{key} cannot be set")), "{error}");
+        }
+    }
 }

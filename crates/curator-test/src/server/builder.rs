@@ -38,7 +38,8 @@ impl TestingServerBuilder {
     /// A line of `zoo.cfg`. The last value for a key counts.
     ///
     /// The embedded server knows `tickTime`, `minSessionTimeout`, `maxSessionTimeout` and `extendedTypesEnabled`. It
-    /// ignores keys about ensembles, disks or logs. Any other key makes its start fail.
+    /// ignores keys about ensembles, disks or logs. Any other key makes its start fail, and `clientPort` that of any
+    /// server.
     pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.config.insert(key.into(), value.into());
         self
