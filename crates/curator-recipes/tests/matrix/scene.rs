@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
 use super::neighbour::Neighbour;
@@ -98,7 +99,16 @@ impl Scene {
             }
             Phase::Loss => {
                 let held = self.held();
-                Operation::spawn(async move { Ok(Ended::Lost(held.lost().await.reason)) })
+                let mut losing = Box::pin(async move { Ok(Ended::Lost(held.lost().await.reason)) });
+                // Polled here first, which sends its requests: on a busy machine, the count of requests could end before
+                // the spawned task is polled.
+                let ended = (&mut losing).now_or_never();
+                Operation::spawn(async move {
+                    match ended {
+                        Some(ended) => ended,
+                        None => losing.await,
+                    }
+                })
             }
             Phase::Transaction => {
                 let (held, path) = (self.held(), stage.data_path());
