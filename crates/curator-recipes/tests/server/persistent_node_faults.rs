@@ -273,17 +273,25 @@ async fn of_two_concurrent_adoptions_the_second_does_not_delete_the_node() {
 async fn a_node_that_others_change_too_often_to_adopt_is_reported_as_foreign() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-contended"));
     create_node(&others, &path, CreateMode::Persistent, "theirs").await;
-    proxy.set_delay(Duration::from_millis(5));
+    proxy.reset_counts();
+    let hold_next = || proxy.hold_nth_reply(OpCode::GetData, 1);
+    hold_next();
     let node = configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
+    // After each read of the node, and before its reply arrives.
     let theirs = async {
-        loop {
+        for read in 1.. {
+            soon(proxy.wait_for_reply(OpCode::GetData, read)).await.unwrap();
             others.set_data(&path, "theirs", None).await.unwrap();
+            hold_next();
+            proxy.release_held();
         }
     };
     tokio::select! {
         () = theirs => {}
         () = until_foreign(&node, 0) => {}
     }
+    proxy.disarm();
+    proxy.release_held();
     // It is still adopted later.
     created(&node).await;
     assert_eq!(data(&others, &path).await, "ours");

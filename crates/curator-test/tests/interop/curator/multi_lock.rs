@@ -62,9 +62,10 @@ async fn a_multi_lock_of_paths_and_javas_can_deadlock_until_one_gives_up() {
     until_waits(&a, java.id()).await;
     let waiting = waiting_for(&in_one_step(&other, &format!("{a},{b}")));
     until_waits(&a, id(&other)).await;
+    // Before Java's node is there too: the names are not in the order of creation.
+    let ours = format!("{b}/{}", children(&client, &b).await[0]);
     // Java holds the first path and waits for our node in the second, while ours waits for Java's node in the first.
     first.release().await.unwrap();
-    let ours = format!("{b}/{}", children(&client, &b).await[0]);
     until_watches(&ours, java.id()).await;
     assert!(java.still_waits().await && still_waits(&waiting, &other).await);
     // A contender that gives up leaves nothing in the queues.
