@@ -47,6 +47,7 @@ mod overflow;
 mod participants;
 mod persistent_node;
 mod persistent_node_faults;
+mod persistent_node_replaced;
 mod printed;
 mod read_write;
 mod reentry;

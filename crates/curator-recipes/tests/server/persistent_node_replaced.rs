@@ -1,0 +1,92 @@
+//! A persistent node whose node another client replaces while a request or the deletion is on its way.
+
+use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Permission, Result};
+use curator_test::{FaultProxy, OpCode};
+use futures_util::FutureExt as _;
+use tokio::task::JoinHandle;
+
+use crate::persistent_node::{configured, create_node, created, data, replace, started, until_foreign};
+use crate::support::{Row, behind_proxy, children, client as connected, path, soon, unplug, until};
+
+/// Holds everything that the servers send to this client, until `release_held`. Returns a call that waits for a reply.
+async fn hold_all(proxy: &FaultProxy, client: &CuratorClient) -> JoinHandle<Result<()>> {
+    proxy.reset_counts();
+    // What is behind the reply is held too.
+    proxy.hold_nth_reply(OpCode::Sync, 1);
+    let client = client.clone();
+    let held = tokio::spawn(async move { client.sync("/").await });
+    soon(proxy.wait_for_reply(OpCode::Sync, 1)).await.unwrap();
+    held
+}
+
+/// The write is sent before the events of the deletion arrive, and applied to a foreign node of the same version.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_written_to_a_foreign_replacement_does_not_make_it_own() {
+    for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
+        let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-written"));
+        let (_row, node) = (Row::of(mode), configured(&client, &path).mode(mode).start());
+        created(&node).await;
+        let held = hold_all(&proxy, &client).await;
+        others.delete().for_path(&path).await.unwrap();
+        create_node(&others, &path, mode, "theirs").await;
+        let replacement = others.check_exists(&path).await.unwrap().unwrap();
+        let mut setting = Box::pin(node.set_data("new"));
+        assert!((&mut setting).now_or_never().is_none());
+        soon(proxy.wait_for_request(OpCode::SetData, 1)).await.unwrap();
+        until(async || data(&others, &path).await == "new").await;
+        proxy.release_held();
+        soon(held).await.unwrap().unwrap();
+        until_foreign(&node, replacement.ephemeral_owner).await;
+        assert!((&mut setting).now_or_never().is_none(), "the persistent node does not have the data yet");
+        soon(node.close()).await.unwrap();
+        let present = others.check_exists(&path).await.unwrap();
+        assert_eq!(present.map(|stat| stat.czxid), Some(replacement.czxid));
+    }
+}
+
+/// A server checks the permission to write before the version.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_refused_for_a_foreign_replacement_is_written_to_the_next_own_node() {
+    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-refused"));
+    let node = started(&client, &path);
+    created(&node).await;
+    let held = hold_all(&proxy, &client).await;
+    others.delete().for_path(&path).await.unwrap();
+    let read_only = [Acl::new(Permission::READ | Permission::DELETE, AuthId::anyone())];
+    others.create().with_acl(read_only).for_path(&path, "theirs").await.unwrap();
+    let mut setting = Box::pin(node.set_data("new"));
+    assert!((&mut setting).now_or_never().is_none());
+    soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
+    proxy.release_held();
+    soon(held).await.unwrap().unwrap();
+    until_foreign(&node, 0).await;
+    others.delete().for_path(&path).await.unwrap();
+    soon(setting).await.unwrap();
+    assert_eq!(data(&others, &path).await, "new");
+}
+
+/// The janitor deletes at most 64 nodes at a time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delete_that_waits_through_an_outage_spares_a_foreign_replacement() {
+    const NODES: usize = 65;
+    let ((proxy, client), others, dir) = (behind_proxy().await, connected().await, path("kept-queued"));
+    let started = |number| configured(&client, &format!("{dir}/{number}")).mode(CreateMode::Persistent).start();
+    let nodes: Vec<_> = (0..NODES).map(started).collect();
+    for node in &nodes {
+        created(node).await;
+    }
+    proxy.hold_replies(OpCode::Delete);
+    let closing: Vec<_> = nodes.into_iter().map(|node| tokio::spawn(async move { node.close().await })).collect();
+    until(async || client.janitor().pending() == NODES).await;
+    until(async || children(&others, &dir).await.len() == 1).await;
+    let last = format!("{dir}/{}", children(&others, &dir).await[0]);
+    unplug(&proxy, &client).await;
+    replace(&others, &last).await;
+    proxy.release_held();
+    proxy.refuse(false).unwrap();
+    soon(client.janitor().idle()).await;
+    for closing in closing {
+        soon(closing).await.unwrap().unwrap();
+    }
+    assert_eq!(data(&others, &last).await, "theirs");
+}
