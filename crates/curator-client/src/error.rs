@@ -463,6 +463,7 @@ impl Error {
         }
     }
 }
+
 /// What is missing if the server replies that there is no node.
 fn missing(operation: &str) -> &'static str {
     match operation {

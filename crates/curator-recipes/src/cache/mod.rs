@@ -153,8 +153,8 @@ impl CuratorCache {
         self.snapshots.clone()
     }
 
-    /// Returns the changes as a stream for one consumer; there can be any number of streams. In a forked child it reports
-    /// no more changes, and does not end.
+    /// Returns the changes as a stream for one consumer; there can be any number of streams. In a forked child, the
+    /// stream reports no more changes, and does not end.
     pub fn events(&self) -> CacheEvents {
         events::events(self.snapshots.clone(), self.events.upgrade().as_ref())
     }
@@ -184,7 +184,8 @@ impl CuratorCache {
     }
 
     /// The last error since the cache was current, or why it has ended. `None` while it is current, and until an attempt
-    /// to connect or to read has failed. After a panic, only [`ready`](Self::ready) and [`caught_up`](Self::caught_up) return it.
+    /// to connect or to read has failed. After a panic, only [`ready`](Self::ready) and [`caught_up`](Self::caught_up)
+    /// return it.
     #[must_use]
     pub fn last_error(&self) -> Option<CacheError> {
         self.errors.borrow().clone()
