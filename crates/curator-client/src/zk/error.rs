@@ -5,7 +5,9 @@ use zookeeper_client::Error as ZkError;
 use crate::error::{Error, Outcome, SessionEnd};
 use crate::path::ZPath;
 
-/// An error code that `zookeeper-client` does not know.
+/// Error codes that `zookeeper-client` does not know. A server replies with `UNKNOWN_SESSION` if the session ended while the
+/// request was on the way.
+const UNKNOWN_SESSION: i32 = -12;
 const EPHEMERAL_ON_LOCAL_SESSION: i32 = -120;
 
 /// Translates `error` into its meaning for `operation` on `path`.
@@ -28,7 +30,9 @@ pub(crate) fn translate(operation: &'static str, path: &ZPath, error: ZkError) -
         ZkError::Unimplemented => Error::Unimplemented { operation, path },
         ZkError::BadArguments(reason) => Error::InvalidRequest { operation, path, reason: (*reason).to_owned() },
         ZkError::AuthFailed => ended(operation, path, SessionEnd::AuthFailed),
-        ZkError::SessionExpired | ZkError::SessionMoved => ended(operation, path, SessionEnd::Expired),
+        ZkError::SessionExpired | ZkError::SessionMoved | ZkError::UnexpectedErrorCode(UNKNOWN_SESSION) => {
+            ended(operation, path, SessionEnd::Expired)
+        }
         ZkError::ClientClosed => ended(operation, path, SessionEnd::Closed),
         ZkError::ConnectionLoss
         | ZkError::Custom(_)
@@ -76,6 +80,7 @@ mod tests {
             (ZkError::UnexpectedError("?".to_owned()), Outcome::Unknown),
             (ZkError::UnexpectedErrorCode(-77), Outcome::Unknown),
             (ZkError::SessionExpired, Outcome::Unknown),
+            (ZkError::UnexpectedErrorCode(UNKNOWN_SESSION), Outcome::Unknown),
             (ZkError::ClientClosed, Outcome::Unknown),
             (ZkError::NoNode, Outcome::NotApplied),
             (ZkError::NodeExists, Outcome::NotApplied),

@@ -7,7 +7,7 @@ use curator_recipes::client::{self, CuratorClient, Outcome, RetryForever, RetryN
 use curator_recipes::{
     Error, InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, Result, revoke,
 };
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
 
 use crate::support::{
     self, LONG_SESSION, SHORT_SESSION, acquiring, arc, behind_proxy_with, builder, children, mutex, path, queue_of,
@@ -108,6 +108,26 @@ async fn failing_for_excludes_the_time_in_the_queue() {
     assert!(*failing_for <= before_failures.elapsed(), "{error}");
     proxy.release_held();
     held.release().await.unwrap();
+}
+
+/// Servers reply so to requests that arrive while they end the session, until they close the connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_continues_in_a_new_session_after_the_reply_that_its_session_is_unknown() {
+    let (proxy, client) = behind_proxy_with(|builder| builder).await;
+    let (steady, path) = (support::client().await, path("unknown-session"));
+    let held = mutex(&steady, &path).acquire().await.unwrap();
+    proxy.alter_next_reply(OpCode::GetData, |reply| {
+        reply.truncate(16);
+        reply[12..16].copy_from_slice(&(-12_i32).to_be_bytes());
+    });
+    let waiter = acquiring(&client, &path);
+    soon(proxy.wait_for_reply(OpCode::GetData, 1)).await.unwrap();
+    for session in proxy.sessions() {
+        close_session(TestingServer::shared().await.address(), &session).await.unwrap();
+    }
+    queue_of(&steady, &path, 2).await;
+    held.release().await.unwrap();
+    soon(waiter).await.unwrap().unwrap().release().await.unwrap();
 }
 
 /// The read node of a writer is created by a transaction.
