@@ -13,6 +13,7 @@ use std::time::Duration;
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease, SharedCount};
+use tokio::sync::Barrier;
 use tokio::time::{sleep, timeout};
 
 const PATH: &str = "/curator-examples/semaphore";
@@ -36,16 +37,19 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The number of workers at present, and the greatest number so far.
-#[derive(Default)]
 struct Crowd {
+    /// The number of workers at present, and the greatest number so far.
     now: AtomicUsize,
     most: AtomicUsize,
+    /// Each worker waits for another one, so that all leases are in use at the same time.
+    all_leases: Barrier,
 }
 
 async fn workers(ensemble: &Ensemble) -> Result<(), Failure> {
     println!("{WORKERS} workers share {LEASES} leases.\n");
-    let crowd = Arc::new(Crowd::default());
+    let crowd =
+        Crowd { now: AtomicUsize::new(0), most: AtomicUsize::new(0), all_leases: Barrier::new(LEASES.try_into()?) };
+    let crowd = Arc::new(crowd);
     let mut workers = Vec::new();
     for number in 1..=WORKERS {
         let client = builder(ensemble.connect_string()).connect().await?;
@@ -70,7 +74,7 @@ async fn work(number: usize, client: CuratorClient, crowd: Arc<Crowd>) -> Result
     crowd.most.fetch_max(now, Ordering::SeqCst);
     println!("worker {number}: has a lease; {now} at work");
     // The work is dropped if the lease is lost.
-    lease.run(sleep(Duration::from_millis(50))).await?;
+    lease.run(crowd.all_leases.wait()).await?;
     crowd.now.fetch_sub(1, Ordering::SeqCst);
     lease.release().await?;
     client.close().await?;
