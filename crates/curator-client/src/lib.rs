@@ -152,7 +152,7 @@ pub use crate::retry_policy::{
 };
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 pub use crate::sasl::SaslOptions;
-pub use crate::session::{HeldNode, Request, Session, Turn, WatchingSession};
+pub use crate::session::{CloseDelay, HeldNode, Request, Session, Turn, WatchingSession};
 pub use crate::session_lease::SessionLease;
 pub use crate::state::{ConnectionState, ConnectionStates};
 pub use crate::timer::Deadline;

@@ -1,6 +1,7 @@
 //! One ZooKeeper session, from its creation to its end: one epoch of the client.
 
 mod arrival;
+mod close_delay;
 mod held_nodes;
 mod open;
 mod requests;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 
+pub use self::close_delay::CloseDelay;
 pub use self::held_nodes::HeldNode;
 use self::held_nodes::HeldNodes;
 pub(crate) use self::open::OpenFailure;
@@ -73,6 +75,8 @@ struct Inner {
     /// How many connections there have been.
     connections: AtomicU64,
     held_nodes: Arc<HeldNodes>,
+    /// The number of [`CloseDelay`]s.
+    close_delays: watch::Sender<usize>,
     removals: Arc<Removals>,
 }
 
@@ -104,6 +108,7 @@ impl Session {
                 turns: Arc::default(),
                 connections: AtomicU64::new(1),
                 held_nodes: Arc::default(),
+                close_delays: watch::Sender::new(0),
                 removals: Arc::default(),
             }),
         }

@@ -50,6 +50,13 @@ impl Sessions {
         Some(session).filter(|session| session.end() == Some(SessionEnd::Closed))
     }
 
+    /// Waits until a session after the one of this epoch was opened.
+    pub(crate) async fn opened_after(&self, epoch: u64) {
+        let is_later = |session: &Option<Session>| session.as_ref().is_some_and(|session| session.epoch() > epoch);
+        // The sender lives in `self`, so the channel cannot be closed.
+        let _ = self.current.subscribe().wait_for(is_later).await;
+    }
+
     /// The current session, unless it has ended; its connection may be down.
     pub(crate) fn current(&self) -> Option<Session> {
         self.current.borrow().clone().filter(|session| session.end().is_none())

@@ -236,12 +236,32 @@ impl Supervisor {
         }
     }
 
-    /// Ends the session of `link` on the servers too; tries for as long as it can be alive there.
+    /// Ends the session of `link` on the servers too; tries for as long as it can be alive there. Waits for the
+    /// [delays](Session::delay_close) first.
     fn give_up(&self, session: &Session, link: Link, pending_closes: &PendingCloses) {
         // The servers round the timeout up to their next tick, and it is at least two ticks.
         let limit = session.timeout() * 3 / 2;
-        let closed = close_session(Arc::clone(&self.options), self.timer.clone(), link, limit);
-        pending_closes.push(Box::pin(closed));
+        let most_delay = session.timeout() / 3;
+        // An open connection keeps the session alive, and shows that the next session can be opened now.
+        let is_connected = link.end().is_none();
+        let (session, sessions, closing) = (session.clone(), Arc::clone(&self.sessions), self.closing.clone());
+        let (options, timer) = (Arc::clone(&self.options), self.timer.clone());
+        pending_closes.push(Box::pin(async move {
+            let delayed = async {
+                if !is_connected {
+                    sessions.opened_after(session.epoch()).await;
+                }
+                timer.sleep(most_delay).await;
+            };
+            tokio::select! {
+                biased;
+                () = session.close_permitted() => {}
+                () = closing.begun() => {}
+                () = delayed => {}
+                () = timer.sleep(limit) => {}
+            }
+            close_session(options, timer, link, limit).await
+        }));
     }
 
     /// Tries until a session is opened and proved. Returns `None` when the client closes, and then also closes a

@@ -160,6 +160,21 @@ impl Session {
         self.send_sized(TRANSACTION, &path, size, |link| link.transact(operations)).map(std::convert::identity)
     }
 
+    /// Checks that a transaction of these operations does not exceed the limit of a request.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RequestTooLarge`].
+    pub fn check_size(&self, operations: &[TransactionOperation]) -> Result<()> {
+        let (size, limit) =
+            (operations.iter().map(TransactionOperation::size).sum(), self.inner.options.max_request_size);
+        if size <= limit {
+            return Ok(());
+        }
+        let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
+        Err(Error::RequestTooLarge { operation: TRANSACTION, path, size, limit })
+    }
+
     /// Deletes all the nodes, whatever their versions, or none of them.
     pub(crate) fn delete_all(&self, paths: &[ZPath]) -> Request<()> {
         let delete = |path: &ZPath| TransactionOperation::Delete { path: path.clone(), version: None };

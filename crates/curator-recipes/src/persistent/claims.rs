@@ -33,7 +33,7 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn of(path: &ZPath, stat: &Stat) -> Self {
-        Self { path: path.clone(), czxid: stat.czxid, session: owning_session(stat.ephemeral_owner) }
+        Self { path: path.clone(), czxid: stat.czxid, session: stat.owning_session().unwrap_or(0) }
     }
 }
 
@@ -160,19 +160,6 @@ impl Drop for Claims {
     }
 }
 
-/// The session that a node with this `ephemeralOwner` belongs to; 0 if it is not ephemeral.
-fn owning_session(owner: i64) -> i64 {
-    /// The `ephemeralOwner` of a container.
-    const CONTAINER: i64 = i64::MIN;
-    /// The first byte of the `ephemeralOwner` of a node with a time to live.
-    const WITH_TTL: u64 = 0xff;
-    match owner {
-        CONTAINER => 0,
-        owner if owner.cast_unsigned() >> 56 == WITH_TTL => 0,
-        session => session,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,15 +277,5 @@ mod tests {
         (1..=100).for_each(|session| claims.doubt(session));
         assert_eq!(claims.doubts.len(), MOST_DOUBTS);
         assert!(claims.doubts.contains(&100) && !claims.doubts.contains(&1));
-    }
-
-    #[test]
-    fn containers_and_nodes_with_a_time_to_live_belong_to_no_session() {
-        for (owner, session) in [(0, 0), (i64::MIN, 0), (-1, 0), (0xff << 56 | 1_000, 0), (SESSION, SESSION)] {
-            assert_eq!(owning_session(owner), session);
-        }
-        // A session id from a server with a large id.
-        let session = (0xfe_u64 << 56 | 1).cast_signed();
-        assert_eq!(owning_session(session), session);
     }
 }

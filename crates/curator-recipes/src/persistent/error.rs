@@ -23,7 +23,8 @@ pub enum PersistentNodeError {
         /// How long the call waited.
         after: Duration,
     },
-    /// At the deadline, the server refused to create the node. The create is retried, in case the cause is repaired.
+    /// At the deadline, the server refused to create, read or adopt the node. The request is retried, in case the cause is
+    /// repaired.
     #[error("{path} was not created within {after:?}: {cause}")]
     Refused {
         /// The node, without the number of a sequential one.
@@ -106,13 +107,14 @@ impl PersistentNodeError {
     }
 
     /// Whether the requested change may have been applied, or may be applied later: the node is kept until it is
-    /// closed.
+    /// closed, and a request may have been in flight when the persistent node or its client ended.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
+            Self::Client(curator_client::Error::Closed | curator_client::Error::ClientEnded { .. }) => Outcome::Unknown,
             Self::Client(error) => error.outcome(),
-            Self::NotCreated { .. } | Self::DeletePending { .. } => Outcome::Unknown,
-            _ => Outcome::NotApplied,
+            Self::DeleteRefused { .. } => Outcome::NotApplied,
+            _ => Outcome::Unknown,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::builder::PersistentNodeBuilder;
 use super::claims::Recognition;
 use super::error::PersistentNodeError;
 use super::kept::{Kept, Seen, View};
-use super::state::{Command, Reporter};
+use super::state::{Command, PersistentNodeState, Reporter};
 use crate::engine::follow::Follower;
 use crate::engine::task::RecipeTask;
 
@@ -47,6 +47,7 @@ pub(super) async fn keep(kept: Kept, mut commands: watch::Receiver<Command>) -> 
     };
     match end {
         None => {
+            reporter.states.report(PersistentNodeState::Closed);
             let left = follower.node.leave().await;
             reporter.left(left);
             PersistentNodeError::Closed { path }
@@ -86,7 +87,8 @@ impl Kept {
 
     /// Determines whether a create whose reply was lost was applied.
     async fn resolve(&mut self) -> ClientResult<()> {
-        if let Recognition::Confirmed { .. } = self.claims.recognition {
+        // A node that can be adopted is deleted, even if another client has created it.
+        if matches!(self.claims.recognition, Recognition::Confirmed { adopts } if !adopts || self.path.is_none()) {
             let (client, path) = (self.client.name(), &self.options.path);
             tracing::warn!(client, %path, "persistent node: closed after a lost reply to a create; a node may remain");
             return Ok(());
@@ -105,6 +107,7 @@ impl Kept {
     /// Gives the claimed node to the janitor. Returns `None` if there is none, or if the node is deleted with an ended
     /// session.
     pub(super) fn delete(&mut self) -> Option<impl Future<Output = ClientResult<()>> + Send + use<>> {
+        self.close_delay = None;
         let node = self.claims.forget()?;
         let session = self.client.current_session().filter(|session| session.id() == node.session);
         if node.session != 0 && session.is_none() {

@@ -5,11 +5,11 @@ mod creating;
 use std::sync::Arc;
 
 use curator_client::{
-    CuratorClient, Error, ProtectionId, RecipeSupport as _, Result, Session, Stat, Watch, WatchEvent, ZPath,
+    CloseDelay, CuratorClient, Error, ProtectionId, RecipeSupport as _, Result, Session, Stat, Watch, WatchEvent, ZPath,
 };
 use tokio::sync::watch;
 
-use self::creating::Creating;
+use self::creating::{Creating, replacement};
 use super::builder::PersistentNodeBuilder;
 use super::claims::{Claims, InClient, Node, Owner, Recognition};
 use super::contents::Contents;
@@ -35,6 +35,8 @@ pub(super) struct Kept {
     /// The create in flight.
     pub(super) creating: Option<Creating>,
     pub(super) view: View,
+    /// While an ephemeral node exists, so that the client's next session can replace it.
+    pub(super) close_delay: Option<CloseDelay>,
 }
 
 /// The last known state of the node.
@@ -139,6 +141,7 @@ impl Kept {
             reporter: Arc::new(reporter),
             creating: None,
             view: View::Absent,
+            close_delay: None,
             client,
         }
     }
@@ -172,6 +175,7 @@ impl Kept {
 
     /// Records that another owner's node is neither used nor taken over.
     fn belongs_to(&mut self, owner: i64) {
+        self.close_delay = None;
         self.claims.was_not_adopted();
         self.reporter.set(PersistentNodeState::Foreign { path: self.path(), owner });
     }
@@ -200,6 +204,7 @@ impl Kept {
         };
         match owner {
             Owner::Ours if self.claims.confirm(&node) => {
+                self.close_delay = Some(session.delay_close());
                 if has_data {
                     self.contents.applied();
                 }
@@ -251,6 +256,12 @@ impl Kept {
         if owner == Owner::Adoptable {
             self.claims.adopt(node.clone());
         }
+        // The limit of a request applies to the creation of the next node too, which is larger.
+        let fits = session.check_size(&replacement(&self.spec(), version));
+        if let Some(error) = fits.err().filter(|_| owner == Owner::Ours && self.contents.can_fall_back()) {
+            self.refuse_data(error);
+            return Ok(());
+        }
         let data = &self.contents.wanted;
         let requests = || (session.set_data(&path, data, Some(version)), session.watch_data(&path));
         let (written, read) = session.pipelined(requests);
@@ -259,7 +270,7 @@ impl Kept {
             self.claims.was_not_adopted();
         }
         let reply = read.await;
-        let is_replaced = matches!(&reply, Ok((_, stat, _)) if Node::of(&path, stat) != node);
+        let is_unchanged = matches!(&reply, Ok((_, stat, _)) if Node::of(&path, stat) == node);
         let written = match written {
             // Another client may have replaced the node by one with the same version.
             Ok(stat) if Node::of(&path, &stat) != node => {
@@ -274,8 +285,8 @@ impl Kept {
             }
             Err(Error::BadVersion { .. } | Error::NoNode { .. }) => Ok(()),
             Err(error) if owner == Owner::Ours && !error.is_retryable() && session.end().is_none() => {
-                // A server that refuses to write to a replacement may accept the data for a new node.
-                if !is_replaced {
+                // Otherwise another client may have replaced the node, and the server may accept the data for a new one.
+                if is_unchanged {
                     self.refuse_data(error);
                 }
                 Ok(())

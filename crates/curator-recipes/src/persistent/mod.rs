@@ -64,7 +64,8 @@ type Result<T> = std::result::Result<T, PersistentNodeError>;
 ///
 /// The servers compare versions of data, not nodes. If, between a read of the node and the request that replaces,
 /// writes or deletes it, another client deletes the node and creates one with the same version, that request affects
-/// the new node.
+/// the new node. A write that is on its way when the session is lost can also arrive after the replacement of the node,
+/// which then has the older data until the next [`set_data`](Self::set_data).
 ///
 /// If the reply to a create is lost, an ephemeral node is recognized by its session, and a protected one by its name.
 /// Any other node counts as foreign, because its creator is not known: use
@@ -111,7 +112,7 @@ impl PersistentNode {
         self.states.clone()
     }
 
-    /// Why the last attempt to read or create the node has failed. `None` while it exists, or belongs to another owner.
+    /// Why the last attempt to read, create or adopt the node has failed. `None` while it exists, or belongs to another owner.
     #[must_use]
     pub fn last_error(&self) -> Option<PersistentNodeError> {
         self.reports.borrow().error.clone()
@@ -135,11 +136,20 @@ impl PersistentNode {
             PersistentNodeState::Present { path } => Some(path.clone()),
             _ => None,
         };
+        self.until(&self.states, present).await
+    }
+
+    /// Waits for a state or a report, until this persistent node or its client is closed.
+    async fn until<V, T>(&self, values: &watch::Receiver<V>, find: impl FnMut(&V) -> Option<T>) -> Result<T> {
+        let mut commands = self.commands.subscribe();
         tokio::select! {
             biased;
             // Checked first: a forked child has only the state of its parent.
             error = self.task.client.closing() => Err(error.into()),
-            created = self.task.until(&self.states, present) => created,
+            _ = commands.wait_for(|command| command.is_closing) => {
+                Err(PersistentNodeError::Closed { path: self.task.path.clone() })
+            }
+            found = self.task.until(values, find) => found,
         }
     }
 
@@ -207,7 +217,7 @@ impl PersistentNode {
                 Some((refused, error)) if *refused >= number => Some(Err(error.clone().into())),
                 _ => None,
             };
-            self.task.until(&self.reports, done).await?
+            self.until(&self.reports, done).await?
         }
     }
 

@@ -31,8 +31,8 @@ pub enum PersistentNodeState {
         /// The id of the session that it belongs to, which may be this client's; 0 if it is not ephemeral.
         owner: i64,
     },
-    /// The server refuses to create the node, to read the existing one, or to write to the one to adopt. The request is retried, after pauses of up
-    /// to a second, in case the cause is repaired.
+    /// The server refuses to create the node, to read the existing one, or to write to the one to adopt. The request is
+    /// retried, after pauses of up to a second, in case the cause is repaired.
     Refused {
         /// Why.
         error: ClientError,
@@ -126,9 +126,8 @@ impl Reporter {
         }
     }
 
-    /// Records that the node is no longer kept, and the result of its deletion.
+    /// Records the result of the deletion at the end.
     pub(super) fn left(&self, left: Result<(), PersistentNodeError>) {
-        self.states.report(PersistentNodeState::Closed);
         self.reports.send_modify(|report| (report.left, report.node) = (Some(left), None));
     }
 }

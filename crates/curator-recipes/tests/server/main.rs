@@ -46,6 +46,7 @@ mod non_reentrant;
 mod overflow;
 mod participants;
 mod persistent_node;
+mod persistent_node_closing;
 mod persistent_node_faults;
 mod persistent_node_replaced;
 mod printed;

@@ -157,6 +157,88 @@ async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
     }
 }
 
+/// The client closes a lost session as soon as it can, and so deletes the nodes of the session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_session_is_closed_after_its_node_was_replaced() {
+    for is_lease_over in [true, false] {
+        let (_row, proxy, others, path) =
+            (Row::of(is_lease_over), proxy().await, connected().await, path("kept-close"));
+        proxy.stretch_session_timeouts(0.2);
+        let client = builder(&proxy.connect_string(), SESSION).connect().await.unwrap();
+        let node = started(&client, &path);
+        created(&node).await;
+        let lost = client.session().await.unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let watching = tokio::spawn({
+            let (others, path, stop) = (others.clone(), path.clone(), Arc::clone(&stop));
+            async move {
+                while !stop.load(Ordering::SeqCst) {
+                    assert!(exists(&others, &path).await);
+                }
+            }
+        });
+        if is_lease_over {
+            proxy.black_hole(Direction::Both);
+            assert_eq!(soon(lost.ended()).await, SessionEnd::LeaseOver);
+            proxy.stretch_session_timeouts(1.0);
+            proxy.heal();
+        } else {
+            proxy.stretch_session_timeouts(0.19);
+            proxy.cut();
+            assert!(matches!(soon(lost.ended()).await, SessionEnd::TimeoutLowered { .. }));
+        }
+        soon(proxy.wait_for_request(OpCode::CloseSession, 1)).await.unwrap();
+        created(&node).await;
+        let present = others.check_exists(&path).await.unwrap().unwrap();
+        assert_eq!(present.ephemeral_owner, session(&client).await);
+        stop.store(true, Ordering::SeqCst);
+        soon(watching).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replacement_that_the_server_refuses_delays_the_close_of_a_lost_session_only_for_a_while() {
+    let (proxy, others, dir) = (proxy().await, connected().await, path("kept-close-late"));
+    proxy.stretch_session_timeouts(0.2);
+    let client = builder(&proxy.connect_string(), SESSION).connect().await.unwrap();
+    let path = format!("{dir}/node");
+    let node = started(&client, &path);
+    created(&node).await;
+    let lost = client.session().await.unwrap();
+    // Permits neither to create nor to delete children.
+    let acl = vec![Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
+    others.set_acl(&dir, acl, None).await.unwrap();
+    proxy.stretch_session_timeouts(0.19);
+    proxy.cut();
+    assert!(matches!(soon(lost.ended()).await, SessionEnd::TimeoutLowered { .. }));
+    until(async || !exists(&others, &path).await).await;
+    until_state(&node, |state| matches!(state, PersistentNodeState::Refused { .. })).await;
+}
+
+/// A create is larger than the write of the same data.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_that_is_too_large_for_the_next_create_is_refused() {
+    const LIMIT: usize = 1_024;
+    let ((_proxy, client), others) = (behind_proxy_with(|b| b.max_request_size(LIMIT)).await, connected().await);
+    let path = path("kept-near-limit");
+    let node = started(&client, &path);
+    created(&node).await;
+    // The size of a write includes 64 bytes and the path.
+    let mut accepted = 0;
+    for spare in (0..300).rev().step_by(10) {
+        match soon(node.set_data(vec![b'x'; LIMIT - 64 - path.len() - spare])).await {
+            Ok(()) => accepted += 1,
+            Err(error) => {
+                assert!(matches!(error, PersistentNodeError::Client(ClientError::RequestTooLarge { .. })), "{error}");
+            }
+        }
+        others.delete().for_path(&path).await.unwrap();
+        until(async || exists(&others, &path).await).await;
+        created(&node).await;
+    }
+    assert!((1..29).contains(&accepted), "{accepted}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_node_of_another_processes_dying_session_is_not_adopted() {
     let ((proxy, client), other, path) = (behind_proxy().await, connected().await, path("kept-dying"));

@@ -1,11 +1,12 @@
 //! A persistent node whose node another client replaces while a request or the deletion is on its way.
 
+use curator_recipes::PersistentNodeState;
 use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Permission, Result};
 use curator_test::{FaultProxy, OpCode};
 use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 
-use crate::persistent_node::{configured, create_node, created, data, replace, started, until_foreign};
+use crate::persistent_node::{configured, create_node, created, data, replace, started, until_foreign, until_state};
 use crate::support::{Row, behind_proxy, children, client as connected, path, soon, unplug, until};
 
 /// Holds everything that the servers send to this client, until `release_held`. Returns a call that waits for a reply.
@@ -60,6 +61,27 @@ async fn data_refused_for_a_foreign_replacement_is_written_to_the_next_own_node(
     proxy.release_held();
     soon(held).await.unwrap().unwrap();
     until_foreign(&node, 0).await;
+    others.delete().for_path(&path).await.unwrap();
+    soon(setting).await.unwrap();
+    assert_eq!(data(&others, &path).await, "new");
+}
+
+/// The read after the refused write does not show who has the node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_refused_for_an_unreadable_replacement_is_written_to_the_next_own_node() {
+    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-unreadable"));
+    let node = started(&client, &path);
+    created(&node).await;
+    let held = hold_all(&proxy, &client).await;
+    others.delete().for_path(&path).await.unwrap();
+    let only_delete = [Acl::new(Permission::DELETE, AuthId::anyone())];
+    others.create().with_acl(only_delete).for_path(&path, "theirs").await.unwrap();
+    let mut setting = Box::pin(node.set_data("new"));
+    assert!((&mut setting).now_or_never().is_none());
+    soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
+    proxy.release_held();
+    soon(held).await.unwrap().unwrap();
+    until_state(&node, |state| matches!(state, PersistentNodeState::Refused { .. })).await;
     others.delete().for_path(&path).await.unwrap();
     soon(setting).await.unwrap();
     assert_eq!(data(&others, &path).await, "new");

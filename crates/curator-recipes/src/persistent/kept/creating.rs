@@ -19,7 +19,7 @@ pub(in crate::persistent) struct Creating {
 
 impl Kept {
     /// The request that creates the node. A sequential node that has a number already keeps it.
-    fn spec(&self) -> NodeSpec {
+    pub(super) fn spec(&self) -> NodeSpec {
         let (path, mode) = (self.path(), self.options.mode);
         let mode = if self.path.is_some() { without_sequence(mode) } else { mode };
         let acl = self.options.acl.clone().unwrap_or_else(|| self.client.acl_for(&path));
@@ -69,18 +69,19 @@ impl Kept {
         let Some(Creating { session, reply }) = &mut self.creating else {
             return Err(Error::NoNode { operation: "create", path: self.path() });
         };
-        let (created, session) = (reply.await, session.id());
+        let (created, session) = (reply.await, session.clone());
         self.creating = None;
         match &created {
             Ok(Created { path, stat, .. }) => {
                 self.path = Some(path.clone());
                 if self.claims.confirm(&Node::of(path, stat)) {
+                    self.close_delay = Some(session.delay_close());
                     let client = self.client.name();
                     tracing::info!(client, %path, czxid = stat.czxid, "persistent node: created");
                     self.contents.applied();
                 }
             }
-            Err(error) if error.outcome() == Outcome::Unknown => self.claims.doubt(session),
+            Err(error) if error.outcome() == Outcome::Unknown => self.claims.doubt(session.id()),
             Err(_) => {}
         }
         created
@@ -102,7 +103,9 @@ impl Kept {
         for path in paths {
             let Some(stat) = session.exists(&path).await? else { continue };
             let node = Node::of(&path, &stat);
-            if self.claims.owner(&node, session.id()) == Owner::Ours && self.claims.confirm(&node) {
+            let owner = self.claims.owner(&node, session.id());
+            let is_found = owner == Owner::Ours || (owner == Owner::Adoptable && self.path.is_some());
+            if is_found && self.claims.confirm(&node) {
                 self.path = Some(path);
                 return Ok(true);
             }
@@ -112,12 +115,16 @@ impl Kept {
     }
 }
 
-/// Sends a create. With `replaced`, a transaction first deletes the present node if it has this version.
+/// The transaction that replaces the present node if it has this version.
+pub(super) fn replacement(spec: &NodeSpec, version: i32) -> Vec<TransactionOperation> {
+    let delete = TransactionOperation::Delete { path: spec.path.clone(), version: Some(version) };
+    vec![delete, TransactionOperation::Create(spec.clone())]
+}
+
+/// Sends a create. With `replaced`, it replaces the present node if it has this version.
 fn send(session: &Session, spec: &NodeSpec, replaced: Option<i32>) -> BoxFuture<'static, Result<Created>> {
     let Some(version) = replaced else { return Box::pin(session.create(spec)) };
-    let path = spec.path.clone();
-    let delete = TransactionOperation::Delete { path: path.clone(), version: Some(version) };
-    let replaced = session.transact(vec![delete, TransactionOperation::Create(spec.clone())]);
+    let (path, replaced) = (spec.path.clone(), session.transact(replacement(spec, version)));
     Box::pin(async move {
         match replaced.await.map(|mut results| results.pop()) {
             Ok(Some(TransactionResult::Created(created))) => Ok(created),
