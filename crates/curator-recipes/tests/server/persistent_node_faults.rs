@@ -211,8 +211,9 @@ async fn a_replacement_that_the_server_refuses_delays_the_close_of_a_lost_sessio
     proxy.stretch_session_timeouts(0.19);
     proxy.cut();
     assert!(matches!(soon(lost.ended()).await, SessionEnd::TimeoutLowered { .. }));
-    until(async || !exists(&others, &path).await).await;
     until_state(&node, |state| matches!(state, PersistentNodeState::Refused { .. })).await;
+    soon(proxy.wait_for_request(OpCode::CloseSession, 1)).await.unwrap();
+    until(async || !exists(&others, &path).await).await;
 }
 
 /// A create is larger than the write of the same data.
