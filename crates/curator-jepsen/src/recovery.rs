@@ -1,6 +1,6 @@
 //! Measures how long the clients take to recover from a nemesis.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -8,14 +8,20 @@ use tokio::time::{Instant, sleep};
 use crate::report::Recovery;
 use crate::scene::{POLL, RunError, SESSION_TIMEOUT, SLACK, Scene, now};
 
-/// How long the clients may take; after that, the report counts them as never recovered.
+/// How long the clients may take; after that, the report counts them as never recovered. The servers may take as long
+/// until they keep no nodes and watches of ended sessions.
 const GRACE: Duration = Duration::from_secs(60);
+/// How long a session may be unowned: within this time, the servers have ended the session of an ended process, and a
+/// running client has reported its session.
+const UNOWNED: Duration = SESSION_TIMEOUT.saturating_add(SLACK);
 
 /// Waits until every part of each of our clients has acquired its lock again, for at most a minute. Then waits until
-/// the servers keep no nodes and watches of ended sessions.
+/// the servers keep no nodes and watches of sessions that no running client has reported.
 ///
-/// These are first counted one session timeout after the call, and then repeatedly until none is left or the sessions
-/// must have ended: the servers end sessions in ticks, and restart their timeouts after an election.
+/// These are first counted one session timeout after the call, and then repeatedly until none is left or one of the
+/// sessions is orphaned: no running client reports it for a session timeout and a little more. One count proves
+/// nothing: a killed client may only just have started again, and reports its session after it has created it. Under
+/// load, a single count takes seconds.
 ///
 /// # Errors
 ///
@@ -49,23 +55,34 @@ pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> Result
     }
 
     scene.pass(SESSION_TIMEOUT.saturating_sub(begin.elapsed())).await?;
-    // The slack starts now, even if the clients took long: a client between two sessions may not have reported the next
-    // session yet.
-    let end = (begin + SESSION_TIMEOUT).max(Instant::now()) + SLACK;
+    let (mut unowned, limit) = (Unowned::default(), Instant::now() + GRACE);
     let (nodes, watches) = loop {
         scene.check()?;
-        let nodes = scene.lock_nodes().await?;
-        // Read after the nodes: a client reports its session at about the time at which it creates nodes.
-        let sessions = scene.sessions();
-        let left: Vec<_> = nodes.into_iter().filter(|node| !sessions.contains(&node.session)).collect();
-        let watches = scene.watches_of_others(&sessions).await;
-        if (left.is_empty() && watches == Some(0)) || Instant::now() > end {
-            break (left, watches);
+        let began = Instant::now();
+        let (mut nodes, mut watches) = (scene.lock_nodes().await?, scene.node_watches().await);
+        // Read last: a client reports its session at about the time at which it creates nodes and watches.
+        let owned = scene.sessions();
+        nodes.retain(|node| !owned.contains(&node.session));
+        watches.iter_mut().for_each(|watches| watches.retain(|(_, session)| !owned.contains(session)));
+        let of_watches = watches.iter().flatten().map(|(_, session)| *session);
+        let left = nodes.iter().map(|node| node.session).chain(of_watches).collect();
+        let ended = Instant::now();
+        let orphaned = unowned.count(&left, &owned, began, ended);
+        if (left.is_empty() && watches.is_some()) || ended > limit {
+            break (nodes, watches);
+        }
+        if !orphaned.is_empty() {
+            nodes.retain(|node| orphaned.contains(&node.session));
+            watches.iter_mut().for_each(|watches| watches.retain(|(_, session)| orphaned.contains(session)));
+            break (nodes, watches);
         }
         sleep(POLL).await;
     };
     for node in &nodes {
         scene.journal.say(&format!("{} of session {:#x} is left behind", node.path, node.session));
+    }
+    for (path, session) in watches.iter().flatten() {
+        scene.journal.say(&format!("a watch on {path} of session {session:#x} is left behind"));
     }
     let recovery = Recovery {
         nemesis: nemesis.to_owned(),
@@ -73,10 +90,30 @@ pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> Result
         all_progress,
         never: never.len(),
         nodes_left: nodes.len(),
-        watches_left: watches,
+        watches_left: watches.map(|watches| watches.len()),
     };
     log(scene, &recovery, healed);
     Ok(recovery)
+}
+
+/// The sessions that had nodes or watches, and that no running client has reported since, each with the end of the first
+/// such count.
+#[derive(Debug, Default)]
+struct Unowned(BTreeMap<i64, Instant>);
+
+impl Unowned {
+    /// Takes the sessions that have something left in the next count, and the sessions that clients have reported.
+    /// Returns those of the former that are orphaned: unowned for too long.
+    fn count(&mut self, left: &BTreeSet<i64>, owned: &BTreeSet<i64>, began: Instant, ended: Instant) -> BTreeSet<i64> {
+        // A session may have nothing for a moment, so it is only removed if it is owned.
+        self.0.retain(|session, _| !owned.contains(session));
+        let orphaned = |session: &i64| {
+            let since = *self.0.entry(*session).or_insert(ended);
+            // A count may find what was there when it began.
+            began > since + UNOWNED
+        };
+        left.iter().copied().filter(orphaned).collect()
+    }
 }
 
 fn log(scene: &Scene, recovery: &Recovery, healed: u64) {
@@ -92,4 +129,40 @@ fn log(scene: &Scene, recovery: &Recovery, healed: u64) {
         recovery.watches_left.map_or("?".to_owned(), |left| left.to_string()),
         Duration::from_nanos(now() - healed).as_secs_f64(),
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: [i64; 0] = [];
+
+    /// Takes a count that lasts from one time to another, in milliseconds.
+    fn count(unowned: &mut Unowned, zero: Instant, times: [u64; 2], left: &[i64], owned: &[i64]) -> Vec<i64> {
+        let [began, ended] = times.map(|at| zero + Duration::from_millis(at));
+        let [left, owned] = [left, owned].map(|sessions| sessions.iter().copied().collect());
+        unowned.count(&left, &owned, began, ended).into_iter().collect()
+    }
+
+    #[test]
+    fn a_session_that_stays_unowned_is_orphaned() {
+        let (mut unowned, zero) = (Unowned::default(), Instant::now());
+        assert_eq!(count(&mut unowned, zero, [0, 100], &[7], &[1]), NONE);
+        // It has nothing for a moment.
+        assert_eq!(count(&mut unowned, zero, [150, 250], &[], &[1]), NONE);
+        assert_eq!(count(&mut unowned, zero, [6_100, 6_200], &[7, 8], &[1]), NONE);
+        assert_eq!(count(&mut unowned, zero, [6_101, 6_201], &[7, 8], &[1]), [7]);
+    }
+
+    #[test]
+    fn a_session_that_a_late_count_finds_first_is_not_orphaned() {
+        let (mut unowned, zero) = (Unowned::default(), Instant::now());
+        // The counts take longer than a session may be unowned, as on a loaded machine.
+        assert_eq!(count(&mut unowned, zero, [0, 7_000], &[7], &[]), NONE);
+        // The client of 7 has reported it; that of 8 has only just started.
+        assert_eq!(count(&mut unowned, zero, [7_050, 20_000], &[8], &[7]), NONE);
+        assert_eq!(count(&mut unowned, zero, [20_050, 20_100], &[], &[7, 8]), NONE);
+        // Both clients have been killed since.
+        assert_eq!(count(&mut unowned, zero, [20_150, 20_200], &[7, 8], &[]), NONE);
+    }
 }

@@ -17,10 +17,10 @@ pub struct Recovery {
     pub all_progress: Option<Duration>,
     /// The number of our clients with a part that did not acquire its lock within a minute.
     pub never: usize,
-    /// The number of nodes of locks, one session timeout later, whose session does not belong to a running client.
+    /// The number of nodes of locks, one session timeout later, whose session no running client has reported within
+    /// another session timeout and a little more.
     pub nodes_left: usize,
-    /// The number of watches of such sessions at that time, without watches on children; `None` if a server did not
-    /// reply.
+    /// The number of watches of such sessions, without watches on children; `None` if a server did not reply.
     pub watches_left: Option<usize>,
 }
 

@@ -235,16 +235,18 @@ impl Scene {
         nodes::delete(&self.operator, node, limit, &self.journal).await
     }
 
-    /// The number of watches that the servers keep for sessions other than these; `None` if a server does not reply.
-    /// Watches of caches are not counted, as caches use a second session of the client, which is not reported.
-    pub(crate) async fn watches_of_others(&self, sessions: &BTreeSet<i64>) -> Option<usize> {
-        let mut count = 0;
+    /// The watches that the servers keep, without those on children: the node and the session of each. `None` if a
+    /// server does not reply. Without watches of caches, as these use a second session of the client, which is not
+    /// reported.
+    pub(crate) async fn node_watches(&self) -> Option<Vec<(String, i64)>> {
+        let mut found = Vec::new();
         for member in self.cluster.members() {
             let mut watches = member.watches_by_path().await.ok()?;
             watches.retain(|path, _| ![CACHED, SERVICES].iter().any(|root| path.starts_with(root)));
-            count += watches.values().flatten().filter(|session| !sessions.contains(session)).count();
+            let each = |(path, by): (String, Vec<i64>)| by.into_iter().map(move |session| (path.clone(), session));
+            found.extend(watches.into_iter().flat_map(each));
         }
-        Some(count)
+        Some(found)
     }
 
     /// The sets in the store, and the sets in nodes.
