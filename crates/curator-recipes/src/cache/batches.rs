@@ -15,21 +15,27 @@ pub(super) fn want(wanted: &mut Wanted, path: ZPath, listing: Listing) {
     *wanted = listing.max(*wanted);
 }
 
-/// The most reads in one request. Larger batches are not faster: 500 and 2,000 took the same time.
-const MAX_READS: usize = 500;
-/// The maximum of the estimated bytes of a reply, and the lowest value to which failures reduce this limit.
+/// The maximum of the estimated bytes of a reply.
 const MAX_REPLY: usize = 4 << 20;
-const MIN_REPLY: usize = 64 << 10;
+/// The bytes that each node counts at least, which bounds a request to 512 nodes: larger ones are not faster.
+const MIN_NODE: usize = 8 << 10;
+/// The bytes by which the reply limit increases with each reply after a failure.
+const RECOVERY: usize = 64 << 10;
 /// Generous estimates of the bytes in a reply for a node besides its data, and for a name in a listing.
 const STAT_SIZE: usize = 90;
 const NAME_SIZE: usize = 64;
-/// The estimated bytes of data of a node before the first read.
-const INITIAL_MEAN: usize = 64 << 10;
+/// The estimated bytes of data of an unread node: at first, for requests of 15 such nodes, and at least, for 290.
+const INITIAL_ESTIMATE: usize = 256 << 10;
+const MIN_ESTIMATE: usize = 14 << 10;
 
 /// Divides the wanted reads into requests.
+///
+/// The data of an unread node can be as large as the server permits, usually 1 MiB. So only one request in flight has
+/// unread nodes, at most twice as many as were read before in one reply (a slow start, as in TCP), or as would have
+/// fit into it. If all are larger than those before, the reply exceeds its limit: by 286 MiB at most.
 pub(super) struct Batches {
-    /// The estimated length of a node's data: a moving average of recent reads.
-    mean: usize,
+    /// The estimated length of an unread node's data.
+    estimate: usize,
     /// The limit of the estimated bytes of a reply.
     reply_limit: usize,
 }
@@ -39,22 +45,22 @@ pub(super) type Batch = Vec<(ZPath, Listing)>;
 
 impl Batches {
     pub(super) fn new() -> Self {
-        Self { mean: INITIAL_MEAN, reply_limit: MAX_REPLY }
+        Self { estimate: INITIAL_ESTIMATE, reply_limit: MAX_REPLY }
     }
 
     /// Removes the first nodes from `wanted`: as many as fit into a request of `max_request` bytes and its reply, and
-    /// at least one.
-    pub(super) fn take(&self, wanted: &mut Wanted, tree: &Tree, max_request: usize) -> Batch {
+    /// at least one; but while other requests are in flight, no unread nodes.
+    pub(super) fn take(&self, wanted: &mut Wanted, tree: &Tree, max_request: usize, in_flight: usize) -> Batch {
         let mut batch = Batch::new();
-        let (mut reads, mut request, mut reply) = (0, ReadOperation::Data(ZPath::root()).size(), 0);
+        let (mut request, mut reply) = (ReadOperation::Data(ZPath::root()).size(), 0);
         while let Some(first) = wanted.first_entry() {
             let (path, list) = (first.key(), *first.get() == Listing::Now);
-            let (data, children) = tree.known_length(path).unwrap_or((self.mean, 0));
-            let times = 1 + usize::from(list);
-            reads += times;
-            request += times * ReadOperation::Data(path.clone()).size();
-            reply += data + STAT_SIZE + if list { children * NAME_SIZE } else { 0 };
-            if !batch.is_empty() && (reads > MAX_READS || request > max_request || reply > self.reply_limit) {
+            let known = tree.known_length(path);
+            let (data, children) = known.unwrap_or((self.estimate, 0));
+            request += (1 + usize::from(list)) * ReadOperation::Data(path.clone()).size();
+            reply += MIN_NODE.max(data + STAT_SIZE + if list { children * NAME_SIZE } else { 0 });
+            let is_full = !batch.is_empty() && (request > max_request || reply > self.reply_limit);
+            if is_full || (known.is_none() && in_flight > 0) {
                 break;
             }
             batch.push(first.remove_entry());
@@ -62,18 +68,18 @@ impl Batches {
         batch
     }
 
-    /// Adjusts the estimates after a reply with `bytes` bytes of data in `nodes` nodes.
-    pub(super) fn learn(&mut self, nodes: usize, bytes: usize) {
-        self.reply_limit = (self.reply_limit + MIN_REPLY).min(MAX_REPLY);
-        if let Some(mean) = bytes.checked_div(nodes) {
-            // Increases immediately, because an oversized reply breaks the connection, and decreases gradually.
-            self.mean = mean.max((self.mean + 3 * mean) / 4);
+    /// Adjusts the limits after a reply with `bytes` bytes of data in `unread` nodes that had not been read before.
+    pub(super) fn learn(&mut self, unread: usize, bytes: usize) {
+        self.reply_limit = (self.reply_limit + RECOVERY).min(MAX_REPLY);
+        if let Some(mean) = bytes.checked_div(unread) {
+            self.estimate = mean.max(self.estimate.min(self.reply_limit / (2 * unread))).max(MIN_ESTIMATE);
         }
     }
 
-    /// Halves the reply limit after a failed request, whose reply may have been too large for the connection.
+    /// Halves the reply limit, down to single nodes, after a failed request: its reply may have been too large for the
+    /// connection.
     pub(super) fn fail(&mut self) {
-        self.reply_limit = (self.reply_limit / 2).max(MIN_REPLY);
+        self.reply_limit = (self.reply_limit / 2).max(MIN_NODE);
     }
 }
 

@@ -103,7 +103,8 @@ impl CuratorCacheBuilder {
     }
 
     /// Sets the most bytes of data that the cache may have; twice as many while it reads changes. If there are more, it
-    /// ends with [`CacheError::TooLarge`]. Defaults to 1 GiB. Paths and stats need additional memory, about 400 bytes
+    /// ends with [`CacheError::TooLarge`]. It checks this after each reply, and a reply may have 290 nodes of unknown
+    /// length. Defaults to 1 GiB. Paths and stats need additional memory, about 400 bytes
     /// for each node, as does the data of events that consumers have not taken.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;

@@ -239,8 +239,12 @@ impl LiveTree {
         let mut wanted = std::mem::take(self.wanted());
         let mut in_flight = VecDeque::new();
         loop {
-            while in_flight.len() < IN_FLIGHT && !wanted.is_empty() {
-                let batch = self.batches.take(&mut wanted, &self.tree, session.max_request_size());
+            while in_flight.len() < IN_FLIGHT {
+                let max_request = session.max_request_size();
+                let batch = self.batches.take(&mut wanted, &self.tree, max_request, in_flight.len());
+                if batch.is_empty() {
+                    break;
+                }
                 let request = session.read_all(reads(&batch));
                 in_flight.push_back((batch, request));
             }
@@ -299,12 +303,14 @@ impl LiveTree {
     /// Applies the replies to the reads of a batch.
     fn apply(&mut self, batch: &Batch, replies: Vec<Result<ReadResult>>) -> Result<(), Stopped> {
         let mut replies = replies.into_iter();
-        let (mut nodes, mut bytes) = (0, 0);
+        let (mut unread, mut bytes) = (0, 0);
         let mut put_off = HashSet::new();
         for (path, listing) in batch {
+            let is_unread = self.tree.known_length(path).is_none();
+            unread += usize::from(is_unread);
             let found = match replies.next() {
                 Some(Ok(ReadResult::Data { data, stat })) => {
-                    (nodes, bytes) = (nodes + 1, bytes + data.len());
+                    bytes += if is_unread { data.len() } else { 0 };
                     Found::Node(data, stat)
                 }
                 Some(Err(Error::NoNode { .. })) => Found::NoNode,
@@ -332,7 +338,7 @@ impl LiveTree {
                 }
             }
         }
-        self.batches.learn(nodes, bytes);
+        self.batches.learn(unread, bytes);
         Ok(())
     }
 

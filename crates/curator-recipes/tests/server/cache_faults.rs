@@ -1,6 +1,7 @@
 //! Caches under faults, mainly those that Curator's caches have or had.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use curator_recipes::client::{ConnectionState, CreateMode, CuratorClient, Error as ClientError, ZPath};
@@ -361,32 +362,36 @@ async fn while_reads_fail_after_a_change_the_cache_is_stale() {
 /// Replies to reads can be in flight when the cache stops to record changes, and contain nodes from before the changes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_changes() {
-    /// The data of unread nodes may be large, so these need four requests.
+    /// These need two requests in flight.
     const LEAVES: usize = 900;
     /// More changes than a cache records.
     const CHANGES: usize = 66_000;
     let ((proxy, client), writer, root) = (behind_proxy().await, connected().await, path("cache-overflow"));
     create(&writer, &root, b"").await;
     create_children(&writer, &root, "leaf", LEAVES).await;
-    // Blocks the task of the cache when it adds the first leaf: the replies with the other leaves are on the way.
+    // Blocks the task of the cache when it reports a change of the first leaf: the reply with the other leaves is on
+    // the way.
     let (blocks, is_blocked) = std::sync::mpsc::channel();
     let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
-    let seen = Mutex::new((0, goes_on));
+    let (is_armed, goes_on) = (Arc::new(AtomicBool::new(false)), Mutex::new(goes_on));
+    let arm = Arc::clone(&is_armed);
     let filter = move |path: &ZPath| {
-        if path.name() == "leaf-00000" {
-            let (count, goes_on) = &mut *seen.lock().unwrap();
-            *count += 1;
-            // The first call is for the list of names.
-            if *count == 2 {
-                blocks.send(()).unwrap();
-                let _ = goes_on.recv();
-            }
+        if path.name() == "leaf-00000" && is_armed.swap(false, Ordering::SeqCst) {
+            blocks.send(()).unwrap();
+            let _ = goes_on.lock().unwrap().recv();
         }
         true
     };
     let cache = cache(&client, &root).filter(filter).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    unplug(&proxy, &client).await;
+    until_stale(&cache).await;
+    writer.set_data(format!("{root}/leaf-00000"), "new", None).await.unwrap();
+    arm.store(true, Ordering::SeqCst);
+    proxy.reset_counts();
+    proxy.refuse(false).unwrap();
     tokio::task::spawn_blocking(move || is_blocked.recv()).await.unwrap().unwrap();
-    soon(proxy.wait_for_reply(OpCode::MultiRead, 5)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::MultiRead, 2)).await.unwrap();
     let last = format!("{root}/leaf-{:05}", LEAVES - 1);
     writer.delete().for_path(&last).await.unwrap();
     create_children(&writer, &root, "new", CHANGES).await;

@@ -344,50 +344,119 @@ fn a_denied_node_has_no_cached_descendants() {
     assert!(matches!(&tree.events[..], [CacheEvent::Created(_)]));
 }
 
+/// Loads a directory of nodes with this length of data. Returns the data in each reply.
+fn load(batches: &mut Batches, lengths: impl Iterator<Item = usize>) -> Vec<usize> {
+    let (mut tree, mut wanted, mut replies) = (tree(), Wanted::new(), Vec::new());
+    tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
+    batches.learn(1, 0);
+    let lengths: BTreeMap<_, _> = lengths.enumerate().map(|(leaf, bytes)| (leaf_path(leaf), bytes)).collect();
+    lengths.keys().for_each(|leaf| want(&mut wanted, leaf.clone(), Listing::IfNew));
+    while !wanted.is_empty() {
+        let batch = batches.take(&mut wanted, &tree, 1 << 20, 0);
+        let bytes = batch.iter().map(|(leaf, _)| lengths[leaf]).sum();
+        batches.learn(batch.len(), bytes);
+        replies.push(bytes);
+    }
+    replies
+}
+
+fn leaf_path(leaf: usize) -> ZPath {
+    path(&format!("/r/leaf-{leaf:05}"))
+}
+
+const LIMIT: usize = 4 << 20;
+const LARGE: usize = 1_000_000;
+
+#[test]
+fn replies_of_large_unread_nodes_exceed_the_limit_at_most_fourfold() {
+    let replies = load(&mut Batches::new(), std::iter::repeat_n(LARGE, 600));
+    assert!(replies[0] < 4 * LIMIT && replies[1..].iter().all(|reply| *reply <= LIMIT), "{replies:?}");
+}
+
+#[test]
+fn few_replies_exceed_the_limit_when_large_nodes_follow_small_ones() {
+    for small in [1, 10, 100, 1_000, 10_000] {
+        let mut lengths = vec![100; small];
+        lengths.resize(small + 1_000, LARGE);
+        let replies = load(&mut Batches::new(), lengths.into_iter());
+        let large: Vec<_> = replies.iter().filter(|reply| **reply > LIMIT).collect();
+        let most = LARGE * 290.min(2 * small + 15);
+        // The second, if any, follows a reply with nodes of both kinds.
+        assert!(large.len() <= 2 && large.iter().all(|reply| **reply <= most), "{small}: {large:?}");
+    }
+}
+
+#[test]
+fn ten_thousand_small_unread_nodes_need_fewer_than_fifty_requests() {
+    let replies = load(&mut Batches::new(), std::iter::repeat_n(100, 10_000));
+    assert!(replies.len() < 45, "{}", replies.len());
+}
+
+#[test]
+fn failures_reduce_requests_to_single_nodes_and_replies_restore_them() {
+    let (mut tree, mut batches, mut wanted) = (tree(), Batches::new(), Wanted::new());
+    load(&mut batches, std::iter::repeat_n(100, 2_000));
+    let first = |batches: &Batches, tree: &Tree, wanted: &mut Wanted| {
+        (0..600).for_each(|leaf| want(wanted, leaf_path(leaf), Listing::IfNew));
+        batches.take(wanted, tree, 1 << 20, 0).len()
+    };
+    assert_eq!(first(&batches, &tree, &mut wanted), 290);
+    for unread in [145, 72, 36, 18, 9, 4, 2, 1, 1] {
+        batches.fail();
+        assert_eq!(first(&batches, &tree, &mut wanted), unread);
+    }
+    // Also if the nodes were small when they were last read.
+    tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
+    for leaf in 0..600 {
+        tree.found(&leaf_path(leaf), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
+    }
+    assert_eq!(first(&batches, &tree, &mut wanted), 1);
+    for known in [9, 17, 25] {
+        batches.learn(0, 0);
+        assert_eq!(first(&batches, &tree, &mut wanted), known);
+    }
+}
+
 #[test]
 fn batches_bound_the_size_of_requests_and_replies() {
     let (mut tree, mut batches, mut wanted) = (tree(), Batches::new(), Wanted::new());
-    let leaves = |count: usize| (0..count).map(|leaf| path(&format!("/r/leaf-{leaf:05}")));
-    let sizes = |wanted: &mut Wanted, batches: &Batches, tree: &Tree, max_request| {
+    tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
+    let sizes = |leaves: usize, wanted: &mut Wanted, batches: &Batches, tree: &Tree, max_request| {
+        (0..leaves).for_each(|leaf| want(wanted, leaf_path(leaf), Listing::IfNew));
         let mut sizes = Vec::new();
         while !wanted.is_empty() {
-            let batch = batches.take(wanted, tree, max_request);
+            let batch = batches.take(wanted, tree, max_request, 0);
             assert_eq!(reads(&batch).len(), batch.len());
             sizes.push(batch.len());
         }
         sizes
     };
-    // Nothing is known: the data may be large.
-    leaves(200).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
-    assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [63, 63, 63, 11]);
-    for _ in 0..9 {
-        batches.learn(63, 63 * 100);
+    // The length of unread nodes is unknown.
+    assert_eq!(sizes(40, &mut wanted, &batches, &tree, 1 << 20), [15, 15, 10]);
+    for twice in [29, 57, 113, 224, 290, 290] {
+        let batch = sizes(1_000, &mut wanted, &batches, &tree, 1 << 20)[0];
+        batches.learn(batch, batch * 100);
+        assert_eq!(sizes(1_000, &mut wanted, &batches, &tree, 1 << 20)[0], twice);
     }
-    leaves(1_200).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
-    assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [500, 500, 200]);
     // A batch has at least one node, however small the request.
-    leaves(3).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
-    assert_eq!(sizes(&mut wanted, &batches, &tree, 100), [1, 1, 1]);
-    // The known length of a node takes precedence over the mean.
-    let mut stat = Stat::default();
-    stat.data_length = 1 << 20;
-    tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
-    for leaf in leaves(10) {
-        tree.found(&leaf, Found::Node(Vec::new(), stat), Listing::IfNew, &[]);
-        want(&mut wanted, leaf, Listing::IfNew);
-    }
-    assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 3, 3, 1]);
-    // A failure halves the reply limit, for known nodes too.
-    batches.fail();
-    leaves(4).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
-    assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [1, 1, 1, 1]);
-    for _ in 0..32 {
-        batches.learn(1, 100);
-    }
-    leaves(4).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
-    assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 1]);
-    // The mean increases immediately.
+    assert_eq!(sizes(3, &mut wanted, &batches, &tree, 100), [1, 1, 1]);
+    // The estimate increases immediately.
     batches.learn(1, 1 << 20);
-    leaves(20).skip(10).for_each(|leaf| want(&mut wanted, leaf, Listing::IfNew));
-    assert_eq!(sizes(&mut wanted, &batches, &tree, 1 << 20), [3, 3, 3, 1]);
+    assert_eq!(sizes(10, &mut wanted, &batches, &tree, 1 << 20), [3, 3, 3, 1]);
+    // While a request is in flight, the next has only known nodes.
+    for leaf in 0..1_200 {
+        tree.found(&leaf_path(leaf), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
+    }
+    (1_190..1_220).for_each(|leaf| want(&mut wanted, leaf_path(leaf), Listing::IfNew));
+    let with = [1, 1, 0].map(|in_flight| batches.take(&mut wanted, &tree, 1 << 20, in_flight).len());
+    assert_eq!((with, wanted.len()), ([10, 0, 3], 17));
+    wanted.clear();
+    assert_eq!(sizes(1_200, &mut wanted, &batches, &tree, 1 << 20), [512, 512, 176]);
+    // Known nodes have known lengths.
+    let mut stat = Stat::default();
+    (stat.mzxid, stat.data_length) = (1, 1 << 20);
+    for leaf in 0..4 {
+        tree.found(&leaf_path(leaf), Found::Node(Vec::new(), stat), Listing::IfNew, &[]);
+    }
+    assert_eq!(sizes(4, &mut wanted, &batches, &tree, 1 << 20), [3, 1]);
 }
