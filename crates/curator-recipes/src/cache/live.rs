@@ -78,8 +78,6 @@ pub(super) enum Phase {
 
 /// Why a round stopped before all its reads were applied.
 enum Stopped {
-    /// The connection has ended, and so has its watch.
-    Interrupted,
     /// Too many changes were recorded, and everything is read again. Changes of the nodes in flight are forgotten, so
     /// their replies may be outdated.
     Overflowed,
@@ -142,7 +140,7 @@ impl LiveTree {
         };
         match round.await {
             Ok(()) => {}
-            Err(Stopped::Interrupted | Stopped::Overflowed) => return Ok(None),
+            Err(Stopped::Overflowed) => return Ok(None),
             Err(Stopped::Failed(error)) => return Err(error),
         }
         let is_complete = self.scan.is_empty() && self.changed.is_empty();
@@ -292,12 +290,18 @@ impl LiveTree {
         }
         // Without the watch, the reply may have come over another connection.
         if self.watch.is_none() {
-            return Err(Stopped::Interrupted);
+            return Err(self.interrupted());
         }
         if self.has_overflowed {
             return Err(Stopped::Overflowed);
         }
         reply.map_err(Stopped::Failed)
+    }
+
+    /// The connection broke during a read. The error makes the task pause, because replies may be the reason.
+    fn interrupted(&self) -> Stopped {
+        let (path, cause) = (self.tree.scope.root.clone(), "the watch has ended".to_owned());
+        Stopped::Failed(Error::ConnectionLost { operation: "read below", path, cause })
     }
 
     /// Applies the replies to the reads of a batch.
@@ -316,7 +320,7 @@ impl LiveTree {
                 Some(Err(Error::NoNode { .. })) => Found::NoNode,
                 Some(Err(Error::NoAuth { .. })) => Found::Denied,
                 Some(Err(error)) => return Err(Stopped::Failed(error)),
-                _ => return Err(Stopped::Interrupted),
+                _ => return Err(self.interrupted()),
             };
             let is_put_off = path.parent().is_some_and(|parent| put_off.contains(&parent));
             let next = if is_put_off { Next::ParentFirst } else { self.tree.found(path, found, *listing, batch) };

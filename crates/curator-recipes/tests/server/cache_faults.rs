@@ -161,6 +161,28 @@ async fn a_cache_survives_the_loss_of_each_kind_of_request_and_reply() {
     }
 }
 
+/// The cache pauses after a failed read, so that it does not reconnect in a loop.
+#[tokio::test]
+async fn a_read_whose_connection_breaks_fails_and_is_repeated() {
+    let ((proxy, client), writer) = (behind_proxy().await, connected().await);
+    let root = create_tree(&writer, "cache-broken-reads").await;
+    for nth in 1..=1_000 {
+        proxy.cut_before_nth_reply(OpCode::MultiRead, nth);
+    }
+    let cache = cache(&client, &root).start().unwrap();
+    until(async || {
+        matches!(
+            cache.last_error(),
+            Some(CacheError::Client(ClientError::ConnectionLost { operation: "read below", .. }))
+        )
+    })
+    .await;
+    proxy.disarm();
+    soon(cache.ready()).await.unwrap();
+    assert!(cache.last_error().is_none());
+    equals_servers(&cache, &writer).await;
+}
+
 /// In this case, Curator's `PathChildrenCache` never became ready.
 #[tokio::test]
 async fn a_child_deleted_between_the_listing_and_its_read_is_absent() {
