@@ -402,8 +402,9 @@ impl LiveTree {
     /// Returns an error if the nodes or bytes exceed `times` their limit.
     fn too_large(&self, times: usize) -> Option<CacheError> {
         // A listing may name more nodes than the limit before any of them is read.
-        let (nodes, bytes) = (self.tree.nodes.size().max(self.scan.len()), self.tree.bytes);
-        let found = [("nodes", nodes, self.options.max_nodes), ("bytes", bytes, self.options.max_bytes)];
+        let (nodes, bytes) = self.tree.shown_size();
+        let found =
+            [("nodes", nodes.max(self.scan.len()), self.options.max_nodes), ("bytes", bytes, self.options.max_bytes)];
         let (what, _, limit) = found.into_iter().find(|(_, found, limit)| *found > limit.saturating_mul(times))?;
         Some(CacheError::TooLarge { path: self.tree.scope.root.clone(), what, limit })
     }

@@ -129,11 +129,20 @@ impl Tree {
         if is_due && stat.num_children > 0 && self.scope.goes_below(path) { Next::List } else { Next::Nothing }
     }
 
-    /// The nodes that users see. They see an unreadable root even if the root is hidden: no child can be read.
+    /// The root, if users do not see it. They see an unreadable root even if the root is hidden: no child can be read.
+    fn hidden_root(&self) -> Option<&CachedNode> {
+        self.nodes.get(&self.scope.root).filter(|_| !self.scope.shows_root)?.as_ref()
+    }
+
+    /// The nodes that users see.
     pub(super) fn shown(&self) -> Nodes {
-        let root = &self.scope.root;
-        let is_hidden = !self.scope.shows_root && matches!(self.nodes.get(root), Some(Some(_)));
-        if is_hidden { self.nodes.remove(root) } else { self.nodes.clone() }
+        self.hidden_root().map_or_else(|| self.nodes.clone(), |root| self.nodes.remove(root.path()))
+    }
+
+    /// The number of the nodes that users see, and of the bytes of their data.
+    pub(super) fn shown_size(&self) -> (usize, usize) {
+        let hidden = self.hidden_root().map_or((0, 0), |root| (1, root.data().len()));
+        (self.nodes.size() - hidden.0, self.bytes - hidden.1)
     }
 
     fn report(&mut self, path: &ZPath, event: CacheEvent) {

@@ -392,6 +392,21 @@ async fn a_cache_over_its_limits_ends_with_a_too_large_error() {
 }
 
 #[tokio::test]
+async fn a_hidden_root_does_not_count_toward_the_limits() {
+    let client = connected().await;
+    let root = path("cache-hidden-limits");
+    create(&client, &root, b"not counted").await;
+    for child in ["a", "b", "c"] {
+        create(&client, &format!("{root}/{child}"), child.as_bytes()).await;
+    }
+    let cache = cache(&client, &root).children_only().max_nodes(3).max_bytes(3).start().unwrap();
+    assert_eq!(soon(cache.ready()).await.unwrap().len(), 3);
+    create(&client, &format!("{root}/d"), b"").await;
+    let error = soon(cache.caught_up()).await.unwrap_err();
+    assert!(matches!(error, CacheError::TooLarge { what: "nodes", limit: 3, .. }), "{error}");
+}
+
+#[tokio::test]
 async fn a_moved_subtree_does_not_count_twice_toward_the_node_limit() {
     let client = connected().await;
     let root = path("cache-moves");
