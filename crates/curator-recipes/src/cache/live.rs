@@ -21,8 +21,6 @@ use crate::engine::follow::Followed;
 
 /// The most requests in flight.
 const IN_FLIGHT: usize = 4;
-/// The most changed nodes to record. If there are more, everything is read again.
-const CHANGED: usize = 65_536;
 
 /// The factor by which a cache may exceed its limits while it reads, because it may find the new nodes of a moved
 /// subtree before it removes the old ones.
@@ -384,7 +382,7 @@ impl LiveTree {
                 self.publisher.stale();
             }
         }
-        if self.changed.len() > CHANGED {
+        if self.changed.len() > self.tree.max_changes() {
             // `changed` also contains nodes named by a listing and not by an event, so list again.
             self.tree.forget_listings();
             self.changed.clear();

@@ -59,8 +59,8 @@ type Result<T> = std::result::Result<T, CacheError>;
 ///
 /// - *Nothing missed*: every change is read soon after its event has arrived. During the read, the state stays
 ///   [current](CacheState::Current) although the nodes are behind; the same holds during a full re-read (a resync, or
-///   after more than 65,536 unread changes). [`caught_up`](Self::caught_up) waits for these reads. Fast successive
-///   states may be merged, including the creation and immediate deletion of a node.
+///   after more unread changes than 65,536 and than the cache has nodes). [`caught_up`](Self::caught_up) waits for
+///   these reads. Fast successive states may be merged, including the creation and immediate deletion of a node.
 /// - *Never backwards*: no node is replaced by an older state, even by a server that lags behind.
 /// - A node that was deleted and created again is detected, even if both have the same version.
 /// - Its memory is [bounded](CuratorCacheBuilder::max_nodes), and so is that of slow consumers.

@@ -460,3 +460,14 @@ fn batches_bound_the_size_of_requests_and_replies() {
     }
     assert_eq!(sizes(4, &mut wanted, &batches, &tree, 1 << 20), [3, 1]);
 }
+
+#[test]
+fn as_many_changes_are_recorded_as_the_cache_has_nodes() {
+    let mut tree = tree();
+    assert_eq!(tree.max_changes(), 65_536);
+    tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
+    (0..70_000).for_each(|leaf| {
+        tree.found(&leaf_path(leaf), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
+    });
+    assert_eq!(tree.max_changes(), 70_001);
+}
