@@ -332,9 +332,14 @@ impl LiveTree {
                 }
                 Next::Nothing => {}
             }
-            if *listing == Listing::Now
-                && let Some(Ok(ReadResult::Children(names))) = replies.next()
-            {
+            if *listing == Listing::Now {
+                let names = match replies.next() {
+                    Some(Ok(ReadResult::Children(names))) => names,
+                    // The node was deleted, or became unreadable, since it was read.
+                    Some(Err(Error::NoNode { .. } | Error::NoAuth { .. })) => continue,
+                    Some(Err(error)) => return Err(Stopped::Failed(error)),
+                    _ => return Err(self.interrupted()),
+                };
                 for child in self.tree.listed(path, &names) {
                     want(self.wanted(), child, Listing::IfNew);
                 }

@@ -183,6 +183,24 @@ async fn a_read_whose_connection_breaks_fails_and_is_repeated() {
     equals_servers(&cache, &writer).await;
 }
 
+#[tokio::test]
+async fn a_listing_that_fails_beside_a_successful_read_is_repeated() {
+    let ((proxy, client), writer) = (behind_proxy().await, connected().await);
+    let root = create_tree(&writer, "cache-unlisted").await;
+    proxy.alter_next_reply(OpCode::MultiRead, |reply| {
+        // Offsets: the header; the result of the read of the root, which has no data; the result of the listing.
+        let listing = 16 + 9 + 4 + 68;
+        // An error (type -1), `RuntimeInconsistency` in both its places; then the end of the results.
+        reply.truncate(listing);
+        reply.extend((-1_i32).to_be_bytes());
+        reply.push(0);
+        reply.extend((-2_i32).to_be_bytes().repeat(2));
+        reply.extend([&(-1_i32).to_be_bytes()[..], &[1], &(-1_i32).to_be_bytes()].concat());
+    });
+    let cache = cache(&client, &root).start().unwrap();
+    assert_eq!(soon(cache.ready()).await.unwrap().len(), 5);
+}
+
 /// In this case, Curator's `PathChildrenCache` never became ready.
 #[tokio::test]
 async fn a_child_deleted_between_the_listing_and_its_read_is_absent() {
