@@ -4,9 +4,12 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, Result, Session, Watch, ZPath};
+use curator_client::{
+    CuratorClient, Error as ClientError, RecipeSupport as _, Result, Session, Watch, WatchEvent, ZPath,
+};
 use futures_util::poll;
 use tokio::sync::watch;
 
@@ -161,9 +164,13 @@ async fn run<T: Send + Sync>(following: &mut Follower<Following<T>>, values: &wa
         if let Some(value) = value {
             values.send_replace(value);
         }
+        let fired = poll!(pin!(fired(&mut following.node.watch)));
         // A reply that was processed late may be of a session that is over.
-        if poll!(pin!(following.node.changed())).is_pending() {
+        if !matches!(fired, Poll::Ready(Some(WatchEvent::Interrupted | WatchEvent::SessionEnded))) {
             following.node.status.set(read);
+        }
+        if fired.is_ready() {
+            following.node.status.forget();
         }
     }
 }

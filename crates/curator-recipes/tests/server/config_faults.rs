@@ -207,6 +207,33 @@ async fn a_session_lost_on_an_open_connection_is_replaced() {
     has_value(&config, 2).await;
 }
 
+/// Under a constant stream of writes, each reply may be followed by the next event.
+#[tokio::test]
+async fn a_value_that_changes_again_before_it_is_reported_has_its_status() {
+    let ((proxy, client), writer, path) = (behind_proxy().await, connected().await, path("config/stream"));
+    write(&writer, &path, "1").await;
+    let config = number(&client, &path).open().await.unwrap();
+    write(&writer, &path, "two").await;
+    status(&config, is_invalid).await;
+    proxy.reset_counts();
+    proxy.hold_nth_reply(OpCode::GetData, 1);
+    write(&writer, &path, "3").await;
+    soon(proxy.wait_for_reply(OpCode::GetData, 1)).await.unwrap();
+    let events = proxy.notifications();
+    // Its event is held behind the reply.
+    write(&writer, &path, "4").await;
+    until(async || proxy.notifications() > events).await;
+    proxy.hold_nth_reply(OpCode::GetData, 1);
+    proxy.release_held();
+    soon(config.values().wait_for(|value| **value == 3)).await.unwrap();
+    // The reply to the read after the event is held.
+    soon(proxy.wait_for_reply(OpCode::GetData, 2)).await.unwrap();
+    status(&config, ConfigStatus::is_current).await;
+    assert_eq!(*config.current(), 3);
+    proxy.release_held();
+    has_value(&config, 4).await;
+}
+
 /// A server that lags behind, or an ensemble that was restored from a backup, can return older data.
 #[tokio::test]
 async fn a_value_is_not_replaced_by_an_older_one() {
