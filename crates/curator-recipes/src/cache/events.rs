@@ -50,7 +50,8 @@ impl Eq for Snapshot {}
 /// # Guarantees
 ///
 /// - Applied from the beginning, or from the last [`Resync`](CacheEvent::Resync), the events give the nodes of the
-///   cache.
+///   cache: their paths, data, `czxid` and `mzxid`. The rest of a stat can change without an event, so the stat of
+///   `old` may differ from the one reported before.
 /// - A parent is created before its children, and deleted after them.
 /// - A node's states are reported in order: never an older one after a newer one.
 /// - Fast successive states are merged into the latest one. A node that was deleted and created again is reported as
