@@ -4,7 +4,8 @@
 //! ends it.
 
 use std::{
-    env, fs,
+    ffi::OsStr,
+    fs,
     io::{Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     path::Path,
@@ -13,29 +14,41 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::distribution::{CLASS_ARCHIVE, find_java, jars_of_release};
+use crate::{
+    distribution::{CLASS_ARCHIVE, find_java},
+    logging, print_line,
+};
 
 /// A server starts in one or two seconds.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Makes the archive in the directory with the jars, unless it exists.
-pub(crate) fn make(home: &Path) -> Result<(), String> {
-    let archive = home.join(CLASS_ARCHIVE);
+/// Makes the archive of the classes on this class path in `directory`, unless it exists. A failure is only printed, as
+/// servers start without an archive too.
+pub(crate) fn make(class_path: &OsStr, directory: &Path) {
+    if let Err(error) = try_make(class_path, directory) {
+        print_line(&format!("the servers will start more slowly, without an archive of their classes: {error}"));
+    }
+}
+
+fn try_make(class_path: &OsStr, directory: &Path) -> Result<(), String> {
+    let archive = directory.join(CLASS_ARCHIVE);
     if archive.is_file() {
         return Ok(());
     }
-    let work = home.with_file_name(format!(".archiving-{}", id()));
-    let made = run_server(home, &work).and_then(|()| {
+    let work = directory.with_file_name(format!(".archiving-{}", id()));
+    let made = run_server(class_path, &work).and_then(|()| {
+        // Debian's package has no directory beside the releases yet.
+        let created = fs::create_dir_all(directory);
         // Other processes never see a part of it.
-        fs::rename(work.join(CLASS_ARCHIVE), &archive).map_err(|e| format!("Java wrote no archive: {e}"))
+        let renamed = created.and_then(|()| fs::rename(work.join(CLASS_ARCHIVE), &archive));
+        renamed.map_err(|e| format!("Java wrote no archive: {e}"))
     });
     // Leftovers after a failure are harmless.
     drop(fs::remove_dir_all(&work));
     made
 }
 
-fn run_server(home: &Path, work: &Path) -> Result<(), String> {
-    let jars = jars_of_release(home).ok_or("there is no ZooKeeper")?;
+fn run_server(class_path: &OsStr, work: &Path) -> Result<(), String> {
     let java = find_java().ok_or("there is no Java")?;
     let unwritable = |e: std::io::Error| format!("cannot write to the directory {}: {e}", work.display());
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
@@ -47,13 +60,16 @@ fn run_server(home: &Path, work: &Path) -> Result<(), String> {
         address.port()
     );
     fs::write(work.join("zoo.cfg"), configuration).map_err(unwritable)?;
+    logging::write(work).map_err(unwritable)?;
     let mut command = Command::new(java);
     command
         .args(["-XX:+UseSerialGC", "-Xmx160m"])
         .arg(format!("-XX:ArchiveClassesAtExit={}", work.join(CLASS_ARCHIVE).display()))
+        // With the tests' logging, which needs hundreds of classes.
+        .args(logging::options(work))
         // As the tests have it: an archive is valid only for this order of the jars.
         .arg("-cp")
-        .arg(env::join_paths(jars).map_err(|e| e.to_string())?)
+        .arg(class_path)
         .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
         .arg(work.join("zoo.cfg"))
         .stdin(Stdio::null())

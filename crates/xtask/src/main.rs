@@ -26,6 +26,8 @@ mod kind;
 mod layers;
 #[cfg(test)]
 mod links;
+#[path = "../../curator-test/src/real/logging.rs"]
+mod logging;
 mod maven;
 mod not_run;
 mod package;

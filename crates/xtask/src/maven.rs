@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    class_archive, command,
+    command,
     distribution::{Distribution, Origin, find_on_path, prepared_dir},
     print_line, target_dir,
 };
@@ -61,11 +61,7 @@ pub(crate) fn fetch(version: &str) -> Result<PathBuf, String> {
     let home = prepared_dir(&target_dir()?, version);
     let jars =
         Jars { name: format!("ZooKeeper {version}"), main: format!("zookeeper-{version}.jar"), pom: pom(version) };
-    jars.fetch(&home)?;
-    if let Err(error) = class_archive::make(&home) {
-        print_line(&format!("the servers will start more slowly, without an archive of their classes: {error}"));
-    }
-    Ok(home)
+    jars.fetch(&home).map(|()| home)
 }
 
 /// A set of jars to fetch.

@@ -22,9 +22,13 @@ pub(crate) const DEBIAN_HOME: &str = "/usr/share/java";
 /// ZooKeeper's jar in Debian's package. Its manifest lists all other jars that it needs.
 const DEBIAN_JAR: &str = "zookeeper.jar";
 
-/// The file beside a release's jars with the classes of a started server, which `cargo xtask prepare` makes. A server
-/// that maps it starts with two thirds of the processor time.
-pub(crate) const CLASS_ARCHIVE: &str = "classes.jsa";
+/// The file with the classes of a started server, which `cargo xtask` makes in cargo's target directory, beside the jars of
+/// a release. A server that maps it starts with two thirds of the processor time. The name is not `classes.jsa`: an
+/// earlier run may have made that file, with fewer classes.
+pub(crate) const CLASS_ARCHIVE: &str = "server-classes.jsa";
+
+/// The name of the directory for the archive of Debian's package, beside those of the releases.
+pub(crate) const DEBIAN_NAME: &str = "debian";
 
 /// Debian's jar does not depend on a logging back end.
 const DEBIAN_LOGGING: [&str; 2] = ["slf4j-log4j12.jar", "log4j-1.2.jar"];
@@ -133,6 +137,11 @@ impl Distribution {
         parts.join(OsStr::new(":"))
     }
 
+    /// The archive of the classes, if `cargo xtask` has made one. Java ignores an archive of another Java or of other jars.
+    pub(crate) fn class_archive(&self) -> Option<PathBuf> {
+        class_archive(self.classpath.first()?.parent()?, &target_dirs())
+    }
+
     /// ZooKeeper's version, if the names of the jars contain it.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
@@ -171,6 +180,16 @@ pub(crate) fn find_on_path(program: &str) -> Option<PathBuf> {
 /// The directory in which `cargo xtask` installs a release: `zookeeper/<version>` in cargo's target directory.
 pub(crate) fn prepared_dir(target: &Path, version: &str) -> PathBuf {
     target.join("zookeeper").join(version)
+}
+
+/// The archive for jars in the directory `home`: beside them, or for Debian's package in a target directory.
+fn class_archive(home: &Path, targets: &[PathBuf]) -> Option<PathBuf> {
+    let directories = if home == Path::new(DEBIAN_HOME) {
+        targets.iter().map(|target| prepared_dir(target, DEBIAN_NAME)).collect()
+    } else {
+        vec![home.to_path_buf()]
+    };
+    directories.into_iter().map(|directory| directory.join(CLASS_ARCHIVE)).find(|archive| archive.is_file())
 }
 
 fn find_jars() -> Result<(Origin, Vec<PathBuf>), NotFound> {
@@ -244,6 +263,19 @@ mod tests {
         assert_eq!(version("/x/zookeeper-3.9.0-SNAPSHOT.jar"), Some("3.9.0-SNAPSHOT".to_owned()));
         assert_eq!(version("/x/zookeeper-jute-3.9.5.jar"), None);
         assert_eq!(version("/x/netty-common-4.1.jar"), None);
+    }
+
+    #[test]
+    fn the_archive_is_beside_the_jars_or_for_debian_in_the_target_directory() {
+        let target = tempfile::tempdir().unwrap();
+        let targets = [PathBuf::from("/no such directory"), target.path().to_path_buf()];
+        for (home, name) in [(prepared_dir(target.path(), "3.9.5"), "3.9.5"), (DEBIAN_HOME.into(), DEBIAN_NAME)] {
+            assert_eq!(class_archive(&home, &targets), None, "{name}");
+            let archive = prepared_dir(target.path(), name).join(CLASS_ARCHIVE);
+            fs::create_dir_all(archive.parent().unwrap()).unwrap();
+            fs::write(&archive, "").unwrap();
+            assert_eq!(class_archive(&home, &targets), Some(archive), "{name}");
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Writes the files of a real server, and its command line.
 
 use std::{
-    env,
     ffi::OsString,
     io,
     net::SocketAddr,
@@ -9,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    real::distribution::{CLASS_ARCHIVE, Distribution},
+    real::{distribution::Distribution, logging},
     server::{settings::Settings, tls::ServerTls},
 };
 
@@ -22,22 +21,6 @@ const CHOSEN_HERE: [&str; 2] = ["clientPort", "clientPortAddress"];
 /// Options for a fast start and little memory.
 const JVM: [&str; 6] =
     ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto", "-Xms16m", "-Xmx160m"];
-
-/// For the releases that log through logback.
-const LOGBACK: &str = r#"<configuration>
-  <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
-    <encoder><pattern>%d{HH:mm:ss.SSS} %p %c{0}: %m%n</pattern></encoder>
-  </appender>
-  <root level="WARN"><appender-ref ref="out"/></root>
-</configuration>
-"#;
-
-/// For the releases that log through log4j.
-const LOG4J: &str = "log4j.rootLogger=WARN, out
-log4j.appender.out=org.apache.log4j.ConsoleAppender
-log4j.appender.out.layout=org.apache.log4j.PatternLayout
-log4j.appender.out.layout.ConversionPattern=%d{HH:mm:ss.SSS} %p %c{1}: %m%n
-";
 
 /// The files of one server, in one directory.
 #[derive(Debug, Clone)]
@@ -61,14 +44,6 @@ impl Files {
 
     fn zoo_cfg(&self) -> PathBuf {
         self.folder.join("zoo.cfg")
-    }
-
-    fn logback(&self) -> PathBuf {
-        self.folder.join("logback.xml")
-    }
-
-    fn log4j(&self) -> PathBuf {
-        self.folder.join("log4j.properties")
     }
 
     /// The server's key and certificate.
@@ -100,8 +75,7 @@ impl Files {
             text += &self.write_tls(tls, secure)?;
         }
         std::fs::write(self.zoo_cfg(), text)?;
-        std::fs::write(self.logback(), LOGBACK)?;
-        std::fs::write(self.log4j(), LOG4J)?;
+        logging::write(&self.folder)?;
         id.map_or(Ok(()), |id| std::fs::write(self.data().join("myid"), id.to_string()))
     }
 
@@ -127,24 +101,16 @@ impl Files {
 
     /// The arguments of Java.
     pub(crate) fn arguments(&self, settings: &Settings, distribution: &Distribution) -> Vec<OsString> {
-        let url = |path: PathBuf| format!("file:{}", path.display());
-        let logging = [
-            format!("-Dlogback.configurationFile={}", url(self.logback())),
-            format!("-Dlog4j.configuration={}", url(self.log4j())),
-        ];
         let system = settings.system.iter().map(|(key, value)| format!("-D{key}={value}"));
         let mut arguments: Vec<OsString> = JVM.iter().map(OsString::from).collect();
-        // Java ignores an archive of another Java or of other jars.
-        let class_path = distribution.classpath();
-        let archives = env::split_paths(&class_path).map(|jar| jar.with_file_name(CLASS_ARCHIVE));
-        arguments.extend(archives.filter(|archive| archive.is_file()).take(1).map(|archive| {
+        arguments.extend(distribution.class_archive().map(|archive| {
             let mut option = OsString::from("-XX:SharedArchiveFile=");
             option.push(archive);
             option
         }));
         // Of two contradicting options, the later one applies.
         arguments.extend(settings.java.iter().map(OsString::from));
-        arguments.extend(logging.into_iter().chain(system).map(OsString::from));
+        arguments.extend(logging::options(&self.folder).into_iter().chain(system).map(OsString::from));
         arguments.extend(["-cp".into(), distribution.classpath(), MAIN.into(), self.zoo_cfg().into()]);
         arguments
     }

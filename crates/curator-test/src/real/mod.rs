@@ -3,6 +3,7 @@
 mod cluster;
 mod distribution;
 mod files;
+mod logging;
 mod partition;
 mod process;
 mod server;
