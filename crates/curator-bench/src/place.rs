@@ -18,8 +18,9 @@ use crate::tree::Trees;
 
 /// A file system in memory.
 const RAM_DISK: &str = "/dev/shm";
-/// Options that the servers of tests do not have: the optimizing compiler, and enough memory for a crowd.
-const JAVA: [&str; 2] = ["-XX:TieredStopAtLevel=4", "-Xmx4g"];
+/// Options that the servers of tests do not have: the optimizing compiler, compilation as early as by default, and enough
+/// memory for a crowd.
+const JAVA: [&str; 3] = ["-XX:TieredStopAtLevel=4", "-XX:CompileThresholdScaling=1", "-Xmx4g"];
 /// An ensemble drops a member after twenty ticks: no crowd keeps a member busy for so long.
 const TICK: Duration = Duration::from_secs(1);
 /// The interval at which servers delete empty containers: longer than any run, as the requests that recreate a lock's
