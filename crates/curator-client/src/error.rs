@@ -373,6 +373,15 @@ pub enum Error {
         #[source]
         cause: Box<Error>,
     },
+    /// An attempt whose outcome is unknown was retried, and the retry failed. The first attempt may have been applied.
+    #[error("{in_doubt}; the outcome is unknown, and a retry failed: {cause}")]
+    RetryFailed {
+        /// The error of the attempt that may have been applied.
+        in_doubt: Box<Error>,
+        /// Why the last attempt failed; this one was not applied.
+        #[source]
+        cause: Box<Error>,
+    },
     /// One operation of a transaction failed, so none was applied.
     #[error("operation {index} of the transaction failed: {cause}")]
     TransactionFailed {
@@ -444,7 +453,7 @@ impl Error {
             | Self::TooManyRequests { .. }
             | Self::Throttled { .. } => true,
             Self::SessionEnded { end, .. } => end.is_followed_by_another(),
-            Self::TransactionFailed { cause, .. } => cause.is_retryable(),
+            Self::TransactionFailed { cause, .. } | Self::RetryFailed { cause, .. } => cause.is_retryable(),
             _ => false,
         }
     }
@@ -457,6 +466,7 @@ impl Error {
             | Self::OperationTimeout { .. }
             | Self::StatUnknown { .. }
             | Self::Ambiguous { .. }
+            | Self::RetryFailed { .. }
             | Self::Unexpected { .. } => Outcome::Unknown,
             Self::SessionEnded { outcome, .. } => *outcome,
             _ => Outcome::NotApplied,

@@ -34,8 +34,8 @@ impl CuratorClient {
     /// accept the ACL, [`Error::RequestTooLarge`], and those of the connection. With a version, an unknown outcome is
     /// [`Error::Ambiguous`] and is not retried: a second attempt could not distinguish this client's change from
     /// another client's. Without a version the call is retried, and so can overwrite what another client has set since
-    /// the first attempt. If the new ACL denies `ADMIN` to this client, a retry after a lost reply ends with
-    /// [`Error::NoAuth`] although the ACL is set.
+    /// the first attempt; if the retry fails, the error is [`Error::RetryFailed`]. This happens after a lost reply if
+    /// the new ACL denies `ADMIN` to this client.
     ///
     /// # Cancel safety
     ///
@@ -43,7 +43,7 @@ impl CuratorClient {
     pub async fn set_acl(&self, path: impl NodePath, acl: impl AsRef<[Acl]>, version: Option<i32>) -> Result<Stat> {
         let path = self.resolve(path)?;
         let acl = acl.as_ref();
-        self.retry(|session| {
+        self.retry_write(|session| {
             let request = session.set_acl(&path, acl, version);
             request.map_err(|error| match (error.outcome(), version) {
                 (Outcome::Unknown, Some(_)) => Error::Ambiguous { path: path.clone(), cause: Box::new(error) },

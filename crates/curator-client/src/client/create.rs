@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::CuratorClient;
 use super::containers::{CREATE_ROUNDS, create_with_parents};
 use super::recipe_support::RecipeSupport as _;
+use super::retry::Doubt;
 use crate::acl::Acl;
 use crate::error::{Error, Outcome, Result};
 use crate::janitor::Janitor;
@@ -87,7 +88,8 @@ impl CreateBuilder {
     ///
     /// [`Error::InvalidPath`], [`Error::NodeExists`], [`Error::NoNode`] without a parent,
     /// [`Error::NoChildrenForEphemerals`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and those of the connection.
-    /// [`Error::outcome`] reports whether the node may nevertheless exist.
+    /// With protection or [`or_set_data`](Self::or_set_data), [`Error::RetryFailed`] if an earlier attempt may have been
+    /// applied. [`Error::outcome`] reports whether the node may nevertheless exist.
     ///
     /// # Cancel safety
     ///
@@ -98,7 +100,9 @@ impl CreateBuilder {
         let acl = acl.unwrap_or_else(|| client.acl_for(&path));
         let spec = NodeSpec { path, data: data.as_ref().into(), mode, acl };
         let created = if protection {
-            create_protected(&client, spec, parents).await?
+            let mut doubt = Doubt::default();
+            let created = create_protected(&client, spec, parents, &mut doubt).await;
+            created.map_err(|error| doubt.explain(error))?
         } else if or_set_data && !mode.is_sequential() {
             create_or_set(&client, &spec, parents).await?;
             return Ok(spec.path);
@@ -124,7 +128,7 @@ async fn create_plain(client: &CuratorClient, spec: &NodeSpec, parents: bool) ->
 
 async fn create_or_set(client: &CuratorClient, spec: &NodeSpec, parents: bool) -> Result<()> {
     client
-        .retry(|session| async move {
+        .retry_write(|session| async move {
             let mut rounds = 0;
             loop {
                 match create_with_parents(client, &session, spec, parents, std::convert::identity).await {
@@ -142,12 +146,12 @@ async fn create_or_set(client: &CuratorClient, spec: &NodeSpec, parents: bool) -
         .await
 }
 
-async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool) -> Result<Created> {
+async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool, doubt: &mut Doubt) -> Result<Created> {
     let (Some(dir), name) = (spec.path.parent(), spec.path.name().to_owned()) else {
         return Err(Error::NodeExists { operation: "create", path: spec.path });
     };
     let mut retrier = client.retrier();
-    let mut doubt: Option<Protected> = None;
+    let mut tried: Option<Protected> = None;
     loop {
         let session = match client.session().await {
             Ok(session) => session,
@@ -158,7 +162,7 @@ async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool)
         };
         // A new session gets a new id: a node of the earlier attempt belongs to the dead session. Adopting that node
         // would be the bug CURATOR-1121.
-        let protected = match doubt.take() {
+        let protected = match tried.take() {
             Some(protected) if !spec.mode.is_ephemeral() || protected.session.epoch() == session.epoch() => protected,
             _ => Protected::new(client.janitor(), &session, &spec, &dir, &name)?,
         };
@@ -177,7 +181,8 @@ async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool)
                 retrier.pause(error).await?;
             }
             Err(error) => {
-                doubt = Some(protected.tried());
+                doubt.record(&error);
+                tried = Some(protected.tried());
                 retrier.pause(error).await?;
             }
         }

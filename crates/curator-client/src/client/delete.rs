@@ -1,9 +1,8 @@
 //! Deletes nodes, optionally with their children.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use super::CuratorClient;
-use crate::error::{Error, Outcome, Result};
+use super::retry::Doubt;
+use crate::error::{Error, Result};
 use crate::node::tree::delete_tree;
 use crate::node_path::NodePath;
 
@@ -55,8 +54,9 @@ impl DeleteBuilder {
     /// # Errors
     ///
     /// [`Error::NoNode`], [`Error::NotEmpty`], [`Error::BadVersion`], [`Error::NoAuth`], and those of the connection. A
-    /// node that is gone after an attempt whose reply was lost counts as deleted. An error about a node below the node
-    /// names the lower node; other nodes may already be deleted.
+    /// node that is gone after an attempt whose reply was lost counts as deleted; another error after such an attempt is
+    /// the cause of an [`Error::RetryFailed`]. An error about a node below the node names the lower node; other nodes
+    /// may already be deleted.
     ///
     /// # Cancel safety
     ///
@@ -66,29 +66,23 @@ impl DeleteBuilder {
         let path = self.client.resolve(path)?;
         let (version, children) = (self.version, self.children);
         let promise = (self.guaranteed && version.is_none()).then(|| self.client.janitor().promise(&path, children));
-        let in_doubt = AtomicBool::new(false);
-        // Shared by all attempts.
-        let (path, in_doubt) = (&path, &in_doubt);
-        let result = self
-            .client
-            .retry(|session| async move {
-                let deleted = match children {
-                    // Boxed, so that the caller's future that contains this one stays small.
-                    true => Box::pin(delete_tree(&session, path, version)).await,
-                    false => session.delete(path, version).await,
-                };
-                deleted.or_else(|error| {
-                    let was_in_doubt = in_doubt.fetch_or(error.outcome() == Outcome::Unknown, Ordering::Relaxed);
-                    let gone = was_in_doubt && matches!(error, Error::NoNode { .. });
-                    if gone { Ok(()) } else { Err(error) }
-                })
-            })
-            .await;
+        let (path, mut doubt) = (&path, Doubt::default());
+        let attempts = self.client.retry_in_doubt(&mut doubt, |session| async move {
+            match children {
+                // Boxed, so that the caller's future that contains this one stays small.
+                true => Box::pin(delete_tree(&session, path, version)).await,
+                false => session.delete(path, version).await,
+            }
+        });
+        let result = match attempts.await {
+            Err(Error::NoNode { .. }) if doubt.exists() => Ok(()),
+            result => result,
+        };
         // Dropping the promise, on a connection error or with this future, hands the delete to the janitor.
         let is_left_open = matches!(&result, Err(error) if error.is_retryable() || matches!(error, Error::Closed));
         if let Some(promise) = promise.filter(|_| !is_left_open) {
             promise.settled();
         }
-        result
+        result.map_err(|error| doubt.explain(error))
     }
 }

@@ -102,7 +102,8 @@ impl CuratorClient {
     /// [`Error::NoNode`], [`Error::BadVersion`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and those of the
     /// connection. With a version, an unknown outcome is [`Error::Ambiguous`] and is not retried: a second attempt
     /// could not distinguish this client's change from another client's. Without a version the call is retried, and so
-    /// can overwrite what another client has written since the first attempt.
+    /// can overwrite what another client has written since the first attempt; if the retry fails, the error is
+    /// [`Error::RetryFailed`].
     ///
     /// # Cancel safety
     ///
@@ -110,7 +111,7 @@ impl CuratorClient {
     pub async fn set_data(&self, path: impl NodePath, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Stat> {
         let path = self.resolve(path)?;
         let data = data.as_ref();
-        self.retry(|session| {
+        self.retry_write(|session| {
             let request = session.set_data(&path, data, version);
             request.map_err(|error| match (error.outcome(), version) {
                 (Outcome::Unknown, Some(_)) => Error::Ambiguous { path: path.clone(), cause: Box::new(error) },

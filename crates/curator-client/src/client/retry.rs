@@ -4,7 +4,7 @@ use std::future::Future;
 
 use super::CuratorClient;
 use super::recipe_support::RecipeSupport as _;
-use crate::error::{Error, Result, SessionEnd};
+use crate::error::{Error, Outcome, Result, SessionEnd};
 use crate::session::Session;
 
 impl CuratorClient {
@@ -14,6 +14,9 @@ impl CuratorClient {
     /// This is the loop behind every operation of this client. Each attempt first waits for a connection, no longer
     /// than the connection timeout.
     ///
+    /// For reads, and for operations that return an error that is not retryable when their outcome is unknown. For
+    /// others, use [`retry_write`](Self::retry_write).
+    ///
     /// # Errors
     ///
     /// The last error of `operation`, or [`Error::NotConnected`](crate::Error::NotConnected).
@@ -22,7 +25,35 @@ impl CuratorClient {
     ///
     /// That of `operation`.
     // Not an `AsyncFnMut`: its futures cannot be shown to be `Send` (rust-lang/rust issue 100013).
-    pub async fn retry<T, F: Future<Output = Result<T>>>(&self, mut operation: impl FnMut(Session) -> F) -> Result<T> {
+    pub async fn retry<T, F: Future<Output = Result<T>>>(&self, operation: impl FnMut(Session) -> F) -> Result<T> {
+        self.retry_in_doubt(&mut Doubt::default(), operation).await
+    }
+
+    /// Like [`retry`](Self::retry), for an operation that is repeated after an unknown outcome, because a second change
+    /// does no harm.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RetryFailed`] if the last attempt was not applied, but an earlier one may have been. Otherwise the same
+    /// as [`retry`](Self::retry).
+    ///
+    /// # Cancel safety
+    ///
+    /// That of `operation`.
+    pub async fn retry_write<T, F: Future<Output = Result<T>>>(
+        &self,
+        operation: impl FnMut(Session) -> F,
+    ) -> Result<T> {
+        let mut doubt = Doubt::default();
+        self.retry_in_doubt(&mut doubt, operation).await.map_err(|error| doubt.explain(error))
+    }
+
+    /// Like [`retry`](Self::retry), and records whether an attempt may have been applied.
+    pub(super) async fn retry_in_doubt<T, F: Future<Output = Result<T>>>(
+        &self,
+        doubt: &mut Doubt,
+        mut operation: impl FnMut(Session) -> F,
+    ) -> Result<T> {
         let mut retrier = self.retrier();
         loop {
             let result = match self.session().await {
@@ -31,7 +62,10 @@ impl CuratorClient {
             };
             match result {
                 Ok(value) => return Ok(value),
-                Err(error) => retrier.pause(error).await?,
+                Err(error) => {
+                    doubt.record(&error);
+                    retrier.pause(error).await?;
+                }
             }
         }
     }
@@ -65,6 +99,34 @@ impl CuratorClient {
                 end = session.ended() => return Err(ended(end)),
                 paused = retrier.pause(error) => paused?,
             }
+        }
+    }
+}
+
+/// The error of the last attempt that may have been applied.
+#[derive(Default)]
+pub(super) struct Doubt(Option<Error>);
+
+impl Doubt {
+    /// Records an attempt that failed with `error`.
+    pub(super) fn record(&mut self, error: &Error) {
+        if error.outcome() == Outcome::Unknown {
+            self.0 = Some(error.clone());
+        }
+    }
+
+    pub(super) fn exists(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The error of an operation whose last attempt failed with `error`: its outcome is unknown if any attempt may have
+    /// been applied.
+    pub(super) fn explain(self, error: Error) -> Error {
+        match self.0 {
+            Some(in_doubt) if error.outcome() == Outcome::NotApplied => {
+                Error::RetryFailed { in_doubt: Box::new(in_doubt), cause: Box::new(error) }
+            }
+            _ => error,
         }
     }
 }

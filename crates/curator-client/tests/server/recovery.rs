@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use curator_client::CreateMode::EphemeralSequential;
 use curator_client::{
-    Acl, AuthId, ConnectionState, CreateMode, CuratorClient, Error, Outcome, Permission, RetryForever, ZPath,
+    Acl, AuthId, ConnectionState, CreateMode, CuratorClient, Error, Outcome, Permission, RetryForever, RetryNTimes,
+    ZPath,
 };
 use curator_test::{FaultProxy, OpCode};
 
@@ -167,6 +168,57 @@ async fn a_failed_protected_create_leaves_no_node() {
     assert_eq!(error.outcome(), Outcome::Unknown);
     soon(client.janitor().idle()).await;
     assert!(client.get_children(&dir).await.unwrap().is_empty());
+}
+
+/// The client's calls that are retried after an unknown outcome: `node` exists, and `missing` does not.
+async fn write(client: &CuratorClient, op: OpCode, node: &ZPath, missing: &ZPath) -> curator_client::Result<()> {
+    let open = [Acl::new(Permission::ALL, AuthId::anyone())];
+    match op {
+        OpCode::SetData => client.set_data(node, "new", None).await.map(drop),
+        OpCode::SetAcl => client.set_acl(node, &open, None).await.map(drop),
+        OpCode::Delete => client.delete().for_path(node).await,
+        OpCode::Create2 => client.create().with_protection().for_path(missing, "").await.map(drop),
+        _ => client.create().or_set_data().with_mode(CreateMode::Container).for_path(missing, "").await.map(drop),
+    }
+}
+
+const WRITES: [OpCode; 5] = [OpCode::SetData, OpCode::SetAcl, OpCode::Delete, OpCode::Create2, OpCode::CreateContainer];
+
+#[tokio::test]
+async fn the_outcome_stays_unknown_if_the_connection_does_not_return_after_a_lost_reply() {
+    for op in WRITES {
+        let (proxy, client) = behind_proxy_with(|client| {
+            client.connection_timeout(10 * PAUSE).retry_policy(RetryNTimes::new(1, PAUSE).unwrap())
+        })
+        .await;
+        let (dir, node) = (directory(&client).await, directory(&client).await);
+        proxy.hold_nth_reply(op, 1);
+        let writing = tokio::spawn({
+            let (client, missing) = (client.clone(), dir.child("node").unwrap());
+            async move { write(&client, op, &node, &missing).await }
+        });
+        soon(proxy.wait_for_reply(op, 1)).await.unwrap();
+        proxy.refuse(true).unwrap();
+        proxy.cut();
+        let error = soon(writing).await.unwrap().unwrap_err();
+        assert_eq!((error.outcome(), error.is_retryable()), (Outcome::Unknown, true), "{op:?}: {error}");
+        let Error::RetryFailed { in_doubt, cause } = &error else { panic!("{op:?}: {error}") };
+        assert!(matches!(**in_doubt, Error::ConnectionLost { .. }), "{op:?}: {in_doubt}");
+        assert!(matches!(**cause, Error::NotConnected { .. }), "{op:?}: {cause}");
+    }
+}
+
+#[tokio::test]
+async fn the_outcome_stays_unknown_if_the_server_refuses_the_retry_after_a_lost_reply() {
+    let (proxy, client) = behind_proxy().await;
+    let path = directory(&client).await;
+    // The first attempt takes the permission for the second one away.
+    let read_only = [Acl::new(Permission::READ, AuthId::anyone())];
+    proxy.cut_before_reply(OpCode::SetAcl);
+    let error = soon(client.set_acl(&path, &read_only, None)).await.unwrap_err();
+    assert_eq!((error.outcome(), error.is_retryable()), (Outcome::Unknown, false), "{error}");
+    assert!(matches!(&error, Error::RetryFailed { cause, .. } if matches!(**cause, Error::NoAuth { .. })), "{error}");
+    assert_eq!(client.get_acl(&path).await.unwrap().0, read_only);
 }
 
 #[tokio::test]

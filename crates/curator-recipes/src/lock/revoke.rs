@@ -36,6 +36,6 @@ use crate::error::Result;
 ///
 /// A dropped request may still reach the holder.
 pub async fn revoke(client: &CuratorClient, participant: &ZPath) -> Result<()> {
-    client.retry(|session| session.set_data(participant, REVOKE_MESSAGE, None)).await?;
+    client.retry_write(|session| session.set_data(participant, REVOKE_MESSAGE, None)).await?;
     Ok(())
 }
