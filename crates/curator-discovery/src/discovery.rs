@@ -3,7 +3,9 @@
 use std::marker::PhantomData;
 
 use curator_recipes::CacheState;
-use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, NodePath, ZPath};
+use curator_recipes::client::{
+    CreateMode, CuratorClient, Error as ClientError, NodePath, NodeSpec, RecipeSupport as _, Session, ZPath,
+};
 use derive_where::derive_where;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
@@ -17,7 +19,7 @@ use crate::payload::{Payload, RawJson};
 use crate::registration::Registration;
 use crate::service_type::ServiceType;
 
-type Result<T> = std::result::Result<T, DiscoveryError>;
+type Result<T, E = DiscoveryError> = std::result::Result<T, E>;
 
 /// How many instances are read at a time: a fraction of the client's limit of requests in flight.
 const AT_A_TIME: usize = 64;
@@ -101,7 +103,8 @@ impl<P: Payload> ServiceDiscovery<P> {
     ///
     /// [`Registered`](DiscoveryError::Registered) if a process has registered the id; when the name or the id is not a
     /// valid node name, the payload cannot be serialized, or the type is neither `Static` nor `Permanent`; and those of
-    /// the client.
+    /// the client. A request whose reply is lost is retried; if the client's retry policy gives up,
+    /// [`outcome`](DiscoveryError::outcome) reports that the instance may be written.
     ///
     /// # Cancel safety
     ///
@@ -111,29 +114,10 @@ impl<P: Payload> ServiceDiscovery<P> {
             let service_type = instance.service_type;
             return Err(InvalidInstance::ServiceType { service_type, operation: "published" }.into());
         }
-        let (node, data) = (self.node(&instance.name, &instance.id)?, instance.to_json()?);
-        loop {
-            let written = match self.client.check_exists(&node).await? {
-                Some(stat) if stat.ephemeral_owner != 0 => {
-                    return Err(DiscoveryError::Registered { path: node, owner: stat.ephemeral_owner });
-                }
-                Some(stat) => self.client.set_data(&node, &data, Some(stat.version)).await.map(drop),
-                None => {
-                    let create = self.client.create().creating_parent_containers().with_mode(CreateMode::Persistent);
-                    create.for_path(&node, &data).await.map(drop)
-                }
-            };
-            match written {
-                // Another client was faster, or may have been: the reply to this request was lost.
-                Err(
-                    ClientError::NodeExists { .. }
-                    | ClientError::NoNode { .. }
-                    | ClientError::BadVersion { .. }
-                    | ClientError::Ambiguous { .. },
-                ) => {}
-                written => return Ok(written?),
-            }
-        }
+        let (path, data) = (self.node(&instance.name, &instance.id)?, instance.to_json()?.into());
+        let acl = self.client.acl_for(&path);
+        let (client, node) = (&self.client, &NodeSpec { path, data, mode: CreateMode::Persistent, acl });
+        client.retry_write(|session| publish(client, session, node)).await?
     }
 
     /// Removes an instance that was [published](Self::publish). A missing instance is not an error. A registered
@@ -245,5 +229,30 @@ impl<P: Payload> ServiceDiscovery<P> {
 
     fn node(&self, name: &str, id: &str) -> Result<ZPath> {
         Ok(self.base.child(name)?.child(id)?)
+    }
+}
+
+/// The maximum number of attempts while other clients keep creating, writing and deleting the instance.
+const PUBLISH_ROUNDS: u32 = 16;
+
+/// Writes a node, unless it belongs to a session. Retries nothing but lost races; the outer error is one to retry.
+async fn publish(client: &CuratorClient, session: Session, node: &NodeSpec) -> Result<Result<()>, ClientError> {
+    let mut rounds = 0;
+    loop {
+        rounds += 1;
+        let written = match session.exists(&node.path).await? {
+            Some(stat) if stat.ephemeral_owner != 0 => {
+                let (path, owner) = (node.path.clone(), stat.ephemeral_owner);
+                return Ok(Err(DiscoveryError::Registered { path, owner }));
+            }
+            Some(stat) => session.set_data(&node.path, &node.data, Some(stat.version)).await.map(drop),
+            None => client.create_with_containers(&session, node).await.map(drop),
+        };
+        match written {
+            // Another client was faster.
+            Err(ClientError::NodeExists { .. } | ClientError::NoNode { .. } | ClientError::BadVersion { .. })
+                if rounds < PUBLISH_ROUNDS => {}
+            written => return written.map(Ok),
+        }
     }
 }

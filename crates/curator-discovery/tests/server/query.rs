@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use curator_discovery::client::{Acl, AuthId, CreateMode, Permission};
+use curator_discovery::client::{Acl, AuthId, CreateMode, CuratorClientBuilder, Outcome, Permission, RetryNTimes};
 use curator_discovery::{DiscoveryError, InvalidInstance, ServiceInstance, ServiceType, ZookeeperInstance};
 
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    LONG_SESSION, behind_proxy, builder, connected, discovery, ids, instance, path, registered, soon, unplug, until,
+    LONG_SESSION, behind_proxy, behind_proxy_with, builder, connected, discovery, ids, instance, path, registered,
+    soon, unplug, until,
 };
 
 #[tokio::test]
@@ -150,6 +151,46 @@ async fn publish_and_remove_are_retried_after_a_lost_request_or_reply() {
         soon(services.remove("orders", "a")).await.unwrap();
         proxy.wait_for_faults().await.unwrap();
         assert!(soon(services.instance("orders", "a")).await.unwrap().is_none());
+    }
+}
+
+#[tokio::test]
+async fn publish_fails_when_the_retry_policy_gives_up_after_lost_requests() {
+    let policy = RetryNTimes::new(2, Duration::from_millis(10)).unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.retry_policy(policy)).await;
+    let (base, permanent) = (path("lost-requests"), instance("a").service_type(ServiceType::Permanent));
+    client.create().creating_parent_containers().for_path(format!("{base}/orders"), "").await.unwrap();
+    for op in [OpCode::Create2, OpCode::SetData] {
+        proxy.reset_counts();
+        (1..=10).for_each(|nth| proxy.cut_before_nth_request(op, nth));
+        let error = soon(discovery(&client, &base).publish(&permanent)).await.unwrap_err();
+        assert_eq!((error.outcome(), error.is_retryable()), (Outcome::Unknown, true), "{error}");
+        assert_eq!(proxy.requests()[&op], 3);
+        // For the write of an existing instance.
+        soon(discovery(&connected().await, &base).publish(&permanent)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_outcome_of_a_publish_is_unknown_if_the_connection_does_not_return_after_a_lost_reply() {
+    let options = |client: CuratorClientBuilder| {
+        let policy = RetryNTimes::new(1, Duration::from_millis(10)).unwrap();
+        client.connection_timeout(Duration::from_millis(500)).retry_policy(policy)
+    };
+    let (others, base) = (connected().await, path("publish-outcome"));
+    others.create().creating_parent_containers().for_path(format!("{base}/orders"), "").await.unwrap();
+    for (op, port) in [(OpCode::Create2, 1), (OpCode::SetData, 2)] {
+        let (proxy, client) = behind_proxy_with(options).await;
+        let (services, permanent) = (discovery(&client, &base), instance("a").service_type(ServiceType::Permanent));
+        proxy.hold_nth_reply(op, 1);
+        let publishing = tokio::spawn(async move { services.publish(&permanent.port(port)).await });
+        soon(proxy.wait_for_reply(op, 1)).await.unwrap();
+        proxy.refuse(true).unwrap();
+        proxy.cut();
+        let error = soon(publishing).await.unwrap().unwrap_err();
+        assert_eq!((error.outcome(), error.is_retryable()), (Outcome::Unknown, true), "{op:?}: {error}");
+        let found = soon(discovery(&others, &base).instance("orders", "a")).await.unwrap().unwrap();
+        assert_eq!(found.port, Some(port));
     }
 }
 

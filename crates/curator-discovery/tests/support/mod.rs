@@ -24,8 +24,17 @@ pub(crate) async fn connected() -> CuratorClient {
 
 /// A client of the shared server, behind a proxy.
 pub(crate) async fn behind_proxy() -> (FaultProxy, CuratorClient) {
+    behind_proxy_with(|client| client).await
+}
+
+/// The same with other options.
+pub(crate) async fn behind_proxy_with(
+    options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
+) -> (FaultProxy, CuratorClient) {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = builder(&proxy.connect_string(), LONG_SESSION).connect().await.unwrap();
+    let client = options(builder(&proxy.connect_string(), LONG_SESSION)).start().unwrap();
+    // A busy server may need longer than the client's connection timeout.
+    until(async || client.try_session().is_ok()).await;
     (proxy, client)
 }
 
