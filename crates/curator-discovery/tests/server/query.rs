@@ -263,6 +263,16 @@ async fn publish_does_not_overwrite_a_registered_instance() {
 }
 
 #[tokio::test]
+async fn publish_overwrites_a_container_which_belongs_to_no_session() {
+    let (client, base) = (connected().await, path("publish-container"));
+    let create = client.create().creating_parent_containers().with_mode(CreateMode::Container);
+    create.for_path(format!("{base}/orders/a"), "").await.unwrap();
+    let services = discovery(&client, &base);
+    soon(services.publish(&instance("a").service_type(ServiceType::Permanent).port(1))).await.unwrap();
+    assert_eq!(soon(services.instance("orders", "a")).await.unwrap().unwrap().port, Some(1));
+}
+
+#[tokio::test]
 async fn publish_does_not_overwrite_an_instance_that_is_registered_meanwhile() {
     let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("publish-race"));
     let permanent = instance("a").service_type(ServiceType::Permanent).port(1);
