@@ -49,29 +49,19 @@ pub(super) struct LiveTree {
     /// The session in which a watch was requested last.
     pub(super) session: Option<WatchingSession>,
     pub(super) batches: Batches,
-    /// What remains to be read in the phases `Scanning` and `Settling`.
+    /// What remains to be read: everything, or the changes recorded before, with all new descendants.
     pub(super) scan: Wanted,
-    /// The nodes named by events since the phase began.
+    /// The nodes named by events since the scan began. They are only recorded, so that the scan ends.
     pub(super) changed: Wanted,
     /// Whether there were too many changes to record since the last request was sent.
     pub(super) has_overflowed: bool,
-    pub(super) phase: Phase,
-    /// The number of the call for which the cache has caught up once this phase ends.
+    /// Whether the scan is one of everything.
+    pub(super) is_full: bool,
+    /// The number of the call for which the cache has caught up once the scan ends.
     pub(super) catching_up: Option<u64>,
     pub(super) resync_at: Deadline,
     /// The next resync waits until the cache has caught up for this call.
     pub(super) resync_after: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// Everything is being read; changes are recorded.
-    Scanning,
-    /// The changes recorded before this phase are being read, with all new descendants. Later changes are only
-    /// recorded, so that the phase ends.
-    Settling,
-    /// Changes are read as they arrive.
-    Following,
 }
 
 /// Why a round stopped before all its reads were applied.
@@ -128,11 +118,13 @@ impl LiveTree {
     async fn advance(&mut self) -> Result<Option<CacheError>> {
         let session = self.watch().await?;
         let round = async {
-            if self.phase == Phase::Following && self.is_catch_up_pending() {
-                let call_number = self.commands.borrow_and_update().catch_up;
-                self.reply(session.catch_up()).await?;
-                self.settle();
-                self.catching_up = Some(call_number);
+            if !self.is_full && self.scan.is_empty() {
+                if self.is_catch_up_pending() {
+                    let call_number = self.commands.borrow_and_update().catch_up;
+                    self.reply(session.catch_up()).await?;
+                    self.catching_up = Some(call_number);
+                }
+                self.scan = std::mem::take(&mut self.changed);
             }
             self.round(&session).await
         };
@@ -148,21 +140,17 @@ impl LiveTree {
         if !self.scan.is_empty() {
             return Ok(None);
         }
-        match self.phase {
-            Phase::Scanning if !self.changed.is_empty() => self.settle(),
-            Phase::Scanning | Phase::Settling => {
-                self.phase = Phase::Following;
-                // The interval starts at the end of a re-read, not of a catch-up.
-                if self.resync_at == Deadline::NEVER {
-                    self.resync_at = self.options.resync_every.map_or(Deadline::NEVER, Deadline::after);
-                    self.resync_after = self.commands.borrow().catch_up;
-                }
-            }
-            Phase::Following => {}
+        if std::mem::take(&mut self.is_full) && !self.changed.is_empty() {
+            self.scan = std::mem::take(&mut self.changed);
+            return Ok(None);
+        }
+        // The interval starts at the end of a re-read, not of a catch-up.
+        if self.resync_at == Deadline::NEVER {
+            self.resync_at = self.options.resync_every.map_or(Deadline::NEVER, Deadline::after);
+            self.resync_after = self.commands.borrow().catch_up;
         }
         self.publish_current();
-        if self.phase == Phase::Following
-            && let Some(call_number) = self.catching_up.take()
+        if let Some(call_number) = self.catching_up.take()
             // Without a confirmed connection, the cache is not current.
             && self.watching.is_connected()
         {
@@ -171,24 +159,18 @@ impl LiveTree {
         Ok(None)
     }
 
-    /// Starts to read the changes recorded so far.
-    fn settle(&mut self) {
-        self.phase = Phase::Settling;
-        self.scan = std::mem::take(&mut self.changed);
-    }
-
-    /// Publishes `Current` if everything was read and the connection is confirmed.
+    /// Publishes `Current`, after the scan, if the connection is confirmed.
     fn publish_current(&self) {
         // The client may be connected again although the end of the watch's connection was not processed yet.
         let is_watched = self.watch.as_ref().is_some_and(RecursiveWatch::is_alive);
-        if is_watched && self.phase == Phase::Following && self.watching.is_connected() {
+        if is_watched && self.watching.is_connected() {
             self.publisher.current();
         }
     }
 
     /// Whether there is something to read.
     fn is_due(&self) -> bool {
-        let is_idle = self.phase == Phase::Following && self.changed.is_empty();
+        let is_idle = !self.is_full && self.scan.is_empty() && self.changed.is_empty();
         self.watch.is_none() || !is_idle || (self.is_catch_up_pending() && self.watching.is_connected())
     }
 
@@ -213,7 +195,7 @@ impl LiveTree {
 
     /// Starts to read everything: the root and all known nodes. Listings add the other nodes.
     fn rescan(&mut self) {
-        self.phase = Phase::Scanning;
+        self.is_full = true;
         self.catching_up = None;
         for path in self.tree.nodes.keys() {
             want(&mut self.scan, path.clone(), Listing::IfChanged);
@@ -225,14 +207,9 @@ impl LiveTree {
         self.resync_at = Deadline::NEVER;
     }
 
-    /// The nodes to read in this phase.
-    fn wanted(&mut self) -> &mut Wanted {
-        if self.phase == Phase::Following { &mut self.changed } else { &mut self.scan }
-    }
-
     /// Reads the wanted nodes, and records further nodes to read as a result.
     async fn round(&mut self, session: &WatchingSession) -> Result<(), Stopped> {
-        let mut wanted = std::mem::take(self.wanted());
+        let mut wanted = std::mem::take(&mut self.scan);
         let mut in_flight = VecDeque::new();
         loop {
             while in_flight.len() < IN_FLIGHT {
@@ -259,7 +236,7 @@ impl LiveTree {
                     want(&mut wanted, path, listing);
                 }
                 for (path, listing) in wanted {
-                    want(self.wanted(), path, listing);
+                    want(&mut self.scan, path, listing);
                 }
                 return Err(stopped);
             }
@@ -323,11 +300,11 @@ impl LiveTree {
             let is_put_off = path.parent().is_some_and(|parent| put_off.contains(&parent));
             let next = if is_put_off { Next::ParentFirst } else { self.tree.found(path, found, *listing, batch) };
             match next {
-                Next::List => want(self.wanted(), path.clone(), Listing::Now),
+                Next::List => want(&mut self.scan, path.clone(), Listing::Now),
                 Next::ParentFirst => {
                     put_off.insert(path.clone());
                     for node in path.parent().into_iter().chain([path.clone()]) {
-                        want(self.wanted(), node, Listing::IfNew);
+                        want(&mut self.scan, node, Listing::IfNew);
                     }
                 }
                 Next::Nothing => {}
@@ -341,7 +318,7 @@ impl LiveTree {
                     _ => return Err(self.interrupted()),
                 };
                 for child in self.tree.listed(path, &names) {
-                    want(self.wanted(), child, Listing::IfNew);
+                    want(&mut self.scan, child, Listing::IfNew);
                 }
             }
         }
@@ -388,8 +365,6 @@ impl LiveTree {
             }
         }
         if self.changed.len() > self.tree.max_changes() {
-            // `changed` also contains nodes named by a listing and not by an event, so list again.
-            self.tree.forget_listings();
             self.changed.clear();
             self.rescan();
             self.has_overflowed = true;

@@ -9,7 +9,7 @@ use super::CuratorCache;
 use super::batches::{Batches, Wanted};
 use super::builder::CuratorCacheBuilder;
 use super::error::CacheError;
-use super::live::{Command, LiveTree, Phase};
+use super::live::{Command, LiveTree};
 use super::publisher::Publisher;
 use super::scope::Scope;
 use super::snapshot::{CacheState, Snapshot};
@@ -74,7 +74,7 @@ async fn run(
         scan: Wanted::new(),
         changed: Wanted::new(),
         has_overflowed: false,
-        phase: Phase::Scanning,
+        is_full: true,
         catching_up: None,
         resync_at: Deadline::NEVER,
         resync_after: 0,

@@ -178,11 +178,6 @@ impl Tree {
         children.filter(|child| !self.nodes.contains_key(child) && self.scope.contains(child)).collect()
     }
 
-    /// Makes the next scan list all directories again.
-    pub(super) fn forget_listings(&mut self) {
-        self.listed.clear();
-    }
-
     /// Removes a node and its descendants, children first.
     fn remove(&mut self, path: &ZPath) {
         let below: Vec<_> = descendants(&self.nodes, path).cloned().collect();

@@ -104,7 +104,6 @@ impl Client {
     }
 
     fn overflow(&mut self) {
-        self.tree.forget_listings();
         self.changed.clear();
         self.rescan();
     }
@@ -118,8 +117,10 @@ impl Client {
 
     /// Reads the first `count` wanted nodes, all at one moment.
     fn read(&mut self, server: &mut Server, count: usize) {
-        let is_scan = !self.scan.is_empty();
-        let mut wanted = std::mem::take(if is_scan { &mut self.scan } else { &mut self.changed });
+        if self.scan.is_empty() {
+            self.scan = std::mem::take(&mut self.changed);
+        }
+        let mut wanted = std::mem::take(&mut self.scan);
         let replies: Vec<_> = (0..count.min(wanted.len()))
             .filter_map(|_| wanted.pop_first())
             .map(|(path, listing)| (server.read(&path), server.list(&path), path, listing))
@@ -141,7 +142,7 @@ impl Client {
                 Next::ParentFirst => {
                     put_off.push(path.clone());
                     for node in path.parent().into_iter().chain([path.clone()]) {
-                        want(&mut self.changed, node, Listing::IfNew);
+                        want(&mut wanted, node, Listing::IfNew);
                     }
                 }
                 Next::Nothing => {}
@@ -152,9 +153,7 @@ impl Client {
                 }
             }
         }
-        for (path, listing) in wanted {
-            want(if is_scan { &mut self.scan } else { &mut self.changed }, path, listing);
-        }
+        self.scan = wanted;
         self.replay();
     }
 
@@ -297,7 +296,7 @@ fn an_overflow_does_not_lose_a_listed_node_that_is_not_read_yet() {
     for count in [0, 2, 1] {
         client.read(&mut server, count);
     }
-    assert_eq!((client.tree.nodes.size(), client.changed.len()), (2, 1));
+    assert_eq!((client.tree.nodes.size(), client.scan.len()), (2, 1));
     client.overflow();
     while !client.scan.is_empty() {
         client.read(&mut server, usize::MAX);
