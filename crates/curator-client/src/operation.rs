@@ -66,29 +66,13 @@ pub struct Stat {
     pub cversion: i32,
     /// How many times the node's ACL was set since its creation.
     pub aversion: i32,
-    /// For an ephemeral node, the id of the session that owns it. Otherwise 0, or a number by which the server marks
-    /// containers and nodes with a time to live; see [`owning_session`](Self::owning_session).
+    /// For an ephemeral node, the id of the session that owns it. Otherwise 0, also for containers and nodes with a time
+    /// to live.
     pub ephemeral_owner: i64,
     /// The length of the node's data in bytes.
     pub data_length: i32,
     /// The number of the node's children.
     pub num_children: i32,
-}
-
-impl Stat {
-    /// The id of the session that owns the node; `None` if the node is not ephemeral.
-    #[must_use]
-    pub fn owning_session(&self) -> Option<i64> {
-        const CONTAINER: i64 = i64::MIN;
-        /// The first three bytes of the `ephemeral_owner` of a node with a time to live. The ids of sessions of a server
-        /// with the id 255 begin with 0xff too, followed by the time at which the server started.
-        const WITH_TTL: u64 = 0xff_0000;
-        match self.ephemeral_owner {
-            0 | CONTAINER => None,
-            owner if owner.cast_unsigned() >> 40 == WITH_TTL => None,
-            session => Some(session),
-        }
-    }
 }
 
 /// A node to create: the arguments of a create request.
@@ -256,21 +240,4 @@ pub enum ReadResult {
         /// The stat.
         stat: Stat,
     },
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn containers_and_nodes_with_a_time_to_live_belong_to_no_session() {
-        let of = |ephemeral_owner| Stat { ephemeral_owner, ..Stat::default() }.owning_session();
-        for owner in [0, i64::MIN, 0xff << 56 | 1_000, 0xff << 56 | ((1 << 40) - 1)] {
-            assert_eq!(of(owner), None, "{owner:#x}");
-        }
-        // Of servers with the ids 0, 254 and 255.
-        for session in [7, 0xfe_i64 << 56 | 1, 0xff_i64 << 56 | 0x019d_0000_0000_0000] {
-            assert_eq!(of(session), Some(session), "{session:#x}");
-        }
-    }
 }

@@ -240,11 +240,11 @@ async fn publish(client: &CuratorClient, session: Session, node: &NodeSpec) -> R
     let mut rounds = 0;
     loop {
         rounds += 1;
-        let found = session.exists(&node.path).await?;
-        if let Some(owner) = found.and_then(|stat| stat.owning_session()) {
-            return Ok(Err(DiscoveryError::Registered { path: node.path.clone(), owner }));
-        }
-        let written = match found {
+        let written = match session.exists(&node.path).await? {
+            Some(stat) if stat.ephemeral_owner != 0 => {
+                let (path, owner) = (node.path.clone(), stat.ephemeral_owner);
+                return Ok(Err(DiscoveryError::Registered { path, owner }));
+            }
             Some(stat) => session.set_data(&node.path, &node.data, Some(stat.version)).await.map(drop),
             None => client.create_with_containers(&session, node).await.map(drop),
         };

@@ -33,7 +33,7 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn of(path: &ZPath, stat: &Stat) -> Self {
-        Self { path: path.clone(), czxid: stat.czxid, session: stat.owning_session().unwrap_or(0) }
+        Self { path: path.clone(), czxid: stat.czxid, session: stat.ephemeral_owner }
     }
 }
 
