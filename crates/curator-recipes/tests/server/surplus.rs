@@ -6,7 +6,7 @@ use std::time::Duration;
 use curator_recipes::client::{CreateMode, NodeSpec, RetryNTimes};
 use curator_test::OpCode;
 
-use crate::support::{acquiring, behind_proxy_with, children, client, mutex, path, queue_of, soon, still_waits};
+use crate::support::{acquiring, behind_proxy_with, children, client, mutex, path, queue_of, soon, still_waits, until};
 
 /// A recovery that finds two nodes of its contender keeps the first, and removes both when the acquire is dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,6 +28,8 @@ async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
         mode: CreateMode::EphemeralSequential,
         acl: Arc::clone(client.default_acl()),
     };
+    // The client has noticed the cut.
+    until(async || proxy.handshakes() == 2).await;
     client.session().await.unwrap().create(&second).await.unwrap();
     // The recovery reads both nodes. Then the waiter watches the node ahead and the first of its own nodes.
     proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
