@@ -458,6 +458,16 @@ impl Error {
         }
     }
 
+    /// Whether this program has closed the client.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Self::Closed => true,
+            Self::RetryFailed { cause, .. } => cause.is_closed(),
+            _ => false,
+        }
+    }
+
     /// Whether the operation may have been applied.
     #[must_use]
     pub fn outcome(&self) -> Outcome {

@@ -241,26 +241,22 @@ impl Supervisor {
     fn give_up(&self, session: &Session, link: Link, pending_closes: &PendingCloses) {
         // The servers round the timeout up to their next tick, and it is at least two ticks.
         let limit = session.timeout() * 3 / 2;
-        let most_delay = session.timeout() / 3;
-        // An open connection keeps the session alive, and shows that the next session can be opened now.
-        let is_connected = link.end().is_none();
+        let end = Deadline::after(limit);
         let (session, sessions, closing) = (session.clone(), Arc::clone(&self.sessions), self.closing.clone());
         let (options, timer) = (Arc::clone(&self.options), self.timer.clone());
         pending_closes.push(Box::pin(async move {
             let delayed = async {
-                if !is_connected {
-                    sessions.opened_after(session.epoch()).await;
-                }
-                timer.sleep(most_delay).await;
+                sessions.opened_after(session.epoch()).await;
+                timer.sleep(session.timeout() / 3).await;
             };
             tokio::select! {
                 biased;
                 () = session.close_permitted() => {}
                 () = closing.begun() => {}
                 () = delayed => {}
-                () = timer.sleep(limit) => {}
+                () = timer.sleep(session.timeout()) => {}
             }
-            close_session(options, timer, link, limit).await
+            close_session(options, timer, link, end.remaining().unwrap_or(limit)).await
         }));
     }
 

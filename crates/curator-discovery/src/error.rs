@@ -124,7 +124,7 @@ impl DiscoveryError {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match self {
-            Self::Client(error) => matches!(error, ClientError::Closed),
+            Self::Client(error) => error.is_closed(),
             Self::Node(error) => error.is_closed(),
             Self::Cache(error) => error.is_closed(),
             _ => false,

@@ -329,9 +329,7 @@ impl Error {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match self {
-            Self::Client(cause) | Self::ReleasePending { cause, .. } => {
-                matches!(cause, curator_client::Error::Closed)
-            }
+            Self::Client(cause) | Self::ReleasePending { cause, .. } => cause.is_closed(),
             Self::RecipeClosed { .. } => true,
             Self::MultiLockMember { cause, .. } => cause.is_closed(),
             Self::Value(error) => error.is_closed(),

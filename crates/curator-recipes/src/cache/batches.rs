@@ -72,7 +72,7 @@ impl Batches {
     pub(super) fn learn(&mut self, unread: usize, bytes: usize) {
         self.reply_limit = (self.reply_limit + RECOVERY).min(MAX_REPLY);
         if let Some(mean) = bytes.checked_div(unread) {
-            self.estimate = mean.max(self.estimate.min(self.reply_limit / (2 * unread))).max(MIN_ESTIMATE);
+            self.estimate = mean.max(self.estimate.min(MAX_REPLY / (2 * unread))).max(MIN_ESTIMATE);
         }
     }
 

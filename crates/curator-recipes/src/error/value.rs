@@ -108,7 +108,7 @@ impl ValueError {
     pub fn is_closed(&self) -> bool {
         match self {
             Self::Client(error) | Self::OutcomeUnknown { cause: error, .. } => {
-                matches!(error, ClientError::Closed | ClientError::SessionEnded { end: SessionEnd::Closed, .. })
+                error.is_closed() || matches!(error, ClientError::SessionEnded { end: SessionEnd::Closed, .. })
             }
             Self::Lock { cause, .. } => cause.is_closed(),
             _ => false,

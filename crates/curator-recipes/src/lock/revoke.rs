@@ -1,6 +1,6 @@
 //! Requests a lock back from its holder, or a place in the queue from a waiter.
 
-use curator_client::{CuratorClient, ZPath};
+use curator_client::{CuratorClient, Error as ClientError, ZPath};
 
 use crate::engine::revocation::REVOKE_MESSAGE;
 use crate::error::Result;
@@ -36,6 +36,11 @@ use crate::error::Result;
 ///
 /// A dropped request may still reach the holder.
 pub async fn revoke(client: &CuratorClient, participant: &ZPath) -> Result<()> {
-    client.retry_write(|session| session.set_data(participant, REVOKE_MESSAGE, None)).await?;
-    Ok(())
+    match client.retry_write(|session| session.set_data(participant, REVOKE_MESSAGE, None)).await {
+        // The participant left after an attempt whose reply was lost.
+        Err(ClientError::RetryFailed { cause, .. }) if matches!(*cause, ClientError::NoNode { .. }) => {
+            Err((*cause).into())
+        }
+        revoked => Ok(revoked.map(drop)?),
+    }
 }

@@ -181,6 +181,7 @@ impl Kept {
     }
 
     fn missing(&mut self) {
+        self.close_delay = None;
         self.reporter.set(PersistentNodeState::Absent);
         self.view = View::Absent;
     }
@@ -204,7 +205,7 @@ impl Kept {
         };
         match owner {
             Owner::Ours if self.claims.confirm(&node) => {
-                self.close_delay = Some(session.delay_close());
+                self.close_delay = self.options.mode.is_ephemeral().then(|| session.delay_close());
                 if has_data {
                     self.contents.applied();
                 }

@@ -105,8 +105,8 @@ impl PersistentNode {
     /// The state of the node, and its changes. A slow reader gets the latest state only. Do not hold a borrowed value
     /// while you print or wait, because it blocks the task.
     ///
-    /// When the node is no longer kept, the state is [`Closed`](PersistentNodeState::Closed), and the channel is
-    /// closed. In a forked child it no longer changes.
+    /// When the node is no longer kept, the state is [`Closed`](PersistentNodeState::Closed), and once it is deleted, the
+    /// channel is closed. In a forked child it no longer changes.
     #[must_use]
     pub fn state(&self) -> watch::Receiver<PersistentNodeState> {
         self.states.clone()
@@ -146,10 +146,10 @@ impl PersistentNode {
             biased;
             // Checked first: a forked child has only the state of its parent.
             error = self.task.client.closing() => Err(error.into()),
+            found = self.task.until(values, find) => found,
             _ = commands.wait_for(|command| command.is_closing) => {
                 Err(PersistentNodeError::Closed { path: self.task.path.clone() })
             }
-            found = self.task.until(values, find) => found,
         }
     }
 

@@ -3,7 +3,6 @@
 mod changes;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use curator_client::{
     CreateMode, Created, CuratorClient, NodePath, NodeSpec, Outcome, RecipeSupport as _, Request, Session, Watch, ZPath,
@@ -175,29 +174,19 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// The change may be applied even if the future is dropped.
     pub async fn set(&self, value: T) -> Result<()> {
         let (path, data) = (&self.inner.path, self.inner.codec.encode(&value));
-        let (data, may_be_applied) = (&data, &AtomicBool::new(false));
-        let set = self.inner.client.retry(|session| async move {
-            let set = async {
-                match session.set_data(path, data, None).await {
-                    Err(curator_client::Error::NoNode { .. }) => {}
-                    set => return set.map(drop),
-                }
-                match self.create(&session, data).await {
-                    // Another client has created the node with another value.
-                    Err(curator_client::Error::NodeExists { .. }) => session.set_data(path, data, None).await.map(drop),
-                    created => created.map(drop),
-                }
-            };
-            set.await.inspect_err(|error| {
-                may_be_applied.fetch_or(error.outcome() == Outcome::Unknown, Ordering::Relaxed);
-            })
-        });
-        set.await.map_err(|cause| {
-            if may_be_applied.load(Ordering::Relaxed) {
-                return ValueError::OutcomeUnknown { path: path.clone(), cause };
+        let data = &data;
+        let set = self.inner.client.retry_write(|session| async move {
+            match session.set_data(path, data, None).await {
+                Err(curator_client::Error::NoNode { .. }) => {}
+                set => return set.map(drop),
             }
-            cause.into()
-        })
+            match self.create(&session, data).await {
+                // Another client has created the node with another value.
+                Err(curator_client::Error::NodeExists { .. }) => session.set_data(path, data, None).await.map(drop),
+                created => created.map(drop),
+            }
+        });
+        set.await.map_err(|cause| self.unsure(cause))
     }
 
     /// Converts the error of a write.

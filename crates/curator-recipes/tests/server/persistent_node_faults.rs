@@ -160,10 +160,10 @@ async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
 /// The client closes a lost session as soon as it can, and so deletes the nodes of the session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_session_is_closed_after_its_node_was_replaced() {
-    for is_lease_over in [true, false] {
-        let (_row, proxy, others, path) =
-            (Row::of(is_lease_over), proxy().await, connected().await, path("kept-close"));
-        proxy.stretch_session_timeouts(0.2);
+    // For how long there is no connection after the loss; `None` if the session is lost without an outage.
+    for outage in [Some(Duration::ZERO), Some(Duration::from_millis(2_200)), None] {
+        let (_row, proxy, others, path) = (Row::of(outage), proxy().await, connected().await, path("kept-close"));
+        proxy.stretch_session_timeouts(0.3);
         let client = builder(&proxy.connect_string(), SESSION).connect().await.unwrap();
         let node = started(&client, &path);
         created(&node).await;
@@ -177,13 +177,15 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
                 }
             }
         });
-        if is_lease_over {
+        if let Some(outage) = outage {
             proxy.black_hole(Direction::Both);
             assert_eq!(soon(lost.ended()).await, SessionEnd::LeaseOver);
             proxy.stretch_session_timeouts(1.0);
+            // Longer than the delay of the close after the new session was opened.
+            tokio::time::sleep(outage).await;
             proxy.heal();
         } else {
-            proxy.stretch_session_timeouts(0.19);
+            proxy.stretch_session_timeouts(0.29);
             proxy.cut();
             assert!(matches!(soon(lost.ended()).await, SessionEnd::TimeoutLowered { .. }));
         }
@@ -199,7 +201,7 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replacement_that_the_server_refuses_delays_the_close_of_a_lost_session_only_for_a_while() {
     let (proxy, others, dir) = (proxy().await, connected().await, path("kept-close-late"));
-    proxy.stretch_session_timeouts(0.2);
+    proxy.stretch_session_timeouts(0.5);
     let client = builder(&proxy.connect_string(), SESSION).connect().await.unwrap();
     let path = format!("{dir}/node");
     let node = started(&client, &path);
@@ -208,10 +210,11 @@ async fn a_replacement_that_the_server_refuses_delays_the_close_of_a_lost_sessio
     // Permits neither to create nor to delete children.
     let acl = vec![Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     others.set_acl(&dir, acl, None).await.unwrap();
-    proxy.stretch_session_timeouts(0.19);
+    proxy.stretch_session_timeouts(0.49);
     proxy.cut();
     assert!(matches!(soon(lost.ended()).await, SessionEnd::TimeoutLowered { .. }));
     until_state(&node, |state| matches!(state, PersistentNodeState::Refused { .. })).await;
+    assert_eq!(requests_of(&proxy, OpCode::CloseSession), 0);
     soon(proxy.wait_for_request(OpCode::CloseSession, 1)).await.unwrap();
     until(async || !exists(&others, &path).await).await;
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use curator_recipes::client::Error as ClientError;
 use curator_recipes::{Error, revoke};
+use curator_test::OpCode;
 use futures_util::FutureExt as _;
 
 use crate::support::subjects::Held;
@@ -32,6 +33,20 @@ async fn a_revocation_of_a_waiter_far_back_in_the_queue_reaches_it_as_holder() {
     soon(guard.revocation_requested()).await.unwrap();
     assert!(guard.is_valid());
     guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_participant_that_leaves_before_a_retry_of_the_request_is_reported_as_gone() {
+    let ((proxy, admin), path) = (behind_proxy().await, path("revoke-gone"));
+    let guard = mutex(&client().await, &path).acquire().await.unwrap();
+    proxy.hold_nth_reply(OpCode::SetData, 1);
+    let node = guard.node().clone();
+    let revoking = tokio::spawn(async move { revoke(&admin, &node).await });
+    soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
+    guard.release().await.unwrap();
+    proxy.cut();
+    let error = soon(revoking).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Client(ClientError::NoNode { .. })), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -75,7 +75,7 @@ impl Kept {
             Ok(Created { path, stat, .. }) => {
                 self.path = Some(path.clone());
                 if self.claims.confirm(&Node::of(path, stat)) {
-                    self.close_delay = Some(session.delay_close());
+                    self.close_delay = self.options.mode.is_ephemeral().then(|| session.delay_close());
                     let client = self.client.name();
                     tracing::info!(client, %path, czxid = stat.czxid, "persistent node: created");
                     self.contents.applied();
