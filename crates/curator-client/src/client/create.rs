@@ -168,13 +168,7 @@ async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool,
         };
         let result = match protected.recover(&session).await {
             Ok(Some(created)) => Ok(created),
-            Ok(None) => {
-                if protected.session.is_same(&session) {
-                    // The attempts in this session were not applied.
-                    *doubt = Doubt::default();
-                }
-                create_with_parents(client, &session, &protected.spec, parents, std::convert::identity).await
-            }
+            Ok(None) => create_with_parents(client, &session, &protected.spec, parents, std::convert::identity).await,
             Err(error) => Err(error),
         };
         match result {

@@ -192,6 +192,7 @@ async fn the_outcome_stays_unknown_if_the_connection_does_not_return_after_a_los
         })
         .await;
         let (dir, node) = (directory(&client).await, directory(&client).await);
+        proxy.reset_counts();
         proxy.hold_nth_reply(op, 1);
         let writing = tokio::spawn({
             let (client, missing) = (client.clone(), dir.child("node").unwrap());

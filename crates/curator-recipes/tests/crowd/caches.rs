@@ -35,7 +35,7 @@ async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
         begun.elapsed(),
         proxy.requests()[&OpCode::MultiRead]
     ));
-    assert!(proxy.requests()[&OpCode::MultiRead] < leaves as u64 / 300);
+    assert!(proxy.requests()[&OpCode::MultiRead] < leaves as u64 / 250);
 
     let mut events = cache.events();
     let mut replay = Replay::default();
