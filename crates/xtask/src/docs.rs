@@ -212,6 +212,15 @@ mod tests {
     }
 
     #[test]
+    fn every_table_of_costs_is_on_a_page() {
+        let texts: String = pages().unwrap().iter().map(|path| read(path).unwrap()).collect();
+        for (table, _) in TABLES {
+            let part = format!("{BEGIN}costs {table} -->");
+            assert!(texts.contains(&part), "no page contains {part}");
+        }
+    }
+
+    #[test]
     fn a_cost_is_counted_from_the_requests_that_are_sent() {
         // Three pipelines of requests, separated by `; `, and an event. The pipeline in brackets is sent only to old
         // servers, which `true` stands for below. `Operation::sends` describes this notation.

@@ -11,6 +11,7 @@ use curator_recipes::client::{
 use curator_recipes::{PersistentNode, PersistentNodeError, PersistentNodeState};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 use futures_util::FutureExt as _;
+use tokio::task::JoinHandle;
 use tracing::Level;
 
 use crate::persistent_node::{
@@ -46,6 +47,30 @@ async fn lose_session_but_not_its_node(proxy: &FaultProxy, client: &CuratorClien
     assert_eq!(soon(session.ended()).await, SessionEnd::LeaseOver);
     proxy.stretch_session_timeouts(1.0);
     (1..=1_000).for_each(|nth| proxy.cut_before_nth_request(OpCode::CloseSession, nth));
+}
+
+/// Reads a node again and again in a task, and panics if it does not exist.
+struct GapReader {
+    stop: Arc<AtomicBool>,
+    task: JoinHandle<()>,
+}
+
+impl GapReader {
+    fn start(client: &CuratorClient, path: &str) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (client, path, stopped) = (client.clone(), path.to_owned(), Arc::clone(&stop));
+        let task = tokio::spawn(async move {
+            while !stopped.load(Ordering::SeqCst) {
+                assert!(exists(&client, &path).await, "a gap at {path}");
+            }
+        });
+        Self { stop, task }
+    }
+
+    async fn saw_no_gap(self) {
+        self.stop.store(true, Ordering::SeqCst);
+        soon(self.task).await.unwrap();
+    }
 }
 
 /// The request that creates a node of this mode.
@@ -130,15 +155,7 @@ async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
         let old = session(&client).await;
         lose_session_but_not_its_node(&proxy, &client).await;
         assert!(node.set_data("late").now_or_never().is_none());
-        let stop = Arc::new(AtomicBool::new(false));
-        let watching = tokio::spawn({
-            let (others, path, stop) = (others.clone(), path.clone(), Arc::clone(&stop));
-            async move {
-                while !stop.load(Ordering::SeqCst) {
-                    assert!(exists(&others, &path).await);
-                }
-            }
-        });
+        let reader = GapReader::start(&others, &path);
         if let Some(lost) = lost {
             proxy.exempt_path("/");
             proxy.cut_before_reply(lost);
@@ -149,8 +166,7 @@ async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
         created(&node).await;
         assert_eq!(owner().await, session(&client).await);
         assert_eq!(data(&others, &path).await, "late");
-        stop.store(true, Ordering::SeqCst);
-        soon(watching).await.unwrap();
+        reader.saw_no_gap().await;
         proxy.disarm();
         soon(node.close()).await.unwrap();
         assert!(!exists(&others, &path).await);
@@ -168,15 +184,7 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
         let node = started(&client, &path);
         created(&node).await;
         let lost = client.session().await.unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
-        let watching = tokio::spawn({
-            let (others, path, stop) = (others.clone(), path.clone(), Arc::clone(&stop));
-            async move {
-                while !stop.load(Ordering::SeqCst) {
-                    assert!(exists(&others, &path).await);
-                }
-            }
-        });
+        let reader = GapReader::start(&others, &path);
         if let Some(outage) = outage {
             proxy.black_hole(Direction::Both);
             assert_eq!(soon(lost.ended()).await, SessionEnd::LeaseOver);
@@ -193,8 +201,7 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
         created(&node).await;
         let present = others.check_exists(&path).await.unwrap().unwrap();
         assert_eq!(present.ephemeral_owner, session(&client).await);
-        stop.store(true, Ordering::SeqCst);
-        soon(watching).await.unwrap();
+        reader.saw_no_gap().await;
     }
 }
 
