@@ -7,6 +7,8 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use futures_util::stream::{BoxStream, StreamExt as _};
 
+use crate::forked::LeakedInChild;
+
 /// The changes of a recipe, for one consumer.
 ///
 /// Implements [`Stream`]; [`next`](Self::next) works without importing the trait. Each alias of this type, such as
@@ -17,13 +19,13 @@ use futures_util::stream::{BoxStream, StreamExt as _};
 /// Nothing is lost when a future of the next item is dropped.
 #[must_use = "nothing is yielded before the stream is polled"]
 pub struct Changes<I> {
-    items: BoxStream<'static, I>,
+    items: LeakedInChild<BoxStream<'static, I>>,
 }
 
 impl<I> Changes<I> {
     /// Wraps a stream.
     pub fn new(items: impl Stream<Item = I> + Send + 'static) -> Self {
-        Self { items: items.fuse().boxed() }
+        Self { items: LeakedInChild::new(items.fuse().boxed()) }
     }
 
     /// Waits for the next item. Returns `None` once the stream has ended.
@@ -32,7 +34,7 @@ impl<I> Changes<I> {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<I> {
-        self.items.next().await
+        self.items.as_mut()?.next().await
     }
 }
 
@@ -40,7 +42,7 @@ impl<I> Stream for Changes<I> {
     type Item = I;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<I>> {
-        self.items.as_mut().poll_next(cx)
+        self.items.as_mut().map_or(Poll::Ready(None), |items| items.as_mut().poll_next(cx))
     }
 }
 

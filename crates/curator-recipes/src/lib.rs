@@ -116,6 +116,7 @@ pub mod driver;
 mod engine;
 mod error;
 pub mod fencing;
+mod forked;
 mod group;
 pub mod guide;
 mod leader;

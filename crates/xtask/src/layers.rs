@@ -179,6 +179,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             ],
             &["error"],
             &["changes", "codec", "debug", "owner"],
+            &["forked"],
         ],
     ),
     (

@@ -175,7 +175,7 @@ impl CuratorCache {
     /// Nothing is lost when the future is dropped.
     pub async fn caught_up(&self) -> Result<Snapshot> {
         let mut number = 0;
-        self.commands.send_modify(|command| {
+        self.task.command(&self.commands, |command| {
             command.catch_up += 1;
             number = command.catch_up;
         });
@@ -202,7 +202,7 @@ impl CuratorCache {
     ///
     /// Closing continues when the future is dropped.
     pub async fn close(&self) -> Result<()> {
-        self.commands.send_modify(|command| command.is_closed = true);
+        self.task.command(&self.commands, |command| command.is_closed = true);
         let end = self.task.ended().await;
         if end.is_closed() { Ok(()) } else { Err(end) }
     }

@@ -31,9 +31,11 @@ impl CuratorCache {
         meter.stale_begins();
         let publisher = Publisher { snapshots, states, events, errors, meter };
         let work = run(options, scope, Arc::new(publisher), commanded, caught_up);
-        let task = RecipeTask::start(&client, path, work);
+        let commands = Arc::new(commands);
+        let channels = (Arc::clone(&commands), catches_up.clone(), snapshot.clone(), state.clone(), error.clone());
+        let task = RecipeTask::start(&client, path, channels, work);
         Self {
-            commands: Arc::new(commands),
+            commands,
             caught_up: catches_up,
             snapshots: snapshot,
             states: state,

@@ -132,6 +132,6 @@ fn spawned<T: Send + Sync + 'static>(mut following: Follower<Following<T>>, valu
     node.is_open = true;
     let (client, path, status) = (node.client.clone(), node.path.clone(), node.status.reported.subscribe());
     let (values, current) = watch::channel(value);
-    let task = RecipeTask::start(&client, path, follow(following, values));
+    let task = RecipeTask::start(&client, path, (current.clone(), status.clone()), follow(following, values));
     Config { values: current, status, task }
 }

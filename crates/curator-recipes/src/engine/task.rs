@@ -2,12 +2,14 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use curator_client::{CuratorClient, ZPath};
 use futures_util::future::FutureExt as _;
 use tokio::sync::watch;
 
 use crate::error::Error;
+use crate::forked::LeakedInChild;
 
 /// The error that the calls of a recipe with a task return once the task has ended. [`From`] converts the error of a
 /// client whose runtime has dropped the task.
@@ -64,18 +66,27 @@ pub(crate) use error_of_reads;
 ///
 /// The rules are in `docs/adr/0040`: the task owns no handle of its recipe, and ends when the recipe's command channel
 /// closes.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct RecipeTask<E = Error> {
     pub(crate) client: CuratorClient,
     /// The path of the recipe.
     pub(crate) path: ZPath,
     /// The error that the task has ended with. The channel closes without a value if the runtime has ended.
     end: watch::Receiver<Option<E>>,
+    /// Copies of the channels of the handles, including `end`. A forked child leaks them, so none of its drops closes a
+    /// channel, which would take a lock.
+    channels: Arc<LeakedInChild<Box<dyn Any + Send + Sync>>>,
 }
 
 impl<E: TaskError> RecipeTask<E> {
-    /// Starts `work` for the recipe at `path`. Once it ends, the recipe's calls return its error.
-    pub(crate) fn start(client: &CuratorClient, path: ZPath, work: impl Future<Output = E> + Send + 'static) -> Self {
+    /// Starts `work` for the recipe at `path`. Once it ends, the recipe's calls return its error. `channels` are copies of
+    /// the channels that the handles have.
+    pub(crate) fn start(
+        client: &CuratorClient,
+        path: ZPath,
+        channels: impl Send + Sync + 'static,
+        work: impl Future<Output = E> + Send + 'static,
+    ) -> Self {
         let (ended, end) = watch::channel(None);
         let at = path.clone();
         client.runtime().spawn(async move {
@@ -83,7 +94,21 @@ impl<E: TaskError> RecipeTask<E> {
             let error = done.unwrap_or_else(|panic| E::panicked(at, panic_message(panic)));
             ended.send_replace(Some(error));
         });
-        Self { client: client.clone(), path, end }
+        let channels: Box<dyn Any + Send + Sync> = Box::new((channels, end.clone()));
+        Self { client: client.clone(), path, end, channels: Arc::new(LeakedInChild::new(channels)) }
+    }
+
+    /// Whether this is a handle in a forked child.
+    pub(crate) fn has_forked(&self) -> bool {
+        self.channels.has_forked()
+    }
+
+    /// Sends a command to the task. Does nothing in a forked child: another thread may have held the lock of the channel at
+    /// the `fork`.
+    pub(crate) fn command<C>(&self, commands: &watch::Sender<C>, change: impl FnOnce(&mut C)) {
+        if !self.has_forked() {
+            commands.send_modify(change);
+        }
     }
 
     /// Waits until `find` returns something for the value of a channel that closes with the task. If the task has ended
@@ -94,8 +119,8 @@ impl<E: TaskError> RecipeTask<E> {
         mut find: impl FnMut(&V) -> Option<T>,
     ) -> Result<T, E> {
         // A forked child still has the last value of its parent.
-        if let Some(error @ curator_client::Error::Forked) = self.client.closing().now_or_never() {
-            return Err(error.into());
+        if self.has_forked() {
+            return Err(curator_client::Error::Forked.into());
         }
         let (mut values, mut found) = (values.clone(), None);
         let mut is_found = |value: &V| {
@@ -105,7 +130,7 @@ impl<E: TaskError> RecipeTask<E> {
         tokio::select! {
             biased;
             _ = values.wait_for(&mut is_found) => {}
-            // A forked child has no task.
+            // The process can fork while this waits.
             error = self.client.closing() => return Err(error.into()),
         }
         match found {
@@ -116,11 +141,14 @@ impl<E: TaskError> RecipeTask<E> {
 
     /// Waits until the task has ended, and returns why.
     pub(crate) async fn ended(&self) -> E {
+        if self.has_forked() {
+            return curator_client::Error::Forked.into();
+        }
         let mut end = self.end.clone();
         tokio::select! {
             biased;
             Some(error) = async { end.wait_for(Option::is_some).await.ok()?.clone() } => error,
-            // The runtime has dropped the task, or this is a forked child.
+            // The runtime has dropped the task.
             error = self.client.closing() => error.into(),
         }
     }
@@ -141,11 +169,11 @@ mod tests {
     async fn a_panic_ends_the_recipe_with_its_message() {
         let client = CuratorClient::builder("127.0.0.1:1").start().unwrap();
         let path = ZPath::on_server("/leader").unwrap();
-        let task = RecipeTask::start(&client, path.clone(), async { panic!("on purpose") });
+        let task = RecipeTask::start(&client, path.clone(), (), async { panic!("on purpose") });
         let end = task.ended().await;
         assert!(matches!(&end, Error::RecipePanicked { path: at, message } if *at == path && message == "on purpose"));
         assert!(!end.is_retryable() && !end.is_closed());
-        let task = RecipeTask::start(&client, path.clone(), async move { Error::RecipeClosed { path } });
+        let task = RecipeTask::start(&client, path.clone(), (), async move { Error::RecipeClosed { path } });
         assert!(task.ended().await.is_closed());
     }
 }

@@ -119,8 +119,10 @@ impl LeaderLatchBuilder {
             reporter: Reporter { client: mutex.client().clone(), states, reports },
             retrier: None,
         };
-        let task = RecipeTask::start(mutex.client(), mutex.path().clone(), campaign.run());
-        LeaderLatch { mutex, commands: Arc::new(commands), states: state, reports: report, task }
+        let commands = Arc::new(commands);
+        let channels = (Arc::clone(&commands), state.clone(), report.clone());
+        let task = RecipeTask::start(mutex.client(), mutex.path().clone(), channels, campaign.run());
+        LeaderLatch { mutex, commands, states: state, reports: report, task }
     }
 }
 
@@ -239,6 +241,9 @@ impl LeaderLatch {
 
     /// Joins the end of the queue again after [`stand_aside`](Self::stand_aside). Otherwise does nothing.
     pub fn stand_by(&self) {
+        if self.task.has_forked() {
+            return;
+        }
         self.commands.send_if_modified(|command| {
             let is_aside = command.intent == Intent::StandAside;
             if is_aside {
@@ -288,7 +293,7 @@ impl LeaderLatch {
     /// Sends a command to the task, and waits until it is executed.
     async fn command(&self, intent: impl FnOnce(Intent) -> Intent) -> Result<()> {
         let mut number = 0;
-        self.commands.send_modify(|command| {
+        self.task.command(&self.commands, |command| {
             // A closed latch stays closed.
             if command.intent != Intent::Close {
                 command.intent = intent(command.intent);

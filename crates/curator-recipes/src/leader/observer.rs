@@ -120,7 +120,7 @@ impl LeaderObserver {
         let driver = StandardLockInternalsDriver::with_lock_name(lock_name);
         let head = QueueHead::new(client, path.clone(), driver);
         let reporter = Reporter { client: client.clone(), path: path.clone(), values, errors };
-        let task = RecipeTask::start(client, path, observe(head, reporter));
+        let task = RecipeTask::start(client, path, (observed.clone(), last_error.clone()), observe(head, reporter));
         Ok(Self { values: observed, errors: last_error, task })
     }
 

@@ -27,8 +27,10 @@ impl PersistentNodeBuilder {
         let reporter = Reporter::new(&client, &path);
         let (states, reports) = (reporter.states.reported.subscribe(), reporter.reports.subscribe());
         let kept = Kept::new(self, reporter, commanded.clone());
-        let task = RecipeTask::start(&client, path, keep(kept, commanded));
-        PersistentNode { mode, commands: Arc::new(commands), states, reports, task }
+        let commands = Arc::new(commands);
+        let channels = (Arc::clone(&commands), states.clone(), reports.clone());
+        let task = RecipeTask::start(&client, path, channels, keep(kept, commanded));
+        PersistentNode { mode, commands, states, reports, task }
     }
 }
 

@@ -206,7 +206,7 @@ impl PersistentNode {
     /// The call itself sets the data, even if the future is dropped.
     pub fn set_data(&self, data: impl AsRef<[u8]>) -> impl Future<Output = Result<()>> + Send {
         let mut number = 0;
-        self.commands.send_modify(|command| {
+        self.task.command(&self.commands, |command| {
             command.data = data.as_ref().into();
             command.number += 1;
             number = command.number;
@@ -236,7 +236,7 @@ impl PersistentNode {
     ///
     /// Once polled, the command is executed even if the future is dropped.
     pub async fn close(&self) -> Result<()> {
-        self.commands.send_modify(|command| command.is_closing = true);
+        self.task.command(&self.commands, |command| command.is_closing = true);
         let after = self.task.client.close_timeout();
         let deadline = Deadline::after(after);
         let closed = tokio::select! {

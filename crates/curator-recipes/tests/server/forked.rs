@@ -1,22 +1,27 @@
 //! A process that holds locks forks: the child sends nothing to the servers, and does not affect the parent's
 //! connection.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{
     ConnectionState, CreateMode, CuratorClient, Error as ClientError, Outcome, SessionEnd, WatchEvent,
 };
 use curator_recipes::{
-    CacheError, Config, ConfigError, Error, GroupMember, IdGenerator, InterProcessSemaphoreV2, LeaderLatch,
-    LeaderObserver, LossReason, PersistentNode, PersistentNodeError, ValueError,
+    CacheError, Config, ConfigError, CuratorCache, Error, GroupMember, IdGenerator, InterProcessSemaphoreV2,
+    LeaderLatch, LeaderObserver, LossReason, PersistentNode, PersistentNodeError, ValueError,
 };
 use curator_test::OpCode;
+use futures_util::FutureExt as _;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{
     self, LONG_SESSION, alone, behind_proxy, builder, client, in_forked_child, mutex, non_reentrant, path,
     polled_until, queue_of, soon,
 };
+
+/// The number of children that are forked while other threads hold locks at most times.
+const FORKS: u32 = 300;
 
 /// A fork copies the process's runtime, so each test has a separate one.
 fn runtime() -> Runtime {
@@ -234,6 +239,56 @@ fn persistent_node_and_group_member_calls_fail_in_a_forked_child() {
             assert_eq!(seen.data(), b"parent");
             soon(member.close()).await.unwrap();
             soon(node.close()).await.unwrap();
+        });
+    });
+}
+
+/// Another thread may hold any lock of a recipe at the `fork`, and in the child it is never released.
+#[test]
+fn calls_and_drops_end_in_a_child_that_is_forked_while_other_threads_use_the_recipes() {
+    alone("forked::calls_and_drops_end_in_a_child_that_is_forked_while_other_threads_use_the_recipes", || {
+        let (home, path) = (runtime(), path("forked-busy"));
+        let (client, node, latch, cache) = home.block_on(async {
+            let client = client().await;
+            let node = PersistentNode::builder(&client, format!("{path}/node")).unwrap().start();
+            let latch = LeaderLatch::builder(&client, format!("{path}/latch")).unwrap().start();
+            let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
+            soon(node.created()).await.unwrap();
+            soon(latch.leadership()).await.unwrap();
+            soon(cache.ready()).await.unwrap();
+            (client, node, latch, cache)
+        });
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::SeqCst) {
+                        drop(node.set_data("parent"));
+                        drop((latch.resign().now_or_never(), cache.caught_up().now_or_never()));
+                        drop((node.state(), latch.state(), cache.state(), cache.events()));
+                    }
+                });
+            }
+            for _ in 0..FORKS {
+                let mut dropped_with_the_child = Some((node.clone(), latch.clone(), cache.clone(), cache.events()));
+                in_forked_child(|| {
+                    let (node, latch, cache, events) = dropped_with_the_child.take().unwrap();
+                    assert!(client.block_on(node.set_data("child")).is_err());
+                    assert!(client.block_on(node.close()).is_err());
+                    assert!(client.block_on(latch.resign()).is_err());
+                    assert!(client.block_on(latch.close()).is_err());
+                    assert!(client.block_on(cache.caught_up()).is_err());
+                    assert!(client.block_on(cache.close()).is_err());
+                    latch.stand_by();
+                    drop((node, latch, cache, events));
+                });
+            }
+            is_over.store(true, Ordering::SeqCst);
+        });
+        home.block_on(async {
+            soon(node.close()).await.unwrap();
+            soon(latch.close()).await.unwrap();
+            soon(cache.close()).await.unwrap();
         });
     });
 }

@@ -1,0 +1,31 @@
+//! Leaks values in a forked child, in which another thread may hold the locks that their drop takes.
+
+/// A value that belongs to the process that made it. A forked child leaks it instead of dropping it.
+pub(crate) struct LeakedInChild<T> {
+    process: u32,
+    /// `None` only during the drop.
+    value: Option<T>,
+}
+
+impl<T> LeakedInChild<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { process: std::process::id(), value: Some(value) }
+    }
+
+    /// Whether this is a copy in a forked child.
+    pub(crate) fn has_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    pub(crate) fn as_mut(&mut self) -> Option<&mut T> {
+        self.value.as_mut()
+    }
+}
+
+impl<T> Drop for LeakedInChild<T> {
+    fn drop(&mut self) {
+        if self.has_forked() {
+            std::mem::forget(self.value.take());
+        }
+    }
+}
