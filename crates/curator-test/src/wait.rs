@@ -8,8 +8,11 @@ use crate::real_time::{sleep, timeout};
 /// failing test waits that long.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The interval between two checks of a condition.
+/// The pause after the first check of a condition. It doubles after each check, as most checks send requests, which take
+/// processor time from what the test waits for.
 const PAUSE: Duration = Duration::from_millis(1);
+/// The longest pause between two checks.
+const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
 /// Waits for a future, at most [`DEFAULT_TIMEOUT`]. Returns its output.
 ///
@@ -53,7 +56,7 @@ pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::
 
 /// Polls a condition until it is true, at most for [`DEFAULT_TIMEOUT`].
 ///
-/// Pauses a millisecond between two checks. Measures real time, as [`soon`].
+/// Pauses between two checks, first for 1 ms, finally for 16 ms. Measures real time, as [`soon`].
 ///
 /// ```
 /// # async fn example(server: &curator_test::TestingServer) {
@@ -72,8 +75,10 @@ pub fn until(condition: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
 }
 
 async fn polled(mut condition: impl AsyncFnMut() -> bool) {
+    let mut pause = PAUSE;
     while !condition().await {
-        sleep(PAUSE).await;
+        sleep(pause).await;
+        pause = (2 * pause).min(LONGEST_PAUSE);
     }
 }
 

@@ -184,15 +184,17 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
         let node = started(&client, &path);
         created(&node).await;
         let lost = client.session().await.unwrap();
-        let reader = GapReader::start(&others, &path);
+        let reader;
         if let Some(outage) = outage {
             proxy.black_hole(Direction::Both);
             assert_eq!(soon(lost.ended()).await, SessionEnd::LeaseOver);
             proxy.stretch_session_timeouts(1.0);
             // Longer than the delay of the close after the new session was opened.
             tokio::time::sleep(outage).await;
+            reader = GapReader::start(&others, &path);
             proxy.heal();
         } else {
+            reader = GapReader::start(&others, &path);
             proxy.stretch_session_timeouts(0.29);
             proxy.cut();
             assert!(matches!(soon(lost.ended()).await, SessionEnd::TimeoutLowered { .. }));

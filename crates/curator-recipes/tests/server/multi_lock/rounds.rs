@@ -9,7 +9,7 @@ use super::{multi, paths};
 use crate::support::{Numbers, Witness, client, free, mutex, soon};
 
 const PATHS: usize = 5;
-const ROUNDS: usize = 200;
+const ROUNDS: usize = 100;
 
 /// Acquires three random paths, then one, and so on. Returns how many acquires have timed out.
 async fn contend(who: usize, client: CuratorClient, paths: [String; PATHS], witnesses: [Witness; PATHS]) -> u32 {
