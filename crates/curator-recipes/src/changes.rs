@@ -16,7 +16,7 @@ use crate::forked::LeakedInChild;
 ///
 /// # Cancel safety
 ///
-/// Nothing is lost when a future of the next item is dropped.
+/// No item is lost when the future of [`next`](Self::next) is dropped.
 #[must_use = "nothing is yielded before the stream is polled"]
 pub struct Changes<I> {
     items: LeakedInChild<BoxStream<'static, I>>,
@@ -32,7 +32,7 @@ impl<I> Changes<I> {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped.
+    /// No item is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<I> {
         self.items.as_mut()?.next().await
     }

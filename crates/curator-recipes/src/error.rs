@@ -194,8 +194,9 @@ pub enum Error {
         /// The errors from releasing the others, including releases that continue in the background.
         rollback: Vec<Error>,
     },
-    /// Several locks of a multi-lock, or several leases, were not released properly; the others were released. A single
-    /// failure is returned unwrapped.
+    /// Several locks of a multi-lock, or several leases, were not released properly; the others were released. A release
+    /// returns a single failure unwrapped. An acquire of a multi-lock made from locks that gives up (at its deadline, or
+    /// because a lock is held) also wraps a single failure.
     #[error("not all locks were released properly: {}", listed(failures))]
     ReleasesFailed {
         /// The failures, in the order of the releases.
@@ -423,7 +424,7 @@ mod tests {
         let ends = [SessionEnd::Expired, SessionEnd::LeaseOver, SessionEnd::AuthFailed].map(ended);
         for lost in ends.into_iter().chain([lost(LossReason::NodeDeleted)]) {
             assert!(lost.is_retryable() && both(&lost).is_retryable(), "{lost}");
-            // While the multi-lock acquires its next member.
+            // As from a multi-lock that lost a member while it acquired the next.
             assert!(member(lost.clone()).is_retryable(), "{lost}");
         }
         for lost in [SessionEnd::Closed, SessionEnd::Forked].map(ended) {
@@ -431,7 +432,7 @@ mod tests {
                 !lost.is_retryable() && !both(&lost).is_retryable() && !member(lost.clone()).is_retryable(),
                 "{lost}"
             );
-            // The runtime may have ended instead.
+            // The cause may also be that the runtime has ended.
             assert!(!lost.is_closed(), "{lost}");
         }
         let failures = vec![lost(LossReason::NodeDeleted), ended(SessionEnd::Forked)];

@@ -37,8 +37,8 @@ use crate::persistent::{PersistentNode, PersistentNodeBuilder, PersistentNodeErr
 /// - The member belongs to the group until it is closed, through lost connections and sessions, as [`PersistentNode`]
 ///   guarantees.
 /// - *One process for each id*: if the id is taken, this member waits, and its node's [state](PersistentNode::state)
-///   names the owning session. A restarted process waits for the node of its last run, and joins when that session has
-///   ended.
+///   names the owning session. A restarted process joins when the session of its last run, and so
+///   the old node, has ended.
 /// - The members are read from the servers, with the guarantees of [`CuratorCache`].
 ///
 /// # Caveats
@@ -129,8 +129,8 @@ impl GroupMember {
     ///
     /// # Errors
     ///
-    /// Those of [`PersistentNode::close`]. An error that had ended the cache is
-    /// [`last_error`](CuratorCache::last_error) of the members.
+    /// Those of [`PersistentNode::close`]. If an error has ended the cache before, [`last_error`](CuratorCache::last_error)
+    /// of the members returns it.
     ///
     /// # Cancel safety
     ///

@@ -32,7 +32,7 @@
 //! | I want | use |
 //! |---|---|
 //! | one holder at a time | [`InterProcessMutex::non_reentrant`]: each acquire waits its turn, also in the same task |
-//! | the same, without waiting, or not for long | [`InterProcessMutex::try_acquire`], [`InterProcessMutex::acquire_timeout`] |
+//! | the same, without a wait or with a time limit | [`InterProcessMutex::try_acquire`], [`InterProcessMutex::acquire_timeout`] |
 //! | the same for plain threads | [`InterProcessMutex::blocking_acquire`] and the other `blocking_*` methods |
 //! | a lock that follows a request from task to task, and is re-entered there | [`InterProcessMutex::acquire_as`], of a mutex made by `new` |
 //! | one holder at a time, on a path that Java programs use with Curator's semaphore mutex | [`InterProcessSemaphoreMutex`] |
@@ -42,7 +42,7 @@
 //! | a writer that continues as a reader | [`WriteGuard::downgrade`] |
 //! | mutexes on several paths together, in any order | [`InterProcessMultiLock::non_reentrant`] |
 //! | several exclusive locks as one: mutexes, semaphore mutexes, write locks | [`InterProcessMultiLock::of`], [`InterProcessLock`] |
-//! | to acquire again what the task (or thread) already holds | `new` of these three types, such as [`InterProcessMutex::new`]: futures that share a task then hold the lock together |
+//! | to acquire again what the task (or thread) already holds | `new` of the mutex, the read-write lock and the multi-lock, such as [`InterProcessMutex::new`]: futures that share a task then hold the lock together |
 //! | to share a path with Java Curator | the lock of the same name: [`guide::interop`] |
 //! | to share a path with kazoo's `Lock` (Python) | [`InterProcessMutex::compatible_with_kazoo`] |
 //! | to share a path with go-zookeeper's lock (Go) | [`InterProcessMutex::non_reentrant`] |
@@ -166,81 +166,81 @@ struct Readme;
 mod tests {
     use super::*;
 
-    fn is_send_and_sync<T: Send + Sync>() {}
-    fn type_is_send<T: Send>() {}
-    fn is_send<T: Send>(_: &T) {}
+    fn assert_send_and_sync<T: Send + Sync>() {}
+    fn assert_type_is_send<T: Send>() {}
+    fn assert_send<T: Send>(_: &T) {}
 
     /// The test is that this compiles.
     #[test]
     fn public_types_are_send_and_sync_and_streams_are_send() {
-        is_send_and_sync::<AtomicValue<u8>>();
-        is_send_and_sync::<BigEndian>();
-        is_send_and_sync::<DistributedAtomicLong>();
-        is_send_and_sync::<DistributedAtomicValue<u8>>();
-        is_send_and_sync::<IdGenerator>();
-        is_send_and_sync::<CacheError>();
-        is_send_and_sync::<CacheEvent>();
-        is_send_and_sync::<CacheState>();
-        is_send_and_sync::<CachedNode>();
-        is_send_and_sync::<CuratorCache>();
-        is_send_and_sync::<CuratorCacheBuilder>();
-        is_send_and_sync::<Lookup>();
-        is_send_and_sync::<Snapshot>();
-        is_send_and_sync::<CodecError>();
-        is_send_and_sync::<Config<u8>>();
-        is_send_and_sync::<ConfigBuilder<u8>>();
-        is_send_and_sync::<ConfigError>();
-        is_send_and_sync::<ConfigStatus>();
-        is_send_and_sync::<IfAbsent<u8>>();
-        is_send_and_sync::<Error>();
-        is_send_and_sync::<LockLost>();
-        is_send_and_sync::<LossReason>();
-        is_send_and_sync::<fencing::FencedResource<u8>>();
-        is_send_and_sync::<fencing::FencingChecker>();
-        is_send_and_sync::<FencingToken>();
-        is_send_and_sync::<fencing::InvalidFencingToken>();
-        is_send_and_sync::<fencing::StaleToken>();
-        is_send_and_sync::<GroupMember>();
-        is_send_and_sync::<GroupMemberBuilder>();
-        is_send_and_sync::<LeaderLatch>();
-        is_send_and_sync::<LeaderLatchBuilder>();
-        is_send_and_sync::<LeaderObserver>();
-        is_send_and_sync::<LeaderSelector>();
-        is_send_and_sync::<LeaderSelectorBuilder>();
-        is_send_and_sync::<LeaderSelectorError<u8>>();
-        is_send_and_sync::<LeaderState>();
-        is_send_and_sync::<Leadership>();
-        is_send_and_sync::<ObservedLeader>();
-        is_send_and_sync::<GuardedTransaction<'_>>();
-        is_send_and_sync::<std::sync::Arc<dyn InterProcessLock>>();
-        is_send_and_sync::<InterProcessMultiLock>();
-        is_send_and_sync::<InterProcessMutex>();
-        is_send_and_sync::<InterProcessReadWriteLock>();
-        is_send_and_sync::<InterProcessSemaphoreMutex>();
-        is_send_and_sync::<InterProcessSemaphoreV2>();
-        is_send_and_sync::<LockGuard>();
-        is_send_and_sync::<LossHandle>();
-        is_send_and_sync::<Participant>();
-        is_send_and_sync::<ParticipantKind>();
-        is_send_and_sync::<ReadLock>();
-        is_send_and_sync::<SemaphoreLease>();
-        is_send_and_sync::<WriteGuard>();
-        is_send_and_sync::<WriteLock>();
-        is_send_and_sync::<OwnerId>();
-        is_send_and_sync::<PersistentNode>();
-        is_send_and_sync::<PersistentNodeBuilder>();
-        is_send_and_sync::<PersistentNodeError>();
-        is_send_and_sync::<PersistentNodeState>();
-        is_send_and_sync::<SharedCount>();
-        is_send_and_sync::<SharedValue<u8>>();
-        is_send_and_sync::<ValueError>();
-        is_send_and_sync::<VersionedCount>();
-        is_send_and_sync::<VersionedValue<u8>>();
-        is_send_and_sync::<Wait>();
+        assert_send_and_sync::<AtomicValue<u8>>();
+        assert_send_and_sync::<BigEndian>();
+        assert_send_and_sync::<DistributedAtomicLong>();
+        assert_send_and_sync::<DistributedAtomicValue<u8>>();
+        assert_send_and_sync::<IdGenerator>();
+        assert_send_and_sync::<CacheError>();
+        assert_send_and_sync::<CacheEvent>();
+        assert_send_and_sync::<CacheState>();
+        assert_send_and_sync::<CachedNode>();
+        assert_send_and_sync::<CuratorCache>();
+        assert_send_and_sync::<CuratorCacheBuilder>();
+        assert_send_and_sync::<Lookup>();
+        assert_send_and_sync::<Snapshot>();
+        assert_send_and_sync::<CodecError>();
+        assert_send_and_sync::<Config<u8>>();
+        assert_send_and_sync::<ConfigBuilder<u8>>();
+        assert_send_and_sync::<ConfigError>();
+        assert_send_and_sync::<ConfigStatus>();
+        assert_send_and_sync::<IfAbsent<u8>>();
+        assert_send_and_sync::<Error>();
+        assert_send_and_sync::<LockLost>();
+        assert_send_and_sync::<LossReason>();
+        assert_send_and_sync::<fencing::FencedResource<u8>>();
+        assert_send_and_sync::<fencing::FencingChecker>();
+        assert_send_and_sync::<FencingToken>();
+        assert_send_and_sync::<fencing::InvalidFencingToken>();
+        assert_send_and_sync::<fencing::StaleToken>();
+        assert_send_and_sync::<GroupMember>();
+        assert_send_and_sync::<GroupMemberBuilder>();
+        assert_send_and_sync::<LeaderLatch>();
+        assert_send_and_sync::<LeaderLatchBuilder>();
+        assert_send_and_sync::<LeaderObserver>();
+        assert_send_and_sync::<LeaderSelector>();
+        assert_send_and_sync::<LeaderSelectorBuilder>();
+        assert_send_and_sync::<LeaderSelectorError<u8>>();
+        assert_send_and_sync::<LeaderState>();
+        assert_send_and_sync::<Leadership>();
+        assert_send_and_sync::<ObservedLeader>();
+        assert_send_and_sync::<GuardedTransaction<'_>>();
+        assert_send_and_sync::<std::sync::Arc<dyn InterProcessLock>>();
+        assert_send_and_sync::<InterProcessMultiLock>();
+        assert_send_and_sync::<InterProcessMutex>();
+        assert_send_and_sync::<InterProcessReadWriteLock>();
+        assert_send_and_sync::<InterProcessSemaphoreMutex>();
+        assert_send_and_sync::<InterProcessSemaphoreV2>();
+        assert_send_and_sync::<LockGuard>();
+        assert_send_and_sync::<LossHandle>();
+        assert_send_and_sync::<Participant>();
+        assert_send_and_sync::<ParticipantKind>();
+        assert_send_and_sync::<ReadLock>();
+        assert_send_and_sync::<SemaphoreLease>();
+        assert_send_and_sync::<WriteGuard>();
+        assert_send_and_sync::<WriteLock>();
+        assert_send_and_sync::<OwnerId>();
+        assert_send_and_sync::<PersistentNode>();
+        assert_send_and_sync::<PersistentNodeBuilder>();
+        assert_send_and_sync::<PersistentNodeError>();
+        assert_send_and_sync::<PersistentNodeState>();
+        assert_send_and_sync::<SharedCount>();
+        assert_send_and_sync::<SharedValue<u8>>();
+        assert_send_and_sync::<ValueError>();
+        assert_send_and_sync::<VersionedCount>();
+        assert_send_and_sync::<VersionedValue<u8>>();
+        assert_send_and_sync::<Wait>();
         // A stream has one consumer.
-        type_is_send::<CacheEvents>();
-        type_is_send::<CountChanges>();
-        type_is_send::<ValueChanges<u8>>();
+        assert_type_is_send::<CacheEvents>();
+        assert_type_is_send::<CountChanges>();
+        assert_type_is_send::<ValueChanges<u8>>();
     }
 
     /// The test is that this compiles. The futures missing here are spawned by other tests.
@@ -248,55 +248,55 @@ mod tests {
     fn all_futures_can_be_spawned() {
         let _looking =
             async |mutex: InterProcessMutex, semaphore: InterProcessSemaphoreV2, lock: InterProcessMultiLock| {
-                is_send(&mutex.participants());
-                is_send(&semaphore.participants());
-                is_send(&lock.participants());
+                assert_send(&mutex.participants());
+                assert_send(&semaphore.participants());
+                assert_send(&lock.participants());
             };
         let _held = async |guard: LockGuard, count: SharedCount| {
-            is_send(&guard.run(async {}));
-            is_send(&guard.try_run(async { Ok::<_, Error>(()) }));
-            is_send(&guard.release_timeout(std::time::Duration::ZERO));
-            is_send(&count.get());
-            is_send(&count.changes().next());
+            assert_send(&guard.run(async {}));
+            assert_send(&guard.try_run(async { Ok::<_, Error>(()) }));
+            assert_send(&guard.release_timeout(std::time::Duration::ZERO));
+            assert_send(&count.get());
+            assert_send(&count.changes().next());
         };
         let _leading = async |latch: LeaderLatch, leadership: Leadership| {
-            is_send(&latch.leadership());
-            is_send(&latch.participants());
-            is_send(&latch.leader());
-            is_send(&latch.resign());
-            is_send(&latch.stand_aside());
-            is_send(&latch.close());
-            is_send(&leadership.lost());
-            is_send(&leadership.run(async {}));
-            is_send(&leadership.try_run(async { Ok::<_, Error>(()) }));
+            assert_send(&latch.leadership());
+            assert_send(&latch.participants());
+            assert_send(&latch.leader());
+            assert_send(&latch.resign());
+            assert_send(&latch.stand_aside());
+            assert_send(&latch.close());
+            assert_send(&leadership.lost());
+            assert_send(&leadership.run(async {}));
+            assert_send(&leadership.try_run(async { Ok::<_, Error>(()) }));
         };
         let _caching = async |cache: CuratorCache| {
-            is_send(&cache.ready());
-            is_send(&cache.caught_up());
-            is_send(&cache.close());
-            is_send(&cache.events());
-            is_send(&cache.events().next());
+            assert_send(&cache.ready());
+            assert_send(&cache.caught_up());
+            assert_send(&cache.close());
+            assert_send(&cache.events());
+            assert_send(&cache.events().next());
         };
         let _observing = async |observer: LeaderObserver| {
-            is_send(&observer.leader());
-            is_send(&observer.changes());
+            assert_send(&observer.leader());
+            assert_send(&observer.changes());
         };
         let _configured = async |builder: ConfigBuilder<u8>, again: ConfigBuilder<u8>, config: Config<u8>| {
-            is_send(&builder.open());
-            is_send(&again.open_timeout(std::time::Duration::ZERO));
-            is_send(&config.ended());
+            assert_send(&builder.open());
+            assert_send(&again.open_timeout(std::time::Duration::ZERO));
+            assert_send(&config.ended());
         };
         let _kept = async |node: PersistentNode, member: GroupMember| {
-            is_send(&node.created());
-            is_send(&node.created_timeout(std::time::Duration::ZERO));
-            is_send(&node.set_data(""));
-            is_send(&node.close());
-            is_send(&member.close());
+            assert_send(&node.created());
+            assert_send(&node.created_timeout(std::time::Duration::ZERO));
+            assert_send(&node.set_data(""));
+            assert_send(&node.close());
+            assert_send(&member.close());
         };
         let _given_back = async |writing: WriteGuard, lease: SemaphoreLease| {
-            is_send(&writing.release_timeout(std::time::Duration::ZERO));
-            is_send(&lease.release_timeout(std::time::Duration::ZERO));
+            assert_send(&writing.release_timeout(std::time::Duration::ZERO));
+            assert_send(&lease.release_timeout(std::time::Duration::ZERO));
         };
-        let _asking = async |client: client::CuratorClient, path: client::ZPath| is_send(&revoke(&client, &path));
+        let _asking = async |client: client::CuratorClient, path: client::ZPath| assert_send(&revoke(&client, &path));
     }
 }

@@ -60,7 +60,7 @@ impl OwnerId {
 
     /// Returns a new owner that is neither a task nor a thread, for example for a request that moves between tasks.
     /// Each call returns a different owner; clones are the same owner.
-    #[expect(clippy::new_without_default, reason = "every call makes a different owner, which no default should")]
+    #[expect(clippy::new_without_default, reason = "each call returns a different owner; default values should be equal")]
     #[must_use]
     pub fn new() -> Self {
         Self(Kind::Explicit(next_number()))

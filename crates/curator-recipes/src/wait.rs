@@ -46,8 +46,8 @@ impl Wait {
         };
         let time_is_up = async {
             match deadline {
-                // A timer that never fires would use memory for each waiter. The end of the runtime ends the client,
-                // which completes `closing` below.
+                // No timer, because it would use memory for each waiter. If the runtime ends, the client ends too, which
+                // completes `closing` below.
                 Deadline::NEVER => pending().await,
                 deadline => client.sleep_until(deadline).await,
             }
@@ -62,7 +62,7 @@ impl Wait {
             connected = time_is_up => connected.map(|()| None).map_err(Error::from),
         };
         match done {
-            // The end of the session was noticed first, but its cause is that the client closes.
+            // `work` noticed the end of the session before that of the client, which caused it.
             Err(Error::Client(ClientError::SessionEnded { end: SessionEnd::Closed | SessionEnd::Forked, .. })) => {
                 Err(client.closing().await.into())
             }

@@ -27,7 +27,7 @@ struct Sent<T> {
 type Read = Option<(Vec<u8>, i32)>;
 
 impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
-    /// Changes the node once.
+    /// Applies the change once.
     pub(super) async fn change(&self, change: &Change<'_, T>) -> Result<AtomicValue<T>> {
         // The changes of a handle with a receipt run one after another.
         let mut receipt = match &self.receipt {
@@ -90,7 +90,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         &self,
         change: &Change<'_, T>,
         mut receipt: Option<&mut Receipt>,
-        is_behind: bool,
+        needs_sync: bool,
         sent: &mut Option<Sent<T>>,
     ) -> Result<AttemptResult<T>> {
         let session = self.client().session().await?;
@@ -100,9 +100,9 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         {
             return Ok(Some(values));
         }
-        let mut read = self.read(&session, is_behind).await?;
+        let mut read = self.read(&session, needs_sync).await?;
         let (data, values) = match self.make(&read, change) {
-            Err(_) if !is_behind => {
+            Err(_) if !needs_sync => {
                 // Rules out that the change failed on data of a server that lags behind.
                 read = self.read(&session, true).await?;
                 self.make(&read, change)
@@ -131,9 +131,9 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         Ok((data, AtomicValue { pre_value, post_value }))
     }
 
-    /// Reads the node. If `is_behind`, sends a `sync` first, because the last read may have been outdated.
-    async fn read(&self, session: &Session, is_behind: bool) -> ClientResult<Read> {
-        let sync = || is_behind.then(|| session.sync(self.path()));
+    /// Reads the node. If `needs_sync`, sends a `sync` first, because the last read may have been outdated.
+    async fn read(&self, session: &Session, needs_sync: bool) -> ClientResult<Read> {
+        let sync = || needs_sync.then(|| session.sync(self.path()));
         let (synced, read) = session.pipelined(|| (sync(), session.get_data(self.path())));
         if let Some(synced) = synced {
             synced.await?;
@@ -159,7 +159,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         match written {
             Ok(()) => Ok(Some(values)),
             Err(error) if is_conflict(&error) => Ok(None),
-            Err(error) => Err(self.value.unsure(error)),
+            Err(error) => Err(self.value.write_error(error)),
         }
     }
 

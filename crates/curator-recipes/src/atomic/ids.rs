@@ -83,7 +83,7 @@ impl IdGenerator {
     ///
     /// A dropped future uses no id. If it was reserving a block, that block may be skipped.
     pub async fn next(&self) -> Result<i64> {
-        // A forked child has a copy of the block, and of the lock.
+        // In a forked child, the copied block would repeat ids, and the copied mutex may stay locked.
         let check_fork = || match self.counter.client().try_session() {
             Err(error @ ClientError::Forked) => Err(error),
             _ => Ok(()),

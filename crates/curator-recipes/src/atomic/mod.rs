@@ -200,7 +200,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         match create.for_path(self.path(), self.value.encode(&value)).await {
             Ok(_) => Ok(true),
             Err(ClientError::NodeExists { .. }) => Ok(false),
-            Err(error) => Err(self.value.unsure(error)),
+            Err(error) => Err(self.value.write_error(error)),
         }
     }
 

@@ -1,9 +1,9 @@
 //! The receipt of a writer: a node that records its last applied change, to determine the outcome of a change whose
 //! reply is lost.
 //!
-//! The transaction of the change also writes the receipt, if its version is still the known one. Its data is the number
-//! of applied changes, the id of the handle that wrote it, and the number of the attempt: `7
-//! 6ba7b810-9dad-11d1-80b4-00c04fd430c8 9`.
+//! The transaction of a change also writes the receipt, and requires the version of the receipt that was last read or
+//! written. The receipt's data is the number of applied changes, the id of the handle that wrote it, and the number of
+//! the attempt: `7 6ba7b810-9dad-11d1-80b4-00c04fd430c8 9`.
 //!
 //! If the reply to a change is lost, the writer reads the receipt. If the change was not applied, the writer first
 //! writes the receipt alone: its version increases, so that the lost change cannot be applied later. Without this
@@ -30,7 +30,7 @@ pub(super) struct Receipt {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// The receipt was not read yet.
+    /// The receipt has not been read yet.
     Unread,
     /// The receipt has this content, and no attempt is in doubt.
     Settled(Content),

@@ -17,22 +17,23 @@ pub(super) fn want(wanted: &mut Wanted, path: ZPath, listing: Listing) {
 
 /// The maximum of the estimated bytes of a reply.
 const MAX_REPLY: usize = 4 << 20;
-/// The bytes that each node counts at least, which bounds a request to 512 nodes: larger ones are not faster.
+/// Each node counts as at least this many bytes, which bounds a request to 512 nodes: larger requests are not faster.
 const MIN_NODE: usize = 8 << 10;
 /// The bytes by which the reply limit increases with each reply after a failure.
 const RECOVERY: usize = 64 << 10;
 /// Generous estimates of the bytes in a reply for a node besides its data, and for a name in a listing.
 const STAT_SIZE: usize = 90;
 const NAME_SIZE: usize = 64;
-/// The estimated bytes of data of an unread node: at first, for requests of 15 such nodes, and at least, for 290.
+/// The first and the lowest estimate of the bytes of data in an unread node. With these, a request has 15 and 290
+/// unread nodes.
 const INITIAL_ESTIMATE: usize = 256 << 10;
 const MIN_ESTIMATE: usize = 14 << 10;
 
 /// Divides the wanted reads into requests.
 ///
 /// The data of an unread node can be as large as the server permits, usually 1 MiB. So only one request in flight has
-/// unread nodes, at most twice as many as were read before in one reply (a slow start, as in TCP), or as would have
-/// fit into it. If all are larger than those before, the reply exceeds its limit: by 286 MiB at most.
+/// unread nodes: at most twice as many as an earlier one had (a slow start, as in TCP), or could have had. If all these
+/// nodes are larger than the earlier ones, the reply exceeds its limit, by 286 MiB at most.
 pub(super) struct Batches {
     /// The estimated length of an unread node's data.
     estimate: usize,

@@ -103,25 +103,25 @@ impl CuratorCacheBuilder {
     }
 
     /// Sets the most bytes of data that the cache may have; twice as many while it reads changes. If there are more, it
-    /// ends with [`CacheError::TooLarge`]. It checks this after each reply, and a reply may have 290 nodes of unknown
-    /// length. Defaults to 1 GiB. Paths and stats need additional memory, about 400 bytes
-    /// for each node, as does the data of events that consumers have not taken.
+    /// ends with [`CacheError::TooLarge`]. The cache checks this after each reply, and one reply may have 290
+    /// nodes of unknown length. Defaults to 1 GiB. Paths and stats need additional memory, about 400 bytes for each node,
+    /// as does the data of events that consumers have not taken.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
         self
     }
 
     /// Sets how many events a consumer may be behind before it gets [`Resync`](super::CacheEvent::Resync). From 1 to
-    /// 1,048,576, rounded up to a power of two. Defaults to 1,024. While there is a consumer, this many events are kept
-    /// in memory.
+    /// 1,048,576, rounded up to a power of two. Defaults to 1,024. An event stays in memory until every consumer
+    /// has taken it, or this many later ones have followed.
     pub fn event_capacity(mut self, events: usize) -> Self {
         self.event_capacity = events;
         self
     }
 
     /// Sets the interval after which everything is read again, at least a millisecond. By default, there is no such
-    /// interval, because the servers send an event for each change, except for changes of permissions: only a re-read
-    /// finds these.
+    /// interval, because the servers send an event for each change, except when permissions change and, on most
+    /// servers, for nodes that this client may not read: see the caveats of [`CuratorCache`].
     pub fn resync_every(mut self, interval: Duration) -> Self {
         self.resync_every = Some(interval);
         self

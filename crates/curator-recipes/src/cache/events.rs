@@ -60,10 +60,10 @@ impl Eq for Snapshot {}
 ///
 /// # Cancel safety
 ///
-/// Nothing is lost when a future of the next item is dropped.
+/// No event is lost when the future of [`next`](Changes::next) is dropped.
 pub type CacheEvents = Changes<CacheEvent>;
 
-/// `events` is `None` when the cache has ended.
+/// Returns the stream of a new consumer. `events` is `None` when the cache has ended.
 pub(super) fn events(
     snapshots: watch::Receiver<Snapshot>,
     events: Option<&broadcast::Sender<Numbered>>,

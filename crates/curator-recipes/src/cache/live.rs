@@ -88,7 +88,7 @@ impl Followed for LiveTree {
             let mut commands = self.commands.clone();
             tokio::select! {
                 biased;
-                () = self.notice() => {}
+                () = self.next_event() => {}
                 Ok(()) = commands.changed() => self.commands.mark_unchanged(),
                 () = resync => self.rescan(),
             }
@@ -100,7 +100,7 @@ impl Followed for LiveTree {
             Err(cause @ Error::Unimplemented { .. }) => {
                 Ok(Some(CacheError::WatchesRefused { path: self.tree.scope.root.clone(), cause }))
             }
-            // The second session has ended. The client may continue without it.
+            // The session for recursive watches has ended. The client may continue without it.
             Err(error @ Error::ClientEnded { .. }) => Ok(Some(error.into())),
             advanced => advanced,
         }
@@ -254,14 +254,14 @@ impl LiveTree {
             tokio::select! {
                 biased;
                 reply = &mut request => break reply,
-                () = self.notice() => {}
+                () = self.next_event() => {}
             }
         };
         while let Some(event) = self.watch.as_mut().and_then(|watch| watch.next().now_or_never()) {
-            self.note(event);
+            self.record_event(event);
         }
         if matches!(reply, Err(Error::SessionEnded { .. })) {
-            self.note(TreeEvent::Interrupted);
+            self.record_event(TreeEvent::Interrupted);
         }
         // Without the watch, the reply may have come over another connection.
         if self.watch.is_none() {
@@ -273,7 +273,8 @@ impl LiveTree {
         reply.map_err(Stopped::Failed)
     }
 
-    /// The connection broke during a read. The error makes the task pause, because replies may be the reason.
+    /// The connection broke during a read. The error makes the task pause, because a reply that was too large may be
+    /// the reason.
     fn interrupted(&self) -> Stopped {
         let (path, cause) = (self.tree.scope.root.clone(), "the watch has ended".to_owned());
         Stopped::Failed(Error::ConnectionLost { operation: "read below", path, cause })
@@ -327,7 +328,7 @@ impl LiveTree {
     }
 
     /// Waits for an event of the watch, or a change of the connection.
-    async fn notice(&mut self) {
+    async fn next_event(&mut self) {
         let Self { watch, connection, .. } = self;
         let event = async {
             match watch {
@@ -337,11 +338,11 @@ impl LiveTree {
         };
         tokio::select! {
             biased;
-            event = event => self.note(event),
+            event = event => self.record_event(event),
             Some(state) = connection.next() => match state {
                 ConnectionState::Connected | ConnectionState::Reconnected => {}
                 // The connection of an ended session may look open for a while.
-                ConnectionState::Lost => self.note(TreeEvent::Interrupted),
+                ConnectionState::Lost => self.record_event(TreeEvent::Interrupted),
                 _ => self.publisher.stale(),
             },
             // The client is closing, which ends this task.
@@ -349,15 +350,15 @@ impl LiveTree {
         }
     }
 
-    fn note(&mut self, event: TreeEvent) {
+    fn record_event(&mut self, event: TreeEvent) {
         match event {
-            TreeEvent::DataChanged(path) => self.note_change(path),
+            TreeEvent::DataChanged(path) => self.record_change(path),
             TreeEvent::Created(path) | TreeEvent::Deleted(path) => {
                 // The parent's stat has changed, for which there is no event.
                 if let Some(parent) = path.parent().filter(|_| self.tree.scope.contains(&path)) {
-                    self.note_change(parent);
+                    self.record_change(parent);
                 }
-                self.note_change(path);
+                self.record_change(path);
             }
             _ => {
                 self.watch = None;
@@ -371,19 +372,19 @@ impl LiveTree {
         }
     }
 
-    fn note_change(&mut self, path: ZPath) {
+    fn record_change(&mut self, path: ZPath) {
         if self.tree.scope.contains(&path) {
             want(&mut self.changed, path, Listing::IfNew);
         }
     }
 
-    /// Returns an error if the nodes or bytes exceed `times` their limit.
-    fn too_large(&self, times: usize) -> Option<CacheError> {
+    /// Returns an error if the nodes or bytes exceed `factor` times their limit.
+    fn too_large(&self, factor: usize) -> Option<CacheError> {
         // A listing may name more nodes than the limit before any of them is read.
         let (nodes, bytes) = self.tree.shown_size();
         let found =
             [("nodes", nodes.max(self.scan.len()), self.options.max_nodes), ("bytes", bytes, self.options.max_bytes)];
-        let (what, _, limit) = found.into_iter().find(|(_, found, limit)| *found > limit.saturating_mul(times))?;
+        let (what, _, limit) = found.into_iter().find(|(_, found, limit)| *found > limit.saturating_mul(factor))?;
         Some(CacheError::TooLarge { path: self.tree.scope.root.clone(), what, limit })
     }
 }

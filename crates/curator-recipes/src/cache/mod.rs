@@ -57,9 +57,9 @@ type Result<T> = std::result::Result<T, CacheError>;
 ///
 /// # Guarantees
 ///
-/// - *Nothing missed*: every change is read soon after its event has arrived. During the read, the state stays
-///   [current](CacheState::Current) although the nodes are behind; the same holds during a full re-read (a resync, or
-///   after more unread changes than 65,536 and than the cache has nodes). [`caught_up`](Self::caught_up) waits for
+/// - *Every change is read* soon after its event has arrived. During the read, the state stays
+///   [current](CacheState::Current) although the nodes are behind; the same holds during a full re-read (in a resync, or
+///   when the number of unread changes exceeds both 65,536 and the number of cached nodes). [`caught_up`](Self::caught_up) waits for
 ///   these reads. Fast successive states may be merged, including the creation and immediate deletion of a node.
 /// - *Never backwards*: no node is replaced by an older state, even by a server that lags behind.
 /// - A node that was deleted and created again is detected, even if both have the same version.
@@ -118,7 +118,7 @@ impl CuratorCache {
     /// When the path is invalid.
     pub fn get(&self, path: impl NodePath) -> Result<Lookup> {
         let path = self.task.client.resolve(path)?;
-        // Outside the lock, because it calls the filter.
+        // The snapshot is a copy, so the filter is called outside the lock.
         Ok(self.snapshot().get(&path))
     }
 

@@ -132,7 +132,7 @@ impl Tree {
         if is_due && stat.num_children > 0 && self.scope.goes_below(path) { Next::List } else { Next::Nothing }
     }
 
-    /// The root, if users do not see it. They see an unreadable root even if the root is hidden: no child can be read.
+    /// The root, if it is hidden and readable. An unreadable root is always shown, because no child can be read.
     fn hidden_root(&self) -> Option<&CachedNode> {
         self.nodes.get(&self.scope.root).filter(|_| !self.scope.shows_root)?.as_ref()
     }

@@ -9,7 +9,7 @@ use futures_util::future::FutureExt as _;
 use tokio::sync::watch;
 
 use super::decoder::{Decode, Decoder, IfAbsent};
-use super::following::{Following, first, follow};
+use super::following::{Following, follow, read_first_value};
 use super::{Config, ConfigError};
 use crate::codec::CodecError;
 use crate::debug::debug_line;
@@ -116,7 +116,7 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
         let first = tokio::select! {
             biased;
             error = client.closing() => Err(error.into()),
-            first = AssertUnwindSafe(first(&mut following, once)).catch_unwind() => {
+            first = AssertUnwindSafe(read_first_value(&mut following, once)).catch_unwind() => {
                 first.unwrap_or_else(|panic| Err(ConfigError::panicked(path, panic_message(panic))))
             }
             () = client.sleep_until(limit) => {

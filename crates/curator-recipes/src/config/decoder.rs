@@ -108,7 +108,7 @@ mod tests {
     }
 
     /// The new value, if any, and the status as a word.
-    fn judged(decoder: &mut Decoder<u8>, data: Option<&str>) -> (Option<u8>, &'static str) {
+    fn evaluate(decoder: &mut Decoder<u8>, data: Option<&str>) -> (Option<u8>, &'static str) {
         let (value, status) = decoder.evaluate(data.map(|data| data.as_bytes().to_vec()));
         let word = match status {
             ConfigStatus::Current => "current",
@@ -136,7 +136,7 @@ mod tests {
             (Some("2"), (Some(2), "current"), 5),
         ];
         for (data, expected, decoded) in steps {
-            assert_eq!(judged(&mut decoder, data), expected, "{data:?}");
+            assert_eq!(evaluate(&mut decoder, data), expected, "{data:?}");
             assert_eq!(calls.load(Ordering::Relaxed), decoded, "{data:?}");
         }
     }
@@ -155,7 +155,7 @@ mod tests {
             (Some("1"), (Some(1), "current")),
         ];
         for (data, expected) in steps {
-            assert_eq!(judged(&mut decoder, data), expected, "{data:?}");
+            assert_eq!(evaluate(&mut decoder, data), expected, "{data:?}");
         }
     }
 }

@@ -44,7 +44,7 @@ impl<T: Send + Sync> Followed for Following<T> {
 
     async fn read(&mut self) -> Result<Self::State> {
         let session = self.client.session().await?;
-        // A watch is kept until the next one is set, so that the client does not remove it from the server.
+        // Each watch is kept until the next one is set: a drop would remove it from the server.
         let mut _until_created = None;
         loop {
             match session.watch_data(&self.path).await {
@@ -109,7 +109,7 @@ impl<T> Following<T> {
 }
 
 /// Reads until there is a value. If `once`, neither waits nor retries.
-pub(super) async fn first<T: Send + Sync>(
+pub(super) async fn read_first_value<T: Send + Sync>(
     following: &mut Follower<Following<T>>,
     once: bool,
 ) -> Result<Arc<T>, ConfigError> {

@@ -130,7 +130,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// `hold` already counts this guard.
+    /// Makes the share of a guard that `hold` already counts.
     pub(crate) fn new(holds: &Arc<Holds>, hold: Arc<Hold>) -> Self {
         Self { holds: Arc::clone(holds), hold, user: HoldUser::Guard, has_left: false }
     }

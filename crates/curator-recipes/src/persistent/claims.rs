@@ -1,8 +1,8 @@
 //! Decides whether the node at the path was created by this persistent node.
 //!
-//! The persistent node has created it if its zxid is that of a create whose reply arrived. Without such a zxid, it
-//! recognizes an ephemeral node by its session, if the reply to a create in that session was lost, and a node of
-//! another mode by its protected name. Any other node is foreign.
+//! A node is its own if the `czxid` is that of a create whose reply arrived. Otherwise, an ephemeral node is recognized
+//! by its session, if the reply to a create in that session was lost, and a node of another mode by its protected name.
+//! Any other node is foreign, unless it may be adopted.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use curator_client::{Stat, ZPath};
 /// The owner of the node at the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// This persistent node has created it, and it is not ephemeral or belongs to the current session.
+    /// This persistent node has created it, and it is either not ephemeral, or belongs to the current session.
     Ours,
     /// This persistent node has created it in an earlier session, which the servers may not have expired yet.
     OursOfAnEndedSession,
@@ -69,7 +69,7 @@ pub(super) struct Claims {
     confirmed: Option<Node>,
     /// A node of another client that is being taken over. It may already have this persistent node's data.
     adopting: Option<Node>,
-    /// The sessions in which the reply to a create was lost since the last confirmed one.
+    /// The sessions in which the reply to a create was lost since the last confirmed create.
     doubts: Vec<i64>,
     in_client: Arc<InClient>,
 }

@@ -89,7 +89,7 @@ impl Kept {
 
     /// Determines whether a create whose reply was lost was applied.
     async fn resolve(&mut self) -> ClientResult<()> {
-        // A node that can be adopted is deleted, even if another client has created it.
+        // Such a node cannot be recognized. One that can be adopted is deleted, even if another client has created it.
         if matches!(self.claims.recognition, Recognition::Confirmed { adopts } if !adopts || self.path.is_none()) {
             let (client, path) = (self.client.name(), &self.options.path);
             tracing::warn!(client, %path, "persistent node: closed after a lost reply to a create; a node may remain");

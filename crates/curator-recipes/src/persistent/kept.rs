@@ -35,7 +35,7 @@ pub(super) struct Kept {
     /// The create in flight.
     pub(super) creating: Option<Creating>,
     pub(super) view: View,
-    /// While an ephemeral node exists, so that the client's next session can replace it.
+    /// Delays the close of a lost session while an ephemeral node exists, so that the next session can replace the node.
     pub(super) close_delay: Option<CloseDelay>,
 }
 
@@ -71,13 +71,13 @@ impl Followed for Kept {
             event = watch.fired() => event,
             () = self.contents.changed() => return,
         };
-        self.after(event);
+        self.apply_event(event);
     }
 
     async fn read(&mut self) -> Result<()> {
         let session = self.client.session().await?;
         if matches!(&self.view, View::Seen(seen) if !seen.session.is_same(&session)) {
-            self.after(WatchEvent::SessionEnded);
+            self.apply_event(WatchEvent::SessionEnded);
         }
         self.contents.update();
         for _ in 0..ROUNDS {
@@ -106,7 +106,7 @@ impl Followed for Kept {
         }
         if matches!(&self.view, View::Seen(Seen { owner: Owner::Adoptable, .. })) {
             // Other clients change the node before each write that would take it over.
-            self.belongs_to(0);
+            self.set_foreign(0);
         }
         self.view = View::Unseen;
         Err(Error::BadVersion { operation: "set data of", path: self.path() })
@@ -152,7 +152,7 @@ impl Kept {
     }
 
     /// Updates the view and the reported state after an event.
-    fn after(&mut self, event: WatchEvent) {
+    fn apply_event(&mut self, event: WatchEvent) {
         let View::Seen(Seen { owner, .. }) = &self.view else { return };
         let is_ours = *owner != Owner::Adoptable && !matches!(owner, Owner::Foreign(_));
         match event {
@@ -161,7 +161,7 @@ impl Kept {
                     let (client, path) = (self.client.name(), &self.options.path);
                     tracing::warn!(client, %path, "persistent node: another client has deleted the node");
                 }
-                self.missing();
+                self.set_absent();
             }
             WatchEvent::Interrupted | WatchEvent::SessionEnded => {
                 self.reporter.set(PersistentNodeState::Unknown);
@@ -174,13 +174,13 @@ impl Kept {
     }
 
     /// Records that another owner's node is neither used nor taken over.
-    fn belongs_to(&mut self, owner: i64) {
+    fn set_foreign(&mut self, owner: i64) {
         self.close_delay = None;
         self.claims.was_not_adopted();
         self.reporter.set(PersistentNodeState::Foreign { path: self.path(), owner });
     }
 
-    fn missing(&mut self) {
+    fn set_absent(&mut self) {
         self.close_delay = None;
         self.reporter.set(PersistentNodeState::Absent);
         self.view = View::Absent;
@@ -191,7 +191,7 @@ impl Kept {
         let (data, stat, watch) = match reply {
             Err(Error::NoNode { .. }) => {
                 self.claims.was_not_applied(session.id());
-                self.missing();
+                self.set_absent();
                 return Ok(());
             }
             reply => reply?,
@@ -215,7 +215,7 @@ impl Kept {
             Owner::Foreign(_) | Owner::Ours => {
                 owner = Owner::Foreign(node.session);
                 self.claims.was_not_applied(session.id());
-                self.belongs_to(node.session);
+                self.set_foreign(node.session);
             }
         }
         self.view = View::Seen(Seen { session: session.clone(), stat, owner, watch });
@@ -230,15 +230,15 @@ impl Kept {
                 self.refuse_data(error);
                 return Ok(());
             }
-            // A server that does not permit the create refuses it before it looks for the node.
+            // A server checks the permission for a create before it checks whether the node exists.
             Err(error) if error.is_retryable() || !self.is_of_others(session, &reply) => return Err(error),
             Err(_) => {}
         }
         self.apply_read(session, reply)
     }
 
-    /// Whether a refused request does not matter, because of the node that was read after it: it is foreign, or can be
-    /// adopted although it could not have been created.
+    /// Whether the refusal of a request does not matter, because the node that was read after it is foreign or, after a
+    /// refused create, can be adopted.
     fn is_of_others(&self, session: &Session, reply: &ReadReply) -> bool {
         let is_create = !matches!(self.view, View::Seen(_));
         let Ok((_, stat, _)) = reply else { return false };
@@ -257,7 +257,7 @@ impl Kept {
         if owner == Owner::Adoptable {
             self.claims.adopt(node.clone());
         }
-        // The limit of a request applies to the creation of the next node too, which is larger.
+        // The data must also fit into the request that will replace the node in the next session, which is larger.
         let fits = session.check_size(&replacement(&self.spec(), version));
         if let Some(error) = fits.err().filter(|_| owner == Owner::Ours && self.contents.can_fall_back()) {
             self.refuse_data(error);
@@ -286,7 +286,7 @@ impl Kept {
             }
             Err(Error::BadVersion { .. } | Error::NoNode { .. }) => Ok(()),
             Err(error) if owner == Owner::Ours && !error.is_retryable() && session.end().is_none() => {
-                // Otherwise another client may have replaced the node, and the server may accept the data for a new one.
+                // If another client has replaced the node, the server may accept the data for the new node.
                 if is_unchanged {
                     self.refuse_data(error);
                 }

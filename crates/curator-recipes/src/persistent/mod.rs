@@ -221,9 +221,9 @@ impl PersistentNode {
         }
     }
 
-    /// Deletes the node, unless it belongs to another owner, and stops keeping it, for all clones. Returns when it is
-    /// deleted, or will be deleted with an ended session, or after the client's close timeout. A second call is
-    /// harmless.
+    /// Deletes the node, unless it belongs to another owner, and stops keeping it, for all clones. Returns when the
+    /// node is deleted, when its session has ended (the servers then delete the node), or after the client's close
+    /// timeout. A second call is harmless.
     ///
     /// # Errors
     ///

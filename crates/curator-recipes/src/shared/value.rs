@@ -186,11 +186,11 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
                 created => created.map(drop),
             }
         });
-        set.await.map_err(|cause| self.unsure(cause))
+        set.await.map_err(|cause| self.write_error(cause))
     }
 
-    /// Converts the error of a write.
-    pub(crate) fn unsure(&self, cause: curator_client::Error) -> ValueError {
+    /// Converts the client's error of a write; one with an unknown outcome to `OutcomeUnknown`.
+    pub(crate) fn write_error(&self, cause: curator_client::Error) -> ValueError {
         match cause.outcome() {
             Outcome::Unknown => ValueError::OutcomeUnknown { path: self.inner.path.clone(), cause },
             Outcome::NotApplied => cause.into(),
@@ -220,7 +220,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         match client.set_data(path, codec.encode(&value), Some(previous.version)).await {
             Ok(_) => Ok(true),
             Err(curator_client::Error::BadVersion { .. } | curator_client::Error::NoNode { .. }) => Ok(false),
-            Err(error) => Err(self.unsure(error)),
+            Err(error) => Err(self.write_error(error)),
         }
     }
 

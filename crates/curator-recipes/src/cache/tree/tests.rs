@@ -343,7 +343,7 @@ fn a_denied_node_has_no_cached_descendants() {
     assert!(matches!(&tree.events[..], [CacheEvent::Created(_)]));
 }
 
-/// Loads a directory of nodes with this length of data. Returns the data in each reply.
+/// Loads a directory of nodes with these lengths of data. Returns the bytes of data in each reply.
 fn load(batches: &mut Batches, lengths: impl Iterator<Item = usize>) -> Vec<usize> {
     let (mut tree, mut wanted, mut replies) = (tree(), Wanted::new(), Vec::new());
     tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
@@ -373,7 +373,7 @@ fn replies_of_large_unread_nodes_exceed_the_limit_at_most_fourfold() {
 }
 
 #[test]
-fn few_replies_exceed_the_limit_when_large_nodes_follow_small_ones() {
+fn at_most_two_replies_exceed_the_limit_when_large_nodes_follow_small_ones() {
     for small in [1, 10, 100, 1_000, 10_000] {
         let mut lengths = vec![100; small];
         lengths.resize(small + 1_000, LARGE);
@@ -386,7 +386,7 @@ fn few_replies_exceed_the_limit_when_large_nodes_follow_small_ones() {
 }
 
 #[test]
-fn ten_thousand_small_unread_nodes_need_fewer_than_fifty_requests() {
+fn ten_thousand_small_unread_nodes_need_fewer_than_45_requests() {
     let replies = load(&mut Batches::new(), std::iter::repeat_n(100, 10_000));
     assert!(replies.len() < 45, "{}", replies.len());
 }
@@ -404,7 +404,7 @@ fn failures_reduce_requests_to_single_nodes_and_replies_restore_them() {
         batches.fail();
         assert_eq!(first(&batches, &tree, &mut wanted), unread);
     }
-    // Also if the nodes were small when they were last read.
+    // The same holds for nodes that were small when they were last read.
     tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
     for leaf in 0..600 {
         tree.found(&leaf_path(leaf), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);

@@ -199,7 +199,7 @@ impl LockGuard {
     /// Reads the clock before each poll of the future, so no poll begins after the lease is over, even if this process
     /// was stopped in the meantime. A poll that has begun is not interrupted: a future that blocks its thread, or a
     /// process that is stopped during a poll, can continue after the loss. Only the [fencing
-    /// token](Self::fencing_token) protects then.
+    /// token](Self::fencing_token) protects against its late writes.
     ///
     /// For a job that runs whenever this process holds the lock, and survives any outage: acquire, run, and start over
     /// after a loss or an error. With [`RetryForever`](curator_client::RetryForever) the acquire itself waits for the

@@ -125,7 +125,7 @@ impl<'a> GuardedTransaction<'a> {
                 }
             }
             Err(error) if error.outcome() == curator_client::Outcome::NotApplied => {
-                // Nothing was sent, because the session is over.
+                // If the session is over, nothing was sent: report the loss.
                 Err(known_loss().map_or_else(|| error.into(), Error::from))
             }
             Err(error) => Err(error.into()),

@@ -60,8 +60,8 @@ impl Members {
                     failures.retain(|failure| !matches!(failure, Error::ReleasePending { .. }));
                     return if failures.is_empty() { Ok(None) } else { Err(Error::ReleasesFailed { failures }) };
                 }
-                // The error is returned unwrapped: the end of the client is not a failure of one lock, and it releases
-                // the held locks.
+                // The error is returned unwrapped, because the end of a client is not a failure of one lock. The drop of
+                // `held` releases the locks held so far.
                 Err(
                     closed @ Error::Client(ClientError::Closed | ClientError::ClientEnded { .. } | ClientError::Forked),
                 ) => {
@@ -93,7 +93,7 @@ async fn acquire(lock: &dyn InterProcessLock, owner: &OwnerId, wait: Wait) -> Re
     }
 }
 
-/// How long a rollback may delay the caller after the deadline. Normally it takes one request for each lock.
+/// How long a rollback may delay the caller after the deadline. A rollback normally takes one request for each lock.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Releases the locks, the last one first, and returns every error. Releases not finished in time continue in the

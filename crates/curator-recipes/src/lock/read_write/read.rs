@@ -90,7 +90,7 @@ impl ReadLock {
         // Keeps the write lock until the read lock is held too.
         if let Some(writing) = write.keep(owner) {
             match downgrade::take(read.internals(), writing.hold(), wait, log).await {
-                // The write lock had been lost.
+                // The write lock was lost: acquire like any other reader.
                 Err(Error::Lost(_)) => {}
                 taken => return Ok(Some(read.hold(taken?).of_reentry(true))),
             }

@@ -137,7 +137,7 @@ impl WriteGuard {
     /// Dropping the future releases the lock, in the background.
     pub async fn downgrade(self) -> Result<LockGuard> {
         let Self { guard, sides } = self;
-        // Another future of an owner that has lost the lock may hold the gate and wait for the lock again.
+        // After a loss, do not wait for the gate: another future of the owner may hold it while it waits in the queue.
         if let Some(lost) = guard.known_loss() {
             return Err(lost.into());
         }

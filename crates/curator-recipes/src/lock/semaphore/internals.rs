@@ -30,7 +30,8 @@ pub(crate) struct SemaphoreInternals {
     holds: Arc<Holds>,
 }
 
-/// Limits the request that takes all leases, because it is built before its size is checked.
+/// The most leases of one acquire. Limits the memory of the request that takes them, which is built before its size is
+/// checked.
 const MOST_AT_ONCE: usize = 100_000;
 
 /// The source of the number of leases.

@@ -142,7 +142,7 @@ impl InterProcessSemaphoreV2 {
     pub async fn acquire(&self) -> Result<SemaphoreLease> {
         loop {
             // Without a deadline, `None` cannot occur; if it did, the caller would want to keep waiting.
-            if let Some(lease) = self.one(Wait::FOREVER).await? {
+            if let Some(lease) = self.lease_within(Wait::FOREVER).await? {
                 return Ok(lease);
             }
         }
@@ -164,7 +164,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// The same as [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<SemaphoreLease>> {
-        self.one(Wait::timeout(timeout)).await
+        self.lease_within(Wait::timeout(timeout)).await
     }
 
     /// Takes a lease if one is free and no contender waits, or else returns `None`.
@@ -179,7 +179,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// The same as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<SemaphoreLease>> {
-        self.one(Wait::No).await
+        self.lease_within(Wait::No).await
     }
 
     /// Waits for `quantity` leases, without a time limit. They are granted together; each can be released separately.
@@ -197,7 +197,7 @@ impl InterProcessSemaphoreV2 {
     pub async fn acquire_many(&self, quantity: usize) -> Result<Vec<SemaphoreLease>> {
         loop {
             // As in `acquire`.
-            if let Some(leases) = self.many(quantity, Wait::FOREVER).await? {
+            if let Some(leases) = self.leases_within(quantity, Wait::FOREVER).await? {
                 return Ok(leases);
             }
         }
@@ -217,7 +217,7 @@ impl InterProcessSemaphoreV2 {
         quantity: usize,
         timeout: Duration,
     ) -> Result<Option<Vec<SemaphoreLease>>> {
-        self.many(quantity, Wait::timeout(timeout)).await
+        self.leases_within(quantity, Wait::timeout(timeout)).await
     }
 
     /// Takes `quantity` leases if they are free and no contender waits, or else returns `None`.
@@ -230,7 +230,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// The same as [`acquire`](Self::acquire).
     pub async fn try_acquire_many(&self, quantity: usize) -> Result<Option<Vec<SemaphoreLease>>> {
-        self.many(quantity, Wait::No).await
+        self.leases_within(quantity, Wait::No).await
     }
 
     /// Acquires a lease like [`acquire`](Self::acquire), on a plain thread. The client's runtime must run on other
@@ -302,12 +302,12 @@ impl InterProcessSemaphoreV2 {
         self.internals.path()
     }
 
-    async fn one(&self, wait: Wait) -> Result<Option<SemaphoreLease>> {
+    async fn lease_within(&self, wait: Wait) -> Result<Option<SemaphoreLease>> {
         // One lease was requested, so exactly one is returned.
-        Ok(self.many(1, wait).await?.and_then(|mut leases| leases.pop()))
+        Ok(self.leases_within(1, wait).await?.and_then(|mut leases| leases.pop()))
     }
 
-    async fn many(&self, quantity: usize, wait: Wait) -> Result<Option<Vec<SemaphoreLease>>> {
+    async fn leases_within(&self, quantity: usize, wait: Wait) -> Result<Option<Vec<SemaphoreLease>>> {
         let guards = self.internals.acquire(quantity, wait).await?;
         let lease = |guard| SemaphoreLease::new(guard, self.internals.lease_data());
         Ok(guards.map(|guards| guards.into_iter().map(lease).collect()))

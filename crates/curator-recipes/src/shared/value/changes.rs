@@ -9,8 +9,9 @@ use crate::engine::follow::{Followed, Follower, fired};
 
 /// The current and later values of a [`SharedValue`]; made by [`SharedValue::changes`].
 ///
-/// Implements [`Stream`](futures_core::Stream); [`next`](Changes::next) works without importing the trait. The first item is the current value.
-/// After each event the node is read again with one request, so the stream yields the latest value, not every change.
+/// Implements [`Stream`](futures_core::Stream); [`next`](Changes::next) works without importing the trait. The first
+/// item is the current value. After each event the node is read again with one request, so the stream yields the latest
+/// value, not every change.
 ///
 /// It continues through lost connections and lost sessions, of any length, and yields no error for them. It ends when
 /// the client closes.
