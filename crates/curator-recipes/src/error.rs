@@ -184,7 +184,7 @@ pub enum Error {
     /// One lock of a multi-lock could not be acquired. The locks acquired before it were released, the last one first.
     /// [`Closed`](curator_client::Error::Closed), [`ClientEnded`](curator_client::Error::ClientEnded) and
     /// [`Forked`](curator_client::Error::Forked) are returned unwrapped.
-    #[error("the lock {member} of a multi-lock: {cause}{}", also(rollback))]
+    #[error("the lock {member} of a multi-lock: {cause}{}", rollback_suffix(rollback))]
     MultiLockMember {
         /// The lock that failed.
         member: String,
@@ -280,7 +280,7 @@ fn repeated(attempts: u32, failing_for: Duration) -> String {
 }
 
 /// The errors of a rollback, as a suffix for a message.
-fn also(errors: &[Error]) -> String {
+fn rollback_suffix(errors: &[Error]) -> String {
     if errors.is_empty() { String::new() } else { format!("; the rollback also failed: {}", listed(errors)) }
 }
 

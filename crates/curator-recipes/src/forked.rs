@@ -1,4 +1,4 @@
-//! Leaks values in a forked child, in which another thread may hold the locks that their drop takes.
+//! Leaks values in a forked child: their drop could wait forever for a lock that was held at the `fork`.
 
 /// A value that belongs to the process that made it. A forked child leaks it instead of dropping it.
 pub(crate) struct LeakedInChild<T> {

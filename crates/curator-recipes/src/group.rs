@@ -37,8 +37,8 @@ use crate::persistent::{PersistentNode, PersistentNodeBuilder, PersistentNodeErr
 /// - The member belongs to the group until it is closed, through lost connections and sessions, as [`PersistentNode`]
 ///   guarantees.
 /// - *One process for each id*: if the id is taken, this member waits, and its node's [state](PersistentNode::state)
-///   names the owning session. A restarted process joins when the session of its last run, and so
-///   the old node, has ended.
+///   names the owning session. A restarted process joins once the servers have ended the
+///   session of its last run.
 /// - The members are read from the servers, with the guarantees of [`CuratorCache`].
 ///
 /// # Caveats

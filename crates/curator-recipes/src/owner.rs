@@ -60,7 +60,7 @@ impl OwnerId {
 
     /// Returns a new owner that is neither a task nor a thread, for example for a request that moves between tasks.
     /// Each call returns a different owner; clones are the same owner.
-    #[expect(clippy::new_without_default, reason = "each call returns a different owner; default values should be equal")]
+    #[expect(clippy::new_without_default, reason = "each call returns a different owner")]
     #[must_use]
     pub fn new() -> Self {
         Self(Kind::Explicit(next_number()))

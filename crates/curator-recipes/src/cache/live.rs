@@ -88,7 +88,7 @@ impl Followed for LiveTree {
             let mut commands = self.commands.clone();
             tokio::select! {
                 biased;
-                () = self.next_event() => {}
+                () = self.record_next_event() => {}
                 Ok(()) = commands.changed() => self.commands.mark_unchanged(),
                 () = resync => self.rescan(),
             }
@@ -254,7 +254,7 @@ impl LiveTree {
             tokio::select! {
                 biased;
                 reply = &mut request => break reply,
-                () = self.next_event() => {}
+                () = self.record_next_event() => {}
             }
         };
         while let Some(event) = self.watch.as_mut().and_then(|watch| watch.next().now_or_never()) {
@@ -327,8 +327,8 @@ impl LiveTree {
         Ok(())
     }
 
-    /// Waits for an event of the watch, or a change of the connection.
-    async fn next_event(&mut self) {
+    /// Waits for an event of the watch, or a change of the connection, and records it.
+    async fn record_next_event(&mut self) {
         let Self { watch, connection, .. } = self;
         let event = async {
             match watch {

@@ -49,7 +49,7 @@ struct State {
     held: Vec<HeldNode>,
 }
 
-/// Who enters or leaves a hold.
+/// The user of a hold that enters or leaves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HoldUser {
     Guard,

@@ -194,7 +194,7 @@ impl LockInternals {
         Acquiring::new(self, wait, wanted, log).run().await
     }
 
-    pub(crate) fn protocol(&self, cause: impl ToString) -> Error {
+    pub(crate) fn protocol_error(&self, cause: impl ToString) -> Error {
         Error::Protocol { dir: self.dir().clone(), cause: cause.to_string() }
     }
 }

@@ -77,8 +77,8 @@ impl Line {
 }
 
 impl QueuePermit {
-    /// For contenders that do not wait. They bypass the line, and do not count there: while other contenders wait in
-    /// the line, there are also contenders in the queue, so this contender gives up after it has read the queue.
+    /// Makes the permit of a contender that does not wait. It bypasses the line, and does not count there. If other
+    /// contenders wait in the line, there are also some in the queue, so this contender reads the queue and gives up.
     pub(crate) fn without_line() -> Self {
         Self { _place: None, admission: None }
     }

@@ -64,7 +64,7 @@ impl OwnNodes {
     }
 
     /// Records that the server denied the last create. If no other create was sent, there is no node to find; and a
-    /// client without permission to create often has none to list.
+    /// client that may not create nodes in a directory often may not list it either.
     pub(crate) fn denied(&mut self, directory: usize) {
         if let Some(Nodes { state: state @ State::Sent, .. }) = self.nodes.get_mut(directory) {
             *state = State::Idle;

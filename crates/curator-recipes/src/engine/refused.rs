@@ -9,7 +9,7 @@ use crate::error::Error;
 
 /// Returns the error for a node that the server does not let this session delete and that blocks `contest`. Call it
 /// before the contest starts or while it waits.
-pub(crate) async fn refused_before(
+pub(crate) async fn blocked_by_refused(
     driver: &dyn LockInternalsDriver,
     contest: &Contest,
     contender: &mut Contender<'_>,

@@ -33,8 +33,8 @@ pub(crate) type Deleted = Shared<Pin<Box<dyn Future<Output = ZPath> + Send>>>;
 
 /// One node of a hold, and the watch on it.
 ///
-/// The *driver* is the future of [`watch_nodes`], which sets the watch again after each event.
-/// [`is_deleted`](Self::is_deleted) checks the watch without a request, whether or not the driver is polled. Clones
+/// The *watcher* is the future of [`watch_nodes`], which sets the watch again after each event.
+/// [`is_deleted`](Self::is_deleted) checks the watch without a request, whether or not the watcher is polled. Clones
 /// share the state.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchedNode {
@@ -52,11 +52,11 @@ struct Watching {
 #[derive(Debug, Default)]
 struct Seen {
     watch: Option<Watch>,
-    /// The event of the watch that the driver has not taken yet.
+    /// The event of the watch that the watcher has not taken yet.
     event: Option<WatchEvent>,
     is_deleted: bool,
-    /// The waker of the driver, while it sleeps.
-    driver: Option<Waker>,
+    /// The waker of the watcher, while it sleeps.
+    watcher: Option<Waker>,
 }
 
 impl WatchedNode {
@@ -75,22 +75,22 @@ impl WatchedNode {
         &self.path
     }
 
-    /// Whether the node is known to be deleted. Sends nothing, and leaves the event for the driver.
+    /// Whether the node is known to be deleted. Sends nothing, and leaves the event for the watcher.
     pub(crate) fn is_deleted(&self) -> bool {
         if !self.watching.has_begun.load(Ordering::Acquire) {
             return false;
         }
         let mut seen = self.lock();
-        // The watch keeps only one waker: pass the driver's, if there is one.
-        let driver = seen.driver.clone();
-        let polled = seen.poll_event(&mut Context::from_waker(driver.as_ref().unwrap_or(Waker::noop())));
+        // The watch keeps only one waker: pass the watcher's, if there is one.
+        let watcher = seen.watcher.clone();
+        let polled = seen.poll_event(&mut Context::from_waker(watcher.as_ref().unwrap_or(Waker::noop())));
         let is_deleted = seen.is_deleted;
         if matches!(polled, Poll::Ready(Some(_)))
-            && let Some(driver) = seen.driver.take()
+            && let Some(watcher) = seen.watcher.take()
         {
-            // This poll took the event that the driver waits for.
+            // This poll took the event that the watcher waits for.
             drop(seen);
-            driver.wake();
+            watcher.wake();
         }
         is_deleted
     }
@@ -100,10 +100,10 @@ impl WatchedNode {
         let mut seen = self.lock();
         seen.is_deleted = true;
         self.watching.has_begun.store(true, Ordering::Release);
-        let driver = seen.driver.take();
+        let watcher = seen.watcher.take();
         drop(seen);
-        if let Some(driver) = driver {
-            driver.wake();
+        if let Some(watcher) = watcher {
+            watcher.wake();
         }
     }
 
@@ -116,7 +116,7 @@ impl WatchedNode {
             }
             let event = seen.poll_event(cx);
             match event {
-                Poll::Pending => seen.driver = Some(cx.waker().clone()),
+                Poll::Pending => seen.watcher = Some(cx.waker().clone()),
                 // A one-shot watch is used up.
                 Poll::Ready(_) => seen.event = None,
             }
@@ -137,7 +137,7 @@ impl WatchedNode {
 }
 
 impl Seen {
-    /// Polls for the event, which stays until the driver has taken it; `None` if there is neither a watch nor an event.
+    /// Polls for the event, which stays until the watcher has taken it; `None` if there is neither a watch nor an event.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
         if self.event.is_none()
             && let Some(watch) = &mut self.watch

@@ -148,8 +148,8 @@ mod tests {
         assert_eq!(resource.highest(), Some(token(35)));
     }
 
-    /// An old holder, paused between its read and its write, resumes after the new holder has read and before it
-    /// writes. Each adds an element. Returns the holders whose writes were confirmed, and the final elements.
+    /// An old holder, paused between its read and its write, resumes after the new holder has read and before
+    /// the new holder writes. Each adds an element. Returns the holders whose writes were confirmed, and the final elements.
     fn late_between_read_and_write(
         read: impl Fn(&FencedResource<Vec<&'static str>>, FencingToken) -> Vec<&'static str>,
     ) -> (Vec<&'static str>, Vec<&'static str>) {

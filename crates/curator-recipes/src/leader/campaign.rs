@@ -1,4 +1,4 @@
-//! The task of a latch: joins the queue, leads, and joins again, until a command of the user stops it.
+//! The task of a latch: joins the queue, leads, and joins again, until the latch is closed or dropped.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -191,7 +191,7 @@ impl Campaign {
                     // There is no term to end.
                     self.reporter.report_done(number, Ok(()));
                 }
-                state = connection.next() => self.unless_ended(state).await?,
+                state = connection.next() => self.check_not_ended(state).await?,
                 Ok(()) = queued.changed() => {
                     if *queued.borrow_and_update() {
                         self.retrier = None;
@@ -235,7 +235,7 @@ impl Campaign {
         }
     }
 
-    /// Pauses after a failure to take part, whose cause may be repaired: a missing permission, an exhausted directory.
+    /// Pauses after a failure to take part, whose cause may be repaired: a missing permission, used-up sequence numbers.
     async fn pause(&mut self, error: Error) -> Result<Next> {
         self.log(&error, "the latch cannot take part, and will try again");
         self.reporter.report_error(Some(error));
@@ -267,7 +267,7 @@ impl Campaign {
                     let Ok(()) = command else { return Ok(Next::Abandoned) };
                     return Ok(Next::Report(self.commands.borrow_and_update().number, Ok(())));
                 }
-                state = connection.next() => self.unless_ended(state).await?,
+                state = connection.next() => self.check_not_ended(state).await?,
             }
         }
     }
@@ -285,14 +285,15 @@ impl Campaign {
             }
         };
         match released {
-            // The wait has confirmed the deletion, or reports why it is denied; after a loss there is no term to end.
+            // The result of the wait replaces that of the release: the node is deleted, or the server refuses to delete
+            // it. After a loss, there is no term to end.
             Ok(()) | Err(Error::ReleasePending { .. } | Error::ReleaseRefused { .. } | Error::Lost(_)) => left,
-            refused => refused,
+            failed => failed,
         }
     }
 
-    /// Returns an error if the client has ended; a change of the connection is not an error.
-    async fn unless_ended(&self, state: Option<ConnectionState>) -> Result<()> {
+    /// Returns an error if the client has ended: then there is no next `state`.
+    async fn check_not_ended(&self, state: Option<ConnectionState>) -> Result<()> {
         match state {
             Some(_) => Ok(()),
             None => Err(self.client.closing().await.into()),

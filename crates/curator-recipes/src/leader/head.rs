@@ -16,7 +16,8 @@ pub(super) struct QueueHead {
     client: CuratorClient,
     dir: ZPath,
     driver: StandardLockInternalsDriver,
-    /// The first two nodes of the last list, without those known to be deleted. Later nodes are behind them.
+    /// The first two nodes of the last list, without those known to be deleted. Nodes that are created later are behind
+    /// them.
     first: Vec<Listed>,
     watch: Option<(Session, Watch)>,
 }

@@ -39,8 +39,8 @@ pub(super) async fn wait_until_left(
         let Ok(session) = client.try_session() else { continue };
         let refusals = client.janitor().refusals(&session);
         for (path, cause) in refused {
-            let is_known = driver.sequence(path.name()).is_some();
-            if !is_known || is_stuck(&path, &session, &refusals).await {
+            let has_known_number = driver.sequence(path.name()).is_some();
+            if !has_known_number || is_stuck(&path, &session, &refusals).await {
                 return Err(Error::ReleaseRefused { path, cause });
             }
         }

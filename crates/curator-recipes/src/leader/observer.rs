@@ -163,7 +163,7 @@ impl LeaderObserver {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when a future of its next item is dropped.
+    /// No state is lost when the future of its next item is dropped.
     #[must_use = "nothing is yielded before the stream is polled"]
     pub fn changes(&self) -> impl Stream<Item = ObservedLeader> + Send + Unpin + use<> {
         let mut values = self.values.clone();

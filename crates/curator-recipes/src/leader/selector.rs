@@ -57,7 +57,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 ///
 /// - *One job at a time*: the job's future is not polled after its term, and the term ends before another participant
 ///   can lead, as with [`LockGuard::run`](crate::LockGuard::run). A poll that blocks its thread is not interrupted:
-///   only [`Leadership::is_valid`] and the token protect then.
+///   only [`Leadership::is_valid`] and the token protect against its late writes.
 /// - A selector takes part until [`run`](Self::run) returns: through outages of any length, lost sessions, and missing
 ///   permissions that are repaired later.
 /// - A job that always ends immediately does not overload the servers: if it ends within 10 s, a pause follows, during
@@ -216,7 +216,7 @@ impl LeaderSelector {
                 acquired = self.mutex.acquire_as(&owner) => Some(acquired),
             };
             let guard = match acquired {
-                None => return self.left().await,
+                None => return self.wait_until_left().await,
                 Some(Ok(guard)) => guard,
                 Some(Err(Error::Client(ClientError::Closed))) => return Ok(()),
                 Some(Err(error @ Error::Client(ClientError::ClientEnded { .. } | ClientError::Forked))) => {
@@ -226,7 +226,7 @@ impl LeaderSelector {
                     self.log(&error, "cannot take part, and will try again");
                     tokio::select! {
                         biased;
-                        () = &mut shutdown => return self.left().await,
+                        () = &mut shutdown => return self.wait_until_left().await,
                         // If the client has closed, the next acquire returns the error.
                         _ = retrier.again() => continue,
                     }
@@ -237,7 +237,7 @@ impl LeaderSelector {
             let leadership = Leadership::new(guard.hold(), guard.loss());
             leadership.log_begin(&client);
             let logged = LoggedTerm { client: &client, term: leadership.clone() };
-            let end = self.term(leadership, &mut job, shutdown.as_mut()).await;
+            let end = self.run_term(leadership, &mut job, shutdown.as_mut()).await;
             drop(logged);
             let is_short = began.elapsed() < SHORT_TERM;
             if !is_short {
@@ -256,7 +256,7 @@ impl LeaderSelector {
             }
             match end {
                 None if shutdown.is_terminated() => return stopped,
-                // The job did not end the term.
+                // The term was lost or interrupted: no pause.
                 None => continue,
                 Some(Ok(Ok(()))) => {}
                 Some(Ok(Err(cause))) => {
@@ -289,7 +289,7 @@ impl LeaderSelector {
     }
 
     /// Runs the job in one term.
-    async fn term<F, E>(
+    async fn run_term<F, E>(
         &self,
         leadership: Leadership,
         job: &mut impl FnMut(Leadership) -> F,
@@ -328,7 +328,7 @@ impl LeaderSelector {
     }
 
     /// Waits until the node that was given up is deleted, at most the client's close timeout.
-    async fn left<E>(&self) -> Result<(), LeaderSelectorError<E>> {
+    async fn wait_until_left<E>(&self) -> Result<(), LeaderSelectorError<E>> {
         let client = self.mutex.client();
         tokio::select! {
             biased;

@@ -1,8 +1,8 @@
 //! Decides whether the node at the path was created by this persistent node.
 //!
-//! A node is its own if the `czxid` is that of a create whose reply arrived. Otherwise, an ephemeral node is recognized
-//! by its session, if the reply to a create in that session was lost, and a node of another mode by its protected name.
-//! Any other node is foreign, unless it may be adopted.
+//! It was if the node's `czxid` is that of a create whose reply arrived. Otherwise, an ephemeral node is recognized by its
+//! session, if the reply to a create in that session was lost, and a node of another mode by its protected name. Any
+//! other node is foreign, unless it may be adopted.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -12,7 +12,7 @@ use crate::engine::failures::Failures;
 use crate::engine::hold::Hold;
 use crate::engine::line::QueuePermit;
 use crate::engine::log::AcquireLog;
-use crate::engine::refused::refused_before;
+use crate::engine::refused::blocked_by_refused;
 use crate::error::{Error, Result};
 use crate::wait::Wait;
 
@@ -141,8 +141,9 @@ impl<'a, 'l> Acquiring<'a, 'l> {
             contest = contest.without_waiting();
         }
         let mut refusals = lock.client.janitor().refusals(session);
-        // This is checked before the create, because each attempt would leave another node.
-        if let Some(refused) = refused_before(lock.driver(), &contest, &mut contender, &mut refusals).await {
+        // Checked before the create, because the server would refuse to delete the created node too: each attempt would
+        // leave another one.
+        if let Some(refused) = blocked_by_refused(lock.driver(), &contest, &mut contender, &mut refusals).await {
             return Err(refused);
         }
         // One future for all waits, because each such future has a timer.
@@ -184,7 +185,8 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                 Step::Wait => {
                     self.log.waits(session, &lock.dirs, &contest);
                     lock.note_queued(true);
-                    if let Some(refused) = refused_before(lock.driver(), &contest, &mut contender, &mut refusals).await
+                    if let Some(refused) =
+                        blocked_by_refused(lock.driver(), &contest, &mut contender, &mut refusals).await
                     {
                         return Err(refused);
                     }
@@ -264,7 +266,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                 let dir = self.lock.dirs.get(queue).unwrap_or(self.lock.dir()).clone();
                 Error::SequenceOverflow { dir, node: overflow.name }
             }
-            error => self.lock.protocol(error),
+            error => self.lock.protocol_error(error),
         }
     }
 }

@@ -140,7 +140,7 @@ impl<'a> AcquireLog<'a> {
                 let why = if self.wait == Wait::No { NotAcquired::Busy } else { NotAcquired::TimedOut };
                 self.given_up(why, "other contenders are ahead");
             }
-            // Which error a closing client returns first is random.
+            // While a client closes, its calls fail with various errors, so the log names the end of the client.
             Err(error) => match self.started.and_then(|_| end_of(self.subject.client)) {
                 Some(end) => self.given_up(NotAcquired::Closed, end),
                 None => self.given_up(NotAcquired::Failed, error),

@@ -5,8 +5,8 @@
 //! nothing is formatted or allocated and no clock is read.
 
 mod acquire;
-mod flight;
 mod hold;
+mod requests;
 mod text;
 
 use curator_client::{CuratorClient, ZPath};
@@ -14,8 +14,8 @@ use curator_client::{CuratorClient, ZPath};
 use super::meter::Meter;
 
 pub(crate) use self::acquire::AcquireLog;
-pub(crate) use self::flight::{deletes_sent, pipeline_sent};
 pub(crate) use self::hold::HoldLog;
+pub(crate) use self::requests::{deletes_sent, pipeline_sent};
 pub(crate) use self::text::Truncated;
 
 /// The lock that a log entry names.

@@ -53,7 +53,7 @@ impl Meter {
         labels(self.0.kind, self.0.name.as_ref())
     }
 
-    fn with(&self, key: &'static str, value: &'static str) -> Vec<Label> {
+    fn labels_with(&self, key: &'static str, value: &'static str) -> Vec<Label> {
         let mut labels = self.labels();
         labels.push(Label::from_static_parts(key, value));
         labels
@@ -78,12 +78,12 @@ impl Meter {
             NotAcquired::Failed => "failed",
             NotAcquired::Closed => "closed",
         };
-        counter!("curator_lock_acquires_total", self.with("outcome", outcome)).increment(1);
+        counter!("curator_lock_acquires_total", self.labels_with("outcome", outcome)).increment(1);
     }
 
     /// Records the number of contenders ahead when an acquire begins to wait.
     pub(crate) fn queued(&self, before: usize) {
-        // No queue is long enough for this to truncate.
+        // No queue is longer than `u32::MAX`.
         let before = u32::try_from(before).unwrap_or(u32::MAX);
         histogram!("curator_lock_queue_length", self.labels()).record(before);
     }
@@ -105,7 +105,7 @@ impl Meter {
             HoldEnded::SessionLost => "session",
             HoldEnded::NodeDeleted => "deleted",
         };
-        counter!("curator_lock_lost_total", self.with("reason", reason)).increment(1);
+        counter!("curator_lock_lost_total", self.labels_with("reason", reason)).increment(1);
     }
 
     pub(crate) fn reentered(&self) {

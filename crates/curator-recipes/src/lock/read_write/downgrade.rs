@@ -62,7 +62,7 @@ async fn create(
 ) -> Result<Hold> {
     let (client, session, dir) = (reader.client(), write.session(), reader.dir());
     let number = reader.driver().sequence(write.path().name());
-    let number = number.ok_or_else(|| reader.protocol(format!("{} has no number", write.path())))?;
+    let number = number.ok_or_else(|| reader.protocol_error(format!("{} has no number", write.path())))?;
     let name = downgraded_read_name(&Uuid::new_v4(), number);
     let path = dir.join(&name).map_err(ClientError::from)?;
     let node = NodeSpec {
