@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_future_without_a_task_belongs_to_its_thread_inside_a_runtime() {
+    async fn inside_a_runtime_a_future_without_a_task_belongs_to_its_thread() {
         assert_eq!(OwnerId::of_future(), OwnerId::current());
     }
 

@@ -51,8 +51,8 @@ impl Wait {
                 Deadline::NEVER => pending().await,
                 deadline => client.sleep_until(deadline).await,
             }
-            // `None` means that another contender is ahead, which is unknown without a connection. Check this before
-            // `work` is dropped: the delete of its node is a request, which may fail.
+            // `None` means that another contender is ahead, which is unknown without a connection. Check the connection
+            // before `work` is dropped, because the drop sends a delete, which may find the connection broken.
             client.check_connected()
         };
         let done = tokio::select! {

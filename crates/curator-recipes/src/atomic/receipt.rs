@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fence_excludes_an_attempt_that_was_not_applied() {
+    async fn a_fence_settles_whether_a_lost_attempt_was_applied() {
         let (client, mut receipt) = receipt();
         receipt.take(None);
         let (late, operation) = receipt.attempt(&client).unwrap();

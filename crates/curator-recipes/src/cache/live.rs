@@ -24,7 +24,7 @@ const IN_FLIGHT: usize = 4;
 
 /// The factor by which a cache may exceed its limits while it reads, because it may find the new nodes of a moved
 /// subtree before it removes the old ones.
-const DURING_READS: usize = 2;
+const FACTOR_DURING_READS: usize = 2;
 
 /// The commands of the handles.
 #[derive(Debug, Clone, Copy, Default)]
@@ -134,7 +134,7 @@ impl LiveTree {
             Err(Stopped::Failed(error)) => return Err(error),
         }
         let is_complete = self.scan.is_empty() && self.changed.is_empty();
-        if let Some(error) = self.too_large(if is_complete { 1 } else { DURING_READS }) {
+        if let Some(error) = self.too_large(if is_complete { 1 } else { FACTOR_DURING_READS }) {
             return Ok(Some(error));
         }
         if !self.scan.is_empty() {
@@ -240,7 +240,7 @@ impl LiveTree {
                 }
                 return Err(stopped);
             }
-            if self.too_large(DURING_READS).is_some() {
+            if self.too_large(FACTOR_DURING_READS).is_some() {
                 return Ok(());
             }
         }

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_failed_deletes_in_the_queue_count_even_without_a_known_sequence_number() {
+    async fn only_failed_deletes_in_the_queue_are_reported_even_without_a_known_sequence_number() {
         // The error of a failed delete. A pending delete has no error.
         let refused = CuratorClient::builder("127.0.0.1:1").start().unwrap().check_connected().unwrap_err();
         let (dir, driver) = (ZPath::on_server("/a/b").unwrap(), StandardLockInternalsDriver::with_lock_name("latch-"));

@@ -1,6 +1,6 @@
 //! Macros for the acquire methods that all locks share.
 //!
-//! They define methods instead of a builder, because `spawn` and `join_all` take futures, and because an acquire with a
+//! The locks have methods instead of a builder, because `spawn` and `join_all` take futures, and because an acquire with a
 //! timeout returns another type.
 
 /// Defines the acquire methods. The type must have `client(&self) -> &CuratorClient` and `async fn enter(&self, owner:

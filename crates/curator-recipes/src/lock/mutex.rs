@@ -269,7 +269,7 @@ mod tests {
 
     /// There may be ten thousand waiters, each with such a future.
     #[tokio::test]
-    async fn a_future_of_acquire_is_small() {
+    async fn the_future_of_acquire_has_at_most_320_bytes() {
         // Sends nothing.
         let client = CuratorClient::builder("127.0.0.1:1").start().unwrap();
         let mutex = InterProcessMutex::new(&client, "/lock").unwrap();

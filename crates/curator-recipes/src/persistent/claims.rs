@@ -53,9 +53,9 @@ pub(super) enum Recognition {
 /// Two persistent nodes of one client at one path share the session; this set prevents each from claiming the other's
 /// node.
 #[derive(Debug, Default)]
-pub(super) struct InClient(Mutex<BTreeSet<Node>>);
+pub(super) struct ConfirmedInClient(Mutex<BTreeSet<Node>>);
 
-impl InClient {
+impl ConfirmedInClient {
     fn lock(&self) -> MutexGuard<'_, BTreeSet<Node>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -71,14 +71,14 @@ pub(super) struct Claims {
     adopting: Option<Node>,
     /// The sessions in which the reply to a create was lost since the last confirmed create.
     doubts: Vec<i64>,
-    in_client: Arc<InClient>,
+    in_client: Arc<ConfirmedInClient>,
 }
 
 /// More sessions than can plausibly be lost in a row between creates and their replies.
 const MOST_DOUBTS: usize = 16;
 
 impl Claims {
-    pub(super) fn new(recognition: Recognition, in_client: Arc<InClient>) -> Self {
+    pub(super) fn new(recognition: Recognition, in_client: Arc<ConfirmedInClient>) -> Self {
         Self { recognition, confirmed: None, adopting: None, doubts: Vec::new(), in_client }
     }
 
@@ -172,7 +172,7 @@ mod tests {
         Node { path: ZPath::on_server("/node").unwrap(), czxid, session }
     }
 
-    fn claims(recognition: Recognition, in_client: &Arc<InClient>) -> Claims {
+    fn claims(recognition: Recognition, in_client: &Arc<ConfirmedInClient>) -> Claims {
         Claims::new(recognition, Arc::clone(in_client))
     }
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_one_transaction_are_not_confused() {
+    fn nodes_of_one_transaction_are_distinguished_by_their_paths() {
         let in_client = Arc::default();
         let [here, there] =
             ["/here", "/there"].map(|path| Node { path: ZPath::on_server(path).unwrap(), czxid: 1, session: 0 });

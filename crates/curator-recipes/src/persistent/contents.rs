@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_pending_until_it_was_applied() {
+    fn data_is_pending_until_it_is_applied() {
         let (commands, mut contents, mut report) = contents();
         assert!(contents.is_pending);
         contents.applied();

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use self::creating::{Creating, replacement};
 use super::builder::PersistentNodeBuilder;
-use super::claims::{Claims, InClient, Node, Owner, Recognition};
+use super::claims::{Claims, ConfirmedInClient, Node, Owner, Recognition};
 use super::contents::Contents;
 use super::state::{Command, PersistentNodeState, Reporter};
 use crate::engine::follow::Followed;
@@ -136,7 +136,7 @@ impl Kept {
             options,
             path: (!mode.is_sequential()).then(|| base.clone()),
             base,
-            claims: Claims::new(recognition, client.extension::<InClient>()),
+            claims: Claims::new(recognition, client.extension::<ConfirmedInClient>()),
             contents: Contents::new(commands, reporter.reports.clone()),
             reporter: Arc::new(reporter),
             creating: None,

@@ -461,7 +461,7 @@ fn batches_bound_the_size_of_requests_and_replies() {
 }
 
 #[test]
-fn as_many_changes_are_recorded_as_the_cache_has_nodes() {
+fn at_least_65536_changes_are_recorded_and_as_many_as_the_cache_has_nodes() {
     let mut tree = tree();
     assert_eq!(tree.max_changes(), 65_536);
     tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);

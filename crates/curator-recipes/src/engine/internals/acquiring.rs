@@ -284,7 +284,7 @@ mod tests {
 
     /// There may be ten thousand waiters. State that is needed only in the queue is boxed there.
     #[tokio::test]
-    async fn the_future_of_a_locally_waiting_acquire_is_small() {
+    async fn the_future_of_an_acquire_has_at_most_1200_bytes_before_it_enters_the_queue() {
         // No request is sent.
         let client = CuratorClient::builder("127.0.0.1:1").start().unwrap();
         let path = ZPath::on_server("/lock").unwrap();

@@ -6,10 +6,10 @@ use curator_client::ZPath;
 use curator_protocol::Request;
 
 /// The most bytes of one path or one error.
-const LONGEST: usize = 300;
+const MAX_BYTES: usize = 300;
 
 /// The most members of a list.
-const MOST: usize = 4;
+const MAX_MEMBERS: usize = 4;
 
 /// A text that is cut off if it is too long.
 pub(crate) struct Truncated<T>(pub(crate) T);
@@ -35,22 +35,22 @@ impl Write for Room<'_, '_> {
 
 impl<T: Display> Display for Truncated<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut room = Room { formatter: f, left: LONGEST };
+        let mut room = Room { formatter: f, left: MAX_BYTES };
         let is_whole = write!(room, "{}", self.0).is_ok();
         if is_whole { Ok(()) } else { f.write_str("…") }
     }
 }
 
-/// The first [`MOST`] paths, and the number of the others.
+/// The first [`MAX_MEMBERS`] paths, and the number of the others.
 pub(super) struct Paths<'a>(pub(super) &'a [ZPath]);
 
 impl Display for Paths<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for (index, path) in self.0.iter().take(MOST).enumerate() {
+        for (index, path) in self.0.iter().take(MAX_MEMBERS).enumerate() {
             let separator = if index > 0 { ", " } else { "" };
             write!(f, "{separator}{}", Truncated(path))?;
         }
-        match self.0.len().saturating_sub(MOST) {
+        match self.0.len().saturating_sub(MAX_MEMBERS) {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
         }
@@ -97,10 +97,10 @@ mod tests {
     #[test]
     fn long_text_is_truncated_at_a_character_boundary() {
         assert_eq!(Truncated("/locks/ä").to_string(), "/locks/ä");
-        let exact = "x".repeat(LONGEST);
+        let exact = "x".repeat(MAX_BYTES);
         assert_eq!(Truncated(&exact).to_string(), exact);
-        let long = format!("{}ää", "x".repeat(LONGEST - 1));
-        assert_eq!(Truncated(&long).to_string(), format!("{}…", "x".repeat(LONGEST - 1)));
+        let long = format!("{}ää", "x".repeat(MAX_BYTES - 1));
+        assert_eq!(Truncated(&long).to_string(), format!("{}…", "x".repeat(MAX_BYTES - 1)));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(crate) struct SemaphoreInternals {
 
 /// The most leases of one acquire. Limits the memory of the request that takes them, which is built before its size is
 /// checked.
-const MOST_AT_ONCE: usize = 100_000;
+const MAX_LEASES_AT_ONCE: usize = 100_000;
 
 /// The source of the number of leases.
 #[derive(Debug, Clone)]
@@ -93,7 +93,7 @@ impl SemaphoreInternals {
             LimitSource::Fixed(leases) => leases,
             LimitSource::Shared(_) => i32::MAX as usize,
         };
-        let max = most.min(MOST_AT_ONCE);
+        let max = most.min(MAX_LEASES_AT_ONCE);
         if quantity == 0 || quantity > max {
             return Err(Error::InvalidQuantity { path: self.path.clone(), asked: quantity, max });
         }
