@@ -58,9 +58,10 @@ type Result<T> = std::result::Result<T, CacheError>;
 /// # Guarantees
 ///
 /// - *Every change is read* soon after its event has arrived. During the read, the state stays
-///   [current](CacheState::Current) although the nodes are behind; the same holds during a full re-read (in a resync, or
-///   when the number of unread changes exceeds both 65,536 and the number of cached nodes). [`caught_up`](Self::caught_up) waits for
-///   these reads. Fast successive states may be merged, including the creation and immediate deletion of a node.
+///   [current](CacheState::Current) although the nodes are behind; the same holds during a full re-read (in a resync,
+///   or when the number of unread changes exceeds both 65,536 and the number of cached nodes).
+///   [`caught_up`](Self::caught_up) waits for these reads. Fast successive states may be merged, including the creation
+///   and immediate deletion of a node.
 /// - *Never backwards*: no node is replaced by an older state, even by a server that lags behind.
 /// - A node that was deleted and created again is detected, even if both have the same version.
 /// - Its memory is [bounded](CuratorCacheBuilder::max_nodes), and so is that of slow consumers.

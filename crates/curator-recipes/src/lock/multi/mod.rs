@@ -63,9 +63,10 @@ use crate::wait::Wait;
 /// # Caveats
 ///
 /// While a multi-lock of paths waits, it has a node in all its queues. A client that holds one of the paths and then
-/// requests another waits behind the multi-lock there, while the multi-lock waits for the first path: a deadlock, whatever
-/// the order of the paths. So do not mix it with clients that acquire these paths one after another: nested mutexes, a multi-lock made
-/// by `of`, or Java Curator's multi-lock. If you must, use `of` with one order everywhere, and a timeout.
+/// requests another waits behind the multi-lock there, while the multi-lock waits for the first path: a deadlock,
+/// whatever the order of the paths. So do not mix it with clients that acquire these paths one after another: nested
+/// mutexes, a multi-lock made by `of`, or Java Curator's multi-lock. If you must, use `of` with one order everywhere,
+/// and a timeout.
 ///
 /// No path may occur twice: such a lock would wait for itself. A path may be below another one; each has a separate
 /// queue. The constructor rejects a path only if it is, or is below, a child of another path with a name like that of a
