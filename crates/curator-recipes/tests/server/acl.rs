@@ -1,4 +1,4 @@
-//! ACLs of the nodes of locks and counts. What all locks have in common is in the contract.
+//! ACLs of the nodes of locks and counts. `contract/permission.rs` tests the ACLs of all locks.
 
 use curator_recipes::client::{Error as ClientError, Permission};
 use curator_recipes::{LossReason, SharedCount};

@@ -1,4 +1,4 @@
-//! An acquire without a reachable server: its error, and what the retry policy receives.
+//! Acquires without a connection or without replies: their errors, and the arguments of the retry policy.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use crate::support::{
     read_write, requests_of, soon, still_waits, unplug,
 };
 
-/// The connection timeout, the operation timeout and the pause between two attempts.
-const NO_CONNECTION: Duration = Duration::from_millis(200);
-const NO_REPLY: Duration = Duration::from_millis(300);
+const CONNECTION_TIMEOUT: Duration = Duration::from_millis(200);
+const OPERATION_TIMEOUT: Duration = Duration::from_millis(300);
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A client with three attempts, this connection timeout and a short operation timeout, and its proxy.
+/// A client behind a proxy, with this connection timeout, a short operation timeout, and three attempts.
 async fn impatient(connection_timeout: Duration) -> (FaultProxy, CuratorClient) {
     let retry_policy = RetryNTimes::new(2, PAUSE).unwrap();
     behind_proxy_with(|builder| {
-        builder.connection_timeout(connection_timeout).operation_timeout(NO_REPLY).retry_policy(retry_policy)
+        builder.connection_timeout(connection_timeout).operation_timeout(OPERATION_TIMEOUT).retry_policy(retry_policy)
     })
     .await
 }
@@ -41,7 +41,7 @@ fn cause_of(error: &Error, path: &str, tried: u32, at_least: Duration) -> client
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_connection_each_lock_fails_with_its_path_and_the_number_of_attempts() {
-    let (proxy, client) = impatient(NO_CONNECTION).await;
+    let (proxy, client) = impatient(CONNECTION_TIMEOUT).await;
     let path = path("unplugged");
     let (mutex, both) = (mutex(&client, &path), read_write(&client, &path));
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 2).unwrap();
@@ -49,28 +49,28 @@ async fn without_a_connection_each_lock_fails_with_its_path_and_the_number_of_at
     let together = InterProcessMultiLock::new(&client, [&path, &format!("{path}/other")]).unwrap();
     unplug(&proxy, &client).await;
 
-    let fails = async |acquire: Result<()>, tried| {
-        let waits = if tried > 1 { 3 * NO_CONNECTION + 2 * PAUSE } else { Duration::ZERO };
+    let assert_not_connected = async |acquire: Result<()>, tried| {
+        let waits = if tried > 1 { 3 * CONNECTION_TIMEOUT + 2 * PAUSE } else { Duration::ZERO };
         let cause = cause_of(&acquire.unwrap_err(), &path, tried, waits);
         assert!(matches!(cause, client::Error::NotConnected { .. }), "{cause}");
     };
-    fails(soon(mutex.acquire()).await.map(drop), 3).await;
-    fails(soon(both.read().acquire()).await.map(drop), 3).await;
-    fails(soon(both.write().acquire()).await.map(drop), 3).await;
-    fails(soon(semaphore.acquire()).await.map(drop), 3).await;
-    fails(soon(exclusive.acquire()).await.map(drop), 3).await;
-    fails(soon(together.acquire()).await.map(drop), 3).await;
+    assert_not_connected(soon(mutex.acquire()).await.map(drop), 3).await;
+    assert_not_connected(soon(both.read().acquire()).await.map(drop), 3).await;
+    assert_not_connected(soon(both.write().acquire()).await.map(drop), 3).await;
+    assert_not_connected(soon(semaphore.acquire()).await.map(drop), 3).await;
+    assert_not_connected(soon(exclusive.acquire()).await.map(drop), 3).await;
+    assert_not_connected(soon(together.acquire()).await.map(drop), 3).await;
     // `try_acquire` does not retry.
-    fails(mutex.try_acquire().await.map(drop), 1).await;
-    fails(both.write().try_acquire().await.map(drop), 1).await;
-    fails(semaphore.try_acquire().await.map(drop), 1).await;
-    fails(together.try_acquire().await.map(drop), 1).await;
+    assert_not_connected(mutex.try_acquire().await.map(drop), 1).await;
+    assert_not_connected(both.write().try_acquire().await.map(drop), 1).await;
+    assert_not_connected(semaphore.try_acquire().await.map(drop), 1).await;
+    assert_not_connected(together.try_acquire().await.map(drop), 1).await;
 
     let in_turn = InterProcessMultiLock::of([arc(mutex)]).unwrap();
     let error = soon(in_turn.acquire()).await.unwrap_err();
     let Error::MultiLockMember { cause, .. } = &error else { panic!("{error}") };
     assert!(error.is_retryable());
-    cause_of(cause, &path, 3, 3 * NO_CONNECTION);
+    cause_of(cause, &path, 3, 3 * CONNECTION_TIMEOUT);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,11 +80,11 @@ async fn an_acquire_without_replies_fails_with_an_operation_timeout() {
     mutex(&client, &path).acquire().await.unwrap().release().await.unwrap();
     proxy.hold_replies(OpCode::GetChildren);
     let error = soon(mutex(&client, &path).acquire()).await.unwrap_err();
-    let cause = cause_of(&error, &path, 3, 3 * NO_REPLY + 2 * PAUSE);
+    let cause = cause_of(&error, &path, 3, 3 * OPERATION_TIMEOUT + 2 * PAUSE);
     assert!(matches!(cause, client::Error::OperationTimeout { .. }), "{cause}");
     assert_eq!(error.outcome(), Outcome::Unknown);
     let error = soon(mutex(&client, &path).try_acquire()).await.unwrap_err();
-    let cause = cause_of(&error, &path, 1, NO_REPLY);
+    let cause = cause_of(&error, &path, 1, OPERATION_TIMEOUT);
     assert!(matches!(cause, client::Error::OperationTimeout { .. }), "{cause}");
     proxy.release_held();
 }
@@ -97,7 +97,7 @@ async fn failing_for_excludes_the_time_in_the_queue() {
     let waiter = acquiring(&client, &path);
     queue_of(&steady, &path, 2).await;
     assert!(still_waits(&waiter, &client).await);
-    tokio::time::sleep(NO_REPLY).await;
+    tokio::time::sleep(OPERATION_TIMEOUT).await;
     let before_failures = Instant::now();
     proxy.hold_replies(OpCode::GetChildren);
     // The waiter queues again, but gets no list of the queue.
@@ -110,7 +110,7 @@ async fn failing_for_excludes_the_time_in_the_queue() {
     held.release().await.unwrap();
 }
 
-/// Servers reply so to requests that arrive while they end the session, until they close the connection.
+/// A server that ends a session replies with this error to requests that arrive before it closes the connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_continues_in_a_new_session_after_the_reply_that_its_session_is_unknown() {
     let (proxy, client) = behind_proxy_with(|builder| builder).await;
@@ -132,7 +132,7 @@ async fn a_waiter_continues_in_a_new_session_after_the_reply_that_its_session_is
 
 /// The read node of a writer is created by a transaction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_read_acquire_beside_a_write_lock_reports_the_lock() {
+async fn a_failed_read_acquire_of_a_writer_returns_an_error_with_the_path_of_the_lock() {
     let (proxy, client) = impatient(LONG_SESSION).await;
     let path = path("unanswered-reader");
     let lock = read_write(&client, &path);
@@ -140,7 +140,7 @@ async fn a_failed_read_acquire_beside_a_write_lock_reports_the_lock() {
     let transactions = requests_of(&proxy, OpCode::Multi);
     proxy.hold_replies(OpCode::Multi);
     let error = soon(lock.read().try_acquire()).await.unwrap_err();
-    cause_of(&error, &path, 1, NO_REPLY);
+    cause_of(&error, &path, 1, OPERATION_TIMEOUT);
     assert_eq!(requests_of(&proxy, OpCode::Multi), transactions + 1);
     proxy.release_held();
     soon(writing.release()).await.unwrap();
@@ -151,7 +151,7 @@ async fn a_failed_read_acquire_beside_a_write_lock_reports_the_lock() {
 async fn an_acquire_that_retries_forever_waits_through_any_outage() {
     let forever = RetryForever::new(PAUSE).unwrap();
     let (proxy, client) = behind_proxy_with(|builder| {
-        builder.session_timeout(SHORT_SESSION).connection_timeout(NO_CONNECTION).retry_policy(forever)
+        builder.session_timeout(SHORT_SESSION).connection_timeout(CONNECTION_TIMEOUT).retry_policy(forever)
     })
     .await;
     let (path, epoch) = (path("any-outage"), client.session().await.unwrap().epoch());
@@ -168,9 +168,9 @@ async fn an_acquire_that_retries_forever_waits_through_any_outage() {
 
 /// A retry policy that never gives up, and records its arguments.
 #[derive(Debug, Default, Clone)]
-struct Noted(Arc<Mutex<Vec<(u32, Duration)>>>);
+struct RecordingPolicy(Arc<Mutex<Vec<(u32, Duration)>>>);
 
-impl RetryPolicy for Noted {
+impl RetryPolicy for RecordingPolicy {
     fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
         self.0.lock().unwrap().push((retries, elapsed));
         Some(Duration::from_millis(10))
@@ -180,9 +180,10 @@ impl RetryPolicy for Noted {
 /// If the wait counted, a policy with a time limit would give up at the first lost reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_elapsed_time_of_a_retry_policy_excludes_the_time_in_the_queue() {
-    let notes = Noted::default();
-    let policy = notes.clone();
-    let (proxy, waiting) = behind_proxy_with(|builder| builder.operation_timeout(NO_REPLY).retry_policy(policy)).await;
+    let calls = RecordingPolicy::default();
+    let policy = calls.clone();
+    let (proxy, waiting) =
+        behind_proxy_with(|builder| builder.operation_timeout(OPERATION_TIMEOUT).retry_policy(policy)).await;
     let (steady, path) = (support::client().await, path("long-wait"));
     let held = mutex(&steady, &path).acquire().await.unwrap();
     proxy.reset_counts();
@@ -190,22 +191,22 @@ async fn the_elapsed_time_of_a_retry_policy_excludes_the_time_in_the_queue() {
     queue_of(&steady, &path, 2).await;
     // The waiter watches the holder's node and its own.
     proxy.wait_for_reply(OpCode::GetData, 2).await.unwrap();
-    notes.0.lock().unwrap().clear();
-    // The write fires the waiter's watch, and the reply to its next watch is lost.
+    calls.0.lock().unwrap().clear();
+    // The revocation request is a write: it fires the waiter's watch. The reply to the waiter's next watch is lost.
     proxy.swallow_next_reply(OpCode::GetData);
     revoke(&steady, held.node()).await.unwrap();
     proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
     held.release().await.unwrap();
     soon(waiter).await.unwrap().unwrap().release().await.unwrap();
-    let notes = notes.0.lock().unwrap();
-    assert_eq!(notes.first(), Some(&(0, Duration::ZERO)), "{notes:?}");
+    let calls = calls.0.lock().unwrap();
+    assert_eq!(calls.first(), Some(&(0, Duration::ZERO)), "{calls:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_created_before_the_first_session_are_acquired_in_it() {
     let server = TestingServer::start().await.unwrap();
     server.stop().await.unwrap();
-    let client = builder(&server.connect_string(), LONG_SESSION).connection_timeout(NO_CONNECTION);
+    let client = builder(&server.connect_string(), LONG_SESSION).connection_timeout(CONNECTION_TIMEOUT);
     let client = client.retry_policy(RetryForever::new(PAUSE).unwrap()).start().unwrap();
     let mutex = mutex(&client, &path("early"));
     let semaphore = InterProcessSemaphoreV2::new(&client, path("early"), 2).unwrap();

@@ -75,7 +75,7 @@ async fn a_value_is_initialized_once_and_set_only_if_the_expected_value_matches(
     assert!(number.compare_and_set(&5, 7).await.unwrap());
     assert_eq!(number.get().await.unwrap(), 7);
     client.delete().for_path(&path).await.unwrap();
-    // A missing node is 0.
+    // A missing node counts as 0.
     assert!(!number.compare_and_set(&7, 1).await.unwrap());
     assert!(number.compare_and_set(&0, 1).await.unwrap());
     assert_eq!(number.get().await.unwrap(), 1);
@@ -99,7 +99,7 @@ async fn an_atomic_value_of_any_type_is_stored_with_a_codec() {
 }
 
 #[tokio::test]
-async fn a_change_is_two_requests_and_the_first_with_a_receipt_reads_once_more() {
+async fn a_change_sends_two_requests_and_the_first_with_a_receipt_one_more_read() {
     let (proxy, client) = behind_proxy().await;
     let base = path("atomic/cost");
     client.create().creating_parent_containers().for_path(format!("{base}/receipts/other"), "").await.unwrap();
@@ -141,7 +141,7 @@ async fn concurrent_increments_of_many_clients_are_each_counted_once() {
                 1 => counter.promoted_to_lock(format!("{path}-lock")).unwrap(),
                 _ => counter.exactly_once(format!("{path}-receipts/w{number}")).unwrap(),
             };
-            // Again and again, other clients write between a read and its write.
+            // Conflicts are frequent: other clients write between the read and the write of a change.
             let patient = RetryNTimes::new(1_000, Duration::from_millis(1)).unwrap();
             let counter = counter.with_retry_policy(patient);
             let mut values = Vec::new();
@@ -193,7 +193,7 @@ async fn a_client_that_always_conflicts_gives_up_or_acquires_the_mutex() {
     crate::support::nothing_left(&other, &[lock]).await;
 }
 
-/// The mutex does not exclude clients in their first attempts, which do not acquire it.
+/// A client's first attempts do not acquire the mutex, so the mutex does not exclude them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_holds_the_mutex_can_still_conflict_and_then_releases_it() {
     let (client, other, path) = (client().await, client().await, path("atomic/late"));
@@ -209,7 +209,7 @@ async fn a_client_that_holds_the_mutex_can_still_conflict_and_then_releases_it()
     crate::support::nothing_left(&other, &[format!("{path}-lock")]).await;
 }
 
-/// Increments, and runs `meanwhile` for another client between the first read and the write.
+/// Increments, and runs `meanwhile`, which acts for another client, between the first read and the write.
 async fn increment_while(number: &DistributedAtomicLong, meanwhile: impl AsyncFn() + Send + Sync) -> (i64, i64) {
     let is_first = AtomicBool::new(true);
     let changing = number.update(|value| {
@@ -222,8 +222,8 @@ async fn increment_while(number: &DistributedAtomicLong, meanwhile: impl AsyncFn
     (changed.pre_value, changed.post_value)
 }
 
-/// A client that mistook equal data with the next version for its own write would lose one of two increments. The
-/// deletion is issue 187 of Netflix's Curator.
+/// If a client took an equal write of another client for its own, one of two increments would be lost. The deletion
+/// is the case of issue 187 of Netflix's Curator.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_equal_write_of_another_client_and_a_deletion_are_detected() {
     let (client, other) = (client().await, client().await);
@@ -231,7 +231,7 @@ async fn an_equal_write_of_another_client_and_a_deletion_are_detected() {
         let path = path("atomic/meanwhile");
         let (number, rival) = (long(&client, &path), long(&other, &path));
         let number = if has_receipt { number.exactly_once(format!("{path}-receipt")).unwrap() } else { number };
-        // The first time, another client creates the node: this is not mistaken for our own create either.
+        // In the first round, the other client creates the node, and our client must not take this create for its own.
         assert_eq!(increment_while(&number, async || assert!(rival.increment().await.is_ok())).await, (1, 2));
         assert_eq!(increment_while(&number, async || assert!(rival.increment().await.is_ok())).await, (3, 4));
         assert_eq!(increment_while(&number, async || other.delete().for_path(&path).await.unwrap()).await, (0, 1));

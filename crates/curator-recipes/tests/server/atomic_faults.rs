@@ -22,7 +22,7 @@ fn receipt(path: &str) -> String {
     format!("{path}-receipts/w1")
 }
 
-/// A client with a short operation timeout that does not give up.
+/// A client behind a proxy, with a short operation timeout, that retries forever.
 async fn impatient() -> (FaultProxy, CuratorClient) {
     let again = RetryForever::new(Duration::from_millis(20)).unwrap();
     behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(500)).retry_policy(again)).await
@@ -129,7 +129,7 @@ async fn a_receipt_resolves_a_lost_reply_in_the_next_session() {
     assert_eq!(soon(number.increment()).await.unwrap().post_value, 3);
 }
 
-/// The change is dropped at each await point. It may have been applied or not, which the next change finds out.
+/// Drops the future of a change at each await point. The next change finds out whether the dropped one was applied.
 #[tokio::test]
 async fn a_dropped_change_is_applied_at_most_once() {
     let client = client().await;
@@ -209,7 +209,7 @@ async fn a_closed_client_changes_nothing() {
     assert!(error.is_closed() && error.outcome() == Outcome::NotApplied, "{error}");
 }
 
-/// The server has not seen the first attempt when the receipt is read, and applies it before the next attempt.
+/// The first attempt reaches the server after the client has read the receipt, and before the next attempt.
 #[tokio::test]
 async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
     let (proxy, client) = behind_proxy().await;
@@ -307,7 +307,8 @@ async fn a_version_of_minus_one_is_refused() {
     assert_eq!(shared.get().await.unwrap(), 1);
 }
 
-/// The value and the receipt are created again; the only harm of deleting them is that a change can count twice.
+/// The value starts over at 0. Without its receipt, a change that is in doubt can count twice; the first change after its
+/// deletion is not applied, and reports `ReceiptInUse`.
 #[tokio::test]
 async fn deleted_value_and_receipt_nodes_are_recreated() {
     let client = client().await;
@@ -340,9 +341,9 @@ async fn no_id_is_issued_twice_after_a_lost_reply() {
 }
 
 /// Decodes only once, like a codec whose schema registry then becomes unavailable.
-struct FailsAfter(AtomicU32);
+struct DecodesOnce(AtomicU32);
 
-impl ValueCodec<i64> for FailsAfter {
+impl ValueCodec<i64> for DecodesOnce {
     fn encode(&self, value: &i64) -> Vec<u8> {
         BigEndian.encode(value)
     }
@@ -355,7 +356,7 @@ impl ValueCodec<i64> for FailsAfter {
 #[tokio::test]
 async fn nothing_is_decoded_after_the_write() {
     let (client, path) = (client().await, path("late-codec"));
-    let number = DistributedAtomicValue::with_codec(&client, &path, FailsAfter(AtomicU32::new(0)), 0).unwrap();
+    let number = DistributedAtomicValue::with_codec(&client, &path, DecodesOnce(AtomicU32::new(0)), 0).unwrap();
     let changed = number.update(|value| Some(value + 1)).await.unwrap();
     assert_eq!((changed.pre_value, changed.post_value), (0, 1));
     assert_eq!(DistributedAtomicLong::new(&client, &path).unwrap().get().await.unwrap(), 1);

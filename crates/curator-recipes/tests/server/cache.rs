@@ -43,7 +43,7 @@ pub(crate) async fn create_children(client: &CuratorClient, dir: &str, name: &st
     }
 }
 
-/// The names below the root, with their data.
+/// The data of each cached node, by its path below the root.
 pub(crate) fn shown(cache: &CuratorCache) -> BTreeMap<String, String> {
     let (snapshot, root) = (cache.snapshot(), cache.path());
     let below = |path: &ZPath| path.strip_prefix(root).unwrap().to_string();
@@ -54,7 +54,7 @@ fn names(cache: &CuratorCache) -> Vec<String> {
     shown(cache).into_keys().collect()
 }
 
-/// The next event, as a keyword and the path below the root.
+/// The next event as text: `+path`, `-path`, `path old>new` or `ready`, with the path below the root.
 pub(crate) async fn next(events: &mut CacheEvents, root: &str) -> String {
     let below = |path: &ZPath| path.as_str().strip_prefix(root).unwrap().to_owned();
     match soon(events.next()).await.unwrap() {
@@ -69,7 +69,7 @@ pub(crate) async fn next(events: &mut CacheEvents, root: &str) -> String {
     }
 }
 
-async fn all(events: &mut CacheEvents, root: &str, count: usize) -> Vec<String> {
+async fn next_events(events: &mut CacheEvents, root: &str, count: usize) -> Vec<String> {
     let mut found = Vec::new();
     for _ in 0..count {
         found.push(next(events, root).await);
@@ -86,7 +86,7 @@ async fn a_tree_is_loaded_and_its_changes_are_reported_in_order() {
     let snapshot = soon(cache.ready()).await.unwrap();
     assert_eq!((snapshot.len(), snapshot.state()), (5, CacheState::Current));
     assert_eq!(names(&cache), ["/", "/a", "/a/x", "/a/y", "/b"]);
-    let mut loaded = all(&mut events, &root, 6).await;
+    let mut loaded = next_events(&mut events, &root, 6).await;
     assert_eq!(loaded.pop().as_deref(), Some("ready"));
     assert!(loaded.starts_with(&["+".to_owned()]), "{loaded:?}");
 
@@ -107,13 +107,13 @@ async fn a_tree_is_loaded_and_its_changes_are_reported_in_order() {
     writer.delete().for_path(at("/b")).await.unwrap();
     assert_eq!(next(&mut events, &root).await, "-/b");
     writer.delete().deleting_children_if_needed().for_path(&root).await.unwrap();
-    let gone = all(&mut events, &root, 5).await;
+    let gone = next_events(&mut events, &root, 5).await;
     assert_eq!(gone.last().map(String::as_str), Some("-"));
     assert!(gone.iter().position(|it| it == "-/a/y") < gone.iter().position(|it| it == "-/a"), "{gone:?}");
     assert!(cache.snapshot().is_empty() && *cache.state().borrow() == CacheState::Current);
     // The root is created again.
     create(&writer, &at("/new"), b"").await;
-    assert_eq!(all(&mut events, &root, 2).await, ["+", "+/new"]);
+    assert_eq!(next_events(&mut events, &root, 2).await, ["+", "+/new"]);
     cache.close().await.unwrap();
     assert_eq!((events.next().await, *cache.state().borrow()), (None, CacheState::Ended));
     assert_eq!(names(&cache), ["/", "/new"], "what is cached stays readable");
@@ -131,7 +131,7 @@ async fn the_cache_of_a_missing_root_is_empty_until_the_root_is_created() {
     let mut events = cache.events();
     assert_eq!(next(&mut events, &root).await, "ready");
     create(&writer, &format!("{root}/a/b"), b"").await;
-    assert_eq!(all(&mut events, &root, 3).await, ["+", "+/a", "+/a/b"]);
+    assert_eq!(next_events(&mut events, &root, 3).await, ["+", "+/a", "+/a/b"]);
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn a_late_consumer_first_receives_the_cached_nodes() {
     let cache = cache(&client, &root).start().unwrap();
     soon(cache.ready()).await.unwrap();
     let mut events = cache.events();
-    assert_eq!(all(&mut events, &root, 6).await, ["+", "+/a", "+/a/x", "+/a/y", "+/b", "ready"]);
+    assert_eq!(next_events(&mut events, &root, 6).await, ["+", "+/a", "+/a/x", "+/a/y", "+/b", "ready"]);
     client.set_data(format!("{root}/b"), "1", None).await.unwrap();
     assert_eq!(next(&mut events, &root).await, "/b /b>1");
 }
@@ -183,19 +183,19 @@ async fn children_only_hides_the_root_from_snapshots_lookups_and_events() {
     assert_eq!(cache.children(&root).unwrap().len(), 2);
     assert_eq!([&root, &at("/a/x")].map(|path| cache.get(path).unwrap()), [Lookup::Unknown, Lookup::Unknown]);
     assert_eq!(cache.get(at("/c")).unwrap(), Lookup::Absent);
-    assert_eq!(all(&mut events, &root, 3).await, ["+/a", "+/b", "ready"]);
+    assert_eq!(next_events(&mut events, &root, 3).await, ["+/a", "+/b", "ready"]);
     client.set_data(&root, "unseen", None).await.unwrap();
     create(&client, &at("/a/unseen"), b"").await;
     create(&client, &at("/c"), b"").await;
     assert_eq!(next(&mut events, &root).await, "+/c");
     client.delete().deleting_children_if_needed().for_path(&root).await.unwrap();
-    let mut gone = all(&mut events, &root, 3).await;
+    let mut gone = next_events(&mut events, &root, 3).await;
     gone.sort();
     assert_eq!(gone, ["-/a", "-/b", "-/c"]);
     assert!(soon(cache.caught_up()).await.unwrap().is_empty());
     create(&client, &at("/new"), b"").await;
     assert_eq!(next(&mut events, &root).await, "+/new");
-    assert_eq!(all(&mut cache.events(), &root, 2).await, ["+/new", "ready"]);
+    assert_eq!(next_events(&mut cache.events(), &root, 2).await, ["+/new", "ready"]);
 }
 
 #[tokio::test]
@@ -212,7 +212,7 @@ async fn a_hidden_root_that_is_unreadable_makes_lookups_denied() {
     let mut events = cache.events();
     assert_eq!(next(&mut events, &root).await, "ready");
     owner.set_acl(&root, &readable_by(AuthId::anyone()), None).await.unwrap();
-    assert_eq!(all(&mut events, &root, 2).await, ["+/a", "+/b"]);
+    assert_eq!(next_events(&mut events, &root, 2).await, ["+/a", "+/b"]);
     assert_eq!(cache.get(&root).unwrap(), Lookup::Unknown);
 }
 
@@ -223,7 +223,7 @@ async fn without_data_only_stats_are_kept() {
     let cache = cache(&client, &root).without_data().start().unwrap();
     let mut events = cache.events();
     soon(cache.ready()).await.unwrap();
-    all(&mut events, &root, 6).await;
+    next_events(&mut events, &root, 6).await;
     client.set_data(format!("{root}/b"), "longer", None).await.unwrap();
     assert_eq!(next(&mut events, &root).await, "/b >");
     let b = cache.get(format!("{root}/b")).unwrap().node().unwrap();
@@ -347,18 +347,18 @@ async fn lookups_of_unreadable_nodes_return_denied_until_a_read_is_permitted() {
         assert_eq!(cache.get(denied).unwrap(), Lookup::Denied);
     }
     let mut events = cache.events();
-    all(&mut events, &root, 3).await;
+    next_events(&mut events, &root, 3).await;
     owner.set_acl(&node, &acl(AuthId::anyone()), None).await.unwrap();
-    assert_eq!(all(&mut events, &root, 3).await, ["+/a", "+/a/x", "+/a/y"]);
+    assert_eq!(next_events(&mut events, &root, 3).await, ["+/a", "+/a/x", "+/a/y"]);
     owner.set_acl(&node, &acl(AuthId::authed()), None).await.unwrap();
-    let mut gone = all(&mut events, &root, 3).await;
+    let mut gone = next_events(&mut events, &root, 3).await;
     assert_eq!(gone.pop().as_deref(), Some("-/a"));
     // The server sends no event for an unreadable node: the resync notices that it was deleted.
     owner.delete().deleting_children_if_needed().for_path(&node).await.unwrap();
     until(async || cache.get(&node).unwrap() == Lookup::Absent).await;
 }
 
-/// The nodes below the unreadable node have had no events.
+/// The cache receives no event for the nodes below the unreadable node.
 #[tokio::test]
 async fn caught_up_returns_a_node_that_became_readable_with_its_descendants() {
     let (client, owner) = (connected().await, owner().await);

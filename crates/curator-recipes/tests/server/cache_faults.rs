@@ -15,7 +15,11 @@ use crate::support::{
 };
 
 /// Creates a tree, a cache of it, and a consumer that has received the events of all nodes.
-async fn reported(client: &CuratorClient, writer: &CuratorClient, name: &str) -> (String, CuratorCache, CacheEvents) {
+async fn start_with_consumer(
+    client: &CuratorClient,
+    writer: &CuratorClient,
+    name: &str,
+) -> (String, CuratorCache, CacheEvents) {
     let root = create_tree(writer, name).await;
     let cache = cache(client, &root).start().unwrap();
     soon(cache.ready()).await.unwrap();
@@ -39,8 +43,8 @@ async fn end_sessions(proxy: &FaultProxy) {
     }
 }
 
-/// Checks that the cache equals the servers' state.
-async fn equals_servers(cache: &CuratorCache, client: &CuratorClient) {
+/// Checks that the cache has caught up with the servers, and has the same nodes.
+async fn assert_equals_servers(cache: &CuratorCache, client: &CuratorClient) {
     let snapshot = soon(cache.caught_up()).await.unwrap();
     client.sync("/").await.unwrap();
     let mut found = 0;
@@ -67,7 +71,7 @@ async fn equals_servers(cache: &CuratorCache, client: &CuratorClient) {
 #[tokio::test]
 async fn a_node_replaced_during_an_outage_is_reported_as_deleted_and_created() {
     let ((proxy, client), writer) = (behind_proxy().await, connected().await);
-    let (root, cache, mut events) = reported(&client, &writer, "cache-replaced").await;
+    let (root, cache, mut events) = start_with_consumer(&client, &writer, "cache-replaced").await;
     unplug(&proxy, &client).await;
     until_stale(&cache).await;
     // `b` is replaced by a node with the same version, `a` by one with as many changes of its children as before.
@@ -88,13 +92,13 @@ async fn a_node_replaced_during_an_outage_is_reported_as_deleted_and_created() {
     assert!(position("-/a") < position("+/a") && position("+/a") < position("+/a/x"), "{received:?}");
     assert!(position("-/b") < position("+/b") && position("+/a") < position("+/a/z"), "{received:?}");
     assert_eq!(received.len(), 9, "no event is reported twice: {received:?}");
-    equals_servers(&cache, &writer).await;
+    assert_equals_servers(&cache, &writer).await;
 }
 
 #[tokio::test]
 async fn changes_during_an_outage_are_reported_once_in_the_same_or_a_new_session() {
     let ((proxy, client), writer) = (behind_proxy().await, connected().await);
-    let (root, cache, mut events) = reported(&client, &writer, "cache-outage").await;
+    let (root, cache, mut events) = start_with_consumer(&client, &writer, "cache-outage").await;
     for (round, is_lost) in [(1, false), (2, true)] {
         unplug(&proxy, &client).await;
         until_stale(&cache).await;
@@ -122,7 +126,7 @@ async fn changes_during_an_outage_are_reported_once_in_the_same_or_a_new_session
     proxy.cut();
     until_stale(&cache).await;
     assert_eq!(next(&mut events, &root).await, "ready");
-    equals_servers(&cache, &writer).await;
+    assert_equals_servers(&cache, &writer).await;
 }
 
 #[tokio::test]
@@ -154,7 +158,7 @@ async fn a_cache_survives_the_loss_of_each_kind_of_request_and_reply() {
             writer.create().for_path(format!("{root}/c"), "").await.unwrap();
             soon(cache.caught_up()).await.unwrap();
             assert_eq!(shown(&cache)["/b"], name);
-            equals_servers(&cache, &writer).await;
+            assert_equals_servers(&cache, &writer).await;
             soon(proxy.wait_for_faults()).await.unwrap();
             soon(cache.close()).await.unwrap();
         }
@@ -180,7 +184,7 @@ async fn a_read_whose_connection_breaks_fails_and_is_repeated() {
     proxy.disarm();
     soon(cache.ready()).await.unwrap();
     assert!(cache.last_error().is_none());
-    equals_servers(&cache, &writer).await;
+    assert_equals_servers(&cache, &writer).await;
 }
 
 #[tokio::test]
@@ -215,7 +219,7 @@ async fn a_child_deleted_between_the_listing_and_its_read_is_absent() {
     proxy.release_held();
     soon(cache.ready()).await.unwrap();
     assert_eq!(shown(&cache).into_keys().collect::<Vec<_>>(), ["/", "/a", "/a/x", "/a/y", "/c"]);
-    equals_servers(&cache, &writer).await;
+    assert_equals_servers(&cache, &writer).await;
 }
 
 #[tokio::test]
@@ -370,7 +374,7 @@ async fn a_resync_does_not_restart_a_catch_up_forever() {
     let growing = async {
         for number in 1.. {
             starts(number).await;
-            // Its events overtake the catch-up, which the proxy delays.
+            // The events of these nodes overtake the catch-up, which the proxy delays.
             create(&writer, &format!("{root}/new-{number}/a/b"), b"").await;
         }
     };
@@ -399,26 +403,25 @@ async fn while_reads_fail_after_a_change_the_cache_is_stale() {
     assert!(cache.last_error().is_none());
 }
 
-/// Replies to reads can be in flight when the cache stops to record changes, and contain nodes from before the changes.
+/// When the cache stops recording changes, replies with nodes from before the changes can be in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_changes() {
-    /// These need two requests in flight.
+    /// So many leaves that the cache needs several requests for them.
     const LEAVES: usize = 900;
     /// More changes than a cache records.
     const CHANGES: usize = 66_000;
     let ((proxy, client), writer, root) = (behind_proxy().await, connected().await, path("cache-overflow"));
     create(&writer, &root, b"").await;
     create_children(&writer, &root, "leaf", LEAVES).await;
-    // Blocks the task of the cache when it reports a change of the first leaf: the reply with the other leaves is on
-    // the way.
-    let (blocks, is_blocked) = std::sync::mpsc::channel();
-    let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
-    let (is_armed, goes_on) = (Arc::new(AtomicBool::new(false)), Mutex::new(goes_on));
+    // Blocks the cache's task when it processes the first leaf, while the reply with the other leaves is in flight.
+    let (report_blocked, blocked) = std::sync::mpsc::channel();
+    let (resume, resumed) = std::sync::mpsc::channel::<()>();
+    let (is_armed, resumed) = (Arc::new(AtomicBool::new(false)), Mutex::new(resumed));
     let arm = Arc::clone(&is_armed);
     let filter = move |path: &ZPath| {
         if path.name() == "leaf-00000" && is_armed.swap(false, Ordering::SeqCst) {
-            blocks.send(()).unwrap();
-            let _ = goes_on.lock().unwrap().recv();
+            report_blocked.send(()).unwrap();
+            let _ = resumed.lock().unwrap().recv();
         }
         true
     };
@@ -430,13 +433,13 @@ async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_change
     arm.store(true, Ordering::SeqCst);
     proxy.reset_counts();
     proxy.refuse(false).unwrap();
-    tokio::task::spawn_blocking(move || is_blocked.recv()).await.unwrap().unwrap();
+    tokio::task::spawn_blocking(move || blocked.recv()).await.unwrap().unwrap();
     soon(proxy.wait_for_reply(OpCode::MultiRead, 2)).await.unwrap();
     let last = format!("{root}/leaf-{:05}", LEAVES - 1);
     writer.delete().for_path(&last).await.unwrap();
     create_children(&writer, &root, "new", CHANGES).await;
     until(async || proxy.notifications() > CHANGES as u64).await;
-    go_on.send(()).unwrap();
+    resume.send(()).unwrap();
     let snapshot = within(Duration::from_secs(60), cache.caught_up()).await.unwrap();
     assert_eq!(cache.get(&last).unwrap(), Lookup::Absent);
     assert_eq!(snapshot.len(), LEAVES + CHANGES);
@@ -503,7 +506,7 @@ async fn events_of_random_changes_under_faults_replay_to_the_tree_and_never_regr
             late_events = Some(cache.events());
         }
     }
-    equals_servers(&cache, &writer).await;
+    assert_equals_servers(&cache, &writer).await;
     let snapshot = cache.snapshot();
     replay.until(&mut events, &snapshot).await;
     late.until(late_events.as_mut().unwrap(), &snapshot).await;

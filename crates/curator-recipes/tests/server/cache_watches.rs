@@ -13,8 +13,8 @@ use crate::support::{
     requests_of, soon, until, use_cache, watch_once_beside_a_cache,
 };
 
-/// Checks that a server that only this test uses has no watches left.
-async fn no_watch_is_left(server: &TestingServer) {
+/// Waits until the server, which only this test uses, has no watch.
+async fn until_no_watch(server: &TestingServer) {
     until(async || server.total_watch_count().await.unwrap() == 0).await;
 }
 
@@ -39,7 +39,7 @@ async fn create(client: &CuratorClient, path: &str) {
 async fn change_forever(client: &CuratorClient, base: &str) {
     for number in 0_usize.. {
         let (node, child) = (format!("{base}/a/b"), format!("{base}/a/b/{}", number % 5));
-        // The node may or may not exist.
+        // Each request may fail, because the node may exist or not.
         let _ = client.set_data(&node, number.to_string(), None).await;
         let _ = client.set_data(format!("{base}/a"), number.to_string(), None).await;
         let _ = client.create().for_path(&child, "").await;
@@ -73,7 +73,7 @@ async fn a_thousand_caches_leave_no_watch() {
         _ = caches => {}
         () = change_forever(&other, "/t") => {}
     }
-    no_watch_is_left(&server).await;
+    until_no_watch(&server).await;
     assert_eq!(client.health().watches, 0);
     // The last cache works like the first.
     let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
@@ -147,7 +147,7 @@ async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch() {
         // This request shows that the cache's task no longer waits for the reply.
         proxy.wait_for_request(OpCode::Sync, 1).await.unwrap();
         proxy.release_held();
-        no_watch_is_left(&server).await;
+        until_no_watch(&server).await;
     }
     client.close().await.unwrap();
 }
@@ -168,9 +168,9 @@ async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch_on_an_unrespo
     // The cache's task gives up after the close timeout.
     let _ = soon(cache.close()).await;
     proxy.release_held();
-    no_watch_is_left(&server).await;
+    until_no_watch(&server).await;
     use_cache(&client, "/t", End::Closed).await;
-    no_watch_is_left(&server).await;
+    until_no_watch(&server).await;
 }
 
 /// Without this wait, `zookeeper-client` would use freed memory (`docs/upstream.md`).
@@ -209,7 +209,7 @@ async fn a_client_closes_while_a_cache_is_setting_its_watch() {
     assert!(error.is_closed(), "{error}");
     proxy.release_held();
     soon(closed).await.unwrap().unwrap();
-    no_watch_is_left(&server).await;
+    until_no_watch(&server).await;
     until(async || server.sessions().await.unwrap().is_empty()).await;
 }
 
@@ -223,7 +223,7 @@ async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watc
     soon(kept.ready()).await.unwrap();
     soon(unwanted.ready()).await.unwrap();
     proxy.hold_replies(OpCode::AddWatch);
-    let set = start("/t/a");
+    let setting = start("/t/a");
     // The count includes the watches of the earlier caches.
     proxy.wait_for_reply(OpCode::AddWatch, 3).await.unwrap();
     drop(unwanted);
@@ -231,7 +231,7 @@ async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watc
         let client = client.clone();
         async move { client.close().await }
     });
-    for cache in [kept, set] {
+    for cache in [kept, setting] {
         until(async || cache.ready().await.is_err_and(|error| error.is_closed())).await;
     }
     proxy.release_held();
@@ -239,7 +239,7 @@ async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watc
     assert_eq!(requests_of(&proxy, OpCode::RemoveWatches), 0);
     // Each of the two sessions is closed over its existing connection.
     assert_eq!((requests_of(&proxy, OpCode::CloseSession), proxy.handshakes()), (2, 2));
-    no_watch_is_left(&server).await;
+    until_no_watch(&server).await;
     until(async || server.sessions().await.unwrap().is_empty()).await;
 }
 
@@ -269,7 +269,7 @@ async fn a_cache_sets_its_watch_despite_a_lost_reply() {
         let Lookup::Present(node) = soon(cache.caught_up()).await.unwrap().get(cache.path()) else { panic!("{fault}") };
         assert_eq!(node.data(), fault.as_bytes());
         soon(cache.close()).await.unwrap();
-        until(async || server.total_watch_count().await.unwrap() == 0).await;
+        until_no_watch(&server).await;
     }
     client.close().await.unwrap();
 }
@@ -281,9 +281,9 @@ async fn a_watch_with_a_lost_reply_is_removed_after_its_cache_has_ended() {
     let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
     proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
     drop(cache);
-    no_watch_is_left(&server).await;
+    until_no_watch(&server).await;
     use_cache(&client, "/t", End::Closed).await;
-    no_watch_is_left(&server).await;
+    until_no_watch(&server).await;
     client.close().await.unwrap();
 }
 

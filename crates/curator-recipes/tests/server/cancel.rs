@@ -46,7 +46,7 @@ async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
     queue_of(&steady, &path, 0).await;
 }
 
-/// Twice the number of requests that may be in flight.
+/// More than twice the number of pipelines that one session may have in flight (`Session::turn`).
 const ACQUIRES: usize = 300;
 
 /// One task works with a guard, and does not poll its other acquires meanwhile.
@@ -72,7 +72,7 @@ async fn a_release_and_another_acquire_are_sent_before_any_request_of_unpolled_a
     let creates = sent();
     assert!(creates > 100, "{creates}");
 
-    // The first poll sends each request, and may even see its reply.
+    // The first poll of each future sends its request, and may already see the reply.
     let mut release = guard.release().boxed();
     let released = (&mut release).now_or_never();
     proxy.wait_for_request(OpCode::Delete, 1).await.unwrap();

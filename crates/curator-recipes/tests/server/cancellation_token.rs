@@ -1,4 +1,4 @@
-//! The token is cancelled when the lock is no longer held.
+//! Cancellation tokens, which are cancelled when their lock is no longer held.
 
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::runtime::Handle;
@@ -51,7 +51,7 @@ async fn a_token_is_cancelled_by_the_release_of_the_last_guard_unless_it_is_for_
     }
 }
 
-/// The runtime drops the token's task, which could no longer cancel the token.
+/// The runtime drops the token's task, and this drop must cancel the token.
 #[test]
 fn a_token_is_cancelled_when_the_runtime_ends() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

@@ -34,13 +34,13 @@ pub(crate) async fn delete(client: &CuratorClient, path: &str) {
 }
 
 /// Waits until the config has this value and is current.
-pub(crate) async fn has_value(config: &Config<u32>, value: u32) {
+pub(crate) async fn until_value(config: &Config<u32>, value: u32) {
     soon(config.values().wait_for(|now| **now == value)).await.unwrap();
-    status(config, ConfigStatus::is_current).await;
+    until_status(config, ConfigStatus::is_current).await;
     assert_eq!(*config.current(), value);
 }
 
-pub(crate) async fn status(config: &Config<u32>, wanted: impl Fn(&ConfigStatus) -> bool) -> ConfigStatus {
+pub(crate) async fn until_status(config: &Config<u32>, wanted: impl Fn(&ConfigStatus) -> bool) -> ConfigStatus {
     let mut status = config.status();
     let status = soon(status.wait_for(wanted)).await.unwrap();
     status.clone()
@@ -68,25 +68,25 @@ async fn the_value_follows_the_node_and_refused_data_never_replace_it() {
     let (mut values, first) = (config.values(), config.current());
     assert!(!values.has_changed().unwrap());
     write(&writer, &path, "2").await;
-    has_value(&config, 2).await;
+    until_value(&config, 2).await;
     // A value that a reader holds does not change.
     assert_eq!((*first, **values.borrow_and_update()), (1, 2));
     for (refused, cause) in [("two", "invalid digit found in string"), ("", "cannot parse integer from empty string")] {
         write(&writer, &path, refused).await;
         let is_it = |status: &ConfigStatus| matches!(status, ConfigStatus::Invalid { error } if error.to_string().ends_with(cause));
-        let ConfigStatus::Invalid { error } = status(&config, is_it).await else { unreachable!() };
+        let ConfigStatus::Invalid { error } = until_status(&config, is_it).await else { unreachable!() };
         assert_eq!(error.to_string(), format!("the data of the config {path} are invalid: {cause}"));
         assert!(!error.is_retryable() && !error.is_closed());
         assert_eq!(*config.current(), 2);
     }
     assert!(!values.has_changed().unwrap());
     write(&writer, &path, "3").await;
-    has_value(&config, 3).await;
+    until_value(&config, 3).await;
     assert!(values.has_changed().unwrap());
     assert!(format!("{config:?}").starts_with(&format!("Config {{ path: {path:?}, status: Current")));
 }
 
-/// Such a write changes only the version of the node.
+/// Such a write changes only the stat of the node.
 #[tokio::test]
 async fn rewriting_the_same_bytes_signals_no_change() {
     let (client, writer, path) = (connected().await, connected().await, path("config/same"));
@@ -102,14 +102,14 @@ async fn rewriting_the_same_bytes_signals_no_change() {
     assert!(!values.has_changed().unwrap() && !states.has_changed().unwrap());
     // Refused data between two equal values do not count as a change either.
     write(&writer, &path, "one").await;
-    status(&config, is_invalid).await;
+    until_status(&config, is_invalid).await;
     write(&writer, &path, "1").await;
-    status(&config, ConfigStatus::is_current).await;
+    until_status(&config, ConfigStatus::is_current).await;
     assert!(!values.has_changed().unwrap());
 }
 
-/// Each choice has the value that `open` returns without a node (`None`: it waits or fails), and the value after the
-/// deletion of a node with a 5.
+/// For each choice: the value that `open` returns without a node (`None` if it waits or fails), and the value after the
+/// deletion of a node with the data 5.
 #[tokio::test]
 async fn if_absent_selects_the_value_without_a_node() {
     let choices = [(IfAbsent::KeepLast, None, 5), (IfAbsent::Default(9), Some(9), 9), (IfAbsent::Fail, None, 5)];
@@ -140,32 +140,31 @@ async fn if_absent_selects_the_value_without_a_node() {
                 config
             }
         };
-        has_value(&config, 5).await;
+        until_value(&config, 5).await;
         for with_parent in [false, true] {
             delete(&writer, &path).await;
             if with_parent {
-                // A container, which the server may have deleted already.
+                // The parent is a container, which the server may have deleted already.
                 let _ = writer.delete().for_path(&parent).await;
             }
-            status(&config, is_absent).await;
+            until_status(&config, is_absent).await;
             assert_eq!(*config.current(), later);
             write(&writer, &path, "6").await;
-            has_value(&config, 6).await;
+            until_value(&config, 6).await;
             write(&writer, &path, "5").await;
-            has_value(&config, 5).await;
+            until_value(&config, 5).await;
         }
-        // A recreated node with other data is seen, and so are refused data.
+        // The config reads a recreated node, also if the data are refused.
         delete(&writer, &path).await;
-        status(&config, is_absent).await;
+        until_status(&config, is_absent).await;
         write(&writer, &path, "five").await;
-        status(&config, is_invalid).await;
+        until_status(&config, is_invalid).await;
         assert_eq!(*config.current(), later);
         write(&writer, &path, "7").await;
-        has_value(&config, 7).await;
+        until_value(&config, 7).await;
     }
 }
 
-/// The node is created between the read that misses it and the watch.
 #[tokio::test]
 async fn a_node_created_between_the_read_and_the_watch_is_read() {
     let ((proxy, client), writer, path) = (behind_proxy().await, connected().await, path("config/between"));
@@ -179,7 +178,7 @@ async fn a_node_created_between_the_read_and_the_watch_is_read() {
     assert_eq!(*config.current(), 1);
     assert_eq!((requests_of(&proxy, OpCode::GetData), requests_of(&proxy, OpCode::Exists)), (2, 1));
     write(&writer, &path, "2").await;
-    has_value(&config, 2).await;
+    until_value(&config, 2).await;
 }
 
 #[tokio::test]
@@ -259,11 +258,11 @@ fn refused_data_is_logged_once_without_its_content() {
                 write(&writer, &path, "secret").await;
                 proxy.wait_for_reply(OpCode::GetData, reads).await.unwrap();
                 until_watched(client.session().await.unwrap().id(), &path).await;
-                status(&config, is_invalid).await;
+                until_status(&config, is_invalid).await;
             }
             proxy.cut();
             proxy.wait_for_reply(OpCode::GetData, 5).await.unwrap();
-            status(&config, is_invalid).await;
+            until_status(&config, is_invalid).await;
             round_trips(&client).await;
             client.close().await.unwrap();
         });
@@ -281,13 +280,13 @@ async fn an_open_and_a_change_are_one_request_each() {
     let config = number(&client, &path).open().await.unwrap();
     assert_eq!(spent(&proxy), stated(("config", "`open`, when the node exists")).await);
     write(&writer, &path, "2").await;
-    has_value(&config, 2).await;
+    until_value(&config, 2).await;
     assert_eq!(spent(&proxy), stated(("config", "a change")).await);
     delete(&writer, &path).await;
-    status(&config, is_absent).await;
+    until_status(&config, is_absent).await;
     assert_eq!(spent(&proxy), stated(("config", "a deletion")).await);
     write(&writer, &path, "3").await;
-    has_value(&config, 3).await;
+    until_value(&config, 3).await;
     assert_eq!(spent(&proxy), stated(("config", "the node is created")).await);
     let absent = format!("{path}-absent");
     let _absent = number(&client, &absent).if_absent(IfAbsent::Default(0)).open().await.unwrap();
@@ -316,7 +315,7 @@ async fn a_config_runs_while_a_handle_or_receiver_exists_and_leaves_no_watch() {
         let (clone, mut values, mut states) = (config.clone(), config.values(), config.status());
         drop(config);
         write(&writer, &path, "2").await;
-        has_value(&clone, 2).await;
+        until_value(&clone, 2).await;
         drop(clone);
         write(&writer, &path, "3").await;
         soon(values.wait_for(|value| **value == 3)).await.unwrap();
@@ -369,7 +368,7 @@ async fn a_config_ends_with_its_client_and_keeps_its_value() {
     client.close().await.unwrap();
     assert!(soon(ended).await.unwrap().is_closed() && soon(config.ended()).await.is_closed());
     assert!(soon(values.changed()).await.is_err());
-    status(&config, is_ended).await;
+    until_status(&config, is_ended).await;
     assert_eq!(*config.current(), 1);
     assert!(soon(waiting).await.unwrap().unwrap_err().is_closed());
     assert!(soon(number(&client, &path).open()).await.unwrap_err().is_closed());
@@ -409,7 +408,7 @@ async fn a_slow_reader_sees_the_latest_value() {
     for value in 1..=10 {
         write(&writer, &path, &value.to_string()).await;
     }
-    has_value(&config, 10).await;
+    until_value(&config, 10).await;
     soon(slow.changed()).await.unwrap();
     assert_eq!(**slow.borrow_and_update(), 10);
     assert!(!slow.has_changed().unwrap());

@@ -7,7 +7,7 @@ use curator_recipes::{Config, ConfigError, ConfigStatus, IfAbsent};
 use curator_test::{Direction, OpCode};
 use tokio::runtime::Builder;
 
-use crate::config::{delete, has_value, is_absent, is_ended, is_invalid, number, status, write};
+use crate::config::{delete, is_absent, is_ended, is_invalid, number, until_status, until_value, write};
 use crate::support::{
     SHORT_SESSION, behind_proxy, behind_proxy_with, builder, client as connected, connect, end_session, owner, path,
     proxy, requests_of, round_trips, soon, unplug, until,
@@ -21,8 +21,8 @@ fn is_unreadable(status: &ConfigStatus) -> bool {
     matches!(status, ConfigStatus::Unreadable { .. })
 }
 
-/// Changes the node while the config is disconnected.
-async fn meanwhile(writer: &CuratorClient, path: &str, change: &str) {
+/// Changes the node in this way.
+async fn change_node(writer: &CuratorClient, path: &str, change: &str) {
     match change {
         "nothing" => {}
         "written" => write(writer, path, "2").await,
@@ -61,13 +61,13 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
             let config = number(&client, &path).open().await.unwrap();
             let (values, mut states, before) = (config.values(), config.status(), Instant::now());
             unplug(&proxy, &client).await;
-            let ConfigStatus::Stale { since } = status(&config, is_stale).await else { unreachable!() };
+            let ConfigStatus::Stale { since } = until_status(&config, is_stale).await else { unreachable!() };
             assert!(since >= before && *config.current() == 1, "{case}");
             states.mark_unchanged();
             if new_session {
                 end_session(&proxy).await;
             }
-            meanwhile(&writer, &path, change).await;
+            change_node(&writer, &path, change).await;
             let version = writer.check_exists(&path).await.unwrap().map(|stat| stat.version);
             assert!(version.is_none_or(|version| version <= 1), "{case}");
             proxy.refuse(false).unwrap();
@@ -83,7 +83,7 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
             round_trips(&client).await;
             assert!(!states.has_changed().unwrap(), "{case}: {:?}", states.borrow());
             write(&writer, &path, "3").await;
-            has_value(&config, 3).await;
+            until_value(&config, 3).await;
         }
     }
 }
@@ -100,7 +100,7 @@ async fn open_waits_for_an_absent_node_through_lost_connections_and_sessions() {
         if round == 1 {
             end_session(&proxy).await;
         }
-        status(&config, is_stale).await;
+        until_status(&config, is_stale).await;
         assert_eq!(*config.current(), 9);
         if round == 2 {
             write(&writer, &path, "1").await;
@@ -108,14 +108,14 @@ async fn open_waits_for_an_absent_node_through_lost_connections_and_sessions() {
         }
         proxy.refuse(false).unwrap();
         if round < 2 {
-            status(&config, is_absent).await;
+            until_status(&config, is_absent).await;
             let session = client.session().await.unwrap();
             assert_eq!(session.epoch(), epoch + u64::from(round == 1));
             assert!(!opening.is_finished());
         }
     }
     assert_eq!(*soon(opening).await.unwrap().unwrap().current(), 1);
-    has_value(&config, 2).await;
+    until_value(&config, 2).await;
 }
 
 #[tokio::test]
@@ -131,13 +131,13 @@ async fn a_lost_read_is_repeated() {
         assert_eq!(*config.current(), round);
         fault(&proxy, OpCode::GetData);
         write(&writer, &path, &(round + 1).to_string()).await;
-        has_value(&config, round + 1).await;
+        until_value(&config, round + 1).await;
         for op in [OpCode::GetData, OpCode::Exists] {
             fault(&proxy, op);
             delete(&writer, &path).await;
-            status(&config, is_absent).await;
+            until_status(&config, is_absent).await;
             write(&writer, &path, &(round + 1).to_string()).await;
-            has_value(&config, round + 1).await;
+            until_value(&config, round + 1).await;
         }
     }
 }
@@ -152,10 +152,10 @@ async fn while_the_session_is_suspended_the_value_is_stale() {
     let (values, handshakes) = (config.values(), proxy.handshakes());
     let reads = requests_of(&proxy, OpCode::GetData);
     proxy.hold_replies(OpCode::Sync);
-    status(&config, is_stale).await;
+    until_status(&config, is_stale).await;
     assert_eq!(proxy.handshakes(), handshakes, "the connection was given up before the session was suspended");
     proxy.release_held();
-    status(&config, ConfigStatus::is_current).await;
+    until_status(&config, ConfigStatus::is_current).await;
     if proxy.handshakes() == handshakes {
         assert_eq!(
             requests_of(&proxy, OpCode::GetData),
@@ -179,7 +179,7 @@ async fn while_reads_fail_after_a_change_the_value_is_stale() {
     proxy.swallow_next_reply(OpCode::GetData);
     write(&writer, &path, "2").await;
     soon(states.wait_for(is_stale)).await.unwrap();
-    has_value(&config, 2).await;
+    until_value(&config, 2).await;
 }
 
 /// The connection of the lost session looks open for a while, and its watch has not fired.
@@ -196,7 +196,7 @@ async fn a_session_lost_on_an_open_connection_is_replaced() {
     used.black_hole(Direction::Both);
     let mut connection = client.connection_states();
     assert!(soon(connection.wait_for(ConnectionState::Lost)).await);
-    status(&config, is_stale).await;
+    until_status(&config, is_stale).await;
     let mut states = config.status();
     states.mark_unchanged();
     write(&writer, &path, "2").await;
@@ -204,7 +204,7 @@ async fn a_session_lost_on_an_open_connection_is_replaced() {
     // The old value is never reported as current again.
     soon(states.changed()).await.unwrap();
     assert!(states.borrow().is_current() && *config.current() == 2, "{config:?}: {}", config.current());
-    has_value(&config, 2).await;
+    until_value(&config, 2).await;
 }
 
 /// Under a constant stream of writes, each reply may be followed by the next event.
@@ -214,13 +214,13 @@ async fn a_value_that_changes_again_before_it_is_reported_has_its_status() {
     write(&writer, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
     write(&writer, &path, "two").await;
-    status(&config, is_invalid).await;
+    until_status(&config, is_invalid).await;
     proxy.reset_counts();
     proxy.hold_nth_reply(OpCode::GetData, 1);
     write(&writer, &path, "3").await;
     soon(proxy.wait_for_reply(OpCode::GetData, 1)).await.unwrap();
     let events = proxy.notifications();
-    // Its event is held behind the reply.
+    // The event of this write is held behind the reply.
     write(&writer, &path, "4").await;
     until(async || proxy.notifications() > events).await;
     proxy.hold_nth_reply(OpCode::GetData, 1);
@@ -228,10 +228,10 @@ async fn a_value_that_changes_again_before_it_is_reported_has_its_status() {
     soon(config.values().wait_for(|value| **value == 3)).await.unwrap();
     // The reply to the read after the event is held.
     soon(proxy.wait_for_reply(OpCode::GetData, 2)).await.unwrap();
-    status(&config, ConfigStatus::is_current).await;
+    until_status(&config, ConfigStatus::is_current).await;
     assert_eq!(*config.current(), 3);
     proxy.release_held();
-    has_value(&config, 4).await;
+    until_value(&config, 4).await;
 }
 
 /// A server that lags behind, or an ensemble that was restored from a backup, can return older data.
@@ -241,7 +241,7 @@ async fn a_value_is_not_replaced_by_an_older_one() {
     write(&writer, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
     write(&writer, &path, "2").await;
-    has_value(&config, 2).await;
+    until_value(&config, 2).await;
     let reads = requests_of(&proxy, OpCode::GetData);
     for _ in 0..2 {
         proxy.alter_next_reply(OpCode::GetData, |reply| {
@@ -254,9 +254,9 @@ async fn a_value_is_not_replaced_by_an_older_one() {
     let mut values = config.values();
     values.mark_unchanged();
     proxy.cut();
-    let ConfigStatus::Unreadable { error } = status(&config, is_unreadable).await else { unreachable!() };
+    let ConfigStatus::Unreadable { error } = until_status(&config, is_unreadable).await else { unreachable!() };
     assert!(error.to_string().contains("its data are of transaction 0x1, after those of 0x"), "{error}");
-    has_value(&config, 2).await;
+    until_value(&config, 2).await;
     assert_eq!(requests_of(&proxy, OpCode::GetData), reads + 3);
     assert!(!values.has_changed().unwrap());
 }
@@ -279,7 +279,7 @@ async fn a_config_recovers_when_a_missing_permission_is_granted() {
         writer.set_acl(&path, hidden.clone(), None).await.unwrap();
         write(&writer, &path, &value.to_string()).await;
         proxy.refuse(false).unwrap();
-        let ConfigStatus::Unreadable { error } = status(&config, is_unreadable).await else { unreachable!() };
+        let ConfigStatus::Unreadable { error } = until_status(&config, is_unreadable).await else { unreachable!() };
         assert!(matches!(error, ConfigError::Client(ClientError::NoAuth { .. })), "{error}");
         assert_eq!(*config.current(), value - 1);
         // A repeated error is not reported again.
@@ -289,7 +289,7 @@ async fn a_config_recovers_when_a_missing_permission_is_granted() {
         round_trips(&client).await;
         assert!(!states.has_changed().unwrap());
         writer.set_acl(&path, readable.clone(), None).await.unwrap();
-        has_value(&config, value).await;
+        until_value(&config, value).await;
     }
 }
 
@@ -310,7 +310,7 @@ fn a_config_ends_with_its_runtime_and_keeps_its_value() {
     steady.block_on(async {
         let ended = soon(config.ended()).await;
         assert!(matches!(ended, ConfigError::Client(ClientError::ClientEnded { .. })), "{ended}");
-        status(&config, is_ended).await;
+        until_status(&config, is_ended).await;
         assert_eq!(*config.current(), 1);
         let opened = soon(number(&client, &path).open()).await.unwrap_err();
         assert!(matches!(opened, ConfigError::Client(ClientError::ClientEnded { .. })), "{opened}");
@@ -349,5 +349,5 @@ async fn the_values_never_go_backwards_while_connections_break() {
     }
     let seen = soon(watching).await.unwrap();
     assert!(seen.is_sorted_by(|one, next| one < next), "{seen:?}");
-    assert!(status(&config, ConfigStatus::is_current).await.is_current());
+    assert!(until_status(&config, ConfigStatus::is_current).await.is_current());
 }

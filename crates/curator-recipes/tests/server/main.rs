@@ -1,9 +1,8 @@
-//! The locks on a server, embedded or real. Only this suite covers what does not depend on a fault at a lock's
-//! requests (the matrix covers those faults): the order of holders, ownership, what a guard reports and when, refusals,
-//! and the cost.
+//! The recipes on a server, embedded or real: the order of holders, ownership, what a guard reports and when, refusals,
+//! the cost, and faults. The target `matrix` adds the faults at each request of a lock.
 //!
-//! Most tests share one server, each on a separate path; a test that counts the server's packets, stops it or kills its
-//! sessions starts a separate one.
+//! Most tests share one server, on which each test uses separate paths. A test that stops its server, needs other
+//! settings or counts all watches, starts a separate one.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
