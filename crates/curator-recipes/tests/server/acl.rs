@@ -3,7 +3,7 @@
 use curator_recipes::client::{Error as ClientError, Permission};
 use curator_recipes::{LossReason, SharedCount};
 
-use crate::contract::permission::{OwnerAcls, is_for_anyone, owner};
+use crate::contract::permission::{OwnerAcls, assert_permission_of_anyone, owner};
 use crate::support::{client, mutex, path, read_write, soon};
 
 #[tokio::test]
@@ -12,11 +12,11 @@ async fn nodes_of_counts_and_downgraded_writers_get_the_acls_of_their_paths() {
     let (client, path) = (owner(acls).await, path("acl"));
     let reading =
         read_write(&client, &format!("{path}/lock")).write().acquire().await.unwrap().downgrade().await.unwrap();
-    is_for_anyone(&client, reading.node(), acls.contenders).await;
+    assert_permission_of_anyone(&client, reading.node(), acls.contenders).await;
     for (name, permission) in [("count", acls.directories), ("lock-count", acls.contenders)] {
         let count = SharedCount::new(&client, format!("{path}/{name}"), 7).unwrap();
         assert_eq!(count.get().await.unwrap(), 7);
-        is_for_anyone(&client, count.path(), permission).await;
+        assert_permission_of_anyone(&client, count.path(), permission).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Counts requests and round trips instead of measuring time.
+//! The cost of acquires and releases, in requests and round trips, compared with the tables in `costs.rs`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -155,20 +155,20 @@ async fn the_cost_of_a_waiter_is_bounded_for_any_queue_length() {
     }
 }
 
-/// The next waiter in line gets the lock without sending anything: the delete and its event are one round trip.
+/// The next waiter in the queue gets the lock without a request: the delete and its event are one round trip.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_over_is_one_round_trip() {
     let path = path("hand-over");
     let (holder_proxy, holder) = counted().await;
     let mut guard = mutex(&holder, &path).acquire().await.unwrap();
-    let mut releasing = None;
+    let mut last_proxy = None;
     let (mut proxies, mut clients, mut waiters) = (Vec::new(), Vec::new(), Vec::new());
     for place in 0..4 {
         let (proxy, client) = counted().await;
         waiters.push(acquiring(&client, &path));
         queue_of(&holder, &path, place + 2).await;
         proxies.push(proxy);
-        // Dropping the last handle closes a client, which is a request.
+        // Dropping the last handle closes a client, which sends a request.
         clients.push(client);
     }
     for (place, (waiter, proxy)) in waiters.into_iter().zip(&proxies).enumerate() {
@@ -176,8 +176,8 @@ async fn a_hand_over_is_one_round_trip() {
         proxy.wait_for_reply(OpCode::GetData, if place == 0 { 2 } else { 3 }).await.unwrap();
         let (sent, probes) = (without_probes(proxy), requests_of(proxy, OpCode::Sync));
         // The release is one round trip of the holder; its delete is also the first half of the hand-over.
-        let holders: &FaultProxy = releasing.replace(proxy).unwrap_or(&holder_proxy);
-        holders.reset_counts();
+        let releasing_proxy: &FaultProxy = last_proxy.replace(proxy).unwrap_or(&holder_proxy);
+        releasing_proxy.reset_counts();
         guard.release().await.unwrap();
         guard = soon(waiter).await.unwrap().unwrap();
         assert_eq!(
@@ -187,7 +187,7 @@ async fn a_hand_over_is_one_round_trip() {
         );
         // One lease probe may have been sent.
         assert!(requests_of(proxy, OpCode::Sync) <= probes + 1);
-        assert_eq!(spent(holders), stated(RELEASE).await);
+        assert_eq!(spent(releasing_proxy), stated(RELEASE).await);
     }
     guard.release().await.unwrap();
 }
@@ -299,7 +299,7 @@ async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
         watches.retain(|watched, _| watched.starts_with(&path));
         watches
     };
-    // Two or three watches for the first two waiters, one for each of the others.
+    // The first waiter has two watches, the second three, and each other waiter one.
     until(async || watched().await.values().map(Vec::len).sum::<usize>() == 2 + 3 + 48).await;
     proxy.reset_counts();
     for round in 1..=ROUNDS {
@@ -313,8 +313,8 @@ async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
         let left = waiters.len();
         until(async || watched().await.values().map(Vec::len).sum::<usize>() == 1 + 2 + left - 1).await;
     }
-    // In the first round no waiter prepares. In each later round one waiter does, with three requests, and all others
-    // sleep. The holders of all rounds but the first have released with a delete, and closed their clients.
+    // In the first round, no waiter has to prepare. In each later round, one waiter prepares with three requests, and the
+    // others send none. The holder of each round but the first sends a delete, and then closes its client.
     let mut requests = without_probes(&proxy);
     let expected = [
         (OpCode::GetChildren, ROUNDS - 1),

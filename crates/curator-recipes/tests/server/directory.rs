@@ -1,4 +1,4 @@
-//! The lock's directory is created and removed while the lock is used.
+//! Locks whose directory is missing, or is created or removed while they are used.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ const LOCKS: [(&str, &[&str], Acquire); 4] = [
 
 /// Checks that each directory is missing or has had a child: the server never removes an empty container that has never
 /// had a child.
-async fn none_is_unused(client: &CuratorClient, dirs: impl Iterator<Item = &str>, after: &str) {
+async fn assert_none_unused(client: &CuratorClient, dirs: impl Iterator<Item = &str>, after: &str) {
     for dir in dirs {
         if let Some(stat) = client.check_exists(dir).await.unwrap() {
             assert!(stat.cversion > 0, "{after}: {dir} has never had a child");
@@ -82,7 +82,7 @@ async fn a_first_acquire_dropped_at_any_request_leaves_no_unused_directory() {
                 dirs.extend(below.iter().map(|dir| format!("{lock}{dir}")));
                 let was_dropped = dropped_at((op, nth), (&proxy, &client), acquire(client.clone(), lock)).await;
                 let after = format!("{name}, {op:?} {nth}");
-                none_is_unused(&client, dirs.iter().map(String::as_str), &after).await;
+                assert_none_unused(&client, dirs.iter().map(String::as_str), &after).await;
                 if !was_dropped {
                     break;
                 }
@@ -130,7 +130,7 @@ async fn a_directory_that_another_client_creates_is_used_where_the_parent_permit
     soon(acquiring).await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// As if the server kept removing the empty container just before the next acquire.
+/// The deletes simulate a server that removes the empty container just before each acquire.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repeatedly_deleted_directory_is_recreated() {
     let often = RetryNTimes::new(20, Duration::from_millis(1)).unwrap();

@@ -23,7 +23,7 @@ enum Way {
 impl Way {
     const BOTH: [Self; 2] = [Self::Downgrade, Self::ReadBeside];
 
-    async fn go(self, lock: &InterProcessReadWriteLock, writing: WriteGuard) -> LockGuard {
+    async fn become_reader(self, lock: &InterProcessReadWriteLock, writing: WriteGuard) -> LockGuard {
         match self {
             Self::Downgrade => writing.downgrade().await.unwrap(),
             Self::ReadBeside => {
@@ -66,7 +66,7 @@ async fn a_writer_that_became_a_reader_blocks_a_waiting_writer_and_the_readers_b
         let waiting_reader = spawn_read(&lock(&reader, &path));
         until_watched(reader_session, &format!("{path}/{next}")).await;
 
-        let reading = way.go(&holding, writing).await;
+        let reading = way.become_reader(&holding, writing).await;
         assert!(holder.check_exists(&gone).await.unwrap().is_none());
         proxy.release_held();
         // The waiting writer has read the queue again, and waits for the reader.
@@ -95,7 +95,7 @@ async fn a_writer_that_became_a_reader_keeps_its_sequence_number_session_and_tok
         let holding = lock(&holder, &path).with_lock_data(*b"the data");
         let writing = holding.write().acquire().await.unwrap();
         let (token, (_, number)) = (writing.fencing_token(), id_and_number(writing.node().name(), "-__WRIT__"));
-        let reading = way.go(&holding, writing).await;
+        let reading = way.become_reader(&holding, writing).await;
         assert_eq!(children(&holder, &path).await, [reading.node().name()]);
         assert_eq!(id_and_number(reading.node().name(), "-__READ__").1, number);
         let (data, stat) = holder.get_data(reading.node()).await.unwrap();
@@ -175,7 +175,7 @@ async fn a_downgrade_that_gives_up_releases_the_lock() {
         let writing = holding.write().acquire().await.unwrap();
         let waiting = spawn_acquire(arc(wanted.write().clone()));
         queue_of(&other, &path, 2).await;
-        // The fault affects the request of the downgrade, the lost reply the check whether that request was applied.
+        // The fault affects the request of the downgrade; the lost reply is that of the check whether it was applied.
         fault(&proxy, OpCode::Multi);
         proxy.swallow_next_reply(OpCode::Exists);
         let error = soon(writing.downgrade()).await.unwrap_err();
@@ -212,7 +212,7 @@ async fn a_downgrade_of_a_lost_lock_does_not_wait_for_the_next_acquire_of_its_ow
         let (ours, owner) = (lock(&holder, &path), OwnerId::new());
         let writing = ours.write().acquire_as(&owner).await.unwrap();
         lose(&writing, &proxy, reason).await;
-        // The acquire of a separate read lock detects the deletion by itself.
+        // A read acquire detects the deletion by itself.
         if !reads || reason != LossReason::NodeDeleted {
             soon(writing.lost()).await;
         }
@@ -258,7 +258,10 @@ async fn a_loss_found_by_a_read_acquire_invalidates_the_guard_of_the_write_lock(
     let theirs = lock(&other, &path).write().acquire().await.unwrap();
     assert!(ours.read().try_acquire_as(&owner).await.unwrap().is_none());
     assert!(!writing.is_valid());
-    assert!(ours.write().try_acquire_as(&owner).await.unwrap().is_none(), "re-entered while another client holds");
+    assert!(
+        ours.write().try_acquire_as(&owner).await.unwrap().is_none(),
+        "the owner re-entered a lock that another client holds"
+    );
     theirs.release().await.unwrap();
 }
 
@@ -271,7 +274,7 @@ async fn a_dropped_downgrade_leaves_the_write_lock_to_another_guard() {
         proxy.hold_replies(OpCode::Multi);
         let downgrade = first.downgrade();
         if is_sent {
-            // It is dropped when its read node exists.
+            // The downgrade is dropped when its read node exists.
             drop(polled_until(downgrade, queue_of(&other, &path, 2)).await);
         } else {
             drop(downgrade);

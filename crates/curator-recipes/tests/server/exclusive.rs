@@ -43,13 +43,13 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_no_task_is_stuck() {
     assert_eq!(order.len(), 40);
 }
 
-/// Other tests rely on the witness: they find only what it detects.
+/// Other tests find only the violations that the witness detects.
 #[test]
 fn the_witness_detects_concurrent_and_surplus_holders_and_a_token_that_does_not_rise() {
     let (alone, shared) = (false, true);
     let token = |number: i64| number.to_string().parse::<FencingToken>().unwrap();
     // Each entry is a holder: whether it shares, its token, and whether it leaves before the next holder enters.
-    let is_seen = |entries: &[(bool, i64, bool)]| {
+    let run_witness = |entries: &[(bool, i64, bool)]| {
         let seen = catch_unwind(|| {
             let witness = Witness::with_limit(2);
             for (who, (shares, number, leaves)) in entries.iter().enumerate() {
@@ -63,7 +63,7 @@ fn the_witness_detects_concurrent_and_surplus_holders_and_a_token_that_does_not_
         seen.map_err(drop)
     };
     assert_eq!(
-        is_seen(&[(alone, 1, true), (shared, 3, false), (shared, 2, true), (shared, 4, true)]),
+        run_witness(&[(alone, 1, true), (shared, 3, false), (shared, 2, true), (shared, 4, true)]),
         Ok(vec![0, 1, 2, 3])
     );
     for wrong in [
@@ -74,7 +74,7 @@ fn the_witness_detects_concurrent_and_surplus_holders_and_a_token_that_does_not_
         [(alone, 2, true), (shared, 1, true)],
         [(shared, 2, true), (alone, 1, true)],
     ] {
-        assert_eq!(is_seen(&wrong), Err(()), "{wrong:?}");
+        assert_eq!(run_witness(&wrong), Err(()), "{wrong:?}");
     }
-    assert_eq!(is_seen(&[(shared, 1, false), (shared, 2, false), (shared, 3, false)]), Err(()));
+    assert_eq!(run_witness(&[(shared, 1, false), (shared, 2, false), (shared, 3, false)]), Err(()));
 }

@@ -90,7 +90,7 @@ async fn the_second_member_with_an_id_waits_and_reports_the_owner() {
 
 /// Curator's list of members does not show that it is outdated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disconnected_member_is_stale_and_rejoins_after_its_session_was_lost() {
+async fn a_disconnected_member_has_a_stale_list_and_rejoins_after_its_session_was_lost() {
     let ((proxy, client), others, group) = (behind_proxy().await, connected().await, path("group-cut"));
     let (a, b) = (member(&client, &group, "a"), member(&others, &group, "b"));
     until_members(&a, &["a", "b"]).await;
@@ -101,22 +101,22 @@ async fn a_disconnected_member_is_stale_and_rejoins_after_its_session_was_lost()
     assert_eq!(ids(&stale), ["a", "b"]);
     soon(a.node().state().wait_for(|state| matches!(state, PersistentNodeState::Unknown))).await.unwrap();
     soon(b.close()).await.unwrap();
-    let b = member(&others, &group, "c");
-    soon(b.node().created()).await.unwrap();
+    let c = member(&others, &group, "c");
+    soon(c.node().created()).await.unwrap();
     proxy.refuse(false).unwrap();
     until_members(&a, &["a", "c"]).await;
     let before = client.session().await.unwrap();
     proxy.refuse(true).unwrap();
-    // The caches use a separate session.
+    // The list of the members uses a separate session, which does not end.
     let address = curator_test::TestingServer::shared().await.address();
     let sessions = proxy.sessions();
     let session = sessions.iter().find(|session| session.session_id == before.id()).unwrap();
     curator_test::close_session(address, session).await.unwrap();
-    until_members(&b, &["c"]).await;
+    until_members(&c, &["c"]).await;
     proxy.cut();
     proxy.refuse(false).unwrap();
-    until_members(&b, &["a", "c"]).await;
-    let rejoined = b.members().children(&group).unwrap();
+    until_members(&c, &["a", "c"]).await;
+    let rejoined = c.members().children(&group).unwrap();
     assert_ne!(rejoined[0].stat().ephemeral_owner, before.id());
     until_members(&a, &["a", "c"]).await;
 }

@@ -7,8 +7,8 @@ use super::stage::Stage;
 use super::subjects::Kind;
 use crate::support::{drop_after, drop_after_when, soon};
 
-/// Calls `dropped_after` with 0, 1, 2, … polls before the drop, until it returns true: the future has
-/// completed before the drop.
+/// Calls `dropped_after` with 0, 1, 2, … polls before the drop, until it returns true, because the future was dropped at
+/// each of its await points.
 async fn at_every_await(mut dropped_after: impl AsyncFnMut(usize) -> bool) {
     /// More polls than any future needs.
     const MANY: usize = 200;
@@ -49,19 +49,19 @@ pub(super) async fn an_acquire_of_a_held_lock_dropped_at_every_await_leaves_noth
         let mut contending = tokio::spawn(drop_after(acquiring, polls));
         let mut was_waiting = false;
         tokio::select! {
-            outcome = &mut contending => assert!(outcome.unwrap().is_none(), "it acquired a lock that is held"),
-            () = stage.settled(2) => {
+            outcome = &mut contending => assert!(outcome.unwrap().is_none(), "the waiter acquired a held lock"),
+            () = stage.until_settled(2) => {
                 // The abort drops the acquire while it waits, unless its last poll happens just now.
                 contending.abort();
                 match contending.await {
-                    Ok(outcome) => assert!(outcome.is_none(), "it acquired a lock that is held"),
+                    Ok(outcome) => assert!(outcome.is_none(), "the waiter acquired a held lock"),
                     Err(error) => was_waiting = error.is_cancelled(),
                 }
             }
         }
         soon(waiter.janitor().idle()).await;
         assert_eq!(stage.nodes().await, held);
-        stage.watches(0).await;
+        stage.until_watches(0).await;
         guard.release().await.unwrap();
         stage.free(&waiter).await;
         was_waiting
@@ -81,7 +81,7 @@ pub(super) async fn an_acquire_dropped_at_every_await_of_its_turn_leaves_nothing
         let acquiring = async move { lock.acquire().await.unwrap() };
         let counts = Arc::clone(&released);
         let contending = tokio::spawn(drop_after_when(acquiring, polls, move || counts.load(Ordering::SeqCst)));
-        stage.settled(2).await;
+        stage.until_settled(2).await;
         released.store(true, Ordering::SeqCst);
         guard.release().await.unwrap();
         let completed = soon(contending).await.unwrap().is_some();

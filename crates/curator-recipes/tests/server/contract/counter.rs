@@ -27,7 +27,7 @@ async fn server_with_all_at(counter: i32) -> (TestingServer, CuratorClient) {
 }
 
 /// Checks that an acquire failed because of the overflow; returns the directory in the error.
-fn refused(acquired: Result<Option<Held>>) -> String {
+fn assert_overflow(acquired: Result<Option<Held>>) -> String {
     let refusal = match acquired {
         Err(Error::MultiLockMember { cause, rollback, .. }) if rollback.is_empty() => *cause,
         Err(error) => error,
@@ -41,8 +41,9 @@ fn refused(acquired: Result<Option<Held>>) -> String {
     dir.as_str().to_owned()
 }
 
-async fn acquire(lock: Lock, way: usize) -> Result<Option<Held>> {
-    match way % 3 {
+/// Acquires with one of the three acquire methods.
+async fn acquire(lock: Lock, method: usize) -> Result<Option<Held>> {
+    match method % 3 {
         0 => lock.acquire().await.map(Some),
         1 => lock.try_acquire().await,
         _ => lock.acquire_timeout(Duration::from_secs(20)).await,
@@ -61,11 +62,11 @@ async fn every_acquire_fails_after_a_sequence_overflow() {
         for contenders in [1, 9] {
             let mut acquiring = JoinSet::new();
             for who in 0..contenders {
-                let (lock, way) = (kind.lock(&clients[who % clients.len()], &path(kind)), who / 3);
-                acquiring.spawn(async move { soon(acquire(lock, way)).await });
+                let (lock, method) = (kind.lock(&clients[who % clients.len()], &path(kind)), who / 3);
+                acquiring.spawn(async move { soon(acquire(lock, method)).await });
             }
             while let Some(acquired) = acquiring.join_next().await {
-                let dir = refused(acquired.unwrap());
+                let dir = assert_overflow(acquired.unwrap());
                 assert!(kind.dirs(&path(kind)).contains(&dir), "{kind:?}: {dir}");
             }
             for client in &clients {
@@ -89,8 +90,8 @@ async fn a_holder_from_before_a_sequence_overflow_keeps_the_lock() {
     for kind in KINDS {
         let lock = kind.lock(&admin, &path(kind));
         let guard = soon(lock.acquire()).await.unwrap();
-        for way in 0..3 {
-            refused(soon(acquire(kind.lock(&other, &path(kind)), way)).await);
+        for method in 0..3 {
+            assert_overflow(soon(acquire(kind.lock(&other, &path(kind)), method)).await);
         }
         soon(other.janitor().idle()).await;
         let owners: Vec<_> = lock.participants().await.unwrap().into_iter().filter(|one| one.owns).collect();

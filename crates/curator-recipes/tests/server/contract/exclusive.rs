@@ -22,7 +22,7 @@ async fn hold_once(who: usize, lock: Lock, stage: &Stage, witness: &Witness) {
     guard.release().await.unwrap();
 }
 
-/// Returns the holders in order. With `line_up`, the sessions queue one after another, and each holds once; without it,
+/// Twenty sessions acquire the lock; returns the holders in order. With `line_up`, the sessions queue one after another, and each holds once; without it,
 /// they all contend at the same time, and each holds twice.
 async fn twenty_sessions(kind: Kind, line_up: bool) -> Vec<usize> {
     let (stage, witness) = (Arc::new(Stage::shared(kind, "twenty").await), Witness::default());
@@ -38,7 +38,7 @@ async fn twenty_sessions(kind: Kind, line_up: bool) -> Vec<usize> {
             client.close().await.unwrap();
         });
         if line_up {
-            stage.contenders(who + 2).await;
+            stage.until_contenders(who + 2).await;
         }
     }
     if let Some(guard) = blocker {
@@ -77,7 +77,7 @@ pub(super) async fn a_nested_acquire_succeeds_only_if_the_lock_is_reentrant(kind
     assert!(kind.is_reentrant(), "{kind:?} gave its holder a second guard");
     assert_eq!([tried.fencing_token(), waited.fencing_token()], [outer.fencing_token(); 2]);
     assert_eq!([&outer, &tried, &waited].map(|guard| guard.is_reentry()), [false, true, true]);
-    // In either order, the lock is held until the last guard is released.
+    // The lock is held until the last guard is released, although the first guard is released before the others.
     for guard in [outer, waited] {
         guard.release().await.unwrap();
         assert_eq!(stage.nodes().await, held);

@@ -13,7 +13,7 @@ pub(super) async fn a_holder_whose_session_ended_is_notified_and_the_next_one_ho
     let guard = stage.lock(&holder).acquire().await.unwrap();
     let blocker = stage.blocker();
     let waiting = tokio::spawn(async move { blocker.acquire().await.unwrap() });
-    stage.contenders(2).await;
+    stage.until_contenders(2).await;
     assert!(guard.is_valid());
     end_session(&proxy).await;
     assert_eq!(soon(guard.lost()).await.reason, LossReason::SessionLost(SessionEnd::Expired));
@@ -34,7 +34,7 @@ pub(super) async fn a_waiter_whose_session_ended_queues_again_with_a_new_node(ki
     let (proxy, unlucky) = behind_proxy().await;
     let old_session = unlucky.session().await.unwrap().id();
     let waiting = stage.acquiring(&unlucky);
-    stage.contenders(2).await;
+    stage.until_contenders(2).await;
     let before = stage.nodes().await;
     end_session(&proxy).await;
     // As many nodes as before: the holder's are the same, the waiter's are new.

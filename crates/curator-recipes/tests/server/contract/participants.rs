@@ -35,7 +35,7 @@ pub(super) async fn participants_are_listed_with_their_data_and_ownership(kind: 
         let client = connecting.connect().await.unwrap();
         sessions.push(client.session().await.unwrap().id());
         acquiring.push(stage.acquiring(&client));
-        stage.contenders(number + 1).await;
+        stage.until_contenders(number + 1).await;
         if number == 0 {
             // A multi-lock of locks acquires its locks one after another.
             let all = kind.kinds().len();

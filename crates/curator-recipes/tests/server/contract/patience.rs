@@ -17,7 +17,7 @@ pub(super) async fn a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind(k
     assert!((TIMEOUT..TIMEOUT + SLACK).contains(&began.elapsed()), "{:?}", began.elapsed());
     soon(waiter.janitor().idle()).await;
     assert_eq!(stage.nodes().await, before);
-    stage.watches(0).await;
+    stage.until_watches(0).await;
     assert!(guard.is_valid());
     guard.release().await.unwrap();
     stage.free(&waiter).await;
@@ -30,7 +30,7 @@ pub(super) async fn a_timed_acquire_whose_turn_comes_in_time_acquires(kind: Kind
         let guard = stage.blocker().acquire().await.unwrap();
         let lock = stage.lock(&waiter);
         let waiting = tokio::spawn(async move { lock.acquire_timeout(timeout).await.unwrap() });
-        stage.settled(2).await;
+        stage.until_settled(2).await;
         assert!(still_waits(&waiting, &waiter).await);
         guard.release().await.unwrap();
         let guard = soon(waiting).await.unwrap().expect("the lock became free in time");
@@ -65,7 +65,7 @@ pub(super) async fn a_zero_wait_acquire_takes_a_free_lock_and_never_waits(kind: 
     assert!(stage.lock(&other).acquire_timeout(Duration::ZERO).await.unwrap().is_none());
     soon(other.janitor().idle()).await;
     assert_eq!(stage.nodes().await, before);
-    stage.watches(0).await;
+    stage.until_watches(0).await;
     guard.release().await.unwrap();
     stage.free(&other).await;
 }

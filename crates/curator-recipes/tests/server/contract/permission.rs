@@ -12,7 +12,7 @@ use super::stage::Stage;
 use super::subjects::Kind;
 use crate::support::{LONG_SESSION, Row, builder, nothing_left, soon, until};
 
-/// The ACLs of a client that alone has all permissions on its nodes: these are the permissions of other clients.
+/// The ACLs of the nodes of a client that has all permissions on them. The fields are the permissions of other clients.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnerAcls {
     pub(crate) directories: Permission,
@@ -50,7 +50,7 @@ pub(crate) async fn owner(acls: OwnerAcls) -> CuratorClient {
 }
 
 /// Checks the permission that all clients have on the node.
-pub(crate) async fn is_for_anyone(client: &CuratorClient, node: &ZPath, permission: Permission) {
+pub(crate) async fn assert_permission_of_anyone(client: &CuratorClient, node: &ZPath, permission: Permission) {
     let (acl, _) = client.get_acl(node).await.unwrap();
     assert_eq!(acl.last(), Some(&Acl::new(permission, AuthId::anyone())), "{node}");
 }
@@ -84,7 +84,7 @@ fn denied_by_client(error: &ClientError) -> (&'static str, ZPath) {
 
 /// Checks that every kind of acquire fails for `client`, because it lacks the permission for `operation` in one of the
 /// lock's directories.
-async fn cannot_acquire(stage: &Stage, client: &CuratorClient, operation: &str) {
+async fn assert_cannot_acquire(stage: &Stage, client: &CuratorClient, operation: &str) {
     let lock = stage.lock(client);
     let errors = [
         soon(lock.acquire()).await.unwrap_err(),
@@ -95,14 +95,13 @@ async fn cannot_acquire(stage: &Stage, client: &CuratorClient, operation: &str) 
         let (denied, path) = denied(&error);
         assert_eq!(denied, operation, "{error}");
         let dirs = stage.kind.dirs(&stage.path);
-        let is_there =
-            |dir: &String| path.as_str() == dir || path.parent().is_some_and(|parent| parent.as_str() == dir);
-        assert!(dirs.iter().any(is_there), "{path} is not in {dirs:?}");
+        let is_in = |dir: &String| path.as_str() == dir || path.parent().is_some_and(|parent| parent.as_str() == dir);
+        assert!(dirs.iter().any(is_in), "{path} is not in {dirs:?}");
     }
 }
 
 /// Checks that the janitor has no pending and no refused deletes.
-async fn has_nothing_pending(client: &CuratorClient) {
+async fn assert_nothing_pending(client: &CuratorClient) {
     soon(client.janitor().idle()).await;
     let left = client.janitor().pending_deletes();
     assert!(left.is_empty(), "{left:?}");
@@ -118,8 +117,8 @@ pub(super) async fn a_contender_that_may_not_create_gets_an_error_and_the_holder
         let guard = stage.blocker().acquire().await.unwrap();
         let before = stage.nodes().await;
         // The stranger cannot acquire the lock.
-        cannot_acquire(&stage, &stranger, "create").await;
-        // It can list the lock only with READ.
+        assert_cannot_acquire(&stage, &stranger, "create").await;
+        // The stranger can list the lock only with READ.
         let seen = soon(kind.blocker().lock(&stranger, &stage.path).participants()).await;
         if acls.directories == Permission::NONE {
             let error = seen.unwrap_err();
@@ -131,17 +130,17 @@ pub(super) async fn a_contender_that_may_not_create_gets_an_error_and_the_holder
             assert_eq!(seen, stage.blocker().participants().await.unwrap());
             assert!(seen.iter().map(|participant| &participant.path).eq(guard.nodes()));
         }
-        // It can neither break the lock nor request its release.
+        // The stranger can neither break the lock nor request its release.
         for node in guard.nodes() {
             if acls.contenders != Permission::NONE {
-                is_for_anyone(&stage.admin, node, acls.contenders).await;
-                is_for_anyone(&stage.admin, &node.parent().unwrap(), acls.directories).await;
+                assert_permission_of_anyone(&stage.admin, node, acls.contenders).await;
+                assert_permission_of_anyone(&stage.admin, &node.parent().unwrap(), acls.directories).await;
             }
             assert_eq!(denied(&revoke(&stranger, node).await.unwrap_err()), ("set data of", node.clone()));
             let error = stranger.delete().for_path(node).await.unwrap_err();
             assert_eq!(denied_by_client(&error), ("delete", node.clone()));
         }
-        has_nothing_pending(&stranger).await;
+        assert_nothing_pending(&stranger).await;
         assert_eq!(stage.nodes().await, before);
         assert!(guard.is_valid());
         guard.release().await.unwrap();
@@ -151,18 +150,18 @@ pub(super) async fn a_contender_that_may_not_create_gets_an_error_and_the_holder
 
 /// The reply to the create has the node's name, so the node is deleted although its directory may not be listed.
 pub(super) async fn a_contender_that_may_create_and_not_list_gets_an_error_and_leaves_no_node(kind: Kind) {
-    let blind = OwnerAcls { directories: Permission::CREATE | Permission::DELETE, contenders: Permission::NONE };
-    let stage = owned(kind, "unlisted", blind).await;
+    let unlistable = OwnerAcls { directories: Permission::CREATE | Permission::DELETE, contenders: Permission::NONE };
+    let stage = owned(kind, "unlisted", unlistable).await;
     for dir in stage.kind.dirs(&stage.path) {
         stage.admin.create().creating_parent_containers().for_path(dir, "").await.unwrap();
     }
     let stranger = stage.client().await;
-    cannot_acquire(&stage, &stranger, "list").await;
-    has_nothing_pending(&stranger).await;
+    assert_cannot_acquire(&stage, &stranger, "list").await;
+    assert_nothing_pending(&stranger).await;
     nothing_left(&stage.admin, &stage.kind.dirs(&stage.path)).await;
 }
 
-/// Contenders of different users must permit each other to read their nodes. Leases are only counted.
+/// Contenders of different users must permit each other to read their nodes; only leases need not be read.
 pub(super) async fn a_client_that_may_not_read_the_nodes_of_others_cannot_wait_for_them(kind: Kind) {
     let open = Permission::CREATE | Permission::READ | Permission::DELETE;
     let stage = owned(kind, "unread", OwnerAcls { directories: open, contenders: Permission::NONE }).await;
@@ -176,7 +175,7 @@ pub(super) async fn a_client_that_may_not_read_the_nodes_of_others_cannot_wait_f
     assert_eq!(denied(&error).0, "get data of");
     if matches!(kind, Kind::Semaphore | Kind::SemaphoreMutex) {
         let waiting = tokio::spawn(async move { soon(lock.acquire()).await });
-        stage.contenders(2).await;
+        stage.until_contenders(2).await;
         guard.release().await.unwrap();
         soon(waiting).await.unwrap().unwrap().release().await.unwrap();
     } else {
@@ -184,11 +183,11 @@ pub(super) async fn a_client_that_may_not_read_the_nodes_of_others_cannot_wait_f
         let (operation, path) = denied(&error);
         assert_eq!(operation, "watch data of");
         assert!(guard.nodes().any(|node| *node == path), "{error}");
-        has_nothing_pending(&stranger).await;
+        assert_nothing_pending(&stranger).await;
         until(async || stage.nodes().await == before).await;
         assert!(guard.is_valid());
         guard.release().await.unwrap();
     }
-    has_nothing_pending(&stranger).await;
+    assert_nothing_pending(&stranger).await;
     stage.free(&stage.admin).await;
 }

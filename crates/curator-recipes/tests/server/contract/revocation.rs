@@ -15,17 +15,17 @@ async fn release(guard: Arc<Held>) {
     Arc::into_inner(guard).expect("a task still waits for a request").release().await.unwrap();
 }
 
-/// Checks that the task `listening` has received no request so far, and aborts it.
-async fn receives_no_request<T>(listening: JoinHandle<T>, client: &CuratorClient) {
-    assert!(still_waits(&listening, client).await, "it received a revocation request");
+/// Checks that the task `listening` has received no request, and aborts it.
+async fn assert_no_request<T>(listening: JoinHandle<T>, client: &CuratorClient) {
+    assert!(still_waits(&listening, client).await, "the task received a revocation request");
     listening.abort();
-    assert!(listening.await.is_err(), "it received a revocation request");
+    assert!(listening.await.is_err(), "the task received a revocation request");
 }
 
 pub(super) async fn a_holder_that_waits_for_a_revocation_request_is_notified_of_it(kind: Kind) {
     let stage = Stage::shared(kind, "revoke").await;
     let client = stage.client().await;
-    // A request to any node of the guard counts. `Kind::kinds` has one entry for each of its nodes.
+    // A request to any node of the guard counts. `Kind::kinds` has one entry for each node of a guard.
     for index in 0..kind.kinds().len() {
         let guard = Arc::new(stage.lock(&client).acquire().await.unwrap());
         let listener = listening(&guard).await;
@@ -52,7 +52,7 @@ pub(super) async fn a_revocation_requested_of_a_waiter_reaches_it_as_holder(kind
     for index in 0..kind.kinds().len() {
         let guard = stage.blocker().acquire().await.unwrap();
         let waiting = stage.acquiring(&client);
-        stage.contenders(2).await;
+        stage.until_contenders(2).await;
         let mut places = lock.participants().await.unwrap();
         places.retain(|place| place.session_id == session);
         assert!(places.iter().all(|place| !place.owns));
@@ -84,9 +84,9 @@ pub(super) async fn a_revocation_before_the_holder_listens_reaches_it_and_not_th
         revoke(&stage.admin, guard.nodes().nth(index).unwrap()).await.unwrap();
         soon(guard.revocation_requested()).await.unwrap();
         guard.release().await.unwrap();
-        // The same owner, with the same instance.
+        // The next holder is the same owner, and uses the same lock value.
         let next = Arc::new(lock.acquire().await.unwrap());
-        receives_no_request(listening(&next).await, &client).await;
+        assert_no_request(listening(&next).await, &client).await;
         release(next).await;
         stage.free(&client).await;
     }
@@ -104,9 +104,9 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_revocation_reque
             let semaphore = Lock::Semaphore(semaphore, 1);
             [semaphore.clone(), semaphore]
         }
-        _ => return of_two_guards(&stage, &stage.lock(&client)).await,
+        _ => return check_two_guards_of_one_owner(&stage, &stage.lock(&client)).await,
     };
-    // The request goes to the first node, then to the other.
+    // In the first round, the first guard receives the request, in the second round the other one.
     for revoked in 0..2 {
         let (mut guards, mut listeners) = (Vec::new(), Vec::new());
         for lock in &two_holders {
@@ -119,7 +119,7 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_revocation_reque
         let other_listener = listeners.remove(0);
         // The other guard may belong to either client: make round trips with both.
         round_trips(&other).await;
-        receives_no_request(other_listener, &client).await;
+        assert_no_request(other_listener, &client).await;
         let revoked = guards.remove(revoked);
         release(guards.remove(0)).await;
         revoked
@@ -134,7 +134,7 @@ pub(super) async fn the_release_of_one_guard_does_not_clear_the_revocation_reque
 }
 
 /// Two guards of one owner share one node: both receive the request.
-async fn of_two_guards(stage: &Stage, lock: &Lock) {
+async fn check_two_guards_of_one_owner(stage: &Stage, lock: &Lock) {
     let (outer, inner) = (Arc::new(lock.acquire().await.unwrap()), Arc::new(lock.acquire().await.unwrap()));
     let listeners = [listening(&outer).await, listening(&inner).await];
     revoke(&stage.admin, outer.node()).await.unwrap();

@@ -21,7 +21,8 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// A stage on the server that all tests share. Only data watches are counted, which the server reports by path.
+    /// A stage on the server that all tests share. Only data watches are counted: the server reports no child
+    /// watches by path.
     pub(super) async fn shared(kind: Kind, name: &str) -> Self {
         let server = TestingServer::shared().await;
         Self::on(server, kind, name, None).await
@@ -65,9 +66,9 @@ impl Stage {
     }
 
     /// Waits for this many contenders, and for the watches of one waiter behind one holder.
-    pub(super) async fn settled(&self, contenders: usize) {
-        self.contenders(contenders).await;
-        self.watches(self.kind.watches_of_a_waiter()).await;
+    pub(super) async fn until_settled(&self, contenders: usize) {
+        self.until_contenders(contenders).await;
+        self.until_watches(self.kind.watches_of_a_waiter()).await;
     }
 
     /// All nodes of the lock, sorted.
@@ -81,7 +82,7 @@ impl Stage {
     }
 
     /// Waits until this many contenders hold the lock or wait for it.
-    pub(super) async fn contenders(&self, count: usize) {
+    pub(super) async fn until_contenders(&self, count: usize) {
         until(async || {
             let mut contenders = 0;
             for dir in self.kind.counted_dirs(&self.path) {
@@ -93,7 +94,7 @@ impl Stage {
     }
 
     /// Waits until the lock has this many watches; on the shared server, child watches do not count.
-    pub(super) async fn watches(&self, count: u64) {
+    pub(super) async fn until_watches(&self, count: u64) {
         until(async || self.count_watches().await == count).await;
     }
 
@@ -116,6 +117,6 @@ impl Stage {
 
     async fn no_trace(&self, client: &CuratorClient) {
         nothing_left(client, &self.kind.dirs(&self.path)).await;
-        self.watches(0).await;
+        self.until_watches(0).await;
     }
 }
