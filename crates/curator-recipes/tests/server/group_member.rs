@@ -7,7 +7,7 @@ use curator_recipes::{CacheState, CuratorCache, GroupMember, PersistentNodeError
 use futures_util::FutureExt as _;
 
 use crate::cache::next;
-use crate::persistent_node::{create_node, exists, session};
+use crate::persistent_node::{create_node, exists, session_id};
 use crate::support::{behind_proxy, client as connected, nothing_left, path, round_trips, soon, unplug, until};
 
 fn member(client: &CuratorClient, group: &str, id: &str) -> GroupMember {
@@ -45,7 +45,7 @@ async fn members_see_each_other_join_change_and_leave() {
     until_members(&a, &["a", "b"]).await;
     let members = soon(b.members().ready()).await.unwrap();
     assert_eq!(ids(&members), ["a", "b"]);
-    assert_eq!(members.iter().next().unwrap().stat().ephemeral_owner, session(&one).await);
+    assert_eq!(members.iter().next().unwrap().stat().ephemeral_owner, session_id(&one).await);
     assert_eq!(["a", "c"].map(|id| data_of(b.members(), id)), [Some("data of a".to_owned()), None]);
     soon(b.node().set_data("new")).await.unwrap();
     soon(a.members().caught_up()).await.unwrap();
@@ -72,7 +72,7 @@ async fn the_second_member_with_an_id_waits_and_reports_the_owner() {
     let first = member(&one, &group, "a");
     soon(first.node().created()).await.unwrap();
     let second = GroupMember::builder(&other, &group, "a").unwrap().data("second").start();
-    let owner_session = session(&one).await;
+    let owner_session = session_id(&one).await;
     let is_foreign = |state: &_| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == owner_session);
     soon(second.node().state().wait_for(is_foreign)).await.unwrap();
     let error = soon(second.node().created_timeout(Duration::ZERO)).await.unwrap_err();

@@ -24,11 +24,12 @@ pub(crate) fn named(client: &CuratorClient, path: &str, id: &str) -> LeaderLatch
     LeaderLatch::builder(client, path).unwrap().id(id).start()
 }
 
-pub(crate) async fn leads(latch: &LeaderLatch) -> Leadership {
+/// Waits until the latch leads, and returns its term.
+pub(crate) async fn until_leader(latch: &LeaderLatch) -> Leadership {
     soon(latch.leadership()).await.unwrap()
 }
 
-pub(crate) async fn state(latch: &LeaderLatch, wanted: LeaderState) {
+pub(crate) async fn until_state(latch: &LeaderLatch, wanted: LeaderState) {
     soon(latch.state().wait_for(|state| *state == wanted)).await.unwrap();
 }
 
@@ -39,7 +40,7 @@ pub(crate) async fn leader_and_follower(
     path: &str,
 ) -> ((LeaderLatch, Leadership), LeaderLatch) {
     let leader = named(first, path, "first");
-    let leadership = leads(&leader).await;
+    let leadership = until_leader(&leader).await;
     let follower = named(second, path, "second");
     queue_of(second, path, 2).await;
     ((leader, leadership), follower)
@@ -55,11 +56,11 @@ async fn latches_lead_one_at_a_time_in_the_order_of_arrival_and_list_the_same_pa
     }
     let mut tokens = Vec::new();
     while !latches.is_empty() {
-        let leadership = leads(&latches[0]).await;
+        let leadership = until_leader(&latches[0]).await;
         assert!(leadership.is_valid() && latches[0].has_leadership());
-        state(&latches[0], LeaderState::Leader { token: leadership.fencing_token() }).await;
+        until_state(&latches[0], LeaderState::Leader { token: leadership.fencing_token() }).await;
         for other in &latches[1..] {
-            state(other, LeaderState::Follower).await;
+            until_state(other, LeaderState::Follower).await;
             assert!(!other.has_leadership());
         }
         let ids: Vec<_> =
@@ -101,25 +102,25 @@ async fn latch_nodes_have_the_names_and_data_of_curator() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
     let ((proxy, client), others, path) = (counted().await, connected().await, path("latch-cost"));
-    let joined = async |row| {
+    let until_cost = async |row| {
         let cost = stated(row).await;
         until(async || (without_probes(&proxy), proxy.round_trips()) == cost).await;
     };
     others.create().creating_parent_containers().for_path(&path, "").await.unwrap();
     let first = latch(&client, &path);
-    joined(("leader latch", "to join as the first, and lead")).await;
-    leads(&first).await;
+    until_cost(("leader latch", "to join as the first, and lead")).await;
+    until_leader(&first).await;
     first.close().await.unwrap();
 
     let leader = named(&others, &path, "other");
-    let leadership = leads(&leader).await;
+    let leadership = until_leader(&leader).await;
     proxy.reset_counts();
     let follower = latch(&client, &path);
-    joined(("leader latch", "to join as the second")).await;
-    state(&follower, LeaderState::Follower).await;
+    until_cost(("leader latch", "to join as the second")).await;
+    until_state(&follower, LeaderState::Follower).await;
     proxy.reset_counts();
     leader.close().await.unwrap();
-    let mine = leads(&follower).await;
+    let mine = until_leader(&follower).await;
     assert!(mine.fencing_token() > leadership.fencing_token());
     // When this request is answered, the new leader has sent nothing else.
     client.sync("/").await.unwrap();
@@ -135,7 +136,7 @@ async fn a_participant_that_resigns_goes_to_the_end_and_one_that_stands_aside_le
     assert!(!leadership.is_valid());
     client.sync(&path).await.unwrap();
     assert!(client.check_exists(leadership.node()).await.unwrap().is_none());
-    leads(&second).await;
+    until_leader(&second).await;
     queue_of(&client, &path, 2).await;
     // `first` does not lead, so no term ends, and it keeps its place.
     let mut before = children(&client, &path).await;
@@ -147,14 +148,15 @@ async fn a_participant_that_resigns_goes_to_the_end_and_one_that_stands_aside_le
 
     soon(first.stand_aside()).await.unwrap();
     assert_eq!(children(&client, &path).await.len(), 1);
-    // Its node must go too: if the first in the queue did not lead, the others, Java's included, would have no leader.
+    // The node of `second` is deleted too: a first node whose participant does not lead would block all others, Java's
+    // included.
     soon(second.stand_aside()).await.unwrap();
     assert!(children(&client, &path).await.is_empty());
-    state(&second, LeaderState::Follower).await;
+    until_state(&second, LeaderState::Follower).await;
     soon(second.resign()).await.unwrap();
     assert!(children(&client, &path).await.is_empty());
     first.stand_by();
-    let again = leads(&first).await;
+    let again = until_leader(&first).await;
     assert!(again.fencing_token() > leadership.fencing_token());
     // This has no effect, because `first` already takes part.
     first.stand_by();
@@ -169,7 +171,7 @@ async fn a_leader_resigns_on_a_revocation_request() {
     let ((first, leadership), second) = leader_and_follower(&client, &client, &path).await;
     revoke(&client, leadership.node()).await.unwrap();
     assert_eq!(soon(leadership.lost()).await.reason, LossReason::Released);
-    assert!(leads(&second).await.fencing_token() > leadership.fencing_token());
+    assert!(until_leader(&second).await.fencing_token() > leadership.fencing_token());
     queue_of(&client, &path, 2).await;
     // The new node of `first` has its id as data.
     assert_eq!(second.participants().await.unwrap()[1].data, b"first");
@@ -183,13 +185,13 @@ async fn a_leader_whose_node_is_deleted_is_notified_and_joins_again_at_the_end()
     client.delete().for_path(leadership.node()).await.unwrap();
     let lost = soon(leadership.lost()).await;
     assert_eq!((lost.reason, &lost.path), (LossReason::NodeDeleted, leadership.node()));
-    let new = leads(&second).await;
+    let new = until_leader(&second).await;
     assert!(new.fencing_token() > leadership.fencing_token());
     queue_of(&client, &path, 2).await;
-    state(&first, LeaderState::Follower).await;
+    until_state(&first, LeaderState::Follower).await;
     assert!(!first.has_leadership());
     second.close().await.unwrap();
-    leads(&first).await;
+    until_leader(&first).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -198,31 +200,31 @@ async fn a_leader_that_is_cut_off_stops_before_another_starts_and_takes_part_aga
     let (others, path) = (connected().await, path("latch-cut-off"));
     let ((first, leadership), second) = leader_and_follower(&cut_off, &others, &path).await;
     for direction in [Direction::Both, Direction::ToClient] {
-        let mine = leads(&first).await;
+        let mine = until_leader(&first).await;
         let mut connection = cut_off.connection_states();
         proxy.black_hole(direction);
         assert!(soon(connection.wait_for(client::ConnectionState::Suspended)).await);
         // A suspended latch leads only while its lease is valid.
         assert!(first.state().borrow().is_leader() || !mine.is_valid());
-        let new = leads(&second).await;
+        let new = until_leader(&second).await;
         assert!(!mine.is_valid() && !first.has_leadership(), "two leaders");
         assert_eq!(soon(mine.lost()).await.reason, LossReason::SessionLost(SessionEnd::LeaseOver));
-        state(&first, LeaderState::Unknown).await;
+        until_state(&first, LeaderState::Unknown).await;
         proxy.heal();
         queue_of(&others, &path, 2).await;
-        state(&first, LeaderState::Follower).await;
+        until_state(&first, LeaderState::Follower).await;
         assert!(new.is_valid());
         soon(second.resign()).await.unwrap();
         queue_of(&others, &path, 2).await;
     }
-    assert!(leads(&first).await.fencing_token() > leadership.fencing_token());
+    assert!(until_leader(&first).await.fencing_token() > leadership.fencing_token());
 }
 
 #[tokio::test]
 async fn a_short_outage_ends_no_term() {
     let ((proxy, client), path) = (behind_proxy().await, path("latch-flap"));
     let latch = latch(&client, &path);
-    let leadership = leads(&latch).await;
+    let leadership = until_leader(&latch).await;
     let mut states = latch.state();
     states.mark_unchanged();
     let mut connection = client.connection_states();
@@ -246,7 +248,7 @@ async fn a_follower_whose_session_is_lost_joins_again() {
     })
     .await;
     leader.close().await.unwrap();
-    leads(&follower).await;
+    until_leader(&follower).await;
 }
 
 #[tokio::test]
@@ -271,7 +273,7 @@ async fn a_participant_joins_once_a_missing_permission_is_granted() {
     assert!(!latch.has_leadership());
     let all = [Acl::new(Permission::ALL, AuthId::anyone())];
     client.set_acl(&path, all, None).await.unwrap();
-    leads(&latch).await;
+    until_leader(&latch).await;
     assert!(latch.last_error().is_none());
 }
 
@@ -279,10 +281,10 @@ async fn a_participant_joins_once_a_missing_permission_is_granted() {
 async fn a_deleted_directory_is_recreated() {
     let (client, path) = (connected().await, path("latch-directory"));
     let latch = latch(&client, &path);
-    let leadership = leads(&latch).await;
+    let leadership = until_leader(&latch).await;
     client.delete().deleting_children_if_needed().for_path(&path).await.unwrap();
     assert_eq!(soon(leadership.lost()).await.reason, LossReason::NodeDeleted);
-    assert!(leads(&latch).await.is_valid());
+    assert!(until_leader(&latch).await.is_valid());
 }
 
 #[tokio::test]
@@ -294,7 +296,7 @@ async fn a_latch_starts_before_its_servers_and_leads_once_they_run() {
     let latch = latch(&client, &path);
     assert_eq!(*latch.state().borrow(), LeaderState::Unknown);
     server.restart().await.unwrap();
-    leads(&latch).await;
+    until_leader(&latch).await;
 }
 
 #[tokio::test]
@@ -336,7 +338,7 @@ async fn a_latch_leaves_with_its_last_handle_regardless_of_leadership_clones() {
     assert!(view.is_valid() && other.has_leadership());
     drop(other);
     assert_eq!(soon(view.lost()).await.reason, LossReason::Released);
-    leads(&follower).await;
+    until_leader(&follower).await;
     queue_of(&client, &path, 1).await;
     drop(follower);
     nothing_left(&client, &[path]).await;
@@ -364,7 +366,7 @@ fn a_latch_ends_with_its_runtime() {
         let server = TestingServer::shared().await;
         let client = builder(&server.connect_string(), SHORT_SESSION).connect().await.unwrap();
         let latch = latch(&client, &path("latch-runtime"));
-        let leadership = leads(&latch).await;
+        let leadership = until_leader(&latch).await;
         (latch, leadership)
     });
     drop(latch_runtime);
@@ -393,7 +395,7 @@ async fn every_participant_of_a_client_has_a_node() {
 async fn a_job_ends_with_its_term_and_a_transaction_fails_after_it() {
     let (client, path) = (connected().await, path("latch-job"));
     let latch = latch(&client, &path);
-    let leadership = leads(&latch).await;
+    let leadership = until_leader(&latch).await;
     let written = format!("{path}-written");
     let create = leadership.transaction().create(&written, "1", CreateMode::Persistent).unwrap();
     create.commit().await.unwrap();
@@ -411,18 +413,18 @@ async fn a_job_ends_with_its_term_and_a_transaction_fails_after_it() {
     assert_eq!(client.get_data(&written).await.unwrap().0, b"1");
 }
 
-/// The node that it leaves would block all participants behind it, Java's included.
+/// The node that remains blocks all participants behind it, Java's included.
 #[tokio::test]
 async fn a_participant_without_permission_to_delete_its_node_fails_with_release_refused() {
     let (owner, client, path) = (connected().await, connected().await, path("latch-refused"));
     create_dir_without_delete(&owner, &path).await;
     let leader = latch(&client, &path);
-    leads(&leader).await;
+    until_leader(&leader).await;
     let follower = latch(&client, &path);
     queue_of(&client, &path, 2).await;
-    for (latch, again) in [(&follower, "aside"), (&leader, "closed")] {
-        let refused = if again == "aside" { latch.stand_aside().await } else { soon(latch.close()).await };
-        assert!(matches!(&refused, Err(Error::ReleaseRefused { .. })), "{again}: {refused:?}");
+    for (latch, command) in [(&follower, "stand_aside"), (&leader, "close")] {
+        let refused = if command == "stand_aside" { latch.stand_aside().await } else { soon(latch.close()).await };
+        assert!(matches!(&refused, Err(Error::ReleaseRefused { .. })), "{command}: {refused:?}");
     }
     // `close` also fails if an earlier delete was refused.
     let refused = soon(follower.close()).await;
@@ -434,13 +436,13 @@ async fn a_participant_without_permission_to_delete_its_node_fails_with_release_
 async fn a_refused_delete_of_another_node_does_not_keep_a_latch_from_leaving() {
     let (client, path) = (connected().await, path("latch-other"));
     let latch = latch(&client, &path);
-    leads(&latch).await;
+    until_leader(&latch).await;
     let other = format!("{path}/other");
     client.create().creating_parent_containers().for_path(format!("{other}/child"), "").await.unwrap();
     client.janitor().delete(&client.resolve(&other).unwrap());
     until(async || client.janitor().pending_deletes().iter().any(|delete| delete.given_up)).await;
     soon(latch.resign()).await.unwrap();
-    leads(&latch).await;
+    until_leader(&latch).await;
     soon(latch.close()).await.unwrap();
 }
 
@@ -450,18 +452,18 @@ async fn the_next_command_repeats_a_refused_delete_once_it_is_permitted() {
     let no_delete = [Acl::new(Permission::READ | Permission::CREATE | Permission::ADMIN, AuthId::anyone())];
     client.create().creating_parent_containers().with_acl(no_delete).for_path(&path, "").await.unwrap();
     let leader = latch(&client, &path);
-    leads(&leader).await;
+    until_leader(&leader).await;
     assert!(matches!(soon(leader.stand_aside()).await, Err(Error::ReleaseRefused { .. })));
     queue_of(&client, &path, 1).await;
     client.set_acl(&path, [Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
     soon(leader.stand_aside()).await.unwrap();
     assert!(children(&client, &path).await.is_empty());
     leader.stand_by();
-    leads(&leader).await;
+    until_leader(&leader).await;
     soon(leader.close()).await.unwrap();
 }
 
-/// Panics when it is called after its flag is set.
+/// An ACL provider that panics once its flag is set.
 #[derive(Debug, Default)]
 struct Panics(AtomicBool);
 
@@ -495,7 +497,7 @@ async fn a_panic_in_user_code_ends_the_latch_and_leaves_no_node() {
     let client = builder(&server.connect_string(), LONG_SESSION).acl_provider(Shared(Arc::clone(&panics)));
     let client = client.connect().await.unwrap();
     let latch = latch(&client, &path);
-    let leadership = leads(&latch).await;
+    let leadership = until_leader(&latch).await;
     panics.0.store(true, Ordering::SeqCst);
     // The latch joins again, and needs an ACL for its new node.
     drop(soon(latch.resign()).await);
@@ -511,12 +513,12 @@ async fn participants_inside_and_outside_a_namespace_share_one_queue() {
     let (client, name) = (connected().await, path("latch-namespace"));
     let inside = client.using_namespace(&name).unwrap();
     let first = named(&inside, "/leader", "inside");
-    let leadership = leads(&first).await;
+    let leadership = until_leader(&first).await;
     assert!(leadership.node().as_str().starts_with(&format!("{name}/leader/")));
     let second = named(&client, &format!("{name}/leader"), "outside");
     queue_of(&client, &format!("{name}/leader"), 2).await;
     first.close().await.unwrap();
-    leads(&second).await;
+    until_leader(&second).await;
 }
 
 /// The node's data is the participant's id, which here equals the text of a revocation request.
@@ -524,7 +526,7 @@ async fn participants_inside_and_outside_a_namespace_share_one_queue() {
 async fn a_participant_whose_id_is_the_revocation_text_leads() {
     let (client, path) = (connected().await, path("latch-revoke-id"));
     let latch = named(&client, &path, "__REVOKE__");
-    let leadership = leads(&latch).await;
+    let leadership = until_leader(&latch).await;
     client.sync(&path).await.unwrap();
     assert!(leadership.is_valid() && latch.has_leadership());
     soon(latch.close()).await.unwrap();

@@ -7,7 +7,7 @@ use curator_recipes::client::{CuratorClient, SessionEnd};
 use curator_recipes::{Error, LeaderLatch, LeaderState, Leadership, LossReason};
 use curator_test::{Direction, FaultProxy, OpCode};
 
-use crate::leader_latch::{latch, leader_and_follower, leads, named, state};
+use crate::leader_latch::{latch, leader_and_follower, named, until_leader, until_state};
 use crate::support::{
     FAULTS, Row, behind_proxy, behind_proxy_with, children, client as connected, connect, end_session, nothing_left,
     path, queue_of, requests_of, server_at, soon, unplug, until,
@@ -29,7 +29,7 @@ async fn lose_session_but_not_its_node(proxy: &FaultProxy, term: &Leadership) {
 }
 
 /// Waits until the session's earlier requests, and those that follow from them, are answered.
-async fn settled(client: &CuratorClient) {
+async fn until_settled(client: &CuratorClient) {
     for _ in 0..5 {
         client.check_exists("/").await.unwrap();
     }
@@ -44,17 +44,17 @@ async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
     proxy.heal();
     // The old node, the second participant's node, and the new node.
     queue_of(&others, &path, 3).await;
-    settled(&cut_off).await;
+    until_settled(&cut_off).await;
     assert!(others.check_exists(term.node()).await.unwrap().is_some());
     assert!(!first.has_leadership() && !second.has_leadership());
     proxy.disarm();
-    let new = leads(&second).await;
+    let new = until_leader(&second).await;
     assert!(new.fencing_token() > term.fencing_token());
     queue_of(&others, &path, 2).await;
-    settled(&cut_off).await;
+    until_settled(&cut_off).await;
     assert!(!first.has_leadership() && new.is_valid());
     second.close().await.unwrap();
-    leads(&first).await;
+    until_leader(&first).await;
 }
 
 /// In Curator, such a latch led briefly: CURATOR-87.
@@ -62,7 +62,7 @@ async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
 async fn latches_closed_or_opened_during_an_outage_do_not_lead_by_an_old_node() {
     let ((proxy, cut_off), others, path) = (with_a_brief_session().await, connected().await, path("latch-reopened"));
     let old = latch(&cut_off, &path);
-    let term = leads(&old).await;
+    let term = until_leader(&old).await;
     lose_session_but_not_its_node(&proxy, &term).await;
     let closing = tokio::spawn({
         let old = old.clone();
@@ -72,15 +72,15 @@ async fn latches_closed_or_opened_during_an_outage_do_not_lead_by_an_old_node() 
     proxy.heal();
     soon(closing).await.unwrap().unwrap();
     queue_of(&others, &path, 2).await;
-    settled(&cut_off).await;
+    until_settled(&cut_off).await;
     assert!(others.check_exists(term.node()).await.unwrap().is_some());
     assert!(!old.has_leadership() && !new.has_leadership());
     proxy.disarm();
-    let leadership = leads(&new).await;
+    let leadership = until_leader(&new).await;
     let mut states = new.state();
-    state(&new, LeaderState::Leader { token: leadership.fencing_token() }).await;
+    until_state(&new, LeaderState::Leader { token: leadership.fencing_token() }).await;
     states.mark_unchanged();
-    settled(&cut_off).await;
+    until_settled(&cut_off).await;
     assert!(leadership.is_valid() && !states.has_changed().unwrap());
 }
 
@@ -100,11 +100,11 @@ async fn participants_reconnecting_while_the_leader_closes_lead_by_their_existin
     for proxy in [&third_proxy, &second_proxy] {
         proxy.refuse(false).unwrap();
     }
-    leads(&second_latch).await;
+    until_leader(&second_latch).await;
     until(async || third.check_exists(&path).await.is_ok()).await;
     assert!(!third_latch.has_leadership());
     second_latch.close().await.unwrap();
-    leads(&third_latch).await;
+    until_leader(&third_latch).await;
     assert_eq!([&second_proxy, &third_proxy].map(|proxy| requests_of(proxy, OpCode::Create2)), [0, 0]);
     assert_eq!(children(&client, &path).await.len(), 1);
 }
@@ -122,14 +122,14 @@ async fn a_node_whose_create_reply_arrives_after_its_session_ended_is_not_adopte
     proxy.release_held();
     let name = until_another(&others, &path, &before).await;
     let leadership = loop {
-        let leadership = leads(&latch).await;
+        let leadership = until_leader(&latch).await;
         if leadership.node().name() == name {
             break leadership;
         }
         // The latch has not noticed yet that its session has ended.
         soon(leadership.lost()).await;
     };
-    settled(&client).await;
+    until_settled(&client).await;
     assert!(leadership.is_valid());
     assert_eq!(children(&others, &path).await, [name]);
 }
@@ -150,7 +150,7 @@ async fn until_another(client: &CuratorClient, path: &str, before: &[String]) ->
 async fn a_close_while_the_node_is_being_created_leaves_no_node() {
     for (name, fault) in FAULTS {
         let _row = Row::of(name);
-        let ((proxy, client), others, path) = (soon_given_up().await, connected().await, path("latch-close-early"));
+        let ((proxy, client), others, path) = (impatient().await, connected().await, path("latch-close-early"));
         others.create().creating_parent_containers().for_path(&path, "").await.unwrap();
         fault(&proxy, OpCode::Create2);
         let latch = latch(&client, &path);
@@ -162,8 +162,8 @@ async fn a_close_while_the_node_is_being_created_leaves_no_node() {
     }
 }
 
-/// A client with a short operation timeout.
-async fn soon_given_up() -> (FaultProxy, CuratorClient) {
+/// A client behind a proxy, with a short operation timeout.
+async fn impatient() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(500))).await
 }
 
@@ -190,21 +190,21 @@ async fn a_participant_that_is_cut_off_while_it_joins_keeps_its_place() {
             [OpCode::GetChildren, OpCode::GetData].into_iter().flat_map(|op| [(op, true), (op, false)])
         {
             let _row = Row::of((name, op, is_first));
-            let ((proxy, client), others, path) = (soon_given_up().await, connected().await, path("latch-cut"));
+            let ((proxy, client), others, path) = (impatient().await, connected().await, path("latch-cut"));
             others.create().creating_parent_containers().for_path(&path, "").await.unwrap();
             let before = (!is_first).then(|| latch(&others, &path));
             if let Some(before) = &before {
-                leads(before).await;
+                until_leader(before).await;
             }
             fault(&proxy, op);
             let latch = latch(&client, &path);
             proxy.wait_for_faults().await.unwrap();
             queue_of(&others, &path, if is_first { 1 } else { 2 }).await;
             if let Some(before) = before {
-                settled(&client).await;
+                until_settled(&client).await;
                 before.close().await.unwrap();
             }
-            leads(&latch).await;
+            until_leader(&latch).await;
             // `cversion` counts creates and deletes: the participant has created only one node.
             let changes = others.check_exists(&path).await.unwrap().unwrap().cversion;
             assert_eq!(changes, if is_first { 1 } else { 3 });
@@ -224,7 +224,7 @@ async fn foreign_children_do_not_keep_a_participant_from_leading() {
     assert_eq!(first.participants().await.unwrap().len(), 2);
     assert!(!second.has_leadership());
     first.close().await.unwrap();
-    leads(&second).await;
+    until_leader(&second).await;
 }
 
 /// Like [`leader_and_follower`], with `others` other nodes in the directory.
@@ -234,7 +234,7 @@ async fn leader_and_follower_beside(
     others: usize,
 ) -> ((LeaderLatch, Leadership), LeaderLatch) {
     let leader = latch(client, path);
-    let leadership = leads(&leader).await;
+    let leadership = until_leader(&leader).await;
     let follower = latch(client, path);
     queue_of(client, path, others + 2).await;
     ((leader, leadership), follower)
@@ -245,7 +245,7 @@ async fn leader_and_follower_beside(
 async fn a_leader_continues_after_a_sequence_overflow_and_newcomers_do_not_lead() {
     let (server, client) = server_at(i32::MAX - 1, &["/latch"]).await;
     let first = latch(&client, "/latch");
-    let leadership = leads(&first).await;
+    let leadership = until_leader(&first).await;
     assert!(leadership.node().name().ends_with("2147483646"), "{leadership:?}");
     let newcomers = [latch(&client, "/latch"), latch(&connect(&server.connect_string()).await, "/latch")];
     for newcomer in &newcomers {
@@ -274,7 +274,7 @@ async fn participants_are_listed_while_leaders_change() {
     let changing_leaders = async {
         loop {
             for latch in [&first, &second] {
-                leads(latch).await;
+                until_leader(latch).await;
                 // Both have rejoined, so the other one is next.
                 queue_of(&client, &path, 2).await;
                 latch.resign().await.unwrap();

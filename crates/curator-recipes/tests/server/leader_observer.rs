@@ -1,4 +1,4 @@
-//! Reports the leader to a client that does not take part.
+//! Leader observers, which report the leader to clients that do not take part.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn observer(client: &CuratorClient, path: &str) -> LeaderObserver {
 }
 
 /// Waits until the participant with this id is reported.
-async fn reported(observer: &LeaderObserver, id: &str) -> Participant {
+async fn until_reported(observer: &LeaderObserver, id: &str) -> Participant {
     let is_it = |value: &ObservedLeader| matches!(value, ObservedLeader::Leader(it) if it.data == id.as_bytes());
     let mut state = observer.state();
     let state = soon(state.wait_for(is_it)).await.unwrap();
@@ -44,14 +44,14 @@ async fn an_observer_reports_each_leader_and_the_absence_of_a_leader() {
     // The directory is missing.
     assert_eq!(soon(observer.leader()).await.unwrap(), None);
     let first = latch(&participant, &path, "first");
-    let leader = reported(&observer, "first").await;
+    let leader = until_reported(&observer, "first").await;
     let leadership = soon(first.leadership()).await.unwrap();
     assert_eq!((&leader.path, leader.fencing_token), (leadership.node(), leadership.fencing_token()));
     assert!(leader.owns);
     let second = latch(&participant, &path, "second");
     queue_of(&participant, &path, 2).await;
     soon(first.resign()).await.unwrap();
-    let next = reported(&observer, "second").await;
+    let next = until_reported(&observer, "second").await;
     assert!(next.owns && next.fencing_token > leader.fencing_token);
     assert_eq!(soon(observer.leader()).await.unwrap().as_ref(), Some(&next));
     assert_eq!(soon(second.leader()).await.unwrap(), Some(next));
@@ -62,7 +62,7 @@ async fn an_observer_reports_each_leader_and_the_absence_of_a_leader() {
     assert_eq!(first.leader().await.unwrap(), None);
     participant.delete().for_path(&path).await.unwrap();
     let _third = latch(&participant, &path, "third");
-    reported(&observer, "third").await;
+    until_reported(&observer, "third").await;
     // A late reader of the stream receives the latest state.
     assert!(matches!(soon(changes.next()).await, Some(ObservedLeader::Leader(it)) if it.data == b"third"));
 }
@@ -78,14 +78,14 @@ async fn a_selector_and_a_mutex_can_be_observed() {
         Ok::<_, std::io::Error>(())
     };
     let running = tokio::spawn(LeaderSelector::clone(&selector).run(job, stopped));
-    let leader = reported(&observer, "one").await;
+    let leader = until_reported(&observer, "one").await;
     assert_eq!(soon(selector.leader()).await.unwrap(), Some(leader));
     selector.interrupt_leadership();
     let mutex = InterProcessMutex::non_reentrant(&client, &path).unwrap().with_lock_data(&b"a mutex"[..]);
     drop(stop);
     let _guard = soon(mutex.acquire()).await.unwrap();
-    reported(&observer, "a mutex").await;
-    // The job did not end within the grace period.
+    until_reported(&observer, "a mutex").await;
+    // This detaches the task of the run.
     drop(running);
 }
 
@@ -99,7 +99,7 @@ async fn a_new_leader_costs_one_request_or_two_and_a_new_participant_none() {
     queue_of(&participant, &path, 2).await;
     proxy.reset_counts();
     let observer = observer(&client, &path);
-    reported(&observer, "first").await;
+    until_reported(&observer, "first").await;
     assert_eq!(spent(&proxy), stated(("leader latch", "an observer starts")).await);
     let _third = latch(&participant, &path, "third");
     queue_of(&participant, &path, 3).await;
@@ -108,7 +108,7 @@ async fn a_new_leader_costs_one_request_or_two_and_a_new_participant_none() {
         (&second, "third", ("leader latch", "an observer, when a participant leads that joined later")),
     ] {
         soon(leaves.close()).await.unwrap();
-        assert!(reported(&observer, next).await.owns);
+        assert!(until_reported(&observer, next).await.owns);
         assert_eq!(spent(&proxy), stated(cost).await);
     }
     let selector = LeaderSelector::builder(&client, &path).unwrap().build();
@@ -129,7 +129,7 @@ async fn while_there_is_no_connection_the_leader_is_unknown() {
     let ((proxy, client), participant, path) = (client.await, connected().await, path("observed-outage"));
     let first = latch(&participant, &path, "first");
     let observer = observer(&client, &path);
-    let before = reported(&observer, "first").await;
+    let before = until_reported(&observer, "first").await;
     let second = latch(&participant, &path, "second");
     queue_of(&participant, &path, 2).await;
     unplug(&proxy, &client).await;
@@ -163,7 +163,7 @@ async fn while_the_session_is_suspended_the_leader_is_unknown() {
     let ((proxy, client), participant, path) = (client.await, connected().await, path("observed-silence"));
     let _leader = latch(&participant, &path, "first");
     let observer = observer(&client, &path);
-    let leader = reported(&observer, "first").await;
+    let leader = until_reported(&observer, "first").await;
     proxy.hold_replies(OpCode::Sync);
     until_state(&observer, ObservedLeader::Unknown).await;
     proxy.release_held();
@@ -212,7 +212,7 @@ async fn a_leader_that_is_revoked_keeps_its_id() {
     let observer = LeaderObserver::observe_selector(&client, &path).unwrap();
     let mutex = InterProcessMutex::non_reentrant(&client, &path).unwrap().with_lock_data(&b"replica"[..]);
     let guard = soon(mutex.acquire()).await.unwrap();
-    let leader = reported(&observer, "replica").await;
+    let leader = until_reported(&observer, "replica").await;
     let mut state = observer.state();
     state.mark_unchanged();
     revoke(&client, guard.node()).await.unwrap();
@@ -258,7 +258,7 @@ async fn a_dropped_observer_leaves_no_watch() {
     let ((_proxy, client), participant, path) = (behind_proxy().await, connected().await, path("observed-dropped"));
     let first = latch(&participant, &path, "first");
     let observer = observer(&client, &path);
-    let node = reported(&observer, "first").await.path;
+    let node = until_reported(&observer, "first").await.path;
     let session = client.try_session().unwrap().id();
     let is_watched = async || {
         let watches = TestingServer::shared().await.watches_by_path().await.unwrap();

@@ -28,7 +28,7 @@ pub(crate) struct Running {
     pub(crate) jobs: Arc<AtomicUsize>,
 }
 
-/// Counts the running jobs.
+/// Counts a running job until it is dropped.
 struct Job(Arc<AtomicUsize>);
 
 impl Job {
@@ -44,7 +44,7 @@ impl Drop for Job {
     }
 }
 
-/// Spawns the run. Only the bounds of the job are known here, as in a user's helper function.
+/// Spawns the run. Like a user's helper function, it knows only the bounds of the job.
 pub(crate) fn spawn<F, E>(
     selector: LeaderSelector,
     job: impl FnMut(Leadership) -> F + Send + 'static,
@@ -74,7 +74,8 @@ pub(crate) fn running(client: &CuratorClient, path: &str, id: &str) -> Running {
 }
 
 impl Running {
-    pub(crate) async fn leads(&mut self) -> Leadership {
+    /// Waits until a job begins, and returns its term.
+    pub(crate) async fn next_term(&mut self) -> Leadership {
         soon(self.terms.recv()).await.unwrap()
     }
 
@@ -87,7 +88,7 @@ impl Running {
 async fn one_job_runs_at_a_time_and_the_next_after_the_first_was_stopped() {
     let (client, path) = (connected().await, path("selector"));
     let mut first = running(&client, &path, "first");
-    let term = first.leads().await;
+    let term = first.next_term().await;
     let mut second = running(&client, &path, "second");
     queue_of(&client, &path, 2).await;
     assert!(term.is_valid() && first.selector.has_leadership() && !second.selector.has_leadership());
@@ -100,17 +101,17 @@ async fn one_job_runs_at_a_time_and_the_next_after_the_first_was_stopped() {
     assert!(mutex(&client, &path).try_acquire().await.unwrap().is_none());
 
     first.selector.interrupt_leadership();
-    let next = second.leads().await;
+    let next = second.next_term().await;
     assert!(!term.is_valid() && !first.is_running() && next.fencing_token() > term.fencing_token());
     queue_of(&client, &path, 2).await;
     second.selector.interrupt_leadership();
-    assert!(first.leads().await.is_valid());
-    nothing_runs(first, second).await;
+    assert!(first.next_term().await.is_valid());
+    stop_both(first, second).await;
     nothing_left(&client, &[path]).await;
 }
 
 /// Stops the waiter's run, aborts the leader's, and checks that the job is dropped.
-async fn nothing_runs(leader: Running, waiter: Running) {
+async fn stop_both(leader: Running, waiter: Running) {
     waiter.stop.send(()).unwrap();
     soon(waiter.task).await.unwrap().unwrap();
     leader.task.abort();
@@ -123,18 +124,18 @@ async fn a_job_that_is_cut_off_is_dropped_before_another_begins_and_runs_again_l
     let (proxy, cut_off) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
     let (others, path) = (connected().await, path("selector-cut-off"));
     let mut first = running(&cut_off, &path, "first");
-    let term = first.leads().await;
+    let term = first.next_term().await;
     let mut second = running(&others, &path, "second");
     queue_of(&others, &path, 2).await;
     proxy.black_hole(Direction::Both);
-    second.leads().await;
+    second.next_term().await;
     assert!(!term.is_valid() && !first.is_running(), "two jobs");
     proxy.heal();
     queue_of(&others, &path, 2).await;
     second.stop.send(()).unwrap();
     // The job does not end by itself, and the run would wait for the grace period.
     second.task.abort();
-    assert!(first.leads().await.fencing_token() > term.fencing_token());
+    assert!(first.next_term().await.fencing_token() > term.fencing_token());
 }
 
 #[tokio::test]
@@ -153,7 +154,7 @@ async fn a_shutdown_requests_an_endless_job_to_end() {
             began.send(leadership.clone()).unwrap();
             requested.await;
             assert!(leadership.is_valid());
-            // The request persists.
+            // After the request, further waits return immediately.
             leadership.shutdown_requested().await;
             Ok::<_, io::Error>(())
         }
@@ -282,16 +283,16 @@ async fn a_run_waits_for_its_servers_and_can_be_stopped_meanwhile() {
         builder(&address, LONG_SESSION).retry_policy(client::RetryOneTime::new(Duration::from_millis(1)).unwrap());
     let client = client.connection_timeout(Duration::from_millis(100)).start().unwrap();
     let (mut first, second) = (running(&client, &path, "first"), running(&client, &path, "second"));
-    // Both acquires have failed by then: two attempts of 100 ms each.
+    // In this time, both acquires fail: two attempts of 100 ms each.
     client.wait_connected(Duration::from_millis(400)).await.unwrap_err();
     second.stop.send(()).unwrap();
     soon(second.task).await.unwrap().unwrap();
     server.restart().await.unwrap();
-    first.leads().await;
+    first.next_term().await;
     until(async || first.selector.has_leadership()).await;
 }
 
-/// A job that never yields, like one that reads from a full channel.
+/// The job always has work, like one that reads from a full channel.
 #[tokio::test]
 async fn a_busy_job_can_be_shut_down_and_interrupted() {
     let (client, path) = (connected().await, path("selector-busy"));

@@ -45,7 +45,7 @@ async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another
     let mut second = running(&others, &path, "second");
     queue_of(&others, &path, 2).await;
     proxy.black_hole(Direction::Both);
-    let new = second.leads().await;
+    let new = second.next_term().await;
     assert!(!term.is_valid() && stopped.load(Ordering::SeqCst), "two jobs");
     assert!(new.fencing_token() > term.fencing_token());
     first.abort();

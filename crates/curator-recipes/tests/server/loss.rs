@@ -1,4 +1,4 @@
-//! A holder that is cut off notices that its lock is lost before another client acquires it; and no client adopts the
+//! A holder that is cut off is notified of the loss of its lock before another client acquires it. No client adopts the
 //! nodes of a dead session.
 
 use curator_recipes::client::{self, ConnectionState, CuratorClient, SessionEnd};
@@ -15,8 +15,8 @@ use crate::support::{
 const LANES: usize = 5;
 const ROUNDS: usize = 4;
 
-/// Rounds in which a holder is cut off while another session waits for its lock.
-async fn cut_off(direction: Direction) {
+/// In each round, a holder is cut off while another session waits for its lock.
+async fn check_cut_off(direction: Direction) {
     futures_util::future::join_all((0..LANES).map(|_| lane(direction))).await;
 }
 
@@ -57,17 +57,17 @@ async fn lane(direction: Direction) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_cut_off_both_ways_is_notified_before_another_holds() {
-    cut_off(Direction::Both).await;
+    check_cut_off(Direction::Both).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_requests_are_lost_is_notified_before_another_holds() {
-    cut_off(Direction::ToServer).await;
+    check_cut_off(Direction::ToServer).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_without_replies_is_notified_before_another_holds() {
-    cut_off(Direction::ToClient).await;
+    check_cut_off(Direction::ToClient).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -76,7 +76,7 @@ async fn the_holder_is_notified_of_a_deletion_whether_it_had_waited_or_not() {
     let without_wait = mutex(&holder, &path).acquire().await.unwrap();
     let waited = acquiring(&holder, &path);
     queue_of(&admin, &path, 2).await;
-    let after_delete = async |guard: LockGuard| {
+    let assert_notified_of_delete = async |guard: LockGuard| {
         let node = guard.node().clone();
         let notified = tokio::spawn(async move {
             let loss = guard.lost().await;
@@ -87,9 +87,9 @@ async fn the_holder_is_notified_of_a_deletion_whether_it_had_waited_or_not() {
         let LockLost { path, reason, .. } = soon(notified).await.unwrap();
         assert_eq!((path, reason), (node, LossReason::NodeDeleted));
     };
-    after_delete(without_wait).await;
-    // The delete of the first has made the second the holder.
-    after_delete(soon(waited).await.unwrap().unwrap()).await;
+    assert_notified_of_delete(without_wait).await;
+    // The delete of the first holder's node made the waiter the holder.
+    assert_notified_of_delete(soon(waited).await.unwrap().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -206,7 +206,7 @@ async fn the_node_of_a_dead_session_is_never_adopted() {
         assert!(soon(states.wait_for(ConnectionState::Lost)).await);
         proxy.heal();
         let guards = soon(acquiring).await.unwrap();
-        // The new nodes were not owned while the old ones were ahead of them.
+        // The acquire returned only when the old nodes, which were ahead of the new ones, were deleted.
         let now = children(&steady, &dir).await;
         assert_eq!(now.len(), guards.len());
         for guard in guards {

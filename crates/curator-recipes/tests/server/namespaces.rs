@@ -24,7 +24,12 @@ async fn clients() -> Vec<CuratorClient> {
 }
 
 /// Checks that the client finds the guard's nodes, and the nodes of all paths that the lock returns.
-async fn agrees(client: &CuratorClient, guard: &LockGuard, participants: Vec<Participant>, paths: &[ZPath]) {
+async fn assert_paths_are_found(
+    client: &CuratorClient,
+    guard: &LockGuard,
+    participants: Vec<Participant>,
+    paths: &[ZPath],
+) {
     let session = client.session().await.unwrap();
     for node in guard.nodes() {
         let (_, stat) = client.get_data(node).await.unwrap();
@@ -54,7 +59,13 @@ async fn the_client_accepts_the_paths_of_every_lock_in_any_namespace() {
             (arc(several.clone()), several.paths().to_vec()),
         ] {
             let guard = lock.acquire().await.unwrap();
-            agrees(&client, &guard, lock.participants().await.unwrap(), &[paths, lock.paths()].concat()).await;
+            assert_paths_are_found(
+                &client,
+                &guard,
+                lock.participants().await.unwrap(),
+                &[paths, lock.paths()].concat(),
+            )
+            .await;
             guard.release().await.unwrap();
         }
         for (path, name) in [(read_write.path(), "/read-write"), (semaphore_mutex.path(), "/semaphore-mutex")] {
@@ -69,7 +80,7 @@ async fn the_client_accepts_the_paths_of_every_lock_in_any_namespace() {
         let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, "/semaphore", count.clone()).unwrap();
         let lease = semaphore.acquire().await.unwrap();
         let paths = [semaphore.path().clone(), count.path().clone()];
-        agrees(&client, &lease, semaphore.participants().await.unwrap(), &paths).await;
+        assert_paths_are_found(&client, &lease, semaphore.participants().await.unwrap(), &paths).await;
         let versioned = count.versioned().await.unwrap();
         assert!(count.compare_and_set(&versioned, 3).await.unwrap());
 
@@ -96,7 +107,7 @@ async fn locks_of_two_namespaces_share_a_session_and_do_not_exclude_each_other()
         assert_eq!(guard.node().parent().unwrap().as_str(), format!("{namespace}/m"));
         assert!(client.check_exists(guard.node()).await.unwrap().is_some());
     }
-    // As they share a session, one transaction can check both.
+    // Both locks share a session, so one transaction can check both.
     let both = InterProcessMultiLock::of([arc(one), arc(other)]).unwrap().acquire().await.unwrap();
     both.transaction().commit().await.unwrap();
 }

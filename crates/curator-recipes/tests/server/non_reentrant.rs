@@ -11,7 +11,7 @@ use crate::support::{AnyLock, Witness, arc, client, mutex, path, round_trips, so
 
 /// Every lock that can be reentrant, created reentrant or not.
 pub(super) fn locks(client: &CuratorClient, reentrant: bool) -> [AnyLock; 4] {
-    let (dir, (mutex, read_write)) = (path("non-reentrant"), pair(reentrant));
+    let (dir, (mutex, read_write)) = (path("non-reentrant"), constructors(reentrant));
     let multi = if reentrant { InterProcessMultiLock::new } else { InterProcessMultiLock::non_reentrant };
     let at = |name: &str| format!("{dir}/{name}");
     let members = [arc(mutex(client, at("c")).unwrap()), arc(multi(client, vec![at("d")]).unwrap())];
@@ -26,7 +26,7 @@ pub(super) fn locks(client: &CuratorClient, reentrant: bool) -> [AnyLock; 4] {
 type Make<T> = fn(&CuratorClient, String) -> Result<T>;
 
 /// The constructors of a mutex and a read-write lock.
-fn pair(reentrant: bool) -> (Make<InterProcessMutex>, Make<InterProcessReadWriteLock>) {
+fn constructors(reentrant: bool) -> (Make<InterProcessMutex>, Make<InterProcessReadWriteLock>) {
     if reentrant {
         return (InterProcessMutex::new, InterProcessReadWriteLock::new);
     }
@@ -85,7 +85,7 @@ async fn a_kept_guard_blocks_the_next_acquire_of_its_task() {
 async fn lock_data_and_drivers_do_not_change_reentrancy() {
     let client = client().await;
     for reentrant in [true, false] {
-        let (mutex, read_write) = pair(reentrant);
+        let (mutex, read_write) = constructors(reentrant);
         let multi = if reentrant { InterProcessMultiLock::new } else { InterProcessMultiLock::non_reentrant };
         let (data, driver) = (*b"x", StandardLockInternalsDriver::with_lock_name("own-"));
         let locks = [
@@ -133,7 +133,7 @@ async fn a_reader_of_the_writers_task_waits_for_the_writer_unless_it_is_a_downgr
 async fn a_non_reentrant_lock_is_owned_only_by_the_owner_of_its_guard() {
     let (client, path, owner) = (client().await, path("owners"), OwnerId::new());
     for reentrant in [true, false] {
-        let (mutex, read_write) = pair(reentrant);
+        let (mutex, read_write) = constructors(reentrant);
         let mutex = mutex(&client, path.clone()).unwrap();
         let lock = read_write(&client, format!("{path}/read-write")).unwrap();
         let (held, reading) = (mutex.acquire().await.unwrap(), lock.read().acquire_as(&owner).await.unwrap());

@@ -1,4 +1,5 @@
-//! The end of the sequence counter, for each lock separately. What all of them have in common is in the contract.
+//! The end of the sequence counter, where its effects differ between locks. `contract/counter.rs` tests what all locks
+//! have in common.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The layout of a lock's nodes, and how a long queue is read.
+//! The layout of a mutex's nodes, and how a long queue is read.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::{
 };
 
 /// Creates a queue of this length at `path`.
-async fn queue(client: &CuratorClient, path: &str, length: usize) {
+async fn create_queue(client: &CuratorClient, path: &str, length: usize) {
     client.create().creating_parent_containers().for_path(path, "").await.unwrap();
     let node = NodeSpec {
         path: client.resolve(format!("{path}/lock-")).unwrap(),
@@ -27,7 +27,7 @@ async fn with_few_requests_in_flight(length: usize) -> (FaultProxy, CuratorClien
     let policy = RetryForever::new(Duration::from_millis(50)).unwrap();
     let (proxy, client) = behind_proxy_with(|builder| builder.max_requests_in_flight(16).retry_policy(policy)).await;
     let path = path("long");
-    queue(&client, &path, length).await;
+    create_queue(&client, &path, length).await;
     proxy.reset_counts();
     (proxy, client, path)
 }

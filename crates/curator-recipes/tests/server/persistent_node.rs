@@ -61,7 +61,7 @@ pub(crate) async fn exists(client: &CuratorClient, path: &str) -> bool {
     client.check_exists(path).await.unwrap().is_some()
 }
 
-pub(crate) async fn session(client: &CuratorClient) -> i64 {
+pub(crate) async fn session_id(client: &CuratorClient) -> i64 {
     client.session().await.unwrap().id()
 }
 
@@ -81,7 +81,7 @@ pub(crate) async fn replace(client: &CuratorClient, path: &str) {
 }
 
 /// Deletes the node, and waits until it is created again.
-async fn deleted_and_created_again(client: &CuratorClient, path: &str) {
+async fn delete_and_await_recreation(client: &CuratorClient, path: &str) {
     let before = client.check_exists(path).await.unwrap().unwrap();
     client.delete().for_path(path).await.unwrap();
     let is_new = async || client.check_exists(path).await.unwrap().is_some_and(|stat| stat.czxid > before.czxid);
@@ -99,15 +99,15 @@ async fn a_node_of_any_mode_is_created_recreated_and_deleted() {
             let at = created(&node).await;
             let dir = format!("{dir}/deep");
             let stat = others.check_exists(&at).await.unwrap().unwrap();
-            assert_eq!(stat.ephemeral_owner == session(&client).await, mode.is_ephemeral());
+            assert_eq!(stat.ephemeral_owner == session_id(&client).await, mode.is_ephemeral());
             assert_eq!(data(&others, &at).await, "ours");
             assert_eq!(node.path().to_string(), format!("{dir}/node-"));
             assert_eq!(node.actual_path().unwrap().to_string(), at);
             let name = at.strip_prefix(&format!("{dir}/")).unwrap();
             assert_eq!(name.starts_with("_c_"), is_protected, "{name}");
             assert_eq!(name.ends_with("-0000000000"), mode.is_sequential(), "{name}");
-            deleted_and_created_again(&others, &at).await;
-            deleted_and_created_again(&others, &at).await;
+            delete_and_await_recreation(&others, &at).await;
+            delete_and_await_recreation(&others, &at).await;
             assert_eq!(created(&node).await, at);
             assert_eq!(data(&others, &at).await, "ours");
             assert_eq!(children(&others, &dir).await, [name], "the node was created again under the same name");
@@ -144,12 +144,12 @@ async fn data_written_by_others_stays_until_the_node_is_recreated() {
     round_trips(&client).await;
     assert_eq!(data(&others, &path).await, "theirs");
     // The persistent node still watches its node after that write: CURATOR-258.
-    deleted_and_created_again(&others, &path).await;
+    delete_and_await_recreation(&others, &path).await;
     assert_eq!(data(&others, &path).await, "ours");
     others.set_data(&path, "theirs", None).await.unwrap();
     soon(node.set_data("new")).await.unwrap();
     assert_eq!(data(&others, &path).await, "new");
-    deleted_and_created_again(&others, &path).await;
+    delete_and_await_recreation(&others, &path).await;
     assert_eq!(data(&others, &path).await, "new");
 }
 
@@ -181,7 +181,7 @@ async fn the_second_process_at_a_path_waits_until_the_first_closes_its_node() {
     let first = started(&one, &path);
     created(&first).await;
     let second = configured(&other, &path).data("second").start();
-    let owner = session(&one).await;
+    let owner = session_id(&one).await;
     until_foreign(&second, owner).await;
     let error = soon(second.created_timeout(Duration::ZERO)).await.unwrap_err();
     let PersistentNodeError::ForeignOwner { path: node, owner: reported, .. } = &error else { panic!("{error}") };
@@ -209,11 +209,11 @@ async fn the_second_persistent_node_of_a_client_at_a_path_waits_for_the_first() 
     let first = started(&client, &path);
     created(&first).await;
     let second = started(&client, &path);
-    until_foreign(&second, session(&client).await).await;
+    until_foreign(&second, session_id(&client).await).await;
     soon(second.close()).await.unwrap();
     assert!(exists(&client, &path).await);
     let third = started(&client, &path);
-    until_foreign(&third, session(&client).await).await;
+    until_foreign(&third, session_id(&client).await).await;
     soon(first.close()).await.unwrap();
     created(&third).await;
 }
@@ -267,7 +267,7 @@ async fn adopt_existing_adopts_an_existing_node_unless_either_is_ephemeral() {
         // An ephemeral node is not adopted, because it is deleted with its session.
         create_node(&others, &path, CreateMode::Ephemeral, "theirs").await;
         let node = adopting();
-        until_foreign(&node, session(&others).await).await;
+        until_foreign(&node, session_id(&others).await).await;
         assert_eq!(data(&others, &path).await, "theirs");
     }
     let path = path("kept-not-adopted");
@@ -400,7 +400,7 @@ async fn data_that_the_server_refuses_is_an_error_and_the_node_keeps_its_data() 
     let error = soon(node.set_data("new")).await.unwrap_err();
     assert!(matches!(error, PersistentNodeError::Client(ClientError::NoAuth { .. })), "{error}");
     assert!(node.state().borrow().is_present());
-    deleted_and_created_again(&others, &path).await;
+    delete_and_await_recreation(&others, &path).await;
     assert_eq!(data(&others, &path).await, "ours");
     let error = soon(node.set_data("newer")).await.unwrap_err();
     assert!(matches!(error, PersistentNodeError::Client(ClientError::NoAuth { .. })), "{error}");
@@ -410,7 +410,7 @@ async fn data_that_the_server_refuses_is_an_error_and_the_node_keeps_its_data() 
     let error = soon(node.set_data(vec![0; 2 << 20])).await.unwrap_err();
     assert!(matches!(error, PersistentNodeError::Client(ClientError::RequestTooLarge { .. })), "{error}");
     created(&node).await;
-    deleted_and_created_again(&others, &path).await;
+    delete_and_await_recreation(&others, &path).await;
     assert_eq!(data(&others, &path).await, "ours");
     soon(node.set_data("new")).await.unwrap();
     assert_eq!(data(&others, &path).await, "new");
@@ -480,7 +480,7 @@ async fn dropping_the_last_handle_deletes_the_node_in_the_background() {
         let at = created(&node).await;
         let clone = node.clone();
         drop(node);
-        deleted_and_created_again(&others, &at).await;
+        delete_and_await_recreation(&others, &at).await;
         drop(clone);
         until(async || !exists(&others, &at).await).await;
         client.janitor().idle().await;
@@ -512,7 +512,7 @@ async fn children_and_a_missing_permission_prevent_the_deletion() {
     let is_no_auth =
         |error: &_| matches!(error, PersistentNodeError::DeleteRefused { cause: ClientError::NoAuth { .. }, .. });
     assert!(is_no_auth(&error), "{error}");
-    // The node is still there, so a later call must not look like a success. It does not try again.
+    // A later call returns the same error, because the node still exists. The call does not try again to delete it.
     client.set_acl(&dir, anyone(Permission::ALL), None).await.unwrap();
     let again = soon(node.clone().close()).await.unwrap_err();
     assert!(is_no_auth(&again), "{again}");
@@ -606,8 +606,8 @@ async fn a_persistent_node_sends_the_documented_requests() {
     assert_eq!(spent(&proxy), stated(("persistent node", "to create the node")).await);
     soon(node.set_data("new")).await.unwrap();
     assert_eq!(spent(&proxy), stated(("persistent node", "`set_data`")).await);
-    deleted_and_created_again(&others, &path).await;
-    until_watched(session(&client).await, &path).await;
+    delete_and_await_recreation(&others, &path).await;
+    until_watched(session_id(&client).await, &path).await;
     until_state(&node, PersistentNodeState::is_present).await;
     assert_eq!(spent(&proxy), stated(("persistent node", "when another client deletes the node")).await);
     proxy.cut();

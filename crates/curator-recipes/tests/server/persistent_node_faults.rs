@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tracing::Level;
 
 use crate::persistent_node::{
-    MODES, configured, create_node, created, data, exists, replace, session, started, until_foreign, until_state,
+    MODES, configured, create_node, created, data, exists, replace, session_id, started, until_foreign, until_state,
 };
 use crate::support::{
     FAULTS, Line, Logs, Row, behind_proxy, behind_proxy_with, builder, children, client as connected, connect,
@@ -67,7 +67,7 @@ impl GapReader {
         Self { stop, task }
     }
 
-    async fn saw_no_gap(self) {
+    async fn assert_no_gap(self) {
         self.stop.store(true, Ordering::SeqCst);
         soon(self.task).await.unwrap();
     }
@@ -152,7 +152,7 @@ async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
         let ((proxy, client), others, path) = (fast_clock().await, connected().await, path("kept-gap"));
         let (_row, node) = (Row::of(lost), started(&client, &path));
         created(&node).await;
-        let old = session(&client).await;
+        let old = session_id(&client).await;
         lose_session_but_not_its_node(&proxy, &client).await;
         assert!(node.set_data("late").now_or_never().is_none());
         let reader = GapReader::start(&others, &path);
@@ -164,9 +164,9 @@ async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
         let owner = async || others.check_exists(&path).await.unwrap().unwrap().ephemeral_owner;
         until(async || owner().await != old).await;
         created(&node).await;
-        assert_eq!(owner().await, session(&client).await);
+        assert_eq!(owner().await, session_id(&client).await);
         assert_eq!(data(&others, &path).await, "late");
-        reader.saw_no_gap().await;
+        reader.assert_no_gap().await;
         proxy.disarm();
         soon(node.close()).await.unwrap();
         assert!(!exists(&others, &path).await);
@@ -189,7 +189,7 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
             proxy.black_hole(Direction::Both);
             assert_eq!(soon(lost.ended()).await, SessionEnd::LeaseOver);
             proxy.stretch_session_timeouts(1.0);
-            // Longer than the delay of the close after the new session was opened.
+            // 2.2 s are longer than the delay of the close after the new session was opened.
             tokio::time::sleep(outage).await;
             reader = GapReader::start(&others, &path);
             proxy.heal();
@@ -202,8 +202,8 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
         soon(proxy.wait_for_request(OpCode::CloseSession, 1)).await.unwrap();
         created(&node).await;
         let present = others.check_exists(&path).await.unwrap().unwrap();
-        assert_eq!(present.ephemeral_owner, session(&client).await);
-        reader.saw_no_gap().await;
+        assert_eq!(present.ephemeral_owner, session_id(&client).await);
+        reader.assert_no_gap().await;
     }
 }
 
@@ -257,7 +257,7 @@ async fn the_node_of_another_processes_dying_session_is_not_adopted() {
     let ((proxy, client), other, path) = (behind_proxy().await, connected().await, path("kept-dying"));
     let dies = started(&client, &path);
     created(&dies).await;
-    let owner = session(&client).await;
+    let owner = session_id(&client).await;
     proxy.refuse(true).unwrap();
     proxy.black_hole(Direction::Both);
     let node = started(&other, &path);
@@ -265,11 +265,11 @@ async fn the_node_of_another_processes_dying_session_is_not_adopted() {
     assert!(soon(node.created_timeout(Duration::from_millis(100))).await.is_err());
     end_session(&proxy).await;
     assert_eq!(created(&node).await, path);
-    assert_eq!(other.check_exists(&path).await.unwrap().unwrap().ephemeral_owner, session(&other).await);
+    assert_eq!(other.check_exists(&path).await.unwrap().unwrap().ephemeral_owner, session_id(&other).await);
     // The first process reconnects, and waits.
     proxy.refuse(false).unwrap();
     proxy.heal();
-    until_foreign(&dies, session(&other).await).await;
+    until_foreign(&dies, session_id(&other).await).await;
     soon(dies.close()).await.unwrap();
     assert!(exists(&other, &path).await);
 }
@@ -343,7 +343,7 @@ async fn a_close_during_an_adoption_deletes_the_node() {
     }
 }
 
-/// Both have read the node, and the second sends its write after the first has adopted the node.
+/// Both persistent nodes read the node, and the second sends its write after the first has adopted the node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_concurrent_adoptions_the_second_does_not_delete_the_node() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-adopted-twice"));
@@ -372,7 +372,7 @@ async fn a_node_that_others_change_too_often_to_adopt_is_reported_as_foreign() {
     let hold_next = || proxy.hold_nth_reply(OpCode::GetData, 1);
     hold_next();
     let node = configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
-    // After each read of the node, and before its reply arrives.
+    // Changes the node after each read, before the reply to the read arrives.
     let theirs = async {
         for read in 1.. {
             soon(proxy.wait_for_reply(OpCode::GetData, read)).await.unwrap();
@@ -387,7 +387,7 @@ async fn a_node_that_others_change_too_often_to_adopt_is_reported_as_foreign() {
     }
     proxy.disarm();
     proxy.release_held();
-    // It is still adopted later.
+    // The node is adopted later.
     created(&node).await;
     assert_eq!(data(&others, &path).await, "ours");
 }
@@ -660,7 +660,7 @@ async fn a_close_does_not_delete_a_foreign_replacement() {
     let node = started(&client, &path("persistent-replaced"));
     let at = created(&node).await;
     let there = at.clone();
-    // The runtime of the persistent node is blocked meanwhile.
+    // Until the node is replaced, `join` blocks the runtime of the persistent node.
     let replaced = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {

@@ -1,4 +1,4 @@
-//! A persistent node whose node another client replaces while a request or the deletion is on its way.
+//! A persistent node whose node another client replaces while a write is in flight or the delete waits.
 
 use curator_recipes::PersistentNodeState;
 use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Permission, Result};
@@ -12,7 +12,7 @@ use crate::support::{Row, behind_proxy, children, client as connected, path, soo
 /// Holds everything that the servers send to this client, until `release_held`. Returns a call that waits for a reply.
 async fn hold_all(proxy: &FaultProxy, client: &CuratorClient) -> JoinHandle<Result<()>> {
     proxy.reset_counts();
-    // What is behind the reply is held too.
+    // The proxy also holds everything behind this reply.
     proxy.hold_nth_reply(OpCode::Sync, 1);
     let client = client.clone();
     let held = tokio::spawn(async move { client.sync("/").await });
@@ -66,7 +66,7 @@ async fn data_refused_for_a_foreign_replacement_is_written_to_the_next_own_node(
     assert_eq!(data(&others, &path).await, "new");
 }
 
-/// The read after the refused write does not show who has the node.
+/// The read after the refused write does not show which session owns the node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_refused_for_an_unreadable_replacement_is_written_to_the_next_own_node() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-unreadable"));

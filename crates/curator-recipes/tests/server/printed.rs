@@ -7,7 +7,7 @@ use curator_recipes::{InterProcessMultiLock, InterProcessMutex, InterProcessSema
 use crate::support::{client, mutex, path, read_write};
 
 #[track_caller]
-fn is_a_line(printed: &str, start: &str) {
+fn assert_short_line(printed: &str, start: &str) {
     assert!(printed.starts_with(start) && printed.len() < 250, "{printed}");
     for inside in ["Mutex {", "Arc", "DashMap", "Holds", "Handle", "Sides", "inner"] {
         assert!(printed.starts_with(inside) || !printed[start.len()..].contains(inside), "{inside}: {printed}");
@@ -34,19 +34,22 @@ async fn debug_of_every_lock_is_short_and_shows_no_internals() {
     let (client, path) = (client().await, path("printed"));
     let start = |name: &str| format!("{name} {{ path: {path:?}, ");
     let lock = read_write(&client, &path);
-    is_a_line(&format!("{lock:?}"), &start("InterProcessReadWriteLock"));
-    is_a_line(&format!("{:?}", lock.read()), &start("ReadLock"));
-    is_a_line(&format!("{:?}", lock.write()), &start("WriteLock"));
+    assert_short_line(&format!("{lock:?}"), &start("InterProcessReadWriteLock"));
+    assert_short_line(&format!("{:?}", lock.read()), &start("ReadLock"));
+    assert_short_line(&format!("{:?}", lock.write()), &start("WriteLock"));
     let guard = lock.write().acquire().await.unwrap();
-    is_a_line(&format!("{guard:?}"), "WriteGuard { node: ");
-    is_a_line(&format!("{:?}", guard.transaction()), "GuardedTransaction { transaction: Transaction { operations: [");
+    assert_short_line(&format!("{guard:?}"), "WriteGuard { node: ");
+    assert_short_line(
+        &format!("{:?}", guard.transaction()),
+        "GuardedTransaction { transaction: Transaction { operations: [",
+    );
     guard.release().await.unwrap();
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 2).unwrap();
-    is_a_line(&format!("{semaphore:?}"), &start("InterProcessSemaphoreV2"));
-    is_a_line(&format!("{:?}", semaphore.acquire().await.unwrap()), "SemaphoreLease { node: ");
-    is_a_line(&format!("{:?}", SharedCount::new(&client, &path, 0).unwrap()), &start("SharedValue"));
+    assert_short_line(&format!("{semaphore:?}"), &start("InterProcessSemaphoreV2"));
+    assert_short_line(&format!("{:?}", semaphore.acquire().await.unwrap()), "SemaphoreLease { node: ");
+    assert_short_line(&format!("{:?}", SharedCount::new(&client, &path, 0).unwrap()), &start("SharedValue"));
     let paths = InterProcessMultiLock::new(&client, ["/a", "/b"]).unwrap();
-    is_a_line(&format!("{paths:?}"), r#"InterProcessMultiLock { paths: ["/a", "/b"], held: false"#);
+    assert_short_line(&format!("{paths:?}"), r#"InterProcessMultiLock { paths: ["/a", "/b"], held: false"#);
     let locks = InterProcessMultiLock::of([Arc::new(InterProcessMutex::new(&client, "/a").unwrap()) as _]).unwrap();
-    is_a_line(&format!("{locks:?}"), r#"InterProcessMultiLock { paths: ["/a"], held: false"#);
+    assert_short_line(&format!("{locks:?}"), r#"InterProcessMultiLock { paths: ["/a"], held: false"#);
 }

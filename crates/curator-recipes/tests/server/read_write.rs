@@ -1,7 +1,7 @@
 //! Both sides of a read-write lock: a writer that also reads, a reader that wants to write, and the lists of
 //! participants.
 //!
-//! What each side has in common with the other locks is in the contract.
+//! `contract/` tests what each side has in common with the other locks.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! After a refused release, those waiters fail that would wait for its node until its session ends, and no others.
+//! After the server refuses a release, those waiters fail that would otherwise wait for the node until its session
+//! ends, and no others.
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ use crate::support::{
     DEFAULT_TIMEOUT, SLACK, arc, behind_proxy, client, create_dir_without_delete, gives_up, mutex, path, queue_of, soon,
 };
 
-/// In this case, Curator clears its local state, and the node remains (its issues 1193 and 1006).
+/// In this case, Curator clears its local state, and the node remains (Curator's issues 1193 and 1006).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unconfirmed_release_continues_and_is_listed_by_the_janitor() {
     let ((proxy, holder), other, path) = (gives_up().await, client().await, path("release-pending"));

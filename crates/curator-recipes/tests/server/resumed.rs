@@ -126,7 +126,7 @@ async fn the_nodes_of_a_thousand_holders_are_checked_in_two_requests() {
         assert_eq!(requests_of(&proxy, OpCode::MultiRead), requests, "{holds} holds");
         assert!(guards.iter().all(LockGuard::is_valid));
     }
-    // A released lock is not verified.
+    // The nodes of released locks are not read.
     for guard in guards {
         guard.release().await.unwrap();
     }

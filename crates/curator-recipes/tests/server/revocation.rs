@@ -1,4 +1,4 @@
-//! Another client requests that the lock be released. What all locks have in common is in the contract.
+//! Requests of other clients to release a lock. `contract/revocation.rs` tests what all locks have in common.
 
 use std::sync::Arc;
 

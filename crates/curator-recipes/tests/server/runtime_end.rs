@@ -14,7 +14,7 @@ use tokio::runtime::Builder;
 
 use crate::support::{alone, builder, client, connect, mutex, nothing_left, path, polled_until, queue_of, soon};
 
-/// The name of this test's threads: other tests run concurrently, and may panic on purpose.
+/// The name of this test's threads. Only their panics are counted, because concurrent tests may panic on purpose.
 const NAME: &str = "the-end-of-a-runtime";
 const ROUNDS: usize = 30;
 /// The number of waiters that have nodes in the queue. Further waiters wait within the client; without a timeout, they

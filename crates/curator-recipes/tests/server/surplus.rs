@@ -1,4 +1,4 @@
-//! A contender with two nodes.
+//! A contender that has two nodes in one queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use curator_test::OpCode;
 
 use crate::support::{acquiring, behind_proxy_with, children, client, mutex, path, queue_of, soon, still_waits, until};
 
-/// A recovery that finds two nodes of its contender keeps the first, and removes both when the acquire is dropped.
+/// A contender whose recovery finds two nodes continues with the first, and deletes both when the acquire is dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
     let (other, path) = (client().await, path("surplus"));
@@ -28,7 +28,7 @@ async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
         mode: CreateMode::EphemeralSequential,
         acl: Arc::clone(client.default_acl()),
     };
-    // The client has noticed the cut.
+    // The client has opened another connection.
     until(async || proxy.handshakes() == 2).await;
     client.session().await.unwrap().create(&second).await.unwrap();
     // The recovery reads both nodes. Then the waiter watches the node ahead and the first of its own nodes.

@@ -21,7 +21,7 @@ async fn a_timed_acquire_returns_in_time_during_an_outage() {
     let mutex = mutex(&client, &path("outage"));
     mutex.acquire().await.unwrap().release().await.unwrap();
     proxy.black_hole(Direction::Both);
-    // Before the session's state is known, while it is suspended, and when it is lost.
+    // The rounds: before the client notices the outage, while the session is suspended, and after the session is lost.
     let mut states = client.connection_states();
     for round in 0..3 {
         let began = Instant::now();
@@ -118,7 +118,7 @@ async fn a_timed_acquire_of_several_locks_returns_in_time_during_an_outage() {
     // The acquired nodes cannot be released now, which must not delay the caller.
     assert!(began.elapsed() < timeout + SLACK, "{:?}: {acquired:?}", began.elapsed());
     match acquired {
-        // To the client, the servers seemed slow then.
+        // To the client, the servers merely seemed slow.
         Ok(None) => {}
         Err(error @ Error::MultiLockMember { .. }) => assert!(error.is_retryable(), "{error}"),
         acquired => panic!("{acquired:?}"),

@@ -1,5 +1,5 @@
-//! `LockGuard::transaction`: writes that are applied only while the lock is held. What all locks have in common is in
-//! the contract.
+//! `LockGuard::transaction`: writes that are applied only while the lock is held. `contract/transactions.rs` tests what
+//! all locks have in common.
 
 use std::time::Duration;
 
@@ -98,8 +98,8 @@ async fn a_transaction_with_a_lost_reply_is_ambiguous_and_not_retried() {
         let error = soon(committing).await.unwrap_err();
         assert!(matches!(&error, Error::Client(client::Error::Ambiguous { .. })), "{error}");
         assert_eq!(error.outcome(), client::Outcome::Unknown);
-        // Each application counts in the version. The resumed session sends a transaction too, so transactions are not
-        // counted.
+        // The version counts how often the transaction was applied. The proxy's count of transactions would include the
+        // one that a resumed session sends.
         let (found, stat) = steady.get_data(&account).await.unwrap();
         assert_eq!((&*String::from_utf8(found).unwrap(), stat.version), applied);
         // The lock is still held, and the next transaction succeeds.

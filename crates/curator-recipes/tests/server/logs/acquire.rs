@@ -32,7 +32,7 @@ async fn a_waiter_logs_the_node_before_it() {
         before.pop().unwrap().release().await.unwrap();
         before.push(soon(task).await.unwrap().unwrap());
     }
-    // The waiter reads the queue once more in between.
+    // Before it owns the lock, the waiter reads the queue once more.
     until(async || logs.messages("acquire") == ["acquiring", "queued", "queued"]).await;
     before.pop().unwrap().release().await.unwrap();
     let guard = soon(waiting).await.unwrap();

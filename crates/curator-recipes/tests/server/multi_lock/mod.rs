@@ -1,7 +1,7 @@
 //! Several locks as one: all or nothing, without deadlock.
 //!
-//! What a multi-lock has in common with the other locks is in the contract; its nodes after lost replies or dropped
-//! futures are in the fault matrix.
+//! `contract/` tests what a multi-lock has in common with the other locks; the target `matrix` tests its nodes after
+//! lost replies and dropped futures.
 
 mod nodes;
 mod of;
@@ -41,7 +41,7 @@ async fn queues_of(client: &CuratorClient, paths: &[String], lengths: &[usize]) 
 }
 
 /// Checks that the only child of each path is the guard's.
-async fn holds_all(client: &CuratorClient, guard: &LockGuard, paths: &[String]) {
+async fn assert_holds_all(client: &CuratorClient, guard: &LockGuard, paths: &[String]) {
     assert!(guard.is_valid());
     let nodes: Vec<_> = guard.nodes().map(ToString::to_string).collect();
     assert_eq!(nodes.len(), paths.len());

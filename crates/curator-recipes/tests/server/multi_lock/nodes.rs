@@ -6,7 +6,7 @@ use curator_recipes::client::ZPath;
 use curator_recipes::{Error, LockGuard, LossReason};
 use curator_test::OpCode;
 
-use super::{holds_all, multi, one_by_one, paths, queues_of};
+use super::{assert_holds_all, multi, one_by_one, paths, queues_of};
 use crate::support::{
     FAULTS, Row, arc, behind_proxy_with, children, client, free, mutex, soon, spawn_acquire, still_waits, until,
 };
@@ -25,7 +25,7 @@ enum Way {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_loss_of_one_of_several_nodes_reports_it_and_the_others_are_released() {
+async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted() {
     let (client, admin, paths) = (client().await, client().await, paths::<3>("one-gone"));
     for lock in [multi(&client, &paths), one_by_one(&client, &paths)] {
         for gone in 0..3 {
@@ -132,7 +132,7 @@ async fn a_waiter_that_loses_one_of_its_places_starts_again_in_all_queues() {
         assert!(still_waits(&waiting, &waiter).await);
         held.release().await.unwrap();
         let guard = soon(waiting).await.unwrap().unwrap();
-        holds_all(&holder, &guard, &paths).await;
+        assert_holds_all(&holder, &guard, &paths).await;
         guard.release().await.unwrap();
         free(&holder, &paths).await;
     }

@@ -9,7 +9,7 @@ use curator_recipes::{
     Error, InterProcessLock, InterProcessMultiLock, InterProcessMutex, LockGuard, OwnerId, Participant, Result, Wait,
 };
 
-use super::{holds_all, multi, one_by_one, paths, queues_of};
+use super::{assert_holds_all, multi, one_by_one, paths, queues_of};
 use crate::support::{
     DEFAULT_TIMEOUT, SLACK, arc, client, create_dir_without_create, create_dir_without_delete, free, mutex, soon,
 };
@@ -50,8 +50,8 @@ impl InterProcessLock for Slow {
     }
 }
 
-/// Calls each of the three acquire methods; all must fail.
-async fn failures(lock: &InterProcessMultiLock, mut check: impl AsyncFnMut(Error)) {
+/// Calls each of the three acquire methods, which must fail, and `check` for each error.
+async fn check_failures(lock: &InterProcessMultiLock, mut check: impl AsyncFnMut(Error)) {
     check(soon(lock.acquire()).await.unwrap_err()).await;
     check(soon(lock.acquire_timeout(DEFAULT_TIMEOUT)).await.unwrap_err()).await;
     check(soon(lock.try_acquire()).await.unwrap_err()).await;
@@ -63,7 +63,7 @@ async fn a_member_that_fails_is_named_and_the_others_are_rolled_back() {
     create_dir_without_create(&client, &paths[2]).await;
     let lock = one_by_one(&client, &paths);
     assert_eq!(lock.paths().iter().map(ToString::to_string).collect::<Vec<_>>(), paths);
-    failures(&lock, async |error| {
+    check_failures(&lock, async |error| {
         let Error::MultiLockMember { member, cause, rollback } = &error else { panic!("{error}") };
         assert_eq!(*member, paths[2]);
         assert!(matches!(&**cause, Error::Client(client::Error::NoAuth { .. })), "{error}");
@@ -156,12 +156,12 @@ async fn a_multi_lock_is_a_member_of_another() {
     let members = [arc(inner.clone()), arc(multi(&client, &paths[2..4])), arc(last)];
     let lock = InterProcessMultiLock::of(members).unwrap();
     let guard = lock.acquire().await.unwrap();
-    holds_all(&client, &guard, &paths).await;
+    assert_holds_all(&client, &guard, &paths).await;
     assert_eq!(guard.fencing_tokens().map(|(_, token)| token).max(), Some(guard.fencing_token()));
     let again = lock.try_acquire().await.unwrap().expect("its members are reentrant");
     guard.release().await.unwrap();
     assert!(again.is_valid() && lock.is_acquired_in_this_process() && inner.is_acquired_in_this_process());
-    holds_all(&client, &again, &paths).await;
+    assert_holds_all(&client, &again, &paths).await;
     again.release().await.unwrap();
     assert!(!lock.is_acquired_in_this_process());
     free(&client, &paths).await;

@@ -11,7 +11,7 @@ use crate::support::{Numbers, Witness, client, free, mutex, soon};
 const PATHS: usize = 5;
 const ROUNDS: usize = 100;
 
-/// Acquires three random paths, then one, and so on. Returns how many acquires have timed out.
+/// Acquires three random paths and one random path in turn. Returns the number of acquires that timed out.
 async fn contend(who: usize, client: CuratorClient, paths: [String; PATHS], witnesses: [Witness; PATHS]) -> u32 {
     let (mut numbers, mut given_up) = (Numbers(who as u64), 0);
     for quantity in [3, 1].repeat(ROUNDS) {

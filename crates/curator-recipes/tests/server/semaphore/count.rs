@@ -76,7 +76,7 @@ async fn a_lowered_limit_revokes_no_lease_and_admits_none_until_fewer_are_held()
 async fn a_limit_lowered_just_before_a_lease_is_taken_is_respected() {
     let (admin, path) = (client().await, path("lowered-late"));
     let limit = count(&admin, &path, 1);
-    // This creates the directories, so the waiter's first read is the one that counts.
+    // This creates the directories, so the waiter decides by its first read.
     semaphore(&admin, &path, 1).acquire().await.unwrap().release().await.unwrap();
     let (proxy, client) = behind_proxy().await;
     // The waiter's read of the limit is answered, but the reply is held back.
@@ -121,7 +121,7 @@ async fn an_invalid_limit_is_an_error_that_blocks_no_contender() {
     let limit = count(&admin, &path, 1);
     let semaphore = semaphore(&admin, &path, 1);
     let held = semaphore.acquire().await.unwrap();
-    let is_clear = |error: &Error| {
+    let assert_invalid_limit = |error: &Error| {
         let Error::Value(value) = error else { panic!("{error}") };
         assert!(matches!(&**value, ValueError::Invalid { path, .. } if path == limit.path()), "{error}");
         assert!(error.to_string().contains("expected 4 bytes, found 3"), "{error}");
@@ -131,11 +131,11 @@ async fn an_invalid_limit_is_an_error_that_blocks_no_contender() {
     let waiting = tokio::spawn(async move { waits.acquire().await });
     until_counts(&admin, &path, 1, 1).await;
     admin.set_data(limit.path(), "one", None).await.unwrap();
-    is_clear(&soon(waiting).await.unwrap().unwrap_err());
+    assert_invalid_limit(&soon(waiting).await.unwrap().unwrap_err());
     // The limit is invalid before an acquire.
-    is_clear(&soon(semaphore.acquire()).await.unwrap_err());
-    is_clear(&semaphore.try_acquire().await.unwrap_err());
-    is_clear(&soon(semaphore.acquire_timeout(DEFAULT_TIMEOUT)).await.unwrap_err());
+    assert_invalid_limit(&soon(semaphore.acquire()).await.unwrap_err());
+    assert_invalid_limit(&semaphore.try_acquire().await.unwrap_err());
+    assert_invalid_limit(&soon(semaphore.acquire_timeout(DEFAULT_TIMEOUT)).await.unwrap_err());
     soon(admin.janitor().idle()).await;
     assert!(queue(&admin, &path).await.is_empty());
     assert!(held.is_valid());

@@ -131,7 +131,7 @@ async fn a_released_lease_wakes_only_the_first_waiter() {
         let client = connect(&proxy.connect_string()).await;
         waiting.push(acquiring(&semaphore(&client, &path, 2), quantity));
         until_counts(&holder, &path, 2, place + 1).await;
-        // Dropping the last handle closes a client, which is a request.
+        // Dropping the last handle closes a client, which sends a request.
         clients.push(client);
     }
     // The first waiter watches the list of leases; the second watches two queue nodes, the third three, the last one.

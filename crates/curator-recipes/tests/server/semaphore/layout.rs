@@ -42,7 +42,7 @@ async fn semaphore_nodes_have_the_paths_and_data_of_curator() {
     free(&holder, &path, 2).await;
 }
 
-async fn foreign(client: &CuratorClient, dir: &str, name: &str) {
+async fn create_foreign(client: &CuratorClient, dir: &str, name: &str) {
     let create = client.create().creating_parent_containers().with_mode(CreateMode::Persistent);
     create.for_path(format!("{dir}/{name}"), "").await.unwrap();
 }
@@ -51,8 +51,8 @@ async fn foreign(client: &CuratorClient, dir: &str, name: &str) {
 async fn foreign_children_take_no_lease_and_block_no_contender() {
     let (client, path) = (client().await, path("foreign-leases"));
     for name in ["readme", "lease-", "lease-abc", "-lease-00000000001", "_c_x-lease-000000000"] {
-        foreign(&client, &leases_dir(&path), name).await;
-        foreign(&client, &locks_dir(&path), name).await;
+        create_foreign(&client, &leases_dir(&path), name).await;
+        create_foreign(&client, &locks_dir(&path), name).await;
     }
     let semaphore = semaphore(&client, &path, 1);
     let lease = semaphore.try_acquire().await.unwrap().expect("a foreign child counts as a lease");
@@ -61,8 +61,8 @@ async fn foreign_children_take_no_lease_and_block_no_contender() {
     let waiting = acquiring(&semaphore, 1);
     until_counts(&client, &path, 6, 6).await;
     // These changes of the lists free no lease.
-    foreign(&client, &leases_dir(&path), "another").await;
-    foreign(&client, &locks_dir(&path), "another").await;
+    create_foreign(&client, &leases_dir(&path), "another").await;
+    create_foreign(&client, &locks_dir(&path), "another").await;
     assert!(still_waits(&waiting, &client).await);
     lease.release().await.unwrap();
     SemaphoreLease::release_all(soon(waiting).await.unwrap()).await.unwrap();

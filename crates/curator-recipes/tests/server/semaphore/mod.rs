@@ -1,7 +1,7 @@
 //! Semaphores: several leases in one acquire, and a limit that is stored in a node.
 //!
-//! What a semaphore with one lease has in common with the other locks is in the contract; several leases after lost
-//! replies or dropped futures are in the fault matrix.
+//! `contract/` tests what a semaphore with one lease has in common with the other locks; the target `matrix` tests
+//! several leases after lost replies and dropped futures.
 
 mod count;
 mod crowd;
