@@ -18,7 +18,7 @@ pub(crate) fn now() -> Moment {
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// A duration for people, rounded down to milliseconds.
+/// Formats a duration for messages, rounded down to milliseconds.
 pub(crate) fn text(time: Duration) -> String {
     humantime::format_duration(Duration::from_millis(time.as_millis().try_into().unwrap_or(u64::MAX))).to_string()
 }

@@ -18,16 +18,16 @@ use crate::failure::{Code, Failure};
 use crate::print::print_message;
 use crate::signals::DEADLY;
 
-/// The process of a command. It waits at a gate until the guardian watches it, and then executes the command.
+/// A process that will execute a command. It waits for a byte on a pipe, the gate, until the guardian has started.
 pub(crate) struct Prepared {
     child: Child,
-    /// A byte opens the gate. If it is closed without a byte, because zklock was killed, the process exits.
+    /// The write end of the pipe. If it is closed without a byte, because zklock was killed, the process exits.
     gate: OwnedFd,
     pub(crate) group: Pid,
     name: String,
 }
 
-/// In the process of a command: waits until the gate opens, then executes the command.
+/// In the process of a command: waits for the byte, then executes the command.
 pub(crate) fn execute(gate: u32, command: &[OsString]) -> Failure {
     let opened = File::open(format!("/dev/fd/{gate}")).and_then(|mut gate| gate.read_exact(&mut [0]));
     if let Err(error) = opened {
@@ -46,15 +46,15 @@ impl Prepared {
         let name = words.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
         let failed = |error: io::Error| Failure::here(format!("cannot start a process for {name}: {error}"));
         // The process inherits the read end.
-        let (waits, gate) = pipe().map_err(|error| failed(error.into()))?;
+        let (read_end, gate) = pipe().map_err(|error| failed(error.into()))?;
         fcntl_setfd(&gate, FdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let mut command = Command::new(this_program().map_err(failed)?);
-        command.arg("start").arg(waits.as_raw_fd().to_string()).arg("--").args(words);
+        command.arg("start").arg(read_end.as_raw_fd().to_string()).arg("--").args(words);
         if io::stdin().is_terminal() {
             // Reading from the terminal would stop a process of a background group.
             command.stdin(Stdio::null());
         }
-        // If the guardian cannot be started, the process is not needed.
+        // If the guardian cannot be started, `Prepared` is dropped, and the process is killed.
         command.arg0("zklock").process_group(0).envs(variables).kill_on_drop(true);
         let child = command.spawn().map_err(failed)?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
@@ -62,7 +62,7 @@ impl Prepared {
         Ok(Self { child, gate, group, name })
     }
 
-    /// Opens the gate, which starts the command. Waits until all processes in its group have ended: any of them may
+    /// Sends the byte, which starts the command. Waits until all processes in its group have ended: any of them may
     /// still work under the lock.
     pub(crate) async fn run(mut self) -> Result<ExitStatus, Failure> {
         // If the process was killed, the write fails, and waiting for the process reports that next.
@@ -112,7 +112,7 @@ fn state_in(stat: &str, group: Pid) -> Option<char> {
 pub(crate) fn signal_group(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
     if DEADLY.contains(&signal) {
-        // A stopped process, for example after a read from the terminal, handles the signal when it continues.
+        // A stopped process, for example after a read from the terminal, handles the signal only when it continues.
         let _ = kill_process_group(group, Signal::CONT);
     }
 }

@@ -15,7 +15,7 @@ use crate::queue::{Entry, Kind, LEASES, LOCKS, are_used_up, is_semaphore, queues
 pub(crate) struct LockContenders {
     pub(crate) path: String,
     pub(crate) kind: Kind,
-    /// The directory has no more sequence numbers, so holders may not exclude each other.
+    /// The directory has no more sequence numbers, so several contenders may hold the lock at the same time.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) used_up: bool,
     pub(crate) contenders: Vec<Node>,

@@ -39,13 +39,14 @@ impl Contender {
 /// What Curator's `Revoker`, and `zklock revoke`, write over the data of the holder's node.
 const REVOKED: &[u8] = b"__REVOKE__";
 
-/// A node's text without characters that a terminal interprets, such as a change of the writing direction.
+/// Trims a node's text, replaces the characters that a terminal interprets, such as a change of the writing direction, and
+/// keeps at most 60 characters.
 pub(crate) fn printable(text: &str) -> String {
-    let is_acted_on = |c: char| {
+    let is_interpreted = |c: char| {
         c.is_control()
             || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    text.trim().chars().map(|c| if is_acted_on(c) { '\u{fffd}' } else { c }).take(60).collect()
+    text.trim().chars().map(|c| if is_interpreted(c) { '\u{fffd}' } else { c }).take(60).collect()
 }
 
 impl std::fmt::Display for Contender {

@@ -1,8 +1,8 @@
 //! A second process that stops the command when the lock is lost or in doubt, or when zklock itself was killed or
 //! stopped.
 //!
-//! It reads orders from a pipe, and stops the command's process group by the rule of [stopping](crate::stopping). The
-//! end of the pipe means that zklock has ended.
+//! The guardian reads orders from a pipe; the end of the pipe means that zklock has ended. [`Stopping`] computes when the
+//! guardian signals the command's process group, or, with `--on-lost ignore`, leaves it running.
 
 use std::io;
 use std::process::Stdio;
@@ -26,7 +26,7 @@ use crate::stopping::{Moment, Step, Stopping};
 pub(crate) enum Order {
     /// The lease ends at this later moment.
     Extend(Moment),
-    /// The lock is lost.
+    /// The lock is lost, or a client has requested it.
     Stop,
     /// The whole process group has ended.
     Dismiss,
@@ -38,11 +38,12 @@ pub(crate) struct Guardian {
     orders: ChildStdin,
 }
 
-/// The limit for the guardian to read an order, and to end after its dismissal.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
+/// The limit for writing an order to the guardian's pipe, and for the guardian to end after its dismissal.
+const ORDER_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Guardian {
-    /// Starts the guardian for a process that waits at its gate, and returns once the guardian watches it.
+    /// Starts the guardian for a [`Prepared`](crate::command::Prepared) command that does not run yet. Returns once the
+    /// guardian is ready.
     pub(crate) async fn start(group: Pid, stopping: &Stopping) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::here(format!("cannot start the guardian of the command: {error}"));
         let mut command = Command::new(this_program().map_err(failed)?);
@@ -61,25 +62,26 @@ impl Guardian {
         Ok(Self { child, orders })
     }
 
-    /// Sends an order. A guardian that does not read it in time is killed; then zklock kills the command.
+    /// Sends an order. If the pipe stays full, as it can while the guardian is suspended, kills the guardian;
+    /// [`run_guarded`](crate::run_guarded) then handles its end.
     pub(crate) async fn order(&mut self, order: Order) {
         // An order cannot fail to serialize.
         let order = serde_json::to_vec(&order).unwrap_or_default();
-        if !matches!(timeout(PATIENCE, self.orders.write_all(&order)).await, Ok(Ok(()))) {
+        if !matches!(timeout(ORDER_TIMEOUT, self.orders.write_all(&order)).await, Ok(Ok(()))) {
             let _ = self.child.start_kill();
         }
     }
 
-    /// Waits until the guardian has ended. Returns whether it has stopped the command. Before its dismissal, it ends
-    /// only if it has killed the command, or was killed.
+    /// Waits until the guardian has ended. Returns whether it has sent TERM or KILL to the command. Before its dismissal,
+    /// the guardian ends only after KILL, after [`Step::Leave`], or when it is killed.
     pub(crate) async fn ended(&mut self) -> bool {
         matches!(self.child.wait().await, Ok(status) if status.code() == Some(HAS_STOPPED.into()))
     }
 
-    /// Dismisses the guardian. Returns whether it has stopped the command.
+    /// Dismisses the guardian. Returns whether it has sent TERM or KILL to the command.
     pub(crate) async fn dismiss(mut self) -> bool {
         self.order(Order::Dismiss).await;
-        let ended = timeout(PATIENCE, self.ended()).await;
+        let ended = timeout(ORDER_TIMEOUT, self.ended()).await;
         if ended.is_err() {
             let _ = self.child.start_kill();
         }
@@ -87,10 +89,11 @@ impl Guardian {
     }
 }
 
-/// The exit code of a guardian that has stopped the command.
+/// The exit code of a guardian that has sent TERM or KILL to the command.
 const HAS_STOPPED: u8 = 1;
 
-/// Guards the command until the guardian is dismissed, or has killed the command. Returns the exit code.
+/// Guards the command until the guardian is dismissed, has sent KILL, or leaves the command running ([`Step::Leave`]).
+/// Returns the guardian's exit code.
 pub(crate) fn guard(group: i32, mut stopping: Stopping) -> Result<u8, Failure> {
     let group = Pid::from_raw(group).ok_or_else(|| Failure::here(format!("no process group {group}")))?;
     let (sender, orders) = channel();

@@ -74,8 +74,8 @@ pub(crate) fn queues(children: &[String]) -> Vec<(Kind, Vec<Entry>)> {
     queues
 }
 
-/// Whether the sequence numbers of a queue no longer show its order: at its end, the directory's counter repeats its
-/// last number or gives negative ones.
+/// Whether the sequence numbers no longer give the order of the queue: after the largest number, the directory's counter
+/// repeats this number or continues with negative ones.
 pub(crate) fn are_used_up(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| entry.sequence == i32::MAX || entry.sequence < 0)
 }
@@ -95,7 +95,7 @@ fn entry(name: &str) -> Option<(Kind, Entry)> {
 mod tests {
     use super::*;
 
-    fn of(names: &[&str]) -> Vec<(Kind, Vec<(i32, bool)>)> {
+    fn queues_of(names: &[&str]) -> Vec<(Kind, Vec<(i32, bool)>)> {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let shown = |entry: &Entry| (entry.sequence, entry.holds);
         queues(&names).into_iter().map(|(kind, entries)| (kind, entries.iter().map(shown).collect())).collect()
@@ -111,11 +111,11 @@ mod tests {
             "_c_8f2bb1a1f2f94c6c9f1f1b6f5a0e6a6b-lock-0000000006",
             "config",
         ];
-        assert_eq!(of(&names), [(Kind::KazooLock, vec![(5, true)]), (Kind::Mutex, vec![(6, true), (7, false)])]);
-        assert_eq!(of(&["config", "x-lock-", "x-lock-12"]), []);
-        assert_eq!(of(&[&format!("{ID}-latch-0000000001")]), [(Kind::LeaderLatch, vec![(1, true)])]);
+        assert_eq!(queues_of(&names), [(Kind::KazooLock, vec![(5, true)]), (Kind::Mutex, vec![(6, true), (7, false)])]);
+        assert_eq!(queues_of(&["config", "x-lock-", "x-lock-12"]), []);
+        assert_eq!(queues_of(&[&format!("{ID}-latch-0000000001")]), [(Kind::LeaderLatch, vec![(1, true)])]);
         let ends = ["a-lock--2147483648", "a-lock-2147483647", "a-lock-2147483646"].map(str::to_owned);
-        assert_eq!(of(&["a-lock--2147483648", "a-lock-2147483647"])[0].1.len(), 2);
+        assert_eq!(queues_of(&["a-lock--2147483648", "a-lock-2147483647"])[0].1.len(), 2);
         assert_eq!(
             [&ends[..1], &ends[1..2], &ends[2..]].map(|names| are_used_up(&queues(names)[0].1)),
             [true, true, false]
@@ -129,16 +129,16 @@ mod tests {
         let names = [read(1), read(2), write(3), read(4)];
         let names: Vec<_> = names.iter().map(String::as_str).collect();
         let holds = vec![(1, true), (2, true), (3, false), (4, false)];
-        assert_eq!(of(&names), [(Kind::ReadWriteLock, holds)]);
-        assert_eq!(of(&[&write(3), &read(4)])[0].1, [(3, true), (4, false)]);
+        assert_eq!(queues_of(&names), [(Kind::ReadWriteLock, holds)]);
+        assert_eq!(queues_of(&[&write(3), &read(4)])[0].1, [(3, true), (4, false)]);
         let kazoo = ["a__lock__0000000001", "a__rlock__0000000002"];
-        assert_eq!(of(&kazoo), [(Kind::KazooLock, vec![(1, true), (2, false)])]);
+        assert_eq!(queues_of(&kazoo), [(Kind::KazooLock, vec![(1, true), (2, false)])]);
     }
 
     #[test]
     fn all_leases_are_held() {
         let lease = |number: u32| format!("{ID}-lease-{number:010}");
-        assert_eq!(of(&[&lease(9), &lease(2)]), [(Kind::Semaphore, vec![(2, true), (9, true)])]);
+        assert_eq!(queues_of(&[&lease(9), &lease(2)]), [(Kind::Semaphore, vec![(2, true), (9, true)])]);
         assert!(is_semaphore(&["leases".to_owned(), "locks".to_owned()]) && !is_semaphore(&["locks".to_owned()]));
     }
 }

@@ -32,7 +32,7 @@ pub(crate) async fn revoke(path: &str, client: &CuratorClient) -> Result<u8, Fai
     Ok(0)
 }
 
-/// Deletes the node of a holder, if it has the token that the caller has seen.
+/// Deletes the node of the holder with the token of `--if-token`.
 pub(crate) async fn break_lock(arguments: &Break, client: &CuratorClient) -> Result<u8, Failure> {
     let Break { path, if_token, yes } = arguments;
     let holders = holders(client, path).await?;

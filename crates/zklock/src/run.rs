@@ -25,8 +25,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 const GOOD_TERM: Duration = Duration::from_secs(60);
 /// The shortest connect timeout, even with a shorter `--wait`: enough to connect to servers that are up.
 const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The exit codes after which `--leader` does not repeat a command. zklock exits with them, and a shell that runs a
-/// script.
+/// The exit codes after which `--leader` does not repeat a command: those of zklock, and of a shell, if the command cannot
+/// be executed.
 const CANNOT_RUN: [u8; 2] = [Code::NotExecutable as u8, Code::NotFound as u8];
 
 /// Runs the command, and returns its exit code.
@@ -94,7 +94,7 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
         let begun = Instant::now();
         print_message(format_args!("leading {path}, token {}", held.token()));
         let outcome = run_guarded(run, &held, grace, &mut signals).await;
-        // A lost term needs no release.
+        // Errors are ignored: a lost term needs no release.
         let _ = held.release().await;
         match outcome {
             Ok(Some(status)) if signals.has_deadly || CANNOT_RUN.contains(&code(status)) => return Ok(code(status)),
@@ -123,7 +123,7 @@ pub(crate) struct Grace {
     pub(crate) tick: Duration,
 }
 
-/// The grace period. It has to fit into the session timeout `T` that the servers have granted.
+/// Computes these times from the session timeout that the servers have granted. Fails if `--grace` is too long for it.
 fn grace(run: &Run, session: &Session) -> Result<Grace, Failure> {
     const DEFAULT: Duration = Duration::from_secs(10);
     let granted = session.timeout();

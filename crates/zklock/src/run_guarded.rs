@@ -11,15 +11,20 @@ use crate::arguments::Run;
 use crate::clock::{self, text};
 use crate::command::{Prepared, signal_group};
 use crate::failure::{Code, Failure};
-use crate::guardian::{Guardian, Order, PATIENCE};
+use crate::guardian::{Guardian, Order};
 use crate::lock::Held;
 use crate::print::print_message;
 use crate::run::Grace;
 use crate::signals::Signals;
 use crate::stopping::{OnLost, Stopping};
 
-/// Runs the command while the lock is held, and returns its status; `None` if the lock was lost before it began. If the
-/// lock is lost later, the command is stopped, unless `--on-lost` forbids it, and this fails with [`Code::Lost`].
+/// The interval at which zklock repeats KILL until the command has ended.
+const KILL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Runs the command while the lock is held. Returns the command's status, or that of a signal that arrived before the
+/// start; `None` if the lock was lost before the start.
+///
+/// If the lock is lost later, stops the command, unless `--on-lost ignore` is set, and fails with [`Code::Lost`].
 pub(crate) async fn run_guarded(
     run: &Run,
     held: &Held,
@@ -62,7 +67,7 @@ pub(crate) async fn run_guarded(
             how = &mut losing, if lost.is_none() => {
                 lost = Some(how);
                 if stops {
-                    // In case the guardian is suspended.
+                    // If the guardian is suspended, zklock itself kills the command.
                     let left = held.valid_until().remaining().saturating_sub(grace.margin);
                     killing.as_mut().reset(Instant::now() + left.min(grace.period + grace.margin));
                 }
@@ -71,12 +76,12 @@ pub(crate) async fn run_guarded(
             () = &mut killing => {
                 signal_group(group, Signal::KILL);
                 lost.get_or_insert_with(doubted);
-                killing.as_mut().reset(Instant::now() + PATIENCE);
+                killing.as_mut().reset(Instant::now() + KILL_INTERVAL);
             }
             signal = signals.next() => {
                 signal_group(group, signal);
                 if signal == Signal::TSTP {
-                    // Stops zklock as well, so that the shell gets its terminal back.
+                    // Stops zklock as well, so that the shell gets the terminal back.
                     let _ = kill_process(getpid(), Signal::STOP);
                 }
             }
@@ -85,7 +90,7 @@ pub(crate) async fn run_guarded(
                 let until_stop = left.saturating_sub(before_stop);
                 let was_in_doubt = std::mem::replace(&mut is_in_doubt, stops && left < warning);
                 if stops {
-                    // The guardian kills the command first, unless it is suspended.
+                    // If the guardian is suspended or too late, zklock itself kills the command.
                     killing.as_mut().reset(Instant::now() + left.saturating_sub(grace.margin));
                 }
                 if is_in_doubt && !was_in_doubt {
@@ -97,7 +102,8 @@ pub(crate) async fn run_guarded(
             }
             has_stopped = guardian.ended(), if is_guarded => {
                 is_guarded = false;
-                // A guardian that ended without stopping the command was killed.
+                // A guardian that ended without a signal to the command was killed, or, with `--on-lost ignore`, has
+                // ended after the loss.
                 let how = if has_stopped { doubted() } else { format!("{paths}: the guardian of the command has ended") };
                 if stops {
                     lost.get_or_insert(how);

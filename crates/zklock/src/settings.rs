@@ -36,7 +36,7 @@ pub(crate) struct Connection {
     #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(default, deserialize_with = "time")]
     connect_timeout: Option<Duration>,
-    // Secrets are only in the file.
+    // Only the file can contain secrets.
     #[arg(skip)]
     digest: Option<Login>,
     #[arg(skip)]
@@ -102,7 +102,7 @@ impl Connection {
 impl Settings {
     /// `this` is written into the nodes of this process.
     pub(crate) fn builder(&self, this: &Contender) -> Result<CuratorClientBuilder, Failure> {
-        // An attempt that starts at the end of the first half can use the second half.
+        // Attempts start in the first half of the timeout; the last of them can use the second half.
         let half = self.connect_timeout / 2;
         let retries = RetryUntilElapsed::new(half, half.min(Duration::from_millis(200)));
         let mut builder = CuratorClient::builder(&self.connect)
@@ -126,6 +126,7 @@ impl Settings {
         Ok(builder)
     }
 
+    /// Whether connections are without TLS.
     pub(crate) fn is_plain(&self) -> bool {
         self.file.tls.is_none()
     }
@@ -133,11 +134,11 @@ impl Settings {
 
 impl Tls {
     fn options(&self) -> Result<TlsOptions, Failure> {
-        let options = TlsOptions::from_pem(text(&self.ca)?).map_err(ClientError::from)?;
+        let options = TlsOptions::from_pem(read_text(&self.ca)?).map_err(ClientError::from)?;
         match (&self.certificate, &self.key) {
             (None, None) => Ok(options),
             (Some(certificate), Some(key)) => {
-                Ok(options.with_identity(text(certificate)?, text(key)?).map_err(ClientError::from)?)
+                Ok(options.with_identity(read_text(certificate)?, read_text(key)?).map_err(ClientError::from)?)
             }
             _ => Err(Failure::here("[tls] has only one of `certificate` and `key`: a client certificate needs both")),
         }
@@ -151,12 +152,12 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, 
     time.map(Some).map_err(|error| D::Error::custom(format!("{text:?}: {error}; write for example \"30s\"")))
 }
 
-fn text(path: &Path) -> Result<String, Failure> {
+fn read_text(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| Failure::here(format!("cannot read {}: {error}", path.display())))
 }
 
 fn read(path: &Path) -> Result<Connection, Failure> {
-    parse(&text(path)?).map_err(|error| Failure::here(format!("{}: {error}", path.display())))
+    parse(&read_text(path)?).map_err(|error| Failure::here(format!("{}: {error}", path.display())))
 }
 
 /// Parses the file. The error does not show the line, which may contain a secret.

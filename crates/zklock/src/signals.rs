@@ -42,7 +42,7 @@ impl Signals {
         signal
     }
 
-    /// Waits for the next signal that requests termination. Returns the status of a process that it ends.
+    /// Waits for the next signal that requests termination. Returns the status of a process that this signal ended.
     pub(crate) async fn next_deadly(&mut self) -> ExitStatus {
         loop {
             let signal = self.next().await;

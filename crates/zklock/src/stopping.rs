@@ -15,7 +15,7 @@ pub(crate) enum OnLost {
     Ignore,
 }
 
-/// A time since the machine was started, on a clock that also runs while it is suspended.
+/// A time since the machine was started, on a clock that also runs while the machine is suspended.
 pub(crate) type Moment = Duration;
 
 /// The next action of the guardian.
@@ -35,8 +35,8 @@ pub(crate) enum Step {
 /// due after the grace period, and at the latest one margin before the lease ends, so the command has ended before
 /// another client can get the lock. With [`OnLost::Kill`], KILL is due one margin before the lease ends, without TERM.
 ///
-/// When the lock is lost, or zklock has ended, TERM (with `Kill`, KILL) is due immediately. With [`OnLost::Ignore`],
-/// the command is left running.
+/// After [`Stopping::stop`], TERM (with `Kill`, KILL) is due immediately. With [`OnLost::Ignore`], the command is left
+/// running.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Stopping {
     on_lost: OnLost,
@@ -44,31 +44,30 @@ pub(crate) struct Stopping {
     margin: Duration,
     /// The end of the lease: until then, no server ends the session.
     pub(crate) valid_until: Moment,
-    /// Whether the lock is lost, or zklock has ended. Then TERM is due immediately with `OnLost::Term`, and KILL with
-    /// `OnLost::Kill`; with `OnLost::Ignore`, the command is left running.
-    hold_has_ended: bool,
+    is_stop_ordered: bool,
+    /// When [`Step::Term`] was returned.
     terminated: Option<Moment>,
 }
 
 impl Stopping {
     pub(crate) fn new(on_lost: OnLost, grace: Duration, margin: Duration, valid_until: Moment) -> Self {
-        Self { on_lost, grace, margin, valid_until, hold_has_ended: false, terminated: None }
+        Self { on_lost, grace, margin, valid_until, is_stop_ordered: false, terminated: None }
     }
 
-    /// The lock is lost, or zklock has ended.
+    /// Call this when the lock is lost, when a client has requested it, or when zklock has ended.
     pub(crate) fn stop(&mut self) {
-        self.hold_has_ended = true;
+        self.is_stop_ordered = true;
     }
 
-    /// The action that is due. Call it again at the moment that it returns, and after each order.
+    /// Returns the action that is due. Call this again at the moment of [`Step::Wait`], and after each order.
     pub(crate) fn step(&mut self, now: Moment) -> Step {
         if self.on_lost == OnLost::Ignore {
-            return if self.hold_has_ended { Step::Leave } else { Step::Wait(Moment::MAX) };
+            return if self.is_stop_ordered { Step::Leave } else { Step::Wait(Moment::MAX) };
         }
         let last = self.valid_until.saturating_sub(self.margin);
         let due = match self.terminated {
             Some(terminated) => last.min(terminated + self.grace),
-            None if self.hold_has_ended => now,
+            None if self.is_stop_ordered => now,
             None if self.on_lost == OnLost::Kill => last,
             None => last.saturating_sub(self.grace),
         };

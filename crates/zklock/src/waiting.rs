@@ -12,15 +12,15 @@ use crate::contender::Contender;
 use crate::lock::Lock;
 
 /// The time before the first display: enough to acquire a free lock.
-const FIRST: Duration = Duration::from_millis(500);
+const FIRST_DELAY: Duration = Duration::from_millis(500);
 const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Updates one line of the terminal until dropped.
 pub(crate) async fn show(lock: &Lock, paths: &[String]) -> Infallible {
     let (this, begun, mut line) = (Contender::this(None), Instant::now(), Line::default());
-    tokio::time::sleep(FIRST).await;
+    tokio::time::sleep(FIRST_DELAY).await;
     loop {
-        // The acquire reports errors.
+        // Errors are not shown here: the acquire reports them.
         if let Ok(participants) = lock.participants().await {
             let waited = text(Duration::from_secs(begun.elapsed().as_secs()));
             line.show(&format!(

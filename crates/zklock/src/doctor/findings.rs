@@ -41,12 +41,12 @@ pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
         ));
     }
     match &seen.node {
-        Err(error) => findings.push(format!("locks cannot be acquired there: {error}")),
+        Err(error) => findings.push(format!("locks below --root do not work: {error}")),
         Ok(ahead) if ahead.abs() > SKEW => {
             let direction = if *ahead > 0 { "ahead of" } else { "behind" };
             findings.push(format!(
-                "the clock of the leader is {} {direction} this machine's: the ages in `zklock ls` are wrong by as much, the locks are \
-                 not; use NTP",
+                "the clock of the leader is {} {direction} this machine's: the locks work, but the ages in `zklock ls` are wrong \
+                 by this difference; use NTP",
                 text(Duration::from_millis(ahead.unsigned_abs()))
             ));
         }
@@ -141,15 +141,15 @@ mod tests {
         Measurements { servers, node: Ok(10), clock_source: Some("tsc".to_owned()) }
     }
 
-    fn one(found: &Measurements) -> String {
+    fn only_finding(found: &Measurements) -> String {
         let [finding] = findings(found).try_into().unwrap();
         finding
     }
 
-    fn of(change: impl FnOnce(&mut ServerMeasurement)) -> String {
+    fn finding_after(change: impl FnOnce(&mut ServerMeasurement)) -> String {
         let mut measurement = healthy();
         change(&mut measurement);
-        one(&seen(vec![measurement]))
+        only_finding(&seen(vec![measurement]))
     }
 
     #[test]
@@ -162,40 +162,46 @@ mod tests {
     fn each_problem_of_a_server_yields_one_finding() {
         let seconds = Duration::from_secs;
         assert!(
-            of(|measurement| measurement.granted = seconds(20))
+            finding_after(|measurement| measurement.granted = seconds(20))
                 .starts_with("zk0:2181 grants a session timeout of 20s, not 40s")
         );
-        assert!(of(|measurement| measurement.requested = seconds(1)).contains("more than 1s"));
-        assert!(of(|measurement| measurement.round_trip = seconds(1)).starts_with("a round trip to zk0:2181 takes 1s"));
-        assert!(of(|measurement| measurement.version = None).contains("4lw.commands.whitelist"));
-        assert!(of(|measurement| measurement.version = Some("3.5.9".to_owned())).contains("before 3.6"));
+        assert!(finding_after(|measurement| measurement.requested = seconds(1)).contains("more than 1s"));
+        assert!(
+            finding_after(|measurement| measurement.round_trip = seconds(1))
+                .starts_with("a round trip to zk0:2181 takes 1s")
+        );
+        assert!(finding_after(|measurement| measurement.version = None).contains("4lw.commands.whitelist"));
+        assert!(finding_after(|measurement| measurement.version = Some("3.5.9".to_owned())).contains("before 3.6"));
     }
 
     #[test]
-    fn differing_too_few_or_unreachable_servers_yield_findings() {
+    fn differing_unreachable_or_an_even_number_of_servers_yield_findings() {
         let mut other = healthy();
         (other.granted, other.requested) = (Duration::from_secs(20), Duration::from_secs(20));
         assert!(
-            one(&seen(vec![healthy(), healthy(), other])).starts_with("zk0:2181 grants 40s and zk2:2181 grants 20s")
+            only_finding(&seen(vec![healthy(), healthy(), other]))
+                .starts_with("zk0:2181 grants 40s and zk2:2181 grants 20s")
         );
         let mut other = healthy();
         other.version = Some("3.8.0".to_owned());
-        assert!(one(&seen(vec![healthy(), healthy(), other])).contains("runs 3.8.0: finish the upgrade"));
-        assert!(one(&seen(vec![healthy(), healthy()])).contains("2 servers survive no more failures than 1 do"));
+        assert!(only_finding(&seen(vec![healthy(), healthy(), other])).contains("runs 3.8.0: finish the upgrade"));
+        assert!(
+            only_finding(&seen(vec![healthy(), healthy()])).contains("2 servers survive no more failures than 1 do")
+        );
         let mut broken = seen(vec![healthy(), healthy(), healthy()]);
         broken.servers[1].1 = Err("connection refused".to_owned());
-        assert!(one(&broken).starts_with("zk1:2181 cannot be used (connection refused)"));
+        assert!(only_finding(&broken).starts_with("zk1:2181 cannot be used (connection refused)"));
     }
 
     #[test]
     fn missing_permissions_and_clock_problems_yield_findings() {
         let mut found = seen(vec![healthy()]);
         found.node = Err("create /locks: denied".to_owned());
-        assert!(one(&found).ends_with("create /locks: denied"));
+        assert!(only_finding(&found).ends_with("create /locks: denied"));
         found.node = Ok(-5_000);
-        assert!(one(&found).contains("5s behind this machine's"));
+        assert!(only_finding(&found).contains("5s behind this machine's"));
         let mut found = seen(vec![healthy()]);
         found.clock_source = Some("hpet".to_owned());
-        assert!(one(&found).contains("hpet"));
+        assert!(only_finding(&found).contains("hpet"));
     }
 }

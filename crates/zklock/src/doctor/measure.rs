@@ -52,7 +52,7 @@ async fn version(server: &str) -> Option<String> {
 /// in milliseconds.
 pub(crate) async fn measure_node(client: &CuratorClient, root: &str) -> Result<i64, String> {
     let mut root = root.trim_end_matches('/');
-    // Locks create missing parents.
+    // Locks create missing parents, so the node is created below the nearest node that exists.
     while !root.is_empty() && matches!(client.check_exists(root).await, Ok(None)) {
         root = root.rsplit_once('/').map_or("", |(parent, _)| parent);
     }

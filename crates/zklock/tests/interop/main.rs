@@ -1,5 +1,5 @@
 //! `zklock ls` shows the holders and waiters of other clients: real programs in Java, Python and Go.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 #[allow(dead_code, reason = "the tests of the locks use more of it")]
 #[path = "../../../curator-test/tests/interop/agent.rs"]

@@ -1,4 +1,4 @@
-//! Commands that run while their machine leads.
+//! `--leader`: commands that run while their zklock leads.
 
 use curator_test::{TestingServer, soon, until, within};
 use rustix::process::Signal;
@@ -55,7 +55,7 @@ async fn a_command_that_ends_is_run_again_after_a_pause() {
     assert!(tokens.is_sorted() && tokens[0] != tokens[1], "{tokens:?}");
 }
 
-/// A shell that runs a script exits with the same codes.
+/// A shell that cannot execute a command in its script exits with the same codes.
 #[tokio::test]
 async fn a_command_that_cannot_be_run_ends_the_leader() {
     let leaders = path("leaders-none");

@@ -9,7 +9,7 @@ use tokio::process::Child;
 
 use crate::support::{Notes, PATIENCE, SHORT, client, finished, path, printed, proxy, runs, signal, zklock};
 
-/// A command that ignores TERM, and starts a child process that ignores it too.
+/// A command that ignores TERM, and starts a child process that ignores TERM too.
 fn stubborn(notes: &Notes) -> String {
     let file = |name| notes.file(name).display().to_string();
     format!(
@@ -19,7 +19,7 @@ fn stubborn(notes: &Notes) -> String {
     )
 }
 
-/// Starts zklock with a stubborn command, over `connect`. Returns it with the two processes of the command.
+/// Starts zklock with a stubborn command. Returns zklock's process and the two processes of the command.
 async fn started(connect: &str, lock: &str, notes: &Notes) -> (Child, [Pid; 2]) {
     started_with(connect, &format!("run --lock {lock} --session-timeout {SHORT} --grace 500ms"), notes).await
 }
@@ -29,7 +29,8 @@ async fn started_with(connect: &str, options: &str, notes: &Notes) -> (Child, [P
     (child, [notes.process("child").await, notes.process("grandchild").await])
 }
 
-/// Runs the next holder. Its exit code is 9 if one of the processes of the holder before still runs.
+/// Runs zklock as the next holder. Returns its exit code: 9 if one of the previous holder's processes still runs when the
+/// command of the next holder starts, and else 0.
 async fn next(lock: &str, before: [Pid; 2]) -> Option<i32> {
     let [child, grandchild] = before.map(Pid::as_raw_nonzero);
     let script = format!(
@@ -151,7 +152,7 @@ async fn a_command_with_a_stopped_guardian_is_killed_before_the_lease_ends() {
 }
 
 #[tokio::test]
-async fn a_guardian_killed_after_its_order_to_stop_keeps_no_command_running() {
+async fn a_command_is_killed_although_its_guardian_was_killed_after_the_order_to_stop() {
     let (lock, notes, server) = (path("late-guardian"), Notes::new(), TestingServer::shared().await);
     let options = format!("run --lock {lock} --session-timeout 40s --grace 5s");
     let (mut child, processes) = started_with(&server.connect_string(), &options, &notes).await;
@@ -160,7 +161,7 @@ async fn a_guardian_killed_after_its_order_to_stop_keeps_no_command_running() {
     assert_eq!(printed(&format!("revoke {lock}"), None).await.code, Some(0));
     assert!(soon(stderr.next_line()).await.unwrap().unwrap().contains("stopping the command"));
     kill_process(guardian, Signal::KILL).unwrap();
-    // The lease lasts longer than this.
+    // The lease lasts longer than these 10 s, so zklock has not waited for its end.
     assert_eq!(within(Duration::from_secs(10), finished(child)).await.code, Some(122));
     assert!(!processes.into_iter().any(runs));
 }
@@ -220,7 +221,7 @@ async fn a_loss_detected_at_the_release_exits_with_the_code_of_a_loss() {
     assert_eq!(printed.code, Some(122), "{printed:?}");
 }
 
-/// As systemd does at the end of a service.
+/// systemd sends such a signal when it stops a service.
 #[tokio::test]
 async fn a_signal_to_all_processes_lets_the_command_finish() {
     let (lock, notes, server) = (path("all"), Notes::new(), TestingServer::shared().await);
@@ -269,7 +270,7 @@ async fn on_lost_kill_kills_the_command_and_on_lost_ignore_leaves_it_running() {
         assert_eq!(finished(child).await.code, Some(122), "{on_lost}");
         assert_eq!(notes.file("ended").exists(), is_left, "{on_lost}");
         assert!(!notes.file("asked").exists(), "{on_lost}");
-        // The command would end at the end of its input.
+        // Open until here, because a command that is not killed ends at the end of its input.
         drop(stdin);
     }
 }
@@ -281,7 +282,7 @@ async fn delete_all_below(lock: &str) {
     }
 }
 
-/// The child of zklock that is not the command.
+/// Waits until zklock has started its guardian, and returns the guardian's process id.
 async fn guardian_of(child: &Child) -> Pid {
     let id = child.id().unwrap();
     let children = || std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! The built program on a server of either kind: what it prints, how it exits, and which nodes and processes it leaves.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+//! The built program on a server, embedded or real: its output, its exit codes, and the nodes and processes that it leaves.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 mod leading;
-mod looking;
 mod losing;
+mod operator_commands;
 mod running;
 mod support;

@@ -24,7 +24,7 @@ async fn the_exit_code_is_that_of_the_command() {
 }
 
 #[tokio::test]
-async fn failures_of_zklock_have_codes_and_one_sentence_each() {
+async fn each_failure_of_zklock_has_an_exit_code_and_prints_one_sentence() {
     let (lock, server) = (path("failures"), TestingServer::shared().await);
     let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let cases = [
@@ -42,11 +42,11 @@ async fn failures_of_zklock_have_codes_and_one_sentence_each() {
         (format!("run --lock {lock} --config /no/such/file -- true"), 125, "cannot read /no/such/file: "),
         (format!("run --lock {lock} --connect {nowhere} --connect-timeout 300ms -- true"), 123, "no session with"),
     ];
-    for (line, code, begins) in cases {
+    for (line, code, expected) in cases {
         let printed = finished(zklock(&server.connect_string(), &line, None).spawn().unwrap()).await;
         assert_eq!((printed.code, printed.out.as_str()), (Some(code), ""), "{line}: {printed:?}");
         let sentence = printed.error.strip_prefix("zklock: ").unwrap_or_else(|| panic!("{printed:?}"));
-        assert!(sentence.contains(begins) && sentence.lines().count() == 1, "{line}: {printed:?}");
+        assert!(sentence.contains(expected) && sentence.lines().count() == 1, "{line}: {printed:?}");
     }
     // zklock tries the lock once, however short the wait.
     assert_eq!(printed(&format!("run --lock {lock} --wait 0s"), Some("exit 3")).await.code, Some(3));
@@ -83,19 +83,19 @@ async fn a_second_run_waits_for_the_lock_or_exits_without_it() {
     let mut first = first.stdin(std::process::Stdio::piped()).spawn().unwrap();
     let process = notes.process("runs").await;
     for option in ["--no-wait", "--wait 100ms"] {
-        let said = printed(&format!("run --lock {lock} {option}"), Some("exit 3")).await;
-        assert_eq!(said.code, Some(121), "{said:?}");
+        let refused = printed(&format!("run --lock {lock} {option}"), Some("exit 3")).await;
+        assert_eq!(refused.code, Some(121), "{refused:?}");
         let holder = format!("was not acquired: it was held by {} pid {} (first)", host(), first.id().unwrap());
-        assert!(said.error.contains(&holder), "{said:?}");
+        assert!(refused.error.contains(&holder), "{refused:?}");
         let quiet = printed(&format!("run --lock {lock} {option} --quiet"), Some("exit 3")).await;
         assert_eq!((quiet.code, quiet.error.as_str()), (Some(121), ""));
     }
-    let waits = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some("exit 3")).spawn().unwrap();
+    let waiter = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some("exit 3")).spawn().unwrap();
     let client = client().await;
     until(async || contenders(&client, &lock).await == 2).await;
     assert!(runs(process));
     drop(first.stdin.take());
-    assert_eq!(finished(waits).await.code, Some(3));
+    assert_eq!(finished(waiter).await.code, Some(3));
     // The exit code of `read` at the end of its input.
     assert_eq!(finished(first).await.code, Some(1));
 }
@@ -110,13 +110,13 @@ async fn at_least_keeps_the_lock_after_the_command_has_ended() {
     assert_eq!(finished(run("--wait 300ms").spawn().unwrap()).await.code, Some(121));
     signal(&first, Signal::TERM);
     let printed = finished(first).await;
-    // 4 if the command had ended before the signal.
+    // 4 if the command had ended before the signal, 143 otherwise.
     assert!([Some(4), Some(143)].contains(&printed.code), "{printed:?}");
     assert_eq!(finished(run("--at-least 1ms").spawn().unwrap()).await.code, Some(4));
 }
 
 #[tokio::test]
-async fn readers_and_leases_are_shared_and_a_writer_is_not() {
+async fn readers_share_a_lock_and_leases_a_semaphore_but_a_writer_is_exclusive() {
     let (lock, semaphore, notes) = (path("shared"), path("semaphore"), Notes::new());
     let server = TestingServer::shared().await;
     let hold = |options: String, name: &str| {
@@ -163,7 +163,7 @@ async fn signals_are_passed_on_to_the_command() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_stopped_is_ended_by_a_signal() {
+async fn a_forwarded_signal_ends_a_stopped_command() {
     let (lock, notes, server) = (path("stopped-command"), Notes::new(), TestingServer::shared().await);
     let script = format!("echo $$ > {}; kill -STOP $$; sleep 1000", notes.file("child").display());
     let child = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
@@ -207,11 +207,11 @@ async fn a_signal_ends_the_wait_and_leaves_no_node() {
     let script = format!("echo $$ > {}; sleep 1000", notes.file("holds").display());
     let holder = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
     notes.process("holds").await;
-    let waits = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some("exit 3")).spawn().unwrap();
+    let waiter = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some("exit 3")).spawn().unwrap();
     let client = client().await;
     until(async || contenders(&client, &lock).await == 2).await;
-    signal(&waits, Signal::INT);
-    assert_eq!(finished(waits).await.code, Some(130));
+    signal(&waiter, Signal::INT);
+    assert_eq!(finished(waiter).await.code, Some(130));
     assert_eq!(contenders(&client, &lock).await, 1);
     signal(&holder, Signal::TERM);
     assert_eq!(finished(holder).await.code, Some(143));

@@ -21,9 +21,9 @@ pub(crate) fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// `zklock` with the words of `options`, and a command for the shell, if there is one.
+/// `zklock` with these options, and with `sh -c SCRIPT` as its command, if there is a script.
 pub(crate) fn zklock(connect: &str, options: &str, script: Option<&str>) -> Command {
-    // Tests that run in the background of a shell ignore INT, and with `nohup` HUP.
+    // If a shell runs the tests in the background, or under `nohup`, they ignore INT or HUP, which zklock would inherit.
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_zklock")]);
     command.args(words(options)).env("ZOOKEEPER_CONNECT", connect).env_remove("ZKLOCK_CONFIG");
@@ -63,7 +63,7 @@ pub(crate) async fn proxy() -> FaultProxy {
     FaultProxy::start(TestingServer::shared().await.address()).unwrap()
 }
 
-/// A directory in which a command writes what it does.
+/// A directory in which a command writes files, from which a test reads what the command has done.
 pub(crate) struct Notes(tempfile::TempDir);
 
 impl Notes {
@@ -75,7 +75,7 @@ impl Notes {
         self.0.path().join(name)
     }
 
-    /// Waits for a file with a whole line, and returns it.
+    /// Waits until a file has a whole line, and returns the line.
     pub(crate) async fn line(&self, name: &str) -> String {
         let file = self.file(name);
         let read = || std::fs::read_to_string(&file).unwrap_or_default();
@@ -105,7 +105,7 @@ pub(crate) fn signal(child: &Child, signal: Signal) {
     kill_process(process, signal).unwrap();
 }
 
-/// Longer than sessions and grace periods.
+/// The limit for waits that last until a session expires or a grace period ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The name of this machine, as nodes show it.

@@ -1,4 +1,4 @@
-//! `ls`, `tree`, `revoke`, `break` and `doctor`.
+//! The commands for operators: `ls`, `tree`, `revoke`, `break` and `doctor`.
 
 use curator_recipes::InterProcessMutex;
 use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Permission};
@@ -8,14 +8,16 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::support::{Notes, client, finished, path, printed, proxy, signal, zklock};
 
-/// Adds a contender's node, as a client in some language would. Returns its name.
+/// Creates a contender's node with the name prefix of some client library. Returns the node's name.
 async fn contend(client: &CuratorClient, directory: &str, name: &str, data: &str) -> String {
     let mode = CreateMode::EphemeralSequential;
     let create = client.create().with_mode(mode).creating_parent_containers();
     create.for_path(format!("{directory}/{name}"), data).await.unwrap().name().to_owned()
 }
 
+/// The start of a node name of Curator in Java.
 const JAVA: &str = "_c_0e3f3c2a-57a5-4b53-9b66-b5b8e8a5b3a3";
+/// The id in a node name of kazoo or go-zookeeper.
 const HEX: &str = "8f2bb1a1f2f94c6c9f1f1b6f5a0e6a6b";
 
 async fn listed(lock: &str) -> Value {
@@ -102,7 +104,7 @@ async fn ls_watch_prints_every_change() {
     let mut nodes = Vec::new();
     for count in 1..=3 {
         nodes.push(contend(&others, &lock, &format!("{JAVA}-lock-"), "x").await);
-        // The creation of the directory may be seen alone.
+        // zklock may read the directory before it has a node.
         let mut line = next().await;
         while line == "[]" {
             line = next().await;
@@ -219,9 +221,9 @@ async fn the_doctor_reports_problems_of_servers_and_permissions() {
     until(async || proxy.connections() == 0).await;
 }
 
-/// At its end, the counter of a directory repeats its last number, and other clients continue.
+/// When the counter of a directory is used up, it repeats its last number, and other clients still acquire the lock.
 #[tokio::test]
-async fn used_up_sequence_numbers_are_shown_and_end_a_wait() {
+async fn used_up_sequence_numbers_are_listed_and_make_run_fail() {
     let (lock, others) = (path("used-up"), client().await);
     let last = format!("{lock}/{JAVA}-lock-2147483647");
     others.create().creating_parent_containers().for_path(&last, "10.0.0.7").await.unwrap();
