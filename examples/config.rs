@@ -33,8 +33,8 @@ impl Default for Settings {
     }
 }
 
-/// Lines such as `workers = 4`. A missing setting has its default. With `serde_json`, all of this would be
-/// `#[derive(Deserialize)]` and `serde_json::from_slice(data)`.
+/// Parses lines such as `workers = 4`. A missing setting has its default. With `serde_json`, `#[derive(Deserialize)]`
+/// and `serde_json::from_slice(data)` would replace this implementation.
 impl FromStr for Settings {
     type Err = String;
 
@@ -150,7 +150,7 @@ async fn work(settings: Arc<Settings>) {
     std::future::pending::<()>().await;
 }
 
-/// What a service would log or count, and show to its operators.
+/// Prints each change of the status. A real service would log or count the changes, and show them to its operators.
 async fn report(mut status: watch::Receiver<ConfigStatus>, reported: watch::Sender<ConfigStatus>) {
     while status.changed().await.is_ok() {
         let now = status.borrow_and_update().clone();
@@ -184,12 +184,12 @@ impl Stage {
     /// Waits until the service uses these settings, and the status satisfies the condition.
     async fn until(&mut self, expected: &str, condition: impl Fn(&ConfigStatus) -> bool) -> Result<(), Failure> {
         let expected: Settings = expected.parse()?;
-        let both = async {
+        let reached = async {
             self.applied.wait_for(|now| **now == expected).await.map(drop)?;
             self.status.wait_for(condition).await.map(drop)?;
             Ok::<_, Failure>(())
         };
-        tokio::time::timeout(DEFAULT_TIMEOUT, both).await??;
+        tokio::time::timeout(DEFAULT_TIMEOUT, reached).await??;
         if *self.config.current() == expected { Ok(()) } else { Err("the settings have changed meanwhile".into()) }
     }
 }

@@ -72,7 +72,7 @@ async fn main() -> Result<(), Failure> {
     println!("{WORKERS} workers, {ORDERS_EACH} orders each: {counted} counted, {} ids", ids.len());
     let expected = WORKERS * ORDERS_EACH;
     if usize::try_from(counted) != Ok(expected) || ids.len() != expected {
-        return Err(format!("expected {expected} of both").into());
+        return Err(format!("expected {expected} counted orders and {expected} ids").into());
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
-//! A holder is stopped between its read and its write, and writes when it resumes. The lock cannot prevent that: by
-//! then another holder has it. The store rejects the write by its fencing token.
+//! A holder is stopped between its read and its write, and writes when it resumes. The lock cannot prevent this late
+//! write, when another client already holds the lock. The store rejects it by its fencing token.
 //!
-//! At that time the other holder has read, but not yet written. So the store must record tokens at reads, too. If it
-//! recorded them only at writes, it would accept the late write, and the next write would overwrite it.
+//! When the late write arrives, the other client has read, but not yet written. So the store must record tokens at
+//! reads, too. If it recorded them only at writes, it would accept the late write, and the next write would overwrite
+//! it.
 //!
 //! The example starts itself a second time as the first holder, and stops that process with SIGSTOP, as a scheduler, a
 //! garbage collector or the migration of a virtual machine would. The store is in the first process; the holder sends
@@ -55,7 +56,7 @@ async fn coordinate() -> Result<(), Failure> {
     println!("holder: {}\n", holder.line().await?);
 
     holder.stop()?;
-    // The reply that the holder waits for is in the pipe, so the holder writes as soon as it resumes.
+    // Puts the reply that the holder waits for into the pipe, so the holder writes as soon as it resumes.
     holder.answer("go on").await?;
     println!("The holder is stopped, with the lock. This process requests the lock.");
     let guard = mutex.acquire_timeout(DEFAULT_TIMEOUT).await?.ok_or("the lock has not become free")?;
@@ -63,7 +64,7 @@ async fn coordinate() -> Result<(), Failure> {
     let token = guard.fencing_token();
     let seen = serve(&store, &format!("read {token}"))?;
     println!("\nThe holder resumes before this process has written, and has not noticed the expiry.");
-    holder.go_on()?;
+    holder.resume()?;
 
     let write = holder.line().await?;
     let answer = serve(&store, &write)?;
@@ -112,7 +113,7 @@ fn serve(store: &FencedResource<String>, line: &str) -> Result<String, Failure> 
 
 /// The second process: acquires the lock, reads and writes, and is stopped before it writes again.
 async fn hold(connect_string: &str) -> Result<(), Failure> {
-    // Ends this process even if the first one is killed: a stopped process does not notice closed pipes.
+    // The kernel kills this process when the first one dies: a stopped process would not notice closed pipes.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
 
@@ -127,8 +128,8 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
     answer(&mut answers).await?;
 
     println!("I look before I write again: is my lock valid? {}", guard.is_valid());
-    // The first process stops this one here, after the check and before the write: it waits for a line, which it gets
-    // only when it resumes.
+    // The first process stops this one here, after the check and before the write: this one waits for a line, which it
+    // gets only when it resumes.
     answer(&mut answers).await?;
     println!("write {token} {seen}, milk, bread");
     let answer = answer(&mut answers).await?;
@@ -147,7 +148,7 @@ async fn answer(answers: &mut Lines<BufReader<Stdin>>) -> Result<String, Failure
     Ok(answers.next_line().await?.ok_or("the store is gone")?)
 }
 
-/// The second process, for the first one. Killed when this is dropped, even while it is stopped.
+/// The first process's handle to the second one. Dropping it kills the second process, even if that is stopped.
 struct Holder {
     process: Child,
     pid: Pid,
@@ -169,12 +170,12 @@ impl Holder {
         Ok(Self { process, pid, stdin, stdout: BufReader::new(stdout).lines() })
     }
 
-    /// The next line that it prints; `None` when it has ended.
+    /// The next line that the holder prints; `None` when the holder has ended.
     async fn next_line(&mut self) -> Result<Option<String>, Failure> {
         Ok(tokio::time::timeout(DEFAULT_TIMEOUT, self.stdout.next_line()).await??)
     }
 
-    /// The next line that it prints. Fails if the process has ended.
+    /// The next line that the holder prints. Fails if the holder has ended.
     async fn line(&mut self) -> Result<String, Failure> {
         Ok(self.next_line().await?.ok_or("the holder has ended too early")?)
     }
@@ -183,7 +184,7 @@ impl Holder {
         Ok(self.stdin.write_all(format!("{line}\n").as_bytes()).await?)
     }
 
-    /// Stops it, and waits until it has stopped.
+    /// Stops the holder by SIGSTOP, and waits until it has stopped.
     fn stop(&self) -> Result<(), Failure> {
         kill_process(self.pid, Signal::STOP)?;
         match waitpid(Some(self.pid), WaitOptions::UNTRACED)? {
@@ -192,11 +193,11 @@ impl Holder {
         }
     }
 
-    fn go_on(&self) -> Result<(), Failure> {
+    fn resume(&self) -> Result<(), Failure> {
         Ok(kill_process(self.pid, Signal::CONT)?)
     }
 
-    /// Waits until it ends.
+    /// Waits until the holder ends. Fails if the holder has failed.
     async fn finish(mut self) -> Result<(), Failure> {
         let status = tokio::time::timeout(DEFAULT_TIMEOUT, self.process.wait()).await??;
         if status.success() { Ok(()) } else { Err(format!("the holder has failed: {status}").into()) }

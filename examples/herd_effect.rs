@@ -1,9 +1,9 @@
 //! Measures what a release costs when it wakes every waiter, and what it costs with this library.
 //!
 //! In the naive recipe all waiters watch the holder's node; when it is deleted, each of them lists the directory again,
-//! and all but one watch the next holder. It is implemented here as a custom driver, and compared with the library's
-//! standard driver. Each waiter has a separate session, and all sessions go through a counting proxy, so the output
-//! shows how many requests the server received and how many notifications it sent.
+//! and all but one watch the next holder. This recipe is implemented here as a custom driver, and compared with the
+//! library's standard driver. Each waiter has a separate session, and all sessions go through a counting proxy, so the
+//! output shows how many requests the server received and how many notifications it sent.
 //!
 //! ```console
 //! cargo run --example herd_effect
@@ -98,21 +98,21 @@ async fn measure(
         Ok(())
     };
     contend(&mut waiters, 0)?;
-    let (mut holder, mut guard, _) = next(&mut waiters).await?;
+    let (mut holder, mut guard, _) = next_holder(&mut waiters).await?;
     for index in 1..=waiting {
         contend(&mut waiters, index)?;
     }
     proxy.wait_for_reply(OpCode::Create2, waiting as u64).await?;
-    quiet(proxy).await;
+    wait_until_quiet(proxy).await;
 
     let (mut notifications, mut requests, mut time) = (0, 0, Duration::ZERO);
     for _ in 0..HAND_OVERS {
         proxy.reset_counts();
         let released = Instant::now();
         guard.release().await?;
-        let (new_holder, new_guard, acquired) = next(&mut waiters).await?;
+        let (new_holder, new_guard, acquired) = next_holder(&mut waiters).await?;
         time += acquired - released;
-        let (woken, sent) = quiet(proxy).await;
+        let (woken, sent) = wait_until_quiet(proxy).await;
         notifications += woken;
         requests += sent;
         // The former holder waits again, so that the next hand-over has as many waiters. Its requests are not counted.
@@ -128,18 +128,18 @@ async fn measure(
     println!("{waiting:>7}  {recipe:<8}  {notifications:>13.1}  {requests:>8.1}  {millis:>6.1} ms");
     // A dropped wait leaves the queue. The holder releases last, so that no waiter is woken in vain.
     waiters.shutdown().await;
-    quiet(proxy).await;
+    wait_until_quiet(proxy).await;
     Ok(guard.release().await?)
 }
 
 type Acquired = curator_recipes::Result<(usize, LockGuard, Instant)>;
 
-async fn next(waiters: &mut JoinSet<Acquired>) -> Result<(usize, LockGuard, Instant), Failure> {
+async fn next_holder(waiters: &mut JoinSet<Acquired>) -> Result<(usize, LockGuard, Instant), Failure> {
     Ok(waiters.join_next().await.ok_or("no client waits")???)
 }
 
 /// Waits until no requests have been sent for a while. Returns the numbers of notifications and requests.
-async fn quiet(proxy: &FaultProxy) -> (u64, u64) {
+async fn wait_until_quiet(proxy: &FaultProxy) -> (u64, u64) {
     let traffic = || {
         // Each session regularly sends a sync as a probe, which has nothing to do with locks.
         let requests = proxy.requests().into_iter().filter(|(op, _)| *op != OpCode::Sync);

@@ -43,14 +43,14 @@ async fn main() -> Result<(), Failure> {
 
 /// A replica: runs its job whenever it leads, until its standard input ends.
 async fn lead(name: &str, connect_string: &str) -> Result<(), Failure> {
-    // Ends this process even if the first one is killed: a stopped process does not notice closed pipes.
+    // The kernel kills this process when the first one dies: a stopped process would not notice closed pipes.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
 
     let client = builder(connect_string).session_timeout(SESSION_TIMEOUT).start()?;
     let selector = LeaderSelector::builder(&client, PATH)?.id(name).build();
     let job = |leadership: Leadership| async move {
-        say(&format!("{LEADS}{}", leadership.fencing_token()));
+        print_line(&format!("{LEADS}{}", leadership.fencing_token()));
         let _end = PrintsEndOnDrop;
         // A leader would work here.
         leadership.shutdown_requested().await;
@@ -62,9 +62,9 @@ async fn lead(name: &str, connect_string: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints a line with the time, by the clock that all processes share: the first process may read two lines in the
-/// wrong order.
-fn say(line: &str) {
+/// Prints a line with a timestamp of a clock that all processes share, because the first process may read the lines of
+/// two processes in the wrong order.
+fn print_line(line: &str) {
     let now = clock_gettime(ClockId::Monotonic);
     println!("{}.{:09} {line}", now.tv_sec, now.tv_nsec);
 }
@@ -73,7 +73,7 @@ struct PrintsEndOnDrop;
 
 impl Drop for PrintsEndOnDrop {
     fn drop(&mut self) {
-        say(ENDS);
+        print_line(ENDS);
     }
 }
 
@@ -94,15 +94,15 @@ async fn coordinate() -> Result<(), Failure> {
             }
         }
     });
-    let (lines, said) = mpsc::unbounded_channel();
-    let mut stage = Stage { said, leader: None, overlap: None };
+    let (lines, printed) = mpsc::unbounded_channel();
+    let mut stage = Stage { printed, leader: None, overlap: None };
 
     let mut replicas = Vec::new();
     for name in ["a", "b", "c"] {
         replicas.push(Replica::start(name, &ensemble, lines.clone())?);
-        participants(&selector, replicas.len()).await?;
+        wait_for_participants(&selector, replicas.len()).await?;
     }
-    let [a, b, c] = &mut *replicas else { return Err("three were started".into()) };
+    let [a, b, c] = &mut *replicas else { return Err("expected three replicas".into()) };
     stage.until("a", LEADS).await?;
 
     println!("\na is killed.");
@@ -112,7 +112,7 @@ async fn coordinate() -> Result<(), Failure> {
     stage.until("b", LEADS).await?;
     println!("No leader for {:.1} s.", since.elapsed().as_secs_f64());
 
-    println!("\nb is stopped.");
+    println!("\nb is stopped (SIGSTOP).");
     let since = Instant::now();
     kill_process(b.pid, Signal::STOP)?;
     // The stopped process can do nothing, and so does not lead.
@@ -122,22 +122,22 @@ async fn coordinate() -> Result<(), Failure> {
     println!("b resumes.");
     kill_process(b.pid, Signal::CONT)?;
     stage.until("b", ENDS).await?;
-    participants(&selector, 2).await?;
+    wait_for_participants(&selector, 2).await?;
 
     println!("\nc is cut off: nothing gets through between it and the servers, and its connection looks open.");
     c.network.black_hole(Direction::Both);
     stage.until("c", ENDS).await?;
     let since = Instant::now();
     stage.until("b", LEADS).await?;
-    println!("c stopped {:.1} s before b began.", since.elapsed().as_secs_f64());
+    println!("c's job ended {:.1} s before b's began.", since.elapsed().as_secs_f64());
     c.network.heal();
-    participants(&selector, 2).await?;
+    wait_for_participants(&selector, 2).await?;
 
     println!("\nb is asked to end, as in a deployment.");
     let since = Instant::now();
     drop(b.process.stdin.take());
     stage.until("c", LEADS).await?;
-    println!("No leader for {:.3} s, or less.", since.elapsed().as_secs_f64());
+    println!("No leader for at most {:.3} s.", since.elapsed().as_secs_f64());
 
     if let Some((leader, _)) = stage.overlap {
         stage.until(leader, ENDS).await?;
@@ -160,7 +160,8 @@ async fn coordinate() -> Result<(), Failure> {
     Ok(())
 }
 
-async fn participants(selector: &LeaderSelector, count: usize) -> Result<(), Failure> {
+/// Waits until the election has this many participants.
+async fn wait_for_participants(selector: &LeaderSelector, count: usize) -> Result<(), Failure> {
     let waiting = async {
         while selector.participants().await?.len() != count {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -172,18 +173,19 @@ async fn participants(selector: &LeaderSelector, count: usize) -> Result<(), Fai
 
 /// The lines of all replicas, in the order of their arrival.
 struct Stage {
-    said: mpsc::UnboundedReceiver<(&'static str, String)>,
+    printed: mpsc::UnboundedReceiver<(&'static str, String)>,
     leader: Option<&'static str>,
     /// A leader that has not reported the end of its term, and the time at which another term began.
     overlap: Option<(&'static str, f64)>,
 }
 
 impl Stage {
-    /// Prints the lines of all replicas until `who` prints a line that begins with `what`.
+    /// Prints the lines of all replicas until `who` has printed a line that begins with `what`. Fails if two replicas
+    /// lead at the same time.
     async fn until(&mut self, who: &str, what: &str) -> Result<(), Failure> {
         loop {
             let (name, line) =
-                tokio::time::timeout(DEFAULT_TIMEOUT, self.said.recv()).await?.ok_or("all replicas have ended")?;
+                tokio::time::timeout(DEFAULT_TIMEOUT, self.printed.recv()).await?.ok_or("all replicas have ended")?;
             let (at, line) = line.split_once(' ').ok_or("a line without a time")?;
             let at: f64 = at.parse()?;
             println!("{name}: {line}");
@@ -212,7 +214,7 @@ impl Stage {
     }
 }
 
-/// A replica, for the first process. Killed when this is dropped, even while it is stopped.
+/// The first process's handle to a replica. Dropping it kills the replica, even if that is stopped.
 struct Replica {
     process: Child,
     pid: Pid,

@@ -6,7 +6,7 @@ use curator_test::{FaultProxy, ServerKind, TestingServer};
 /// The error of an example.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// As [`CuratorClient::builder`], in the namespace in `ZOOKEEPER_NAMESPACE`, if that is set.
+/// As [`CuratorClient::builder`], with the namespace in the environment variable `ZOOKEEPER_NAMESPACE`, if that is set.
 pub fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
     let builder = CuratorClient::builder(connect_string);
     match std::env::var("ZOOKEEPER_NAMESPACE") {
@@ -50,7 +50,7 @@ impl Ensemble {
         &self.connect_string
     }
 
-    /// A proxy that counts and fails on demand, and the connect string for a client behind it.
+    /// A proxy that counts requests and injects faults, and the connect string for a client behind it.
     ///
     /// The proxy is in front of one server: the first, if there are several.
     ///

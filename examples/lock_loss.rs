@@ -1,5 +1,5 @@
-//! A holder is cut off from the servers. Shows how it is notified that its lock is lost, before another client can
-//! acquire it. Fails if another client acquires it earlier.
+//! A holder is cut off from the servers. Shows how the holder is notified that its lock is lost, before another client
+//! can acquire the lock. Fails if another client acquires it earlier.
 //!
 //! ```console
 //! cargo run --example lock_loss

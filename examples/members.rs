@@ -42,9 +42,9 @@ async fn main() -> Result<(), Failure> {
     }
 }
 
-/// A member of the group, until its standard input ends. Each line is new data.
+/// Runs a member of the group until its standard input ends. Each line of the input becomes the member's data.
 async fn belong(id: &str, data: &str, connect_string: &str) -> Result<(), Failure> {
-    // Ends this process even if the first one is killed.
+    // The kernel kills this process when the first one dies.
     #[cfg(target_os = "linux")]
     set_parent_process_death_signal(Some(Signal::KILL))?;
 
@@ -58,16 +58,16 @@ async fn belong(id: &str, data: &str, connect_string: &str) -> Result<(), Failur
                 changed?;
                 // Cloned, as the member cannot change the value while it is borrowed.
                 match state.borrow_and_update().clone() {
-                    PersistentNodeState::Present { .. } => say(BELONGS),
-                    PersistentNodeState::Foreign { owner, .. } => say(&format!("{TAKEN}{owner:#x}")),
-                    PersistentNodeState::Unknown => say(UNKNOWN),
+                    PersistentNodeState::Present { .. } => print_line(BELONGS),
+                    PersistentNodeState::Foreign { owner, .. } => print_line(&format!("{TAKEN}{owner:#x}")),
+                    PersistentNodeState::Unknown => print_line(UNKNOWN),
                     _ => {}
                 }
             }
             event = events.next() => match event.ok_or("the group member has ended")? {
-                CacheEvent::Created(other) => say(&format!("{} joined: {}", id_of(&other), text(other.data()))),
-                CacheEvent::Changed { new, .. } => say(&format!("{} is now {}", id_of(&new), text(new.data()))),
-                CacheEvent::Deleted(other) => say(&format!("{} left", id_of(&other))),
+                CacheEvent::Created(other) => print_line(&format!("{} joined: {}", id_of(&other), text(other.data()))),
+                CacheEvent::Changed { new, .. } => print_line(&format!("{} is now {}", id_of(&new), text(new.data()))),
+                CacheEvent::Deleted(other) => print_line(&format!("{} left", id_of(&other))),
                 _ => {}
             },
             line = input.next_line() => match line? {
@@ -89,9 +89,9 @@ fn text(data: &[u8]) -> String {
     String::from_utf8_lossy(data).into_owned()
 }
 
-/// Prints a line with the time, by the clock that all processes share: the first process may read two lines in the
-/// wrong order.
-fn say(line: &str) {
+/// Prints a line with a timestamp of a clock that all processes share, because the first process may read the lines of
+/// two processes in the wrong order.
+fn print_line(line: &str) {
     let now = clock_gettime(ClockId::Monotonic);
     println!("{}.{:09} {line}", now.tv_sec, now.tv_nsec);
 }
@@ -102,15 +102,15 @@ async fn watch() -> Result<(), Failure> {
     let client = builder(ensemble.connect_string()).connect().await?;
     // A cache watches the group without joining it, unlike a `GroupMember`.
     let group = CuratorCache::builder(&client, PATH)?.children_only().start()?;
-    let (lines, said) = mpsc::unbounded_channel();
-    let mut stage = Stage { said, heard: Vec::new() };
+    let (lines, printed) = mpsc::unbounded_channel();
+    let mut stage = Stage { printed, heard: Vec::new() };
 
     let mut a = Process::start("a", "first run", &ensemble, lines.clone())?;
     stage.until("a", BELONGS).await?;
     let b = Process::start("b", "10.0.0.2", &ensemble, lines.clone())?;
     let mut c = Process::start("c", "10.0.0.3", &ensemble, lines.clone())?;
     stage.until("c", BELONGS).await?;
-    members(&group, &["a", "b", "c"]).await?;
+    wait_for_members(&group, &["a", "b", "c"]).await?;
 
     stage.scene("a is killed, and started again at once, with the same id.");
     let since = Instant::now();
@@ -122,29 +122,31 @@ async fn watch() -> Result<(), Failure> {
     stage.until("b", "a joined: second run").await?;
 
     stage.scene("c changes its data.");
-    c.tell("draining").await?;
+    c.send("draining").await?;
     stage.until("a", "c is now draining").await?;
 
     stage.scene("b is cut off: nothing gets through between it and the servers, and its connection looks open.");
     let mut events = group.events();
     b.network.black_hole(Direction::Both);
-    let doubts = stage.until("b", UNKNOWN).await?;
+    let unknown_at = stage.until("b", UNKNOWN).await?;
     while !matches!(next(&mut events).await?, CacheEvent::Deleted(member) if id_of(&member) == "b") {}
-    let leaves = stage.until("c", "b left").await?;
-    if doubts > leaves {
-        return Err(format!("b considered itself a member until {doubts}, and others saw it leave at {leaves}").into());
+    let left_at = stage.until("c", "b left").await?;
+    if unknown_at > left_at {
+        return Err(
+            format!("b considered itself a member until {unknown_at}, and others saw it leave at {left_at}").into()
+        );
     }
-    println!("b reported an unknown membership {:.1} s before the others saw it leave.", leaves - doubts);
+    println!("b reported an unknown membership {:.1} s before the others saw it leave.", left_at - unknown_at);
     b.network.heal();
     stage.until("b", BELONGS).await?;
-    members(&group, &["a", "b", "c"]).await?;
+    wait_for_members(&group, &["a", "b", "c"]).await?;
 
     stage.scene("All are asked to end.");
     for mut process in [a, b, c] {
         drop(process.process.stdin.take());
         tokio::time::timeout(DEFAULT_TIMEOUT, process.process.wait()).await??;
     }
-    members(&group, &[]).await?;
+    wait_for_members(&group, &[]).await?;
     println!("The group is empty.");
     group.close().await?;
     client.close().await?;
@@ -153,7 +155,7 @@ async fn watch() -> Result<(), Failure> {
 }
 
 /// Waits until these are the members.
-async fn members(group: &CuratorCache, wanted: &[&str]) -> Result<(), Failure> {
+async fn wait_for_members(group: &CuratorCache, wanted: &[&str]) -> Result<(), Failure> {
     let mut state = group.state();
     let waiting = async {
         loop {
@@ -177,7 +179,7 @@ async fn next(events: &mut curator_recipes::CacheEvents) -> Result<CacheEvent, F
 
 /// The lines of all members, in the order of their arrival.
 struct Stage {
-    said: mpsc::UnboundedReceiver<(&'static str, String)>,
+    printed: mpsc::UnboundedReceiver<(&'static str, String)>,
     /// The lines in the present scene.
     heard: Vec<(&'static str, String)>,
 }
@@ -188,8 +190,8 @@ impl Stage {
         self.heard.clear();
     }
 
-    /// Prints the lines of all members until `who` has printed one that begins with `what` in this scene. Returns its
-    /// time.
+    /// Prints the lines of all members until `who` has printed one that begins with `what` in this scene. Returns
+    /// the timestamp of that line.
     async fn until(&mut self, who: &str, what: &str) -> Result<f64, Failure> {
         loop {
             for (id, line) in &self.heard {
@@ -199,14 +201,14 @@ impl Stage {
                 }
             }
             let (id, line) =
-                tokio::time::timeout(DEFAULT_TIMEOUT, self.said.recv()).await?.ok_or("all members have ended")?;
+                tokio::time::timeout(DEFAULT_TIMEOUT, self.printed.recv()).await?.ok_or("all members have ended")?;
             println!("{id}: {}", line.split_once(' ').map_or(&*line, |(_, line)| line));
             self.heard.push((id, line));
         }
     }
 }
 
-/// A member, for the first process. Killed when this is dropped.
+/// The first process's handle to a member. Dropping it kills the member.
 struct Process {
     process: Child,
     network: FaultProxy,
@@ -238,7 +240,7 @@ impl Process {
     }
 
     /// Sends a line to the process.
-    async fn tell(&mut self, line: &str) -> Result<(), Failure> {
+    async fn send(&mut self, line: &str) -> Result<(), Failure> {
         let input = self.process.stdin.as_mut().ok_or("a member has no input")?;
         Ok(input.write_all(format!("{line}\n").as_bytes()).await?)
     }

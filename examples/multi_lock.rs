@@ -131,5 +131,5 @@ async fn locks_of_all_kinds(ensemble: &Ensemble, client: &CuratorClient) -> Resu
     println!("The greatest token is the guard's: {}", guard.fencing_token());
     guard.release().await?;
     other.close().await?;
-    if missed && is_free { Ok(()) } else { Err("it was held in part".into()) }
+    if missed && is_free { Ok(()) } else { Err("the multi-lock was acquired, or kept, in part".into()) }
 }

@@ -65,7 +65,7 @@ async fn main() -> Result<(), Failure> {
     timeline.note(&format!("That is {between:.3} s after B's work was stopped; the server has ended B's session."));
     guard_c.run(work(&store, guard_c.fencing_token(), "C", 1)).await??;
 
-    // As if B had sent it while its lock was valid, and the network had delayed it.
+    // Imitates a write that B sent while its lock was valid, and that the network delayed.
     match work(&store, guard_b.fencing_token(), "B", 1).await {
         Ok(()) => return Err("the store accepted B's late write".into()),
         Err(stale) => timeline.print(&format!("B's late write reaches the store, which refuses it: {stale}.")),
@@ -96,7 +96,7 @@ async fn acquire(
     Ok((guard, acquired))
 }
 
-/// The number of clients that a waiting client is behind, one of which holds the lock.
+/// Waits until the client is in the queue, and returns the number of clients before it, including the holder.
 async fn place(client: &CuratorClient) -> Result<usize, Failure> {
     let mutex = InterProcessMutex::non_reentrant(client, PATH)?;
     let session = client.session().await?.id();
@@ -124,7 +124,7 @@ struct Timeline {
 }
 
 impl Timeline {
-    /// Prints an event with its time, which it returns.
+    /// Prints an event with the present time, and returns this time.
     fn print(self, event: &str) -> Instant {
         let now = Instant::now();
         println!("{:>6.3} s  {event}", (now - self.start).as_secs_f64());

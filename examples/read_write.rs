@@ -52,12 +52,12 @@ async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &Cur
         }));
     }
     let lock = InterProcessReadWriteLock::non_reentrant(client, PATH)?;
-    until_queue(&lock, READERS).await?;
+    wait_for_contenders(&lock, READERS).await?;
     let writer = tokio::spawn({
         let lock = lock.clone();
         async move { lock.write().acquire().await }
     });
-    until_queue(&lock, READERS + 1).await?;
+    wait_for_contenders(&lock, READERS + 1).await?;
     println!("{} readers hold the lock at the same time, and a writer waits.", holding.load(Ordering::SeqCst));
     all_have_arrived.wait().await;
 
@@ -83,7 +83,7 @@ async fn downgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
         let lock = lock.clone();
         async move { lock.write().acquire().await }
     });
-    until_queue(lock, 2).await?;
+    wait_for_contenders(lock, 2).await?;
 
     let reading = writing.downgrade().await?;
     println!("It is a reader now, with token {}:", reading.fencing_token());
@@ -117,8 +117,8 @@ async fn upgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
     Ok(reading.release().await?)
 }
 
-/// Waits until this many hold the lock or wait for it.
-async fn until_queue(lock: &InterProcessReadWriteLock, expected: usize) -> Result<(), Failure> {
+/// Waits until this many contenders hold the lock or wait for it.
+async fn wait_for_contenders(lock: &InterProcessReadWriteLock, expected: usize) -> Result<(), Failure> {
     let wait = async {
         while lock.participants().await?.len() != expected {
             tokio::time::sleep(Duration::from_millis(10)).await;

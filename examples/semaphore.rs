@@ -1,6 +1,6 @@
 //! A limited number of holders in all processes: workers share leases. A task that requests several leases gets them
-//! all at once, and is not overtaken by tasks that request one. The limit is stored in a node, and changes while they
-//! work.
+//! all at once, and is not overtaken by tasks that request one. The limit is stored in a node, and changes while
+//! leases are held.
 //!
 //! ```console
 //! cargo run --example semaphore
@@ -38,8 +38,9 @@ async fn main() -> Result<(), Failure> {
 }
 
 struct Crowd {
-    /// The number of workers at present, and the greatest number so far.
+    /// The number of workers that hold a lease now.
     now: AtomicUsize,
+    /// The greatest number so far.
     most: AtomicUsize,
     /// Each worker waits for another one, so that all leases are in use at the same time.
     all_leases: Barrier,
@@ -61,7 +62,7 @@ async fn workers(ensemble: &Ensemble) -> Result<(), Failure> {
     let most = crowd.most.load(Ordering::SeqCst);
     println!("\nAt most {most} have worked at a time.");
     if most > LEASES.try_into()? {
-        return Err("more have worked than there are leases".into());
+        return Err("more workers than leases have worked at a time".into());
     }
     Ok(())
 }
@@ -89,7 +90,7 @@ async fn many_at_once(semaphore: &InterProcessSemaphoreV2, count: &SharedCount) 
         let semaphore = semaphore.clone();
         async move { semaphore.acquire_many(2).await }
     });
-    until_waiting(semaphore, 1).await?;
+    wait_for_waiters(semaphore, 1).await?;
     let passed = semaphore.try_acquire().await?.is_some();
     println!(
         "Another task requests one, which is free: {}",
@@ -117,7 +118,7 @@ async fn many_at_once(semaphore: &InterProcessSemaphoreV2, count: &SharedCount) 
 }
 
 /// Waits until this many tasks wait for leases.
-async fn until_waiting(semaphore: &InterProcessSemaphoreV2, expected: usize) -> Result<(), Failure> {
+async fn wait_for_waiters(semaphore: &InterProcessSemaphoreV2, expected: usize) -> Result<(), Failure> {
     let wait = async {
         while semaphore.participants().await?.iter().filter(|participant| !participant.owns).count() != expected {
             sleep(Duration::from_millis(10)).await;

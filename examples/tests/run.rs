@@ -1,6 +1,6 @@
 //! Runs each example, and checks its output.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the way to fail")]
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ struct Run {
     root: &'static str,
 }
 
-/// Runs an example on a separate server: plainly, in a namespace, and under a chroot.
+/// Runs an example three times: on the server that it starts, in a namespace, and under a chroot.
 fn runs(example: &str) -> impl Iterator<Item = Run> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     ["", "/namespace", "/chroot"].into_iter().map(move |root| {
@@ -227,7 +227,8 @@ fn herd_effect() {
             let (notifications, requests) = row(waiters, "naive");
             // On a busy machine a waiter may be late, miss an event, or be counted with the next hand-over.
             assert!(notifications > 0.8 * count && requests > 1.6 * count, "{printed}");
-            // Two waiters and the former holder; the release, and one waiter that sends three requests to get ready.
+            // Notified are two waiters and the former holder. The requests are the release, and three of the waiter
+            // that lists the queue again and sets watches.
             let (notifications, requests) = row(waiters, "standard");
             assert!(notifications <= 3.0 && requests <= 6.0, "{printed}");
         }

@@ -39,8 +39,8 @@ impl Contender {
 /// What Curator's `Revoker`, and `zklock revoke`, write over the data of the holder's node.
 const REVOKED: &[u8] = b"__REVOKE__";
 
-/// Trims a node's text, replaces the characters that a terminal interprets, such as a change of the writing direction, and
-/// keeps at most 60 characters.
+/// Trims a node's text, replaces the characters that a terminal interprets, such as a change of the writing direction,
+/// and keeps at most 60 characters.
 pub(crate) fn printable(text: &str) -> String {
     let is_interpreted = |c: char| {
         c.is_control()

@@ -1,8 +1,8 @@
 //! A second process that stops the command when the lock is lost or in doubt, or when zklock itself was killed or
 //! stopped.
 //!
-//! The guardian reads orders from a pipe; the end of the pipe means that zklock has ended. [`Stopping`] computes when the
-//! guardian signals the command's process group, or, with `--on-lost ignore`, leaves it running.
+//! The guardian reads orders from a pipe; the end of the pipe means that zklock has ended. [`Stopping`] computes when
+//! the guardian signals the command's process group, or, with `--on-lost ignore`, leaves it running.
 
 use std::io;
 use std::process::Stdio;
@@ -72,8 +72,8 @@ impl Guardian {
         }
     }
 
-    /// Waits until the guardian has ended. Returns whether it has sent TERM or KILL to the command. Before its dismissal,
-    /// the guardian ends only after KILL, after [`Step::Leave`], or when it is killed.
+    /// Waits until the guardian has ended. Returns whether it has sent TERM or KILL to the command. Before its
+    /// dismissal, the guardian ends only after KILL, after [`Step::Leave`], or when it is killed.
     pub(crate) async fn ended(&mut self) -> bool {
         matches!(self.child.wait().await, Ok(status) if status.code() == Some(HAS_STOPPED.into()))
     }

@@ -55,8 +55,8 @@ async fn act(Arguments { action, connection }: Arguments) -> Result<u8, Failure>
     match action {
         Action::Start { gate, command } => Err(command::execute(gate, &command)),
         Action::Guard { group, stopping } => {
-            // The guardian receives these signals and ignores them, so that a signal to all processes of a service does not
-            // end the guardian in the grace period.
+            // The guardian receives these signals and ignores them, so that a signal to all processes of a service does
+            // not end the guardian in the grace period.
             let _received = signals::Signals::new()?;
             guardian::guard(group, stopping)
         }

@@ -74,8 +74,8 @@ pub(crate) fn queues(children: &[String]) -> Vec<(Kind, Vec<Entry>)> {
     queues
 }
 
-/// Whether the sequence numbers no longer give the order of the queue: after the largest number, the directory's counter
-/// repeats this number or continues with negative ones.
+/// Whether the sequence numbers no longer give the order of the queue: after the largest number, the directory's
+/// counter repeats this number or continues with negative ones.
 pub(crate) fn are_used_up(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| entry.sequence == i32::MAX || entry.sequence < 0)
 }

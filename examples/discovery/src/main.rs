@@ -50,21 +50,21 @@ async fn client() -> Result<(), Failure> {
     let (channel, mut servers) = balanced(&services);
 
     let mut a = Server::start("a", &ensemble)?;
-    a.says(server::READY).await?;
+    a.wait_for(server::READY).await?;
     let mut b = Server::start("b", &ensemble)?;
-    b.says(server::READY).await?;
+    b.wait_for(server::READY).await?;
     until(&mut servers, &["a", "b"]).await?;
     all_are_answered(&channel, "Two servers").await?;
 
     // As in a rolling update.
-    a.tell("drain").await?;
-    a.says(server::DRAINED).await?;
+    a.send("drain").await?;
+    a.wait_for(server::DRAINED).await?;
     until(&mut servers, &["b"]).await?;
     all_are_answered(&channel, "a is drained").await?;
     a.end().await?;
     all_are_answered(&channel, "a has ended").await?;
     a = Server::start("a", &ensemble)?;
-    a.says(server::READY).await?;
+    a.wait_for(server::READY).await?;
     until(&mut servers, &["a", "b"]).await?;
     all_are_answered(&channel, "a is there again").await?;
 
@@ -73,7 +73,7 @@ async fn client() -> Result<(), Failure> {
     let (killed, mut failed) = (Instant::now(), 0);
     let mut gone = std::pin::pin!(until(&mut servers, &["a"]));
     loop {
-        // Until `b` is gone, requests may fail, and a client would repeat them.
+        // Until the channel no longer uses `b`, requests may fail; a real client would repeat them.
         tokio::select! {
             known = &mut gone => break known?,
             answer = ask(&channel) => failed += usize::from(answer.is_err()),
@@ -83,13 +83,14 @@ async fn client() -> Result<(), Failure> {
     println!("b was killed: it was gone after {:.1} s; {failed} requests have failed.", killed.elapsed().as_secs_f64());
     all_are_answered(&channel, "b is gone").await?;
 
-    a.tell("drain").await?;
+    a.send("drain").await?;
     a.end().await?;
     zookeeper.close().await?;
     Ok(())
 }
 
-/// A channel to all servers that are registered and not drained, which follows changes; and the ids of these servers.
+/// Returns a channel that follows the changes and always uses the servers that are registered and not drained, and the
+/// ids of these servers.
 fn balanced(services: &ServiceCache) -> (Channel, watch::Receiver<BTreeSet<String>>) {
     let (channel, endpoints) = Channel::balance_channel(16);
     let (servers, known) = watch::channel(BTreeSet::new());
@@ -123,7 +124,7 @@ async fn ask(channel: &Channel) -> Result<String, Failure> {
     Ok(server.to_str()?.to_owned())
 }
 
-/// Sends many requests, and prints how many each server has answered.
+/// Sends many requests, and prints how many each server has answered. Fails if a request fails.
 async fn all_are_answered(channel: &Channel, title: &str) -> Result<(), Failure> {
     let mut answers = BTreeMap::new();
     for _ in 0..MANY {
@@ -158,8 +159,8 @@ impl Server {
         Ok(Self { process, lines })
     }
 
-    /// Waits until it prints this line.
-    async fn says(&mut self, line: &str) -> Result<(), Failure> {
+    /// Waits until the server prints this line.
+    async fn wait_for(&mut self, line: &str) -> Result<(), Failure> {
         timeout(DEFAULT_TIMEOUT, async {
             while self.lines.next_line().await?.ok_or("a server has ended")? != line {}
             Ok(())
@@ -167,12 +168,13 @@ impl Server {
         .await?
     }
 
-    async fn tell(&mut self, line: &str) -> Result<(), Failure> {
+    /// Sends a line to the server's standard input.
+    async fn send(&mut self, line: &str) -> Result<(), Failure> {
         let input = self.process.stdin.as_mut().ok_or("a server without input")?;
         Ok(input.write_all(format!("{line}\n").as_bytes()).await?)
     }
 
-    /// Closes its input, which ends it, and waits until it has ended.
+    /// Closes the server's standard input, which ends the server, and waits until it has ended.
     async fn end(&mut self) -> Result<(), Failure> {
         drop(self.process.stdin.take());
         let status = timeout(DEFAULT_TIMEOUT, self.process.wait()).await??;

@@ -24,17 +24,17 @@ pub(crate) const DRAINED: &str = "drained";
 /// Serves until its standard input ends. A line drains the server: it still answers, but clients send it no more
 /// requests.
 pub(crate) async fn run(id: &str, connect_string: &str) -> Result<(), Failure> {
-    // Ends this process even if the first one is killed.
+    // The kernel kills this process when the first one dies.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
 
-    // It listens before it registers.
+    // The server listens before it registers.
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse()?)?;
     let port = incoming.local_addr()?.port();
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let health = HealthServer::new(Named { id: id.to_owned() });
     let serving = Server::builder().add_service(health).serve_with_incoming_shutdown(incoming, async {
-        // Also returns when the sender is dropped.
+        // The drop of the sender ends this, too.
         let _ = ended.await;
     });
     let serving = tokio::spawn(serving);

@@ -1,5 +1,5 @@
 //! Runs the example, and checks its output.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the way to fail")]
 
 use std::process::Command;
 
@@ -9,14 +9,15 @@ fn no_request_fails_after_a_drain_or_once_a_killed_servers_instance_is_gone() {
     let output = program.env_remove("ZOOKEEPER_CONNECT").env_remove("ZOOKEEPER_NAMESPACE").output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{printed}\n{}", String::from_utf8_lossy(&output.stderr));
-    let of = |title: &str| printed.lines().find_map(|line| line.strip_prefix(title)).expect(&printed).to_owned();
+    let rest_of_line =
+        |title: &str| printed.lines().find_map(|line| line.strip_prefix(title)).expect(&printed).to_owned();
     for two in ["Two servers: ", "a is there again: "] {
-        let answers = of(two);
+        let answers = rest_of_line(two);
         assert!(answers.contains(" by a and ") && answers.ends_with(" by b."), "{printed}");
     }
     for title in ["a is drained: ", "a has ended: "] {
-        assert_eq!(of(title), "100 requests, answered 100 by b.", "{printed}");
+        assert_eq!(rest_of_line(title), "100 requests, answered 100 by b.", "{printed}");
     }
-    assert!(of("b was killed: ").starts_with("it was gone after "), "{printed}");
-    assert_eq!(of("b is gone: "), "100 requests, answered 100 by a.", "{printed}");
+    assert!(rest_of_line("b was killed: ").starts_with("it was gone after "), "{printed}");
+    assert_eq!(rest_of_line("b is gone: "), "100 requests, answered 100 by a.", "{printed}");
 }

@@ -31,8 +31,8 @@ impl Drop for Leading<'_> {
     }
 }
 
-/// The job: counts the items repeatedly. It is dropped at its next await point when the term is lost, and returns
-/// between two counts when the run shuts down.
+/// The job: counts the items repeatedly. When the term is lost, this future is dropped at its next await point. At
+/// shutdown, it returns between two counts.
 async fn count(service: Arc<Service>, leadership: Leadership) -> Result<(), StaleToken> {
     let token = leadership.fencing_token();
     info!(%token, "the job leads");

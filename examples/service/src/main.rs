@@ -76,10 +76,10 @@ async fn main() -> Result<(), Failure> {
     let requests = Requests::default();
     let (ended, no_more_requests, no_more_work) =
         (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
-    let job = part(&ended, job::run(Arc::clone(&service), no_more_work.clone()));
+    let job = spawn_part(&ended, job::run(Arc::clone(&service), no_more_work.clone()));
     let serving = axum::serve(listener, routes(Arc::clone(&service), requests.clone(), metrics));
     let serving = serving.with_graceful_shutdown(no_more_requests.clone().cancelled_owned());
-    let serving = part(&ended, serving.into_future());
+    let serving = spawn_part(&ended, serving.into_future());
 
     tokio::select! {
         _ = terminate.recv() => info!("asked to stop by SIGTERM"),
@@ -107,8 +107,11 @@ async fn main() -> Result<(), Failure> {
     if by_itself { Err("the server or the job has ended by itself".into()) } else { Ok(()) }
 }
 
-/// Starts a task that runs until it is asked to end. `ended` is cancelled when it ends, even by a panic.
-fn part<T: Send + 'static>(ended: &CancellationToken, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+/// Spawns a task that runs until the service stops. `ended` is cancelled when the task ends, even by a panic.
+fn spawn_part<T: Send + 'static>(
+    ended: &CancellationToken,
+    work: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
     let ended = ended.clone().drop_guard();
     tokio::spawn(async move {
         let _ended = ended;

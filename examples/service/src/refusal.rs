@@ -44,7 +44,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// The store has applied only the writes that it has accepted with the token.
+/// The work under the lock was dropped. The store has applied only the writes that it had accepted until then.
 impl From<LockLost> for Refusal {
     fn from(lost: LockLost) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, lost)

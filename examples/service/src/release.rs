@@ -6,7 +6,7 @@ use curator_recipes::{Error, LockGuard, LockLost};
 use tracing::warn;
 
 /// How long a request waits for a release, which then continues in the background.
-const RELEASE: Duration = Duration::from_secs(2);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The result of a release.
 pub(crate) enum Released {
@@ -18,9 +18,10 @@ pub(crate) enum Released {
     Lost(LockLost),
 }
 
-/// Without the limit, a release would wait in an outage as long as the retry policy permits, which is forever here.
+/// Releases the lock, and waits for at most [`RELEASE_TIMEOUT`]. Without this limit, it would wait in an outage as long
+/// as the retry policy permits, which is forever here.
 pub(crate) async fn release(guard: LockGuard) -> Released {
-    match guard.release_timeout(RELEASE).await {
+    match guard.release_timeout(RELEASE_TIMEOUT).await {
         Ok(()) => return Released::Confirmed,
         Err(Error::Lost(lost)) => {
             warn!(%lost, "a lock was lost before its release");

@@ -19,7 +19,7 @@ use crate::refusal::Refusal;
 const LAST_RESPONSES: Duration = Duration::from_secs(1);
 
 /// Handlers that can be cut off. Aborting the server is not enough: each of its connections has a separate task, which
-/// outlives it.
+/// outlives the server's.
 #[derive(Clone, Default)]
 pub(crate) struct Requests {
     running: TaskTracker,
@@ -27,7 +27,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// A layer around each handler, including the reading of its body.
+    /// A layer around each handler, including the reading of the request's body.
     pub(crate) async fn track(State(requests): State<Self>, request: Request, next: Next) -> Response {
         let answer = requests.cut_off.run_until_cancelled(next.run(request));
         let answer = requests.running.track_future(answer).await;

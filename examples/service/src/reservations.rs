@@ -22,7 +22,7 @@ pub(crate) struct Reservations {
     tasks: TaskTracker,
 }
 
-/// The guard is in a separate task, until the reservation is given back, expires or is lost.
+/// A reservation, whose guard a separate task holds until the reservation is given back, expires or is lost.
 #[derive(Clone)]
 struct Reservation {
     token: FencingToken,
@@ -41,7 +41,8 @@ pub(crate) enum End {
     Lost(LockLost),
 }
 
-/// This process has no reservation of the order with this token. Contains how it has ended, if known.
+/// This process has no reservation of the order with this token. Contains how the reservation has ended, if
+/// known.
 pub(crate) struct NoReservation(Option<End>);
 
 impl Reservations {
@@ -55,7 +56,7 @@ impl Reservations {
         let reserved = hold(guard, given_back.clone(), self.reserved_for);
         self.tasks.spawn(async move { sender.send_replace(Some(reserved.await)) });
         let mut by_key = self.by_key();
-        // The end of a reservation can be queried until the next one is made.
+        // Until the next reservation is made, requests can still ask how the ended ones have ended.
         by_key.retain(|_, reservation| reservation.end.borrow().is_none());
         by_key.insert(key, Reservation { token, given_back, end });
     }

@@ -44,8 +44,8 @@ async fn add(State(service): State<Arc<Service>>, Path(key): Path<String>, item:
         Ok::<_, StaleToken>(answer)
     };
     let answer = guard.run(work).await??;
-    // The result does not matter, even if the lock was lost: the store has accepted the write, and rejects older
-    // holders.
+    // The result of the release does not matter, even if the lock was lost: the store has accepted the write, and
+    // rejects older holders.
     release(guard).await;
     Ok(answer)
 }

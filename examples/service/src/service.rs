@@ -50,7 +50,7 @@ impl Service {
     pub(crate) fn lock(&self, key: &str) -> Result<InterProcessMutex, Error> {
         // `child` rejects a key with a slash, which would be the path of another node.
         let path = self.client.resolve(ORDERS)?.child(key)?;
-        // Not reentrant: requests on one connection share a task, and the guard of a reservation leaves it.
+        // Not reentrant: requests on one connection share a task, and the guard of a reservation moves to another one.
         Ok(InterProcessMutex::non_reentrant(&self.client, path)?.with_metrics_name("orders"))
     }
 }

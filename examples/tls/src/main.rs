@@ -21,14 +21,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("The lock is held, with token {}.", guard.fencing_token());
     guard.release().await?;
 
-    // Whenever the files have changed: connections from now on use what is in them.
+    // Call this after the files have changed: new connections use the new certificates.
     tls.update(&certificates()?);
     println!("The certificates are renewed.");
     client.close().await?;
     Ok(())
 }
 
-/// What the client trusts and what it presents, as the files have it now.
+/// Reads the certificates that the client trusts, and the one that it presents.
 fn certificates() -> Result<TlsOptions, Box<dyn Error>> {
     let file = |variable| -> Result<String, Box<dyn Error>> { Ok(read_to_string(var(variable)?)?) };
     let tls = TlsOptions::from_pem(file("TLS_CA")?)?;

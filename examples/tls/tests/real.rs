@@ -1,5 +1,5 @@
 //! Runs the example on a real ZooKeeper, as the embedded server has no TLS.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the way to fail")]
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 use curator_test::{ClientAuth, ServerKind, ServerTls, TestingCa, TestingServer};
 
 #[tokio::test]
-async fn tls() {
+async fn the_tls_example_acquires_a_lock_over_tls_with_a_client_certificate() {
     let ca = TestingCa::new("tests").unwrap();
     let (of_server, of_client) = (ca.issue(&["127.0.0.1"]).unwrap(), ca.issue(&["orders"]).unwrap());
     let tls = ServerTls::new(of_server.certificate_pem, of_server.key_pem).client_auth(ClientAuth::Need, ca.pem());

@@ -29,8 +29,8 @@ async fn started_with(connect: &str, options: &str, notes: &Notes) -> (Child, [P
     (child, [notes.process("child").await, notes.process("grandchild").await])
 }
 
-/// Runs zklock as the next holder. Returns its exit code: 9 if one of the previous holder's processes still runs when the
-/// command of the next holder starts, and else 0.
+/// Runs zklock as the next holder. Returns its exit code: 9 if one of the previous holder's processes still runs when
+/// the command of the next holder starts, and else 0.
 async fn next(lock: &str, before: [Pid; 2]) -> Option<i32> {
     let [child, grandchild] = before.map(Pid::as_raw_nonzero);
     let script = format!(

@@ -23,7 +23,8 @@ pub(crate) fn words(line: &str) -> Vec<String> {
 
 /// `zklock` with these options, and with `sh -c SCRIPT` as its command, if there is a script.
 pub(crate) fn zklock(connect: &str, options: &str, script: Option<&str>) -> Command {
-    // If a shell runs the tests in the background, or under `nohup`, they ignore INT or HUP, which zklock would inherit.
+    // If a shell runs the tests in the background, or under `nohup`, they ignore INT or HUP, which zklock would
+    // inherit.
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_zklock")]);
     command.args(words(options)).env("ZOOKEEPER_CONNECT", connect).env_remove("ZKLOCK_CONFIG");

@@ -52,17 +52,17 @@ impl Service {
         Self { process, address: address.unwrap(), printed }
     }
 
-    /// Sends a request on a new connection.
-    pub(crate) async fn answers(&self, request: &str, body: &str) -> (u16, String) {
-        Connection::to(&self.address).await.answers(request, body).await
+    /// Sends a request on a new connection. Returns the status and the body of the response.
+    pub(crate) async fn ask(&self, request: &str, body: &str) -> (u16, String) {
+        Connection::to(&self.address).await.ask(request, body).await
     }
 
     /// Repeats a request until the response has this status and its body begins with `beginning`. Returns the rest of
     /// the body.
-    pub(crate) async fn says(&self, request: &str, status: u16, beginning: &str) -> String {
+    pub(crate) async fn wait_for_answer(&self, request: &str, status: u16, beginning: &str) -> String {
         let mut rest = String::new();
         until(async || {
-            let (answered, body) = self.answers(request, "").await;
+            let (answered, body) = self.ask(request, "").await;
             let found = body.strip_prefix(beginning).filter(|_| answered == status);
             rest = found.unwrap_or_default().trim().to_owned();
             found.is_some()
@@ -72,8 +72,8 @@ impl Service {
     }
 
     /// Waits until the job of this process has its lock, and returns the token.
-    pub(crate) async fn leads(&self) -> i64 {
-        let leads = self.says("GET /job", 200, "leads with token ").await;
+    pub(crate) async fn wait_for_term(&self) -> i64 {
+        let leads = self.wait_for_answer("GET /job", 200, "leads with token ").await;
         leads.split_once(':').and_then(|(token, _)| token.parse().ok()).unwrap_or_else(|| panic!("{leads}"))
     }
 
@@ -83,6 +83,7 @@ impl Service {
         kill_process(Pid::from_raw(process).unwrap(), Signal::TERM).unwrap();
     }
 
+    /// Waits until the process has ended. Returns its status and its output.
     pub(crate) async fn end(mut self) -> (ExitStatus, Vec<String>) {
         let status = soon(self.process.wait()).await.unwrap();
         // The output ends with the process; the last lines may not have been read yet.
@@ -100,15 +101,16 @@ impl Connection {
         Self(BufReader::new(soon(TcpStream::connect(address)).await.unwrap()))
     }
 
-    /// `request` is a method, a path, and any headers, as in `PUT /orders/7\r\nFencing-Token: 12`.
-    pub(crate) async fn answers(&mut self, request: &str, body: &str) -> (u16, String) {
+    /// Sends a request, and returns the status and the body of the response. `request` is a method, a path, and any
+    /// headers, as in `PUT /orders/7\r\nFencing-Token: 12`.
+    pub(crate) async fn ask(&mut self, request: &str, body: &str) -> (u16, String) {
         self.send(&head(request, body.len(), "User-Agent: test")).await;
         self.send(body).await;
         self.answer().await
     }
 
-    /// Sends all but the body, and waits until the handler requests the body.
-    pub(crate) async fn begins(&mut self, request: &str, length: usize) {
+    /// Sends the head of a request, and waits until the handler requests the body.
+    pub(crate) async fn begin(&mut self, request: &str, length: usize) {
         self.send(&head(request, length, "Expect: 100-continue")).await;
         assert_eq!(self.answer().await, (100, String::new()), "{request}");
     }
