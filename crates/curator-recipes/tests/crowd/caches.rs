@@ -7,9 +7,9 @@ use curator_recipes::{CacheState, CuratorCache};
 use curator_test::{FaultProxy, OpCode, TestingServer, within};
 
 use super::support::{LONG_SESSION, Replay, builder, number, say};
-use super::{ALONE, PATIENCE_WITH_A_CROWD};
+use super::{ALONE, CROWD_TIMEOUT};
 
-/// Curator's cache once failed to load more than 65,535 children (CURATOR-690). The changes are more than a cache
+/// Curator's cache once failed to load more than 65,535 children (CURATOR-690). More nodes change than a cache
 /// remembers individually.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
@@ -28,7 +28,7 @@ async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
         some.iter().fold(writer.transaction(), create).commit().await.unwrap();
     }
     let (cache, begun) = (CuratorCache::builder(&client, "/leaves").unwrap().start().unwrap(), Instant::now());
-    let loaded = within(PATIENCE_WITH_A_CROWD, cache.ready()).await.unwrap();
+    let loaded = within(CROWD_TIMEOUT, cache.ready()).await.unwrap();
     assert_eq!(loaded.children(cache.path()).count(), leaves);
     say(&format!(
         "crowd: {leaves} leaves loaded in {:.1?} by {:?} requests",
@@ -46,7 +46,7 @@ async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
     proxy.reset_counts();
     proxy.hold_replies(OpCode::MultiRead);
     writer.set_data("/leaves", "first", None).await.unwrap();
-    within(PATIENCE_WITH_A_CROWD, proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
+    within(CROWD_TIMEOUT, proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
     for some in all.chunks(2_000) {
         let set = |transaction, leaf: &String| {
             curator_recipes::client::Transaction::set_data(transaction, leaf, "after", None).unwrap()
@@ -54,15 +54,15 @@ async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
         some.iter().fold(writer.transaction(), set).commit().await.unwrap();
     }
     proxy.release_held();
-    let changed = within(PATIENCE_WITH_A_CROWD, cache.caught_up()).await.unwrap();
+    let changed = within(CROWD_TIMEOUT, cache.caught_up()).await.unwrap();
     assert_eq!(changed.state(), CacheState::Current);
     assert!(changed.children(cache.path()).all(|leaf| leaf.data() == b"after"));
     assert!(loaded.children(cache.path()).all(|leaf| leaf.data() == b"before"), "a snapshot does not change");
     let reads = proxy.requests()[&OpCode::MultiRead];
     assert!(reads < leaves as u64 / 100, "{reads} requests");
-    within(PATIENCE_WITH_A_CROWD, replay.until(&mut events, &changed)).await;
-    within(PATIENCE_WITH_A_CROWD, cache.close()).await.unwrap();
+    within(CROWD_TIMEOUT, replay.until(&mut events, &changed)).await;
+    within(CROWD_TIMEOUT, cache.close()).await.unwrap();
     for client in [client, writer] {
-        within(PATIENCE_WITH_A_CROWD, client.close()).await.unwrap();
+        within(CROWD_TIMEOUT, client.close()).await.unwrap();
     }
 }

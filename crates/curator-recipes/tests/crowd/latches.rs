@@ -10,7 +10,7 @@ use curator_test::within;
 use tokio::task::JoinSet;
 
 use crate::support::{say, without_probes};
-use crate::{ALONE, PATIENCE_WITH_A_CROWD, Stage};
+use crate::{ALONE, CROWD_TIMEOUT, Stage};
 
 const LATCHES: usize = 1_000;
 
@@ -20,7 +20,7 @@ fn latch(client: &CuratorClient, path: &str) -> LeaderLatch {
 
 /// Waits until every latch is queued or leads.
 async fn all_take_part(latches: &[LeaderLatch]) {
-    within(PATIENCE_WITH_A_CROWD, async {
+    within(CROWD_TIMEOUT, async {
         for latch in latches {
             latch.state().wait_for(|state| *state != LeaderState::Unknown).await.unwrap();
         }
@@ -29,7 +29,7 @@ async fn all_take_part(latches: &[LeaderLatch]) {
 }
 
 /// Prints the time, requests and bytes received per latch, checks the requests, and resets the counts.
-fn say_costs(stage: &Stage, what: &str, begun: Instant) {
+fn print_and_check_costs(stage: &Stage, what: &str, begun: Instant) {
     let (by_kind, latches) = (without_probes(&stage.proxy), LATCHES as u64);
     let requests: u64 = by_kind.values().sum();
     say(&format!(
@@ -51,12 +51,12 @@ async fn a_thousand_latches_of_one_client_lead_in_turn() {
     stage.proxy.reset_counts();
     let begun = Instant::now();
     let latches: Vec<_> = (0..LATCHES).map(|_| latch(&stage.waiting, "/crowd")).collect();
-    within(PATIENCE_WITH_A_CROWD, async {
+    within(CROWD_TIMEOUT, async {
         while stage.holding.get_children("/crowd").await.map_or(0, |nodes| nodes.len()) < LATCHES {}
     })
     .await;
     all_take_part(&latches).await;
-    say_costs(&stage, "have joined one queue", begun);
+    print_and_check_costs(&stage, "have joined one queue", begun);
     let begun = Instant::now();
     let leaders = Arc::new(AtomicUsize::new(0));
     let lead = |latch: LeaderLatch| {
@@ -70,8 +70,8 @@ async fn a_thousand_latches_of_one_client_lead_in_turn() {
         }
     };
     let mut leading: JoinSet<_> = latches.into_iter().map(lead).collect();
-    within(PATIENCE_WITH_A_CROWD, async { while leading.join_next().await.transpose().unwrap().is_some() {} }).await;
-    say_costs(&stage, "have led in turn, and left", begun);
+    within(CROWD_TIMEOUT, async { while leading.join_next().await.transpose().unwrap().is_some() {} }).await;
+    print_and_check_costs(&stage, "have led in turn, and left", begun);
     assert_eq!(stage.waiting.health().sessions_replaced, 0, "a session was lost");
 }
 
@@ -84,17 +84,17 @@ async fn a_thousand_latches_of_one_client_each_lead_on_a_separate_path() {
     stage.proxy.reset_counts();
     let begun = Instant::now();
     let latches: Vec<_> = (0..LATCHES).map(|number| latch(&stage.waiting, &format!("/crowd/{number}"))).collect();
-    within(PATIENCE_WITH_A_CROWD, async {
+    within(CROWD_TIMEOUT, async {
         for latch in &latches {
             latch.leadership().await.unwrap();
         }
     })
     .await;
-    say_costs(&stage, "lead, on a path each", begun);
+    print_and_check_costs(&stage, "lead, on a path each", begun);
     let begun = Instant::now();
     let mut closing: JoinSet<_> =
         latches.into_iter().map(|latch| async move { latch.close().await.unwrap() }).collect();
-    within(PATIENCE_WITH_A_CROWD, async { while closing.join_next().await.transpose().unwrap().is_some() {} }).await;
-    say_costs(&stage, "have left", begun);
+    within(CROWD_TIMEOUT, async { while closing.join_next().await.transpose().unwrap().is_some() {} }).await;
+    print_and_check_costs(&stage, "have left", begun);
     assert_eq!(stage.waiting.health().sessions_replaced, 0, "a session was lost");
 }

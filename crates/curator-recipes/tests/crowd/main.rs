@@ -4,7 +4,7 @@
 //! Only this target has so many waiters that a client that is busy with them could miss the deadlines of its session.
 //!
 //! `CROWD` sets the number of tasks; the default is 2,000.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 mod caches;
 mod latches;
@@ -21,9 +21,9 @@ use tokio::task::{JoinSet, unconstrained};
 
 use self::support::{LONG_SESSION, Witness, number, say};
 
-/// Much longer than needed: only a failing test waits so long.
-const PATIENCE_WITH_A_CROWD: Duration = Duration::from_secs(300);
-/// Just long enough for a busy machine to keep the session.
+/// The limit of each wait. Much longer than needed: only a failing test waits so long.
+const CROWD_TIMEOUT: Duration = Duration::from_secs(300);
+/// The session timeout of the client whose tasks wait: just long enough to keep the session on a busy machine.
 const SESSION: Duration = Duration::from_secs(10);
 /// The limit of received bytes per waiter, for any number of waiters: a few short lists, and the waiter's own nodes.
 const BYTES_EACH: u64 = 12 * 1024;
@@ -55,7 +55,7 @@ impl Stage {
     /// bytes that it has received since the counts were reset. Times are printed and not checked: machines differ.
     async fn serve(self, what: &str, cut: bool, mut tasks: JoinSet<()>) {
         let begun = Instant::now();
-        within(PATIENCE_WITH_A_CROWD, async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
+        within(CROWD_TIMEOUT, async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
         let Self { crowd, _server, proxy, waiting, holding } = self;
         let each = proxy.bytes_received() / crowd as u64;
         say(&format!("crowd: {crowd} tasks on {what} served in {:.1?}, {each} bytes received each", begun.elapsed()));
@@ -65,7 +65,7 @@ impl Stage {
         waiting.session().await.unwrap();
         assert_eq!(waiting.health().sessions_replaced, 0, "a session was lost");
         for client in [waiting, holding] {
-            within(PATIENCE_WITH_A_CROWD, client.janitor().idle()).await;
+            within(CROWD_TIMEOUT, client.janitor().idle()).await;
             client.close().await.unwrap();
         }
     }
@@ -109,7 +109,7 @@ async fn on_a_lock_each(cut: bool) {
         let mutex = InterProcessMutex::new(&stage.holding, path(number)).unwrap();
         holders.spawn(async move { mutex.acquire().await.unwrap() });
     }
-    let held = within(PATIENCE_WITH_A_CROWD, holders.join_all()).await;
+    let held = within(CROWD_TIMEOUT, holders.join_all()).await;
     stage.proxy.reset_counts();
     let mut tasks = JoinSet::new();
     for number in 0..stage.crowd {
@@ -122,7 +122,7 @@ async fn on_a_lock_each(cut: bool) {
             while stage.holding.get_children(path(number)).await.unwrap().len() < 2 {}
         }
     };
-    within(PATIENCE_WITH_A_CROWD, last).await;
+    within(CROWD_TIMEOUT, last).await;
     if cut {
         stage.proxy.cut();
     }

@@ -21,8 +21,8 @@ async fn connect(connect_string: &str) -> CuratorClient {
     builder.connect().await.unwrap()
 }
 
-/// Checks the holder's token against its node.
-async fn checked(client: &CuratorClient, guard: &LockGuard) -> FencingToken {
+/// Checks the holder's tokens against its nodes, and returns the fencing token.
+async fn checked_token(client: &CuratorClient, guard: &LockGuard) -> FencingToken {
     for (node, token) in guard.fencing_tokens() {
         let stat = client.check_exists(node).await.unwrap().expect("the node exists");
         assert_eq!(token.to_string(), stat.czxid.to_string());
@@ -45,10 +45,10 @@ async fn the_leases_of_a_semaphore_have_the_tokens_of_their_nodes() {
     let semaphore = InterProcessSemaphoreV2::new(&client, "/semaphore", 4).unwrap();
     let leases = soon(semaphore.acquire_many(3)).await.unwrap();
     for lease in &leases {
-        checked(&client, lease).await;
+        checked_token(&client, lease).await;
     }
     let fourth = soon(semaphore.acquire()).await.unwrap();
-    assert!(checked(&client, &fourth).await > leases[2].fencing_token());
+    assert!(checked_token(&client, &fourth).await > leases[2].fencing_token());
     SemaphoreLease::release_all(leases.into_iter().chain([fourth])).await.unwrap();
 }
 
@@ -63,7 +63,7 @@ async fn waiters_acquire_their_locks_with_rising_tokens() {
         until(async || held.participants().await.unwrap().len() == 2 * held.paths().len()).await;
         guard.release().await.unwrap();
         let guard = waiting.await.unwrap().unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(checked(&holder, &guard).await > token, "{name}");
+        assert!(checked_token(&holder, &guard).await > token, "{name}");
         guard.release().await.unwrap();
     }
 }
@@ -81,7 +81,7 @@ async fn a_lost_exists_request_leaves_one_holder_and_a_free_lock_after_its_relea
             arm(&proxy, OpCode::Exists);
             let guard = soon(lock.acquire()).await.unwrap_or_else(|error| panic!("{name}, {fault}: {error}"));
             assert!(proxy.requests().contains_key(&OpCode::Exists), "{name}, {fault}: no exists request was sent");
-            checked(&other, &guard).await;
+            checked_token(&other, &guard).await;
             assert!(others.try_acquire().await.unwrap().is_none(), "{name}, {fault}");
             guard.release().await.unwrap();
             soon(client.janitor().idle()).await;
@@ -92,7 +92,7 @@ async fn a_lost_exists_request_leaves_one_holder_and_a_free_lock_after_its_relea
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn before_3_6_locks_that_need_multi_read_fail_with_its_name_and_leave_nothing() {
+async fn before_3_6_locks_that_need_multi_read_fail_with_an_error_that_names_it_and_leave_nothing() {
     let server = EmbeddedServer::builder().stats_in_transactions(false).multi_read(false).start().unwrap();
     let client = connect(&server.connect_string()).await;
     for (name, lock) in locks(&client) {

@@ -56,18 +56,19 @@ pub(crate) struct Script {
 impl Script {
     pub(crate) fn new(mut numbers: Numbers) -> Self {
         let act = Act::any(&mut numbers);
-        let at = Self::pause(&mut numbers);
+        let at = Self::correct_replies(&mut numbers);
         Self { numbers, act, at }
     }
 
     /// Selects the next act on the same connection.
     pub(crate) fn next(&mut self) {
         self.act = Act::any(&mut self.numbers);
-        self.at += 1 + Self::pause(&mut self.numbers);
+        self.at += 1 + Self::correct_replies(&mut self.numbers);
     }
 
-    /// A handshake and a probe are a few frames; the operations after them are some dozens.
-    fn pause(numbers: &mut Numbers) -> usize {
+    /// The number of correct replies before an act. A handshake and a probe are a few frames; the operations after them
+    /// are some dozens.
+    fn correct_replies(numbers: &mut Numbers) -> usize {
         match numbers.below(4) {
             0 => numbers.below(4),
             1 => numbers.below(12),

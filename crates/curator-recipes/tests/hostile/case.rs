@@ -26,7 +26,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// The longest an operation may take: three attempts, each of which waits for a connection and then for as many replies
-/// as the longest operation needs; doubled for a busy machine. Operations without a timeout take longer.
+/// as the longest operation needs; doubled for a busy machine. The longest attempts are those without an operation
+/// timeout.
 const BOUND: Duration = Duration::from_secs(20);
 /// For a close, which waits twice for the close timeout.
 const CLOSE_BOUND: Duration = Duration::from_secs(6);

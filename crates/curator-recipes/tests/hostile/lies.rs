@@ -52,7 +52,7 @@ impl Connection {
             }
             Act::LongList => set_int(&mut reply, BODY, i32::MAX),
             Act::WrongLength => return self.lie_about_the_length(&reply).await,
-            Act::Twice => self.say(&framed(&reply)).await?,
+            Act::Twice => self.send(&framed(&reply)).await?,
             Act::OutOfOrder => {
                 self.late = Some(reply);
                 return Ok(Then::Continue);
@@ -60,28 +60,28 @@ impl Connection {
             Act::Events => {
                 for _ in 0..self.script.numbers.below(300) {
                     let event = self.wild_event();
-                    self.say(&framed(&event)).await?;
+                    self.send(&framed(&event)).await?;
                 }
             }
             Act::Unrequested => {
                 let xid = self.wrong_xid();
                 let mut other = reply.clone();
                 set_int(&mut other, 0, xid);
-                self.say(&framed(&other)).await?;
+                self.send(&framed(&other)).await?;
             }
             Act::Garbage => {
                 let garbage = self.garbage();
-                self.say(&garbage).await?;
+                self.send(&garbage).await?;
             }
             Act::Partial => {
                 let frame = framed(&reply);
                 let part = self.script.numbers.below(frame.len());
-                self.say(&frame[..part]).await?;
+                self.send(&frame[..part]).await?;
                 return Ok(Then::StaySilent);
             }
             Act::Silence => return Ok(Then::StaySilent),
             Act::EndlessFrame => {
-                self.say(&i32::MAX.to_be_bytes()).await?;
+                self.send(&i32::MAX.to_be_bytes()).await?;
                 // The client buffers all of it. The rate is low enough for all concurrent cases to stay within the
                 // process's memory limit.
                 return self.stream(&[0; STREAM / 4]).await;
@@ -100,7 +100,7 @@ impl Connection {
         if let Some(op) = op {
             tame(op, &mut reply);
         }
-        self.say(&framed(&reply)).await?;
+        self.send(&framed(&reply)).await?;
         Ok(Then::Continue)
     }
 
@@ -127,8 +127,8 @@ impl Connection {
         let length = reply.len() as i32;
         let lies = [length + 1, length - 1, 0, 1, -1, i32::MIN, i32::MAX, 2 * length, 0x0010_0000];
         let lie = lies[self.script.numbers.below(lies.len())];
-        self.say(&lie.to_be_bytes()).await?;
-        self.say(reply).await?;
+        self.send(&lie.to_be_bytes()).await?;
+        self.send(reply).await?;
         Ok(Then::Continue)
     }
 
@@ -184,12 +184,12 @@ impl Connection {
     /// Sends the bytes again and again until the client disconnects.
     async fn stream(&mut self, bytes: &[u8]) -> io::Result<Then> {
         loop {
-            self.say(bytes).await?;
+            self.send(bytes).await?;
             tokio::time::sleep(STREAM_PAUSE).await;
         }
     }
 
-    pub(super) async fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.to_client.write_all(bytes).await
     }
 

@@ -9,7 +9,7 @@
 //!
 //! The clients run in a separate process with limited memory.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 #[macro_use]
 #[path = "../support/named.rs"]
@@ -45,7 +45,7 @@ const CONCURRENT: usize = 32;
 #[test]
 fn operations_end_and_clients_recover_whatever_a_server_replies() {
     if std::env::var_os(CLIENTS).is_some() {
-        return clients(number("HOSTILE_CASES", 400), number(SEED, 0));
+        return run_cases(number("HOSTILE_CASES", 400), number(SEED, 0));
     }
     let seed = number(SEED, new_seed());
     say(&format!("hostile servers: {SEED}={seed}"));
@@ -67,8 +67,8 @@ fn the_announced_count_of_a_list_is_allocated_without_a_check() {
     assert!(died_of.contains("memory allocation of 51539607528 bytes failed"), "{died_of}");
 }
 
-/// Runs in the process with the clients.
-fn clients(cases: u64, first: u64) {
+/// Runs the cases, in the process with the clients.
+fn run_cases(cases: u64, first: u64) {
     process::limit_memory();
     let panics = process::count_panics();
     // The servers have a separate runtime, because the tasks of the clients' runtime are counted.
@@ -77,5 +77,5 @@ fn clients(cases: u64, first: u64) {
     let good = EmbeddedServer::start().unwrap();
     let survey = runtime.block_on(Survey::take(servers.handle(), &good, first..first + cases, CONCURRENT));
     survey.say(&panics);
-    survey.judge(&panics);
+    survey.assert_passed(&panics);
 }

@@ -16,7 +16,7 @@ use super::act::{Act, Script};
 use super::lies::Then;
 use super::reply::{framed, int, read_frame};
 
-/// Listens until it is dropped, which closes its connections.
+/// Listens until it is dropped; the drop closes its connections.
 #[derive(Debug)]
 pub(crate) struct HostileServer {
     address: SocketAddr,
@@ -31,7 +31,7 @@ impl Drop for HostileServer {
 }
 
 impl HostileServer {
-    /// The first `hostile` connections are hostile.
+    /// Starts the server in `runtime`, in front of `upstream`. The first `hostile` connections are hostile.
     pub(crate) async fn start(runtime: &Handle, upstream: SocketAddr, seed: u64, hostile: usize) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?.into_std()?;
         let (address, done) = (listener.local_addr()?, Arc::default());
@@ -114,7 +114,9 @@ impl Connection {
                 tokio::io::copy(&mut from_server, &mut to_client).await?;
                 return Ok(());
             };
-            Self { to_client, script, requests, acts, before: Vec::new(), late: None }.replies(from_server).await
+            Self { to_client, script, requests, acts, before: Vec::new(), late: None }
+                .forward_replies(from_server)
+                .await
         };
         tokio::select! {
             ended = forwarding => ended,
@@ -122,7 +124,7 @@ impl Connection {
         }
     }
 
-    async fn replies(mut self, mut from_server: OwnedReadHalf) -> io::Result<()> {
+    async fn forward_replies(mut self, mut from_server: OwnedReadHalf) -> io::Result<()> {
         let mut count = 0;
         loop {
             let reply = read_frame(&mut from_server).await?;
@@ -137,10 +139,10 @@ impl Connection {
                 }
                 self.script.next();
             } else {
-                self.say(&framed(&reply)).await?;
+                self.send(&framed(&reply)).await?;
             }
             if let Some(late) = self.late.take_if(|late| *late != reply) {
-                self.say(&framed(&late)).await?;
+                self.send(&framed(&late)).await?;
             }
             if self.before.len() < 50 {
                 self.before.push(reply);

@@ -14,7 +14,7 @@ use super::process::{Panics, descriptors};
 use super::status::status;
 
 /// The most memory, in KiB, that the process uses beyond its initial memory. An endless frame is buffered until about a
-/// second after its session ends: that is the larger part.
+/// second after its session ends: these frames are the larger part.
 const MOST_RESIDENT: u64 = 400 << 10;
 
 /// The results of one case, or of many.
@@ -37,6 +37,7 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
+    /// Runs one case for each seed.
     pub(crate) async fn take(
         servers: &Handle,
         good: &EmbeddedServer,
@@ -45,7 +46,8 @@ impl Survey {
     ) -> Self {
         let mut survey = Self { resident: (status("VmRSS"), 0), ..Self::default() };
         let (begun, address) = (Instant::now(), good.address());
-        // What the first client starts stays in the process, such as the I/O thread. So the counts start after it.
+        // What the first client starts stays in the process, such as the I/O thread. So the counts start after this
+        // case.
         case::run_without_acts(servers, address).await;
         let before = (Handle::current().metrics().num_alive_tasks(), descriptors());
         let mut running = JoinSet::new();
@@ -109,7 +111,7 @@ impl Survey {
         }
     }
 
-    pub(crate) fn judge(self, panics: &Panics) {
+    pub(crate) fn assert_passed(self, panics: &Panics) {
         assert!(self.wrong.is_empty(), "{:#?}", self.wrong);
         let most = self.resident.1 - self.resident.0;
         assert!(most <= MOST_RESIDENT, "{} MiB more than at the beginning", most >> 10);

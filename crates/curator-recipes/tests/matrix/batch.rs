@@ -13,10 +13,10 @@ use super::stage::{BOUND, Hall, Stage};
 
 /// The number of cells that run concurrently in a hall. A batch ends with its slowest cell.
 const CONCURRENT: usize = 50;
-/// For four halls, with about nine descriptors per cell.
+/// The limit of file descriptors that four halls need, with about nine per cell.
 const DESCRIPTORS: u64 = 2_048;
 /// How long a server may take to remove the watches of a closed session.
-const A_MOMENT: Duration = Duration::from_millis(200);
+const WATCH_REMOVAL_TIME: Duration = Duration::from_millis(200);
 /// Attempts per cell until its request is sent: a request that depends on a race may come later, or not at all.
 const TRIES: usize = 3;
 
@@ -94,7 +94,7 @@ async fn run_with_retries(hall: Arc<Hall>, cell: Cell) -> Option<Finished> {
 /// sessions have them, and how many each has.
 async fn close(hall: &Hall, stages: Vec<(Cell, Stage)>) -> Vec<(Cell, u64)> {
     let mut leaks = Vec::new();
-    if is_left(hall, BOUND).await {
+    if has_watches_left(hall, BOUND).await {
         let cells: Vec<_> = stages.iter().map(|(cell, _)| cell.to_string()).collect();
         for (cell, stage) in stages {
             let before = hall.watch_count().await;
@@ -102,13 +102,13 @@ async fn close(hall: &Hall, stages: Vec<(Cell, Stage)>) -> Vec<(Cell, u64)> {
             // The server may remove the watches just after it has confirmed the close.
             let begun = Instant::now();
             let mut leaked = 0;
-            while leaked == 0 && begun.elapsed() < A_MOMENT {
+            while leaked == 0 && begun.elapsed() < WATCH_REMOVAL_TIME {
                 leaked = before.saturating_sub(hall.watch_count().await);
             }
             leaks.extend((leaked > 0).then_some((cell, leaked)));
         }
         // The neighbours' clients stay open for all later cells.
-        let is_left = is_left(hall, Duration::ZERO).await;
+        let is_left = has_watches_left(hall, Duration::ZERO).await;
         assert!(!is_left, "neighbours have left watches on the server, in one of these cells:\n{}", cells.join("\n"));
         return leaks;
     }
@@ -117,8 +117,8 @@ async fn close(hall: &Hall, stages: Vec<(Cell, Stage)>) -> Vec<(Cell, u64)> {
     leaks
 }
 
-/// Whether watches are left after `bound`.
-async fn is_left(hall: &Hall, bound: Duration) -> bool {
+/// Whether watches are left on the server after `bound`.
+async fn has_watches_left(hall: &Hall, bound: Duration) -> bool {
     let begun = Instant::now();
     while hall.watch_count().await > 0 {
         if begun.elapsed() > bound {

@@ -32,7 +32,7 @@ impl Cell {
     /// This course with cuts: before and after the first create; or, without a create, after the first request of each
     /// kind.
     ///
-    /// The middle position represents the others, where the phase has one; one lock represents all that recover in the
+    /// Where the phase has a middle position, it represents the others. One lock represents all that recover in the
     /// same way.
     pub(crate) fn with_cuts(self, requests: &Requests) -> Vec<Self> {
         let Course { kind, phase, position } = self.course;

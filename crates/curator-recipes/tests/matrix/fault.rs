@@ -31,6 +31,7 @@ named! {
 pub(crate) const LATE: Duration = Duration::from_secs(3);
 
 impl Fault {
+    /// Whether the fault is possible in this phase.
     pub(crate) fn fits(self, phase: Phase) -> bool {
         self != Self::Dropped || phase.has_future()
     }
@@ -80,7 +81,7 @@ impl Strike {
 }
 
 /// Breaks the connection at the first request of this kind in a phase, so that a strike can be at a request that is
-/// sent because of this.
+/// sent because of the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cut {
     pub(crate) op: OpCode,
@@ -89,7 +90,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Arms the cut. The contender cannot reconnect until this has [struck](Self::struck).
+    /// Arms the cut. The contender cannot reconnect before [`struck`](Self::struck) has returned.
     pub(crate) fn arm(self, proxy: &FaultProxy) {
         proxy.refuse(true).unwrap();
         let fault = if self.is_done { Fault::CutAfter } else { Fault::CutBefore };

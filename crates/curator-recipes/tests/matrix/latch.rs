@@ -49,13 +49,13 @@ pub(crate) async fn run(hall: &Arc<Hall>, cell: Cell) -> Option<Finished> {
     drop(operation);
     in_time(begun, "not every participant has led", scene.lead_in_turn()).await;
     let took = begun.elapsed();
-    in_time(begun, "a node or pending work is left", scene.stage.free()).await;
+    in_time(begun, "a node or pending work is left", scene.stage.check_free()).await;
     free_watches(strike, &scene.stage);
     Some(Finished { outcome, requests, took, stage: scene.stage })
 }
 
 impl Scene {
-    /// Sets the scene up to the beginning of the phase.
+    /// Sets up the participant and its neighbours as they are at the beginning of the phase.
     async fn set(stage: Stage, course: Course) -> Self {
         let Course { phase, position, .. } = course;
         let (before, terms) = (Vec::new(), Terms::default());
@@ -81,13 +81,13 @@ impl Scene {
                 scene.behind = Some(scene.line_up(BEHIND).await);
             }
         }
-        // Nothing sent before the phase is pending.
+        // When the phase begins, no earlier request is in flight.
         scene.stage.settle().await;
         scene.nodes = scene.stage.nodes().await;
         scene
     }
 
-    /// Starts one more participant, at any place in the queue.
+    /// Starts another participant, with this number.
     fn start(&self, who: usize) -> Participant {
         let client = if who == ACTOR { &self.stage.actor } else { &self.stage.others };
         let latch = LeaderLatch::builder(client, self.stage.path()).unwrap().id(who.to_string()).start();
@@ -117,7 +117,7 @@ impl Scene {
                 Phase::Resign => latch.resign().await?,
                 Phase::StandAside | Phase::StandAsideWaiting => latch.stand_aside().await?,
                 Phase::Close | Phase::CloseWaiting => latch.close().await?,
-                phase => unreachable!("{} is not of a latch", phase.name()),
+                phase => unreachable!("{} is not a phase of a leader latch", phase.name()),
             }
             Ok(Ended::Done)
         })
@@ -127,7 +127,7 @@ impl Scene {
         &self.actor.as_ref().expect("the participant exists").latch
     }
 
-    /// Waits until the phase is complete if no fault strikes.
+    /// Waits until the phase is complete. A fault can prevent that.
     // Boxed: the compiler cannot prove that it is `Send` otherwise.
     fn until_phase_ends<'a>(&'a self, operation: &'a Operation) -> BoxFuture<'a, ()> {
         Box::pin(async move {
@@ -171,7 +171,7 @@ impl Scene {
         }
         if self.course.ends_waiting() && !is_dropped && fault.is_some() {
             self.stage.recover(fault == Some(Fault::Lost)).await;
-            assert!(!self.latch().has_leadership(), "it leads before the participants ahead of it");
+            assert!(!self.latch().has_leadership(), "the participant leads before those ahead of it");
         }
         let outcome = match phase {
             Phase::Join | Phase::TakeOver => {
@@ -181,7 +181,7 @@ impl Scene {
                     "leads"
                 }
             }
-            // The command is still carried out.
+            // The latch still carries out the command.
             _ if is_dropped => "done, and not waited for",
             _ => self.check_outcome(operation.join().await).await,
         };
@@ -203,8 +203,8 @@ impl Scene {
         outcome
     }
 
-    /// Ends the session of the participant. Its terms in that session no longer count, even before it notices the
-    /// end.
+    /// Ends the session of the participant on the server. The terms of that session no longer count, even before the
+    /// participant notices the end.
     async fn end_session(&self) {
         self.terms.end(ACTOR, i64::MAX);
         self.stage.end_session_unnoticed().await;
@@ -268,7 +268,7 @@ impl Scene {
             let leader = all.remove(first);
             self.stage.make_round_trips().await;
             assert!(leader.latch.has_leadership(), "the term was lost without a reason");
-            // A participant whose session was ended on the server leads until it notices that.
+            // A participant whose session was ended on the server leads until it notices the end.
             let mut others = all.iter().filter(|other| !self.terms.has_ended_session(other.who));
             assert!(!others.any(|other| other.latch.has_leadership()) || !term.is_valid(), "two leaders");
             leader.latch.close().await.unwrap();

@@ -7,15 +7,15 @@
 //! [cut](fault::Cut), and then again with each fault at each request that is sent only because of the cut.
 //!
 //! The required outcome of a cell, without intervention and within a [bound](stage::BOUND): the contender owns the
-//! lock, or has an error that its documentation names; no contender ever holds beside an exclusive holder; all other
-//! contenders get the lock in turn; no node, watch or pending work is left.
+//! lock, or has an error that its documentation names; no contender holds the lock while another one holds it
+//! exclusively; all other contenders acquire the lock in turn; no node, watch or pending work is left.
 //!
-//! Only this target injects every fault at every single request of a lock, also at those that it sends only because of
-//! another fault.
+//! Only this target injects every fault at every single request of a lock, also at the requests that a lock sends only
+//! because of another fault.
 //!
 //! The outcomes are printed. `CURATOR_FAULT_CELL` selects cells by a name, as printed by a failure, or by parts of one,
 //! as in `mutex / Create2 1` or `mutex / after Create2 1 cut before`: only such cells are run.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 #[macro_use]
 #[path = "../support/mod.rs"]
@@ -61,7 +61,7 @@ async fn a_fault_at_any_request_ends_in_one_owner_or_an_error_and_leaves_nothing
     let mut without_faults = Vec::new();
     let mut twice = async |cells: &[Cell]| {
         let (one, other) = tokio::join!(run_all(&hall, cells), run_all(&other_hall, cells));
-        let sent = Sent::both(&one, &other);
+        let sent = Sent::compare(&one, &other);
         without_faults.extend([one, other].concat());
         sent
     };
@@ -69,7 +69,7 @@ async fn a_fault_at_any_request_ends_in_one_owner_or_an_error_and_leaves_nothing
     let cut = twice(&chosen(quiet.cuts())).await.because_of_the_cut(&quiet);
     // A request that depends on a race is in a cell only if it was sent both times.
     for differing in quiet.differing.iter().chain(&cut.differing) {
-        say(&format!("not the same each time: {differing}"));
+        say(&format!("the requests differ between two runs: {differing}"));
     }
     let cells = chosen([quiet.strikes(), cut.strikes()].concat());
     // Slow cells sleep most of the time. The quick ones run meanwhile, on a separate server, so that all its watches

@@ -141,7 +141,7 @@ impl Phase {
         matches!(self, Self::Resign | Self::StandAside | Self::Close) || (Self::Loss..=Self::Drop).contains(&self)
     }
 
-    /// Whether the contender creates its node in this phase.
+    /// Whether the contender creates its node in this phase, in an existing directory, and waits without a limit.
     pub(crate) fn creates_a_node(self) -> bool {
         matches!(self, Self::Acquire | Self::Join | Self::Resign)
     }

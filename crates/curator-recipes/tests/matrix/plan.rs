@@ -20,7 +20,7 @@ pub(crate) struct Sent {
 
 impl Sent {
     /// Compares two runs of the same cells.
-    pub(crate) fn both(one: &[Result], other: &[Result]) -> Self {
+    pub(crate) fn compare(one: &[Result], other: &[Result]) -> Self {
         let mut sent = Self::default();
         let other: BTreeMap<_, _> = other.iter().map(|result| (result.cell, &result.requests)).collect();
         for Result { cell, requests, .. } in one {
@@ -44,10 +44,10 @@ impl Sent {
         self.requests.iter().flat_map(|(cell, requests)| cell.with_faults(requests)).collect()
     }
 
-    /// Keeps only the requests that are sent because of a cut. If the acquire has created its node and does not know
-    /// it, these are all requests after the cut: the acquire searches for the node with the same kinds of requests that
-    /// other operations send. Otherwise, these are the requests that the uncut course does not send, assuming that the
-    /// usual requests come first.
+    /// Keeps only the requests that are sent because of a cut. If the acquire has created its node, but has not
+    /// received the reply, these are all requests after the cut: the acquire searches for the node with the same kinds
+    /// of requests that other operations send. Otherwise, these are the requests that the uncut course does not send,
+    /// assuming that the usual requests come first.
     pub(crate) fn because_of_the_cut(mut self, quiet: &Self) -> Self {
         for (cell, requests) in &mut self.requests {
             let quiet = &quiet.requests[&Cell { cut: None, ..*cell }];
@@ -65,7 +65,7 @@ impl Sent {
         self
     }
 
-    /// The kinds of requests that recovery should send and did not, if all courses were cut.
+    /// The kinds of requests that a recovery should have sent and did not. Call this only if all courses were cut.
     pub(crate) fn gaps_of_recovery(&self) -> Vec<String> {
         let lists = [OpCode::GetChildren, OpCode::MultiRead];
         let missing = |requests: &Requests| {
@@ -83,7 +83,7 @@ impl Sent {
         gaps
     }
 
-    /// The requests and strikes that are missing, if all courses were run.
+    /// The requests and strikes that are missing. Call this only if all courses were run.
     pub(crate) fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
         for (cell, requests) in &self.requests {

@@ -26,8 +26,8 @@ pub(crate) struct Finished {
     pub(crate) stage: Stage,
 }
 
-/// How long after the end of the phase a request may still come.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long after the end of the phase a request may still be sent.
+const LATE_REQUEST_TIME: Duration = Duration::from_millis(500);
 
 /// Runs a course, with or without a fault. Returns `None` if the request of the strike was not sent.
 ///
@@ -55,7 +55,7 @@ pub(crate) async fn run(hall: &Arc<Hall>, cell: Cell) -> Option<Finished> {
         in_time(struck, "the next contender has not had the lock", behind.finish()).await;
     }
     let took = struck.elapsed();
-    in_time(struck, "a node or pending work is left", scene.stage.free()).await;
+    in_time(struck, "a node or pending work is left", scene.stage.check_free()).await;
     free_watches(strike, &scene.stage);
     Some(Finished { outcome, requests, took, stage: scene.stage })
 }
@@ -70,8 +70,8 @@ pub(crate) fn arm(Cell { cut, strike, .. }: Cell, stage: &Stage) {
     }
 }
 
-/// Waits until the faults of this cell have struck; if the last is a cut or there is none, also until the phase is
-/// complete (`until_phase_ends`). Returns false if the request of the strike was not sent.
+/// Waits until the faults of this cell have struck; without a strike, also until the phase is complete
+/// (`until_phase_ends`). Returns false if the request of the strike was not sent.
 pub(crate) async fn struck(
     Cell { cut, strike, .. }: Cell,
     stage: &Stage,
@@ -91,7 +91,7 @@ pub(crate) async fn struck(
     }
     let without_it = async {
         until_phase_ends.await;
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(LATE_REQUEST_TIME).await;
     };
     tokio::select! {
         biased;
@@ -100,8 +100,9 @@ pub(crate) async fn struck(
     }
 }
 
-/// TCP loses no single reply. After a simulated loss, `zookeeper-client` may wait to remove a watch on that path for as
-/// long as the connection lasts ("after they are freed" in docs/upstream.md).
+/// Cuts the connection after the simulated loss of a single reply, which TCP never loses. Otherwise, `zookeeper-client`
+/// may wait to remove a watch on that path for as long as the connection lasts ("after they are freed" in
+/// docs/upstream.md).
 pub(crate) fn free_watches(strike: Option<Strike>, stage: &Stage) {
     if strike.is_some_and(Strike::loses_a_watch) {
         stage.proxy.cut();
@@ -136,7 +137,7 @@ impl Scene {
             }
             _ => {}
         }
-        // No contender should own the lock before the contenders ahead leave.
+        // The contender recovers here, while the contenders ahead hold the lock: it must not acquire the lock yet.
         if self.course.ends_waiting() && !is_dropped && fault.is_some() {
             stage.recover(fault == Some(Fault::Lost)).await;
         }
@@ -183,8 +184,8 @@ impl Scene {
                 "owner"
             }
             Some(Ok(Ended::Lost(reason))) => match (reason, fault) {
-                (LossReason::SessionLost(_), Some(Fault::Expired)) => "told",
-                (LossReason::NodeDeleted, fault) if fault != Some(Fault::Expired) => "told",
+                (LossReason::SessionLost(_), Some(Fault::Expired)) => "notified",
+                (LossReason::NodeDeleted, fault) if fault != Some(Fault::Expired) => "notified",
                 (reason, _) => panic!("{reason}"),
             },
             Some(Ok(Ended::Done)) => match phase {
@@ -211,7 +212,7 @@ impl Scene {
             held.lost().await;
             // A lost lock cannot be released.
             assert!(held.release().await.is_err());
-        } else if phase == Phase::Loss && outcome == "told" {
+        } else if phase == Phase::Loss && outcome == "notified" {
             assert!(!held.is_valid());
             assert!(held.release().await.is_err());
         } else {

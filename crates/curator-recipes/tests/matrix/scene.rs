@@ -1,4 +1,4 @@
-//! A contender and its neighbours, set up to the moment of the fault.
+//! Sets up a contender and its neighbours for a phase, and runs the phase.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::stage::{BEHIND, Stage};
 use super::support::subjects::Held;
 use crate::support::soon;
 
-/// The timeout of a contender that times out: long enough to be queued by then on a busy machine.
-const TIME: Duration = Duration::from_millis(1_500);
+/// The timeout in [`Phase::TimeOut`]: long enough that the contender is queued before it, even on a busy machine.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// A contender and its neighbours, at the beginning of a phase and from then on.
 pub(crate) struct Scene {
@@ -32,7 +32,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Sets the scene up to the beginning of the phase.
+    /// Sets up the contender and its neighbours as they are at the beginning of the phase.
     pub(crate) async fn set(stage: Stage, course: Course) -> Self {
         let Course { phase, position, .. } = course;
         let mut scene =
@@ -55,7 +55,7 @@ impl Scene {
         }
         let mut acquiring = Operation::acquire(stage, Waits::Forever);
         if !scene.before.is_empty() {
-            // Waits until the contender is queued behind them.
+            // Waits until the contender is queued behind the contenders ahead.
             stage.until_nodes(|now| now > nodes).await;
         }
         if phase.begins_holding() {
@@ -74,7 +74,7 @@ impl Scene {
         if position.has_one_behind() {
             scene.behind = Some(stage.line_up(BEHIND).await);
         }
-        // Nothing sent before the phase is pending.
+        // When the phase begins, no earlier request is in flight.
         stage.settle().await;
         scene
     }
@@ -85,23 +85,23 @@ impl Scene {
         match self.course.phase {
             Phase::NewDirectory | Phase::Acquire => Operation::acquire(stage, Waits::Forever),
             Phase::Try => Operation::acquire(stage, Waits::Not),
-            Phase::TimeOut => Operation::acquire(stage, Waits::For(TIME)),
+            Phase::TimeOut => Operation::acquire(stage, Waits::For(ACQUIRE_TIMEOUT)),
             Phase::Turn => self.waiting.take().expect("the contender waits"),
             Phase::Abandon => {
                 let cancelled = self.waiting.take().expect("the contender waits").cancel().await;
-                assert!(cancelled.is_none(), "{cancelled:?} while others were ahead of it");
-                self.cleaning()
+                assert!(cancelled.is_none(), "the acquire ended with {cancelled:?} while others were ahead of it");
+                self.clean_up()
             }
             Phase::Drop => {
                 stage.leave();
                 drop(self.held.take());
-                self.cleaning()
+                self.clean_up()
             }
             Phase::Loss => {
                 let held = self.held();
                 let mut losing = Box::pin(async move { Ok(Ended::Lost(held.lost().await.reason)) });
-                // Polled here first, which sends its requests: on a busy machine, the count of requests could end before
-                // the spawned task is polled.
+                // The first poll, which sends the requests, is made here: on a busy machine, the test could stop to
+                // count requests before the spawned task is polled.
                 let ended = (&mut losing).now_or_never();
                 Operation::spawn(async move {
                     match ended {
@@ -121,17 +121,18 @@ impl Scene {
                 let held = self.held();
                 Operation::spawn(async move { held.read_too().await.map(Ended::Held) })
             }
-            // For the witness, the contender still holds exclusively, so the writer behind it must not enter.
+            // The downgrade is not reported to the witness, which still records an exclusive hold: the test fails if
+            // the writer behind the contender acquires the lock.
             Phase::Downgrade => {
-                let held = self.give();
+                let held = self.take_held();
                 Operation::spawn(async move { held.downgrade().await.map(Ended::Held) })
             }
             Phase::ReEntry => {
                 let (lock, exit, held) = (stage.lock(), stage.exit(), self.held());
                 drop(self.held.take());
                 Operation::spawn(async move {
-                    // `exit` is dropped first, so the witness records the leave before the lock is free, also if the
-                    // future is dropped.
+                    // `exit` is dropped first, also if the future is dropped. So the witness records the end of the
+                    // hold before the lock is free.
                     let exit_and_held = (exit, held);
                     let again = lock.enter_again(&exit_and_held.1).await?;
                     assert!(again.is_reentry());
@@ -145,10 +146,10 @@ impl Scene {
             }
             Phase::Release => {
                 stage.leave();
-                let held = self.give();
+                let held = self.take_held();
                 Operation::spawn(async move { held.release().await.map(|()| Ended::Done) })
             }
-            phase => unreachable!("{} is of a latch", phase.name()),
+            phase => unreachable!("{} is a phase of a leader latch", phase.name()),
         }
     }
 
@@ -156,15 +157,15 @@ impl Scene {
         self.held.clone().expect("the contender holds the lock")
     }
 
-    fn give(&mut self) -> Held {
+    fn take_held(&mut self) -> Held {
         self.held
             .take()
             .and_then(Arc::into_inner)
             .expect("the contender holds the lock, and no other task has the guard")
     }
 
-    /// An operation that waits for the clean-up after a drop.
-    fn cleaning(&self) -> Operation {
+    /// An operation that waits until the janitor has deleted the nodes of a dropped acquire or guard.
+    fn clean_up(&self) -> Operation {
         let janitor = self.stage.actor.janitor().clone();
         Operation::spawn(async move {
             janitor.idle().await;
@@ -173,7 +174,7 @@ impl Scene {
     }
 }
 
-/// Waits until the phase is complete if no fault strikes.
+/// Waits until the phase is complete. A fault can prevent that.
 // Boxed: the compiler cannot prove that it is `Send` otherwise.
 pub(crate) fn until_phase_ends<'a>(
     course: Course,

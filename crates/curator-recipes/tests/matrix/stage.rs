@@ -19,15 +19,16 @@ const OPERATION: Duration = Duration::from_millis(600);
 /// The longest time that a cell may take after its fault: twice the longest expected time, because a hundred cells run
 /// concurrently.
 pub(crate) const BOUND: Duration = LATE.saturating_add(OPERATION).saturating_add(SESSION).saturating_mul(2);
-/// After this many round trips without another request, the contender is considered idle; after more of them where
-/// requests are counted.
+/// After this many round trips without another request, the contender is considered idle.
 const QUIET: usize = 4;
+/// The same, in runs that count the requests.
 const QUIET_TO_COUNT: usize = 30;
-/// After a cut, requests are retried after a pause.
+/// The same, in runs that count the requests after a cut: these are retried after a pause.
 const QUIET_AFTER_CUT: usize = 60;
 
-/// The pause between two polls.
+/// The pause between two polls; the first one where the pause grows.
 const PAUSE: Duration = Duration::from_millis(2);
+/// The longest pause between two polls.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// The server that many cells share, and the clients of their neighbours.
@@ -199,8 +200,8 @@ impl Stage {
         self.seat().ended == Some(held.session_id())
     }
 
-    /// Starts one more contender, at any place in the queue: a contender ahead, by its number from the first on, or
-    /// the contender [`BEHIND`], which releases the lock soon.
+    /// Starts another contender: either the one behind (`who` is [`BEHIND`]), which releases the lock as soon as it has
+    /// held it, or the one ahead with this number, counted from the first.
     pub(crate) fn begin(&self, who: usize) -> Neighbour {
         let kind = if who == BEHIND { self.kind.blocker() } else { self.kind.before(who) };
         let lock = kind.lock(&self.others, &self.path);
@@ -285,7 +286,7 @@ impl Stage {
     }
 
     /// Checks that the contender has no work left, that no node of the lock is left, and that the lock is free.
-    pub(crate) async fn free(&self) {
+    pub(crate) async fn check_free(&self) {
         self.actor.janitor().idle().await;
         self.until_nodes(|nodes| nodes == 0).await;
         let blocker = self.kind.blocker().lock(&self.others, &self.path);

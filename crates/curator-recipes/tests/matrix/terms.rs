@@ -16,7 +16,7 @@ struct Noted {
     /// The participant whose session was ended on the server, and the zxid of a later write: its earlier terms do not
     /// count.
     ended: Option<(usize, i64)>,
-    /// Two terms that were valid at the same time.
+    /// Describes two terms that were valid at the same time.
     two: Option<String>,
 }
 

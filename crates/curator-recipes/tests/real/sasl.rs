@@ -1,4 +1,4 @@
-//! Locks whose nodes belong to SASL users, as `docs/production.md` shows it.
+//! Locks whose nodes belong to SASL users, as `docs/production.md` shows.
 
 use crate::sasl_server::{USERS, shared_sasl_server};
 use crate::support::{mutex, path, soon};
@@ -21,7 +21,7 @@ async fn the_documented_sasl_example_denies_the_locks_of_a_user_to_others() {
     assert!(matches!(&error, curator_recipes::Error::Client(Error::NoAuth { .. })), "{error}");
     assert!(guard.is_valid());
     guard.release().await.unwrap();
-    // Another client of the same user can acquire it.
+    // Another client of the same user can acquire the lock.
     let guard = soon(mutex(&connect(&connect_string, password).await.unwrap(), &path).acquire()).await.unwrap();
     guard.release().await.unwrap();
 }

@@ -12,7 +12,7 @@
 //!
 //! The clients run in the test's process, which is measured; server, proxies and faults run in a separate one.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 mod faults;
 mod network;
@@ -41,7 +41,7 @@ const TEST: &str = "no_resource_leaks_while_locks_are_used_and_connections_break
 const SEED: &str = "SOAK_SEED";
 /// Each client has a separate proxy.
 const CLIENT_COUNT: usize = 4;
-/// In total, divided evenly among the clients.
+/// The number of tasks in total, divided evenly among the clients.
 const TASKS: usize = 200;
 /// Short, as some sessions are lost; and long enough for any kind of server.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
@@ -95,7 +95,7 @@ async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
     record.at_rest = settled(&source, |rest| record.left_at(rest)).await;
     for client in &clients {
         match client.close().await {
-            // An unconfirmed close is no failure here: the samples below include what it leaves on the server.
+            // An unconfirmed close is not a failure here: the samples below include what it leaves on the server.
             Ok(()) | Err(Error::CloseUnconfirmed { .. }) => {}
             Err(error) => panic!("{error}"),
         }

@@ -96,7 +96,7 @@ impl Drop for Network {
 
 /// The main function of the process with the server.
 pub(crate) async fn run(seed: u64) {
-    // Ends this process even if the test is killed.
+    // The kernel kills this process when the process of the test dies.
     let death = Some(rustix::process::Signal::KILL);
     rustix::process::set_parent_process_death_signal(death).unwrap();
     // The soak has to see that unused directories are removed.

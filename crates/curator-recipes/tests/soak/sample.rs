@@ -28,7 +28,7 @@ pub(crate) const LEVELS: [&str; 11] = [
     "connections of the server",
 ];
 
-/// Counts, which always grow.
+/// Counts, which only grow.
 pub(crate) const COUNTS: [&str; 6] =
     ["acquired", "timed out", "cancelled", "failed", "connections resumed", "sessions replaced"];
 

@@ -12,8 +12,9 @@ const MORE: (f64, f64) = (1.5, 200.0);
 const MORE_FIXED: (f64, f64) = (1.0, 12.0);
 /// The limit of memory, in KiB. Freed memory returns to the system late, and only in part.
 const MORE_MEMORY: (f64, f64) = (1.10, 4.0 * 1024.0);
-/// The time after the start that does not count, and the maximum length of each part, in seconds.
+/// The time after the start that does not count, in seconds.
 const WARM_UP: usize = 30;
+/// The maximum length of each part, in seconds.
 const PART: usize = 60;
 
 /// All measurements.
@@ -70,7 +71,7 @@ impl Record {
         for count in COUNTS {
             // Otherwise the soak would not test anything.
             if self.closed.get(count) == 0 {
-                problems.push(format!("{count}: never"));
+                problems.push(format!("{count}: 0 in the whole soak"));
             }
         }
         problems
@@ -147,7 +148,7 @@ fn most(level: &str, first: f64) -> f64 {
     first * times + besides
 }
 
-/// Levels that may not fall again: freed memory that the process keeps, and idle threads for blocking work.
+/// Levels that need not fall again: freed memory that the process keeps, and idle threads for blocking work.
 fn is_kept(level: &str) -> bool {
     level.starts_with("memory") || level == "threads"
 }
@@ -184,7 +185,7 @@ mod tests {
         }
         let mut idle = steady;
         idle.closed.0.insert("failed", 0);
-        assert_eq!(idle.problems(), ["failed: never"]);
+        assert_eq!(idle.problems(), ["failed: 0 in the whole soak"]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Done {
 }
 
 const LOCKS: usize = 20;
-/// All kinds except the one whose limit is a node, as the node stays.
+/// The kinds of the locks; [`lock`] adds the read lock. `SharedLimit` is not used, because the node of its limit stays.
 const KINDS: [Kind; 6] = [Kind::Mutex, Kind::Write, Kind::Leases, Kind::SemaphoreMutex, Kind::Paths, Kind::Locks];
 
 /// The lock with this number, and its kind. With `reads`, a read-write lock is used for reading.
@@ -66,7 +66,7 @@ async fn release(held: Held, downgrades: bool) -> Result<()> {
     }
 }
 
-/// A task of the soak, until it is stopped.
+/// A task of the soak: uses locks until `resting` is true.
 pub(crate) async fn task(
     client: CuratorClient,
     number: usize,
@@ -134,7 +134,7 @@ async fn once(kind: Kind, lock: Lock, numbers: &mut Numbers, done: &Done) {
         Some(Ok(Some(held))) => held,
     };
     count(&done.acquired);
-    // Re-enters now and then. If the lock was lost meanwhile, this waits like any contender.
+    // Re-enters now and then. If the lock was lost meanwhile, the acquire waits like any other.
     let again = if kind.is_reentrant() && numbers.below(8) == 0 { lock.enter_again(&held).await.ok() } else { None };
     work(&held, numbers.below(4), Duration::from_millis(numbers.below(15) as u64)).await;
     drop(again);

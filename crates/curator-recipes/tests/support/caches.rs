@@ -13,7 +13,7 @@ use super::{drop_after, mutex, round_trips, soon, until};
 
 /// The number of times that each contender acquires its lock.
 const HOLDS: usize = 40;
-/// The limit of each wait for a lock. A contender that had lost its watch once acquired only after a minute.
+/// The limit of each wait for a lock. A contender that has lost its watch may wait for a minute.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Contenders per lock and client.
 const CONTENDERS: usize = 3;
@@ -104,8 +104,8 @@ pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other
     tokio::join!(contended, caches);
 }
 
-/// One-shot watches of the same client at the root of a cache fire, and are dropped; then the cache still receives its
-/// events.
+/// Sets one-shot watches of the same client at the root of a cache. Checks that the cache still receives its events
+/// after these watches have fired, and after they were dropped.
 pub(crate) async fn watch_once_beside_a_cache(with_cache: &CuratorClient, other: &CuratorClient, root: &str) {
     other.create().creating_parent_containers().for_path(root, "").await.unwrap();
     let cache = CuratorCache::builder(with_cache, root).unwrap().start().unwrap();

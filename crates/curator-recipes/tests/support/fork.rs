@@ -13,7 +13,7 @@ unsafe extern "C" {
     fn _exit(code: i32) -> !;
 }
 
-/// Runs `work` in a forked child, and waits until the child ends. Asserts that it has not panicked.
+/// Runs `work` in a forked child, and waits until the child ends. Asserts that `work` has not panicked.
 ///
 /// The child has copies of everything, but only the forking thread. So no other thread may hold a lock that `work`
 /// needs.

@@ -1,5 +1,5 @@
 //! Clients, proxies and waits that the tests share.
-#![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
+#![allow(dead_code, unused_imports, reason = "each test program uses only some of these items")]
 
 #[macro_use]
 mod named;
@@ -56,9 +56,9 @@ pub(crate) use self::still_waits::{round_trips, still_waits};
 pub(crate) use self::witness::Witness;
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path as path, until};
 
-/// A session timeout that no test exceeds on purpose.
+/// The session timeout in tests in which no session should expire.
 pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);
-/// A session timeout that a test exceeds on purpose.
+/// The session timeout in tests that wait until a session expires.
 pub(crate) const SHORT_SESSION: Duration = Duration::from_millis(1000);
 /// The time that a loaded machine may need in addition to a timeout.
 pub(crate) const SLACK: Duration = Duration::from_secs(3);
@@ -184,12 +184,12 @@ pub(crate) fn read_write(client: &CuratorClient, path: &str) -> InterProcessRead
     InterProcessReadWriteLock::new(client, path).unwrap()
 }
 
-/// An acquire, as a task.
+/// Spawns an acquire.
 pub(crate) fn spawn_acquire(lock: AnyLock) -> JoinHandle<curator_recipes::Result<LockGuard>> {
     tokio::spawn(async move { lock.acquire().await })
 }
 
-/// An acquire of the mutex on this path, as a task.
+/// Spawns an acquire of the mutex on this path.
 pub(crate) fn acquiring(client: &CuratorClient, path: &str) -> JoinHandle<curator_recipes::Result<LockGuard>> {
     spawn_acquire(arc(mutex(client, path)))
 }

@@ -84,6 +84,7 @@ impl Replay {
         }
     }
 
+    /// Whether the nodes equal those of the snapshot.
     pub(crate) fn is(&self, snapshot: &Snapshot) -> bool {
         let state =
             |node: &CachedNode| (node.path().clone(), node.stat().czxid, node.stat().mzxid, node.data().to_vec());

@@ -56,7 +56,7 @@ impl Witness {
         seen.held.push((who, shares));
     }
 
-    /// Must be called before the lock is released.
+    /// Records that one holder no longer holds the lock. Must be called before the lock is released.
     pub(crate) fn leave(&self, shares: bool) {
         let mut seen = self.seen();
         *(if shares { &mut seen.sharing } else { &mut seen.alone }) -= 1;
