@@ -16,7 +16,7 @@ pub(crate) const BODY: usize = 16;
 /// The length of a node's stat, in bytes.
 const STAT: usize = 68;
 /// The longest list length that is sent. `zookeeper-client` allocates the announced length, which ends the process if
-/// it is some hundred million: `the_announced_count_of_a_list_is_allocated_without_a_check`.
+/// it is some hundred million or more: `the_announced_count_of_a_list_is_allocated_without_a_check`.
 const LONGEST_LIST: i32 = 1 << 20;
 /// The longest frame that this proxy reads from a well-behaved client or server.
 const LONGEST_FRAME: usize = 1 << 21;

@@ -100,8 +100,8 @@ impl Scene {
             Phase::Loss => {
                 let held = self.held();
                 let mut losing = Box::pin(async move { Ok(Ended::Lost(held.lost().await.reason)) });
-                // The first poll, which sends the requests, is made here: on a busy machine, the test could stop to
-                // count requests before the spawned task is polled.
+                // The first poll, which sends the requests, is made here: on a busy machine, the test could stop
+                // counting requests before the spawned task is polled.
                 let ended = (&mut losing).now_or_never();
                 Operation::spawn(async move {
                     match ended {
