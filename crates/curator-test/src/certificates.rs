@@ -24,7 +24,7 @@ use crate::error::Error;
 /// let ca = TestingCa::new("tests")?;
 /// let (server, client) = (ca.issue(&["127.0.0.1", "localhost"])?, ca.issue(&["orders"])?);
 /// let tls = ServerTls::new(&server.certificate_pem, &server.key_pem).client_auth(ClientAuth::Need, ca.pem());
-/// // Its clients need `ca.pem()`, `client.certificate_pem` and `client.key_pem`.
+/// // The server's clients need `ca.pem()`, `client.certificate_pem` and `client.key_pem`.
 /// let server = TestingServer::builder().kind(ServerKind::Real).tls(tls);
 /// # Ok(())
 /// # }
@@ -59,7 +59,7 @@ impl TestingCa {
     pub fn new(name: &str) -> Result<Self, Error> {
         let make = || -> Result<Self, rcgen::Error> {
             let key = KeyPair::generate()?;
-            let mut parameters = named(name, CertificateParams::default());
+            let mut parameters = with_common_name(name, CertificateParams::default());
             parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
             parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
             let pem = parameters.self_signed(&key)?.pem();
@@ -94,7 +94,7 @@ impl TestingCa {
         let make = || -> Result<TestingCertificate, rcgen::Error> {
             let key = KeyPair::generate()?;
             let all: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            let mut parameters = named(names.first().unwrap_or(&"unnamed"), CertificateParams::new(all)?);
+            let mut parameters = with_common_name(names.first().unwrap_or(&"unnamed"), CertificateParams::new(all)?);
             let serial_number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
             parameters.serial_number = Some(serial_number.into());
             parameters.not_before = date_time_ymd(1970, 1, 1) + since_1970(valid.start);
@@ -145,7 +145,7 @@ impl fmt::Debug for TestingCertificate {
     }
 }
 
-fn named(name: &str, mut parameters: CertificateParams) -> CertificateParams {
+fn with_common_name(name: &str, mut parameters: CertificateParams) -> CertificateParams {
     parameters.distinguished_name = DistinguishedName::new();
     parameters.distinguished_name.push(DnType::CommonName, name);
     parameters

@@ -15,10 +15,11 @@ use crate::{
     real_time::{sleep, timeout},
 };
 
-/// A running server replies in milliseconds.
+/// The limit of a call. A running server replies in milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The limit of one attempt. ZooKeeper drops a request without a reply, and keeps its connection, if the session is
-/// closing: that happens when the client has interrupted the previous attempt, whose request is still being processed.
+/// The limit of one attempt. If the session is already closing, ZooKeeper drops a request without a reply, and keeps the
+/// connection open. That happens when the client's reconnect has interrupted the previous attempt, whose request the
+/// server still processes.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -41,8 +42,8 @@ pub struct SessionCredentials {
 /// Closes a session on the server, without notice to its client: its ephemeral nodes and its watches are deleted when
 /// this returns.
 ///
-/// So another client may acquire the locks before the session's client is notified, as after the same action by an
-/// administrator. To simulate an expiry, see [`EmbeddedServer::expire_session`](crate::EmbeddedServer::expire_session).
+/// So another client may acquire the locks before the session's client is notified, as when an administrator closes the
+/// session. To simulate an expiry, see [`EmbeddedServer::expire_session`](crate::EmbeddedServer::expire_session).
 ///
 /// Works on any member of an ensemble. On the client's server, the take-over closes the client's connection; on another
 /// one, the client is notified at its next request. Curator's tests kill sessions in the same way.
@@ -58,8 +59,7 @@ pub async fn close_session(address: SocketAddr, session: &SessionCredentials) ->
                 continue;
             };
             match closed {
-                // The client has reconnected. Its take-over has closed our connection, as ours had closed its
-                // connection.
+                // The client has reconnected and taken its session back, which has closed our connection.
                 Err(Error::Io { source, .. }) if is_disconnect(&source) => sleep(PAUSE).await,
                 // An earlier attempt succeeded, but its reply was lost.
                 Err(Error::NoSession(_)) if is_granted => return Ok(()),
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use crate::embedded::ConnectResponse as Granted;
 
-    /// A server whose session is closing: it grants the take-over, and drops the request.
+    /// The server acts as if the session were closing: it grants the take-over, and drops the request to close.
     #[tokio::test]
     async fn an_attempt_whose_request_is_dropped_is_repeated() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

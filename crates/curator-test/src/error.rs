@@ -38,7 +38,7 @@ pub enum Error {
     /// The server's process ended unexpectedly. Only real servers have a process.
     #[error("ZooKeeper ended unexpectedly ({how}); the end of its log:\n{log}")]
     Ended {
-        /// Its exit code or signal.
+        /// The exit code or signal of the process.
         how: String,
         /// The last lines of the server's log.
         log: String,
@@ -81,10 +81,10 @@ pub enum Error {
         /// The problem with the snapshot.
         problem: String,
     },
-    /// A certificate for a test could not be issued.
+    /// A certificate, an authority or a revocation list for a test could not be made.
     #[error("could not make {what}: {problem}")]
     Certificate {
-        /// The attempted operation.
+        /// The item.
         what: String,
         /// The reason.
         problem: String,

@@ -47,7 +47,7 @@ pub async fn four_letter_word(address: SocketAddr, word: &str) -> Result<String,
 
 /// As [`four_letter_word`], with a timeout.
 pub(crate) async fn ask(address: SocketAddr, word: &str, limit: Duration) -> Result<String, Error> {
-    let talk = async {
+    let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(word.as_bytes()).await?;
         let mut answer = Vec::new();
@@ -55,7 +55,7 @@ pub(crate) async fn ask(address: SocketAddr, word: &str, limit: Duration) -> Res
         Ok(answer)
     };
     let what = || format!("a reply from {address} to `{word}`");
-    let answer = timeout(limit, talk).await.map_err(|_| Error::timeout(what(), limit))?;
+    let answer = timeout(limit, exchange).await.map_err(|_| Error::timeout(what(), limit))?;
     let answer = answer.map_err(Error::io(format!("get {}", what())))?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
@@ -83,12 +83,12 @@ pub(crate) fn metric(mntr: &str, name: &str) -> Option<u64> {
     value.trim().parse().ok()
 }
 
-/// The sessions in a reply to `cons`. Connections without a session, such as that of the word, are left out.
+/// The sessions in a reply to `cons`. Connections without a session, such as the one that sent `cons`, are left out.
 pub(crate) fn sessions(cons: &str) -> Vec<SessionInfo> {
     cons.lines().filter_map(session).collect()
 }
 
-/// ` /127.0.0.1:41234[1](queued=0,recved=1,sent=1,sid=0x100…,…)`
+/// Parses a line such as ` /127.0.0.1:41234[1](queued=0,recved=1,sent=1,sid=0x100…,…)`
 fn session(line: &str) -> Option<SessionInfo> {
     let client = line.trim().strip_prefix('/')?.split('[').next()?.parse().ok()?;
     let id = line.split("sid=0x").nth(1)?.split([',', ')']).next()?;

@@ -1,11 +1,11 @@
 //! ZooKeeper servers, ensembles and a faulty network, for tests.
 //!
-//! - [`TestingServer`]: one server, deleted after the test. It is embedded, in this process and in memory, without
-//!   Java; or a real ZooKeeper. Both have the same methods.
+//! - [`TestingServer`]: one server, deleted after the test. It is either embedded (in this process, in memory, without
+//!   Java) or a real ZooKeeper. Both kinds have the same methods.
 //! - [`EmbeddedServer`]: the embedded server, with faults on demand.
 //! - [`TestingCluster`]: a real ensemble, whose members can be stopped, killed and paused one by one.
 //! - [`FaultProxy`]: a proxy between a client and a server of either kind. It counts requests, round trips and watch
-//!   events, and loses, delays, cuts or holds exactly the frame that a test selects.
+//!   events. It loses, delays, holds or alters the frame that a test selects, or cuts the connection at that frame.
 //! - [`close_session`]: ends a session on the server, without notice to its client.
 //! - [`until`] and [`soon`]: wait for a condition or a future, with a limit; [`unique_path`]: a path that no other test
 //!   uses.
@@ -27,7 +27,7 @@
 //! ```
 //!
 //! The environment variable `CURATOR_TEST_SERVER` selects the kind that [`TestingServer::start`] starts: `embedded` or
-//! `real`. It defaults to `embedded`. So a test suite runs on both.
+//! `real`. It defaults to `embedded`. So the same test suite can run on each kind.
 //!
 //! A real ZooKeeper is searched for in `ZOOKEEPER_HOME`, then in the directory of `cargo xtask prepare`, then in
 //! Debian's package. If there is none, starting a real server fails with a message that has the remedy; no test is

@@ -27,7 +27,7 @@ pub enum OpCode {
     Sync,
     /// Keeps a session alive.
     Ping,
-    /// Lists a node's children, with its stat.
+    /// Lists a node's children, and reads the node's stat.
     GetChildren2,
     /// Checks a node's version; only inside a `Multi`.
     Check,
@@ -43,7 +43,7 @@ pub enum OpCode {
     RemoveWatches,
     /// Creates a container node.
     CreateContainer,
-    /// Deletes an empty container; for the server itself.
+    /// Deletes an empty container; only the server itself uses it.
     DeleteContainer,
     /// Creates a node with a time to live.
     CreateTtl,

@@ -30,7 +30,7 @@ pub(crate) struct Port {
 impl Port {
     /// Reserves a free port.
     pub(crate) fn reserve() -> Result<Self, Error> {
-        // Processes that start at the same time search from different numbers, so that they seldom collide.
+        // Processes that start at the same time begin their search at different numbers, so that they seldom collide.
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |t| t.subsec_nanos());
         let start = (std::process::id().wrapping_mul(7919) ^ nanos) % u32::from(COUNT);

@@ -5,7 +5,7 @@
 use std::{env, fs::OpenOptions, io::Write, time::Duration};
 
 /// The environment variable with the path of a report file. Each started server appends one line: its kind, its
-/// version, the package of the test, and how many microseconds it took until it was ready.
+/// version, the package of the test, and how many microseconds the server took to become ready.
 pub const REPORT_VARIABLE: &str = "CURATOR_TEST_REPORT";
 
 /// Reports that a server is ready. Does nothing without the variable. If the file cannot be written, the test does not

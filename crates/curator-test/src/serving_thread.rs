@@ -26,7 +26,7 @@ const RETRY: Duration = Duration::from_millis(10);
 /// A thread with a separate runtime, which serves the clients of one port. Dropping this ends the thread and closes all
 /// connections.
 ///
-/// The thread runs even while a test's runtime is busy, and can serve several tests with a runtime each.
+/// The thread runs even while a test's runtime is busy, and can serve several tests, each with a separate runtime.
 #[derive(Debug)]
 pub(crate) struct ServingThread {
     /// `None` only while being dropped.
@@ -34,7 +34,7 @@ pub(crate) struct ServingThread {
     handle: Option<JoinHandle<()>>,
 }
 
-/// Starts or stops listening. Replies when done.
+/// Makes the thread start or stop listening, and reply when that is done.
 #[derive(Debug)]
 struct Order {
     listen: bool,

@@ -41,7 +41,7 @@ pub fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
 ///
 /// After the limit, with the location of the call.
 #[track_caller]
-#[expect(clippy::panic, reason = "it is for tests, which fail by a panic")]
+#[expect(clippy::panic, reason = "for tests, which fail by a panic")]
 pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::Output> {
     let caller = Location::caller();
     // Boxed, because each layer around a future doubles its size.
@@ -119,13 +119,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_condition_is_evaluated_until_it_is_true() {
-        let mut looks = 0;
+        let mut evaluations = 0;
         until(async || {
-            looks += 1;
-            looks == 3
+            evaluations += 1;
+            evaluations == 3
         })
         .await;
-        assert_eq!(looks, 3);
+        assert_eq!(evaluations, 3);
     }
 
     #[tokio::test]

@@ -91,17 +91,17 @@ pub(crate) fn authenticate(scheme: Option<&str>, auth: Option<&[u8]>, address: I
     }
 }
 
-/// All clients have all permissions.
+/// A list that gives all clients all permissions.
 pub(crate) fn open() -> Vec<Acl> {
     vec![Acl { permissions: permissions::ALL, id: Id::new(WORLD, ANYONE) }]
 }
 
-/// All clients may read.
+/// A list that lets all clients read.
 pub(crate) fn read_only() -> Vec<Acl> {
     vec![Acl { permissions: permissions::READ, id: Id::new(WORLD, ANYONE) }]
 }
 
-/// Succeeds if a client with these identities has at least one of these permissions.
+/// Succeeds if the list gives a client with these identities at least one of these permissions, or is empty.
 pub(crate) fn check(acl: &[Acl], wanted: i32, identities: &[Id]) -> Result<(), Code> {
     let grants = |entry: &Acl| {
         let is_world = entry.id.scheme == WORLD && entry.id.id == ANYONE;
@@ -184,7 +184,7 @@ impl Network {
     }
 }
 
-/// As in Java, numbers may have leading zeros.
+/// Parses an address. As in Java, numbers may have leading zeros.
 fn parse_address(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse().ok();

@@ -174,7 +174,7 @@ impl Settings {
         Ok(())
     }
 
-    /// In milliseconds.
+    /// The shortest session timeout that the server grants, in milliseconds.
     fn shortest_timeout(&self) -> Millis {
         self.session_timeouts.0.map_or(2 * self.tick(), millis)
     }

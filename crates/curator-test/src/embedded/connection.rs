@@ -16,7 +16,7 @@ pub(crate) struct Connection {
     pub(crate) session: Option<Attached>,
     /// The ended session that this client tried to resume, while the session's nodes still exist.
     pub(crate) refused_session: Option<i64>,
-    pub(crate) has_greeted: bool,
+    pub(crate) received_handshake: bool,
     /// The connection closes after its queued output, and the server reads nothing more from it.
     pub(crate) is_closing: bool,
     pub(crate) identities: Vec<Id>,
@@ -43,7 +43,7 @@ impl Connection {
             peer,
             session: None,
             refused_session: None,
-            has_greeted: false,
+            received_handshake: false,
             is_closing: false,
             identities: vec![Id::of_address(peer.ip())],
             received: 0,

@@ -28,7 +28,7 @@ impl Faults {
         self.armed.push((matcher, fault));
     }
 
-    /// The fault for a request that has just arrived.
+    /// Takes the fault for a request that has just arrived.
     pub(crate) fn hit(&mut self, request: &RequestInfo) -> Option<Fault> {
         let index = self.armed.iter().position(|(matcher, _)| matcher(request))?;
         Some(self.armed.remove(index).1)
@@ -47,7 +47,7 @@ mod tests {
     use crate::OpCode;
 
     #[test]
-    fn a_fault_hits_once_and_only_what_it_matches() {
+    fn a_fault_affects_only_the_first_request_that_matches() {
         let mut faults = Faults::default();
         faults.arm(Box::new(|request| request.path() == Some("/a")), Fault::Swallow);
         faults.arm(Box::new(|request| request.op() == OpCode::Delete), Fault::Drop);

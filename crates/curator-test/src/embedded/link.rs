@@ -54,7 +54,7 @@ async fn serve_until_end(client: &mut TcpStream, shared: &Shared) -> Option<i64>
     // Without this, a small reply can wait for the acknowledgement of the previous one. Fails only for a closed socket.
     drop(client.set_nodelay(true));
     let (from_client, to_client) = client.split();
-    // An error ends the connection.
+    // After an error, the connection ends too.
     let is_answered = tokio::select! {
         _ = read(from_client, id, shared) => false,
         written = write(to_client, outgoing, shared) => written.is_ok_and(|frames| frames > 0),
@@ -112,7 +112,7 @@ async fn first_frame(client: &mut ReadHalf<'_>, max_frame: usize) -> io::Result<
     Ok(Some(First::Frame(frame(length, client, max_frame).await?)))
 }
 
-/// Reads the rest of a frame of this length.
+/// Reads a frame of this length, of which the length was read already.
 async fn frame(length: [u8; 4], client: &mut ReadHalf<'_>, max_frame: usize) -> io::Result<Vec<u8>> {
     let length = usize::try_from(i32::from_be_bytes(length)).ok().filter(|length| *length <= max_frame);
     let mut payload = vec![0; length.ok_or(io::ErrorKind::InvalidData)?];
@@ -126,7 +126,7 @@ async fn answer_word(word: [u8; 4], id: ConnectionId, shared: &Shared) -> io::Re
     std::future::pending().await
 }
 
-/// Sends output when it is due, until the connection ends. Returns the number of frames.
+/// Sends output when it is due, until the connection ends. Returns the number of frames sent.
 async fn write(mut client: WriteHalf<'_>, mut items: UnboundedReceiver<Item>, shared: &Shared) -> io::Result<usize> {
     let mut frames = 0;
     while let Some(Item { due, frame }) = items.recv().await {

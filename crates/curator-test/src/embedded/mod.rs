@@ -76,7 +76,7 @@ use crate::{
 /// - Limits on connections, requests in flight, and rates.
 /// - Persistence: nothing is written to disk.
 ///
-/// Dropping it closes all connections and frees the port.
+/// Dropping the server closes all connections and frees the port.
 #[derive(Debug)]
 pub struct EmbeddedServer {
     shared: Arc<Shared>,
@@ -157,7 +157,7 @@ impl EmbeddedServer {
 
     /// As [`restart`](Self::restart), but all nodes and sessions are lost.
     ///
-    /// A client that reconnects is notified that its session has ended. A client that has seen later transactions is
+    /// A client that reconnects is notified that its session has ended. A client that has seen more transactions is
     /// disconnected, because the server's transactions start at 1 again; a real server that has lost its data does the
     /// same. Armed faults, the delay and the counts are kept.
     ///
@@ -237,7 +237,7 @@ impl EmbeddedServer {
     ///
     /// # Errors
     ///
-    /// As [`EmbeddedServerBuilder::session_timeouts`].
+    /// [`Error::Property`] when `min` is longer than `max`.
     pub fn set_session_timeouts(&self, min: Duration, max: Duration) -> Result<(), Error> {
         let mut settings = self.settings;
         settings.session_timeouts = (Some(min), max);
@@ -251,9 +251,9 @@ impl EmbeddedServer {
     /// its ephemeral nodes are deleted. The first step is done when this returns.
     ///
     /// If the client does not reconnect, the nodes are deleted when the session's timeout has passed since its last
-    /// request. So, as in production, a client is notified before another client can have its nodes.
-    /// [`close_session`](crate::close_session) deletes the nodes immediately, without notice to a client that still
-    /// relies on them.
+    /// request. So, as in production, another client cannot have the nodes before this client is notified, or its timeout
+    /// has passed. [`close_session`](crate::close_session) deletes the nodes immediately, without notice to a client that
+    /// still relies on them.
     ///
     /// # Errors
     ///

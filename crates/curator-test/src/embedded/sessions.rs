@@ -10,7 +10,7 @@ pub(crate) type Millis = u64;
 /// As on the real server, expiry is rounded up to whole ticks, so a session ends up to one tick after its timeout.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    alive: BTreeMap<i64, Session>,
+    by_id: BTreeMap<i64, Session>,
     next_id: i64,
     secret: u64,
     tick: Millis,
@@ -28,72 +28,72 @@ struct Session {
 impl Sessions {
     /// Ids start at `first_id`; passwords are derived from `secret`.
     pub(crate) fn new(first_id: i64, secret: u64, tick: Millis) -> Self {
-        Self { alive: BTreeMap::new(), next_id: first_id, secret, tick: tick.max(1) }
+        Self { by_id: BTreeMap::new(), next_id: first_id, secret, tick: tick.max(1) }
     }
 
     pub(crate) fn create(&mut self, timeout: Millis, now: Millis) -> i64 {
         let id = self.next_id;
         self.next_id += 1;
-        self.alive.insert(id, Session { timeout, expires: 0, is_over: false });
+        self.by_id.insert(id, Session { timeout, expires: 0, is_over: false });
         self.touch(id, timeout, now);
         id
     }
 
-    /// Renews a session. Returns whether it is alive.
+    /// Renews a session. Returns false if it does not exist, or has ended for its client.
     pub(crate) fn touch(&mut self, id: i64, timeout: Millis, now: Millis) -> bool {
         let expires = expiry(timeout, now, self.tick);
-        let session = self.alive.get_mut(&id).filter(|session| !session.is_over);
+        let session = self.by_id.get_mut(&id).filter(|session| !session.is_over);
         session.map(|session| session.expires = expires).is_some()
     }
 
-    /// Ends a session for its client, but keeps its nodes. Returns whether it was alive before.
+    /// Ends a session for its client, but keeps its nodes. Returns false if it does not exist, or had ended before.
     pub(crate) fn end(&mut self, id: i64) -> bool {
-        self.alive.get_mut(&id).is_some_and(|session| !std::mem::replace(&mut session.is_over, true))
+        self.by_id.get_mut(&id).is_some_and(|session| !std::mem::replace(&mut session.is_over, true))
     }
 
     /// Expires a session in one to two ticks, so that its client, which has been notified of the end, has time to
     /// react.
     pub(crate) fn expire_soon(&mut self, id: i64, now: Millis) {
-        if let Some(session) = self.alive.get_mut(&id) {
+        if let Some(session) = self.by_id.get_mut(&id) {
             session.expires = expiry(self.tick, now, self.tick);
         }
     }
 
     /// Whether a session has [ended](Self::end) for its client, and its nodes still exist.
     pub(crate) fn is_over(&self, id: i64) -> bool {
-        self.alive.get(&id).is_some_and(|session| session.is_over)
+        self.by_id.get(&id).is_some_and(|session| session.is_over)
     }
 
     /// Restarts all timeouts, as a restarted server does: it knows only the timeouts with which the sessions were
     /// created.
     pub(crate) fn touch_all(&mut self, now: Millis) {
-        for session in self.alive.values_mut() {
+        for session in self.by_id.values_mut() {
             session.expires = expiry(session.timeout, now, self.tick);
         }
     }
 
     pub(crate) fn remove(&mut self, id: i64) {
-        self.alive.remove(&id);
+        self.by_id.remove(&id);
     }
 
-    pub(crate) fn is_alive(&self, id: i64) -> bool {
-        self.alive.contains_key(&id)
+    pub(crate) fn exists(&self, id: i64) -> bool {
+        self.by_id.contains_key(&id)
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = i64> {
-        self.alive.keys().copied()
+        self.by_id.keys().copied()
     }
 
-    /// The expired sessions, the oldest first.
+    /// The expired sessions, in the order of their expiry.
     pub(crate) fn expired(&self, now: Millis) -> Vec<i64> {
-        let mut over: Vec<_> = self.alive.iter().filter(|(_, session)| session.expires <= now).collect();
-        over.sort_by_key(|(_, session)| session.expires);
-        over.into_iter().map(|(id, _)| *id).collect()
+        let mut expired: Vec<_> = self.by_id.iter().filter(|(_, session)| session.expires <= now).collect();
+        expired.sort_by_key(|(_, session)| session.expires);
+        expired.into_iter().map(|(id, _)| *id).collect()
     }
 
     /// When the next session expires, unless a client renews it.
     pub(crate) fn next_expiry(&self) -> Option<Millis> {
-        self.alive.values().map(|session| session.expires).min()
+        self.by_id.values().map(|session| session.expires).min()
     }
 
     /// The password that a client needs to resume the session.
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(sessions.expired(300), []);
         assert_eq!(sessions.expired(600), [7]);
         sessions.remove(7);
-        assert!(!sessions.touch(7, 250, 250) && !sessions.is_alive(7));
+        assert!(!sessions.touch(7, 250, 250) && !sessions.exists(7));
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
         assert!(!sessions.is_over(7) && sessions.end(7));
         assert!(sessions.is_over(7) && !sessions.end(7) && !sessions.touch(7, 250, 200));
         assert_eq!((sessions.expired(299), sessions.expired(300)), (vec![], vec![7]));
-        // As if all sessions were renewed when the server restarts.
+        // A restart of the server renews all sessions.
         sessions.touch_all(1000);
         assert_eq!((sessions.expired(1299), sessions.expired(1300)), (vec![], vec![7]));
         sessions.expire_soon(7, 1099);

@@ -95,7 +95,7 @@ impl Shared {
         }
     }
 
-    /// Returns false while the server is paused.
+    /// Processes the frame, unless the server is paused: then it returns false.
     fn try_receive(&self, id: ConnectionId, payload: &[u8]) -> bool {
         let request = {
             let mut state = self.lock();
@@ -115,7 +115,7 @@ impl Shared {
             state.deliver(fault.map(|fault| (id, fault)));
             request
         };
-        // Other requests only postpone the next tick.
+        // A new session may need an earlier tick. Other requests only postpone the next tick.
         if request.is_some_and(|request| request.op() == OpCode::CreateSession) {
             self.changed.send_replace(());
         }
@@ -197,12 +197,12 @@ impl State {
     pub(crate) fn drop_connections(&mut self) {
         for (id, link) in std::mem::take(&mut self.links) {
             self.processor.forget(id);
-            // Fails if the peer has already closed it, which has the same effect.
+            // Fails if the peer has already closed the connection, which has the same effect.
             drop(link.socket.shutdown(Shutdown::Both));
         }
     }
 
-    /// Sends the processor's output. A fault affects the reply to one connection.
+    /// Sends the processor's output. `fault` affects the reply to its connection.
     fn deliver(&mut self, fault: Option<(ConnectionId, Fault)>) {
         for (id, output) in self.processor.take_outbox() {
             let fault = fault.filter(|(hit, _)| *hit == id).map(|(_, fault)| fault);

@@ -172,13 +172,13 @@ impl Table {
         self.by_path.contains_key(path)
     }
 
-    /// Without a mode: whether there is a watch of any mode.
+    /// Whether the connection watches the path in this mode; without a mode, in any.
     fn has(&self, path: &str, connection: ConnectionId, mode: Option<Mode>) -> bool {
         let modes = self.by_path.get(path).and_then(|watchers| watchers.get(&connection));
         modes.is_some_and(|modes| mode.is_none_or(|mode| modes.contains(&mode)))
     }
 
-    /// Without a mode: removes the watches of all modes.
+    /// Removes the connection's watch of this mode; without a mode, of all modes. Returns whether there was one.
     fn remove(&mut self, path: &str, connection: ConnectionId, mode: Option<Mode>) -> bool {
         let Some(modes) = self.by_path.get_mut(path).and_then(|watchers| watchers.get_mut(&connection)) else {
             return false;
@@ -239,12 +239,12 @@ mod tests {
 
     const ONE: ConnectionId = 1;
 
-    /// A server with these watches on one path, added in this order.
+    /// The watches of a server, with these on one path, added in this order.
     fn with(modes: Modes, watches: &[Mode]) -> Watches {
         let mut all = Watches::new(modes);
         watches.iter().for_each(|mode| match mode {
             Mode::Standard => all.data.add("/a", ONE, Mode::Standard),
-            stays => all.add("/a", ONE, *stays),
+            lasting => all.add("/a", ONE, *lasting),
         });
         all
     }

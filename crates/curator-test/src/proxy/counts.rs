@@ -41,12 +41,13 @@ impl Counts {
         if self.is_background(op) || self.ignored.contains(&op) {
             return None;
         }
-        self.arrive_unread(pipelines);
+        self.join_pipeline(pipelines);
         Some(pipelines.current)
     }
 
-    /// Counts data from a client that cannot be parsed.
-    pub(crate) fn arrive_unread(&mut self, pipelines: &mut Pipelines) {
+    /// Adds a request to the current pipeline, or starts a new one, which counts as a round trip. The caller may be
+    /// unable to parse the request.
+    pub(crate) fn join_pipeline(&mut self, pipelines: &mut Pipelines) {
         if pipelines.delivered == pipelines.current {
             pipelines.current += 1;
             self.round_trips += 1;

@@ -41,7 +41,7 @@ pub(crate) enum Fault {
     CutBehindReply,
     /// The reply is lost.
     SwallowReply,
-    /// The reply is changed, with the alteration of this number.
+    /// The reply is changed by the alteration with this number.
     AlterReply(u64),
     /// The reply and everything behind it are delayed by this much.
     DelayReply(Duration),
@@ -66,12 +66,12 @@ impl fmt::Debug for Alteration {
     }
 }
 
-/// A fault that waits for its request.
+/// A fault that waits for the request that it affects.
 #[derive(Debug)]
 struct Armed {
     op: OpCode,
     fault: Fault,
-    /// How many requests of this kind pass before it.
+    /// How many requests of this kind arrive before that request.
     before: u64,
 }
 
@@ -125,7 +125,7 @@ impl Faults {
         self.alterations.remove(&number)
     }
 
-    /// The fault for a request that has just arrived.
+    /// Takes the fault for a request that has just arrived, and counts the request for the other faults.
     pub(crate) fn hit(&mut self, op: OpCode) -> Option<Fault> {
         let due = self.armed.iter().position(|armed| armed.op == op && armed.before == 0);
         let hit = due.map(|index| self.armed.remove(index).fault);
@@ -150,7 +150,7 @@ impl Faults {
     }
 
     /// The number of the release that a reply of this kind must wait for, if it is to be held.
-    pub(crate) fn parks(&self, op: OpCode) -> Option<u64> {
+    pub(crate) fn release_to_await(&self, op: OpCode) -> Option<u64> {
         self.held.contains(&op).then_some(self.next_release())
     }
 

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::faults::Alteration;
 use crate::OpCode;
 
-/// The length field of a frame. The length does not include it.
+/// The size of a frame's length field, which the length does not include.
 const LENGTH: usize = 4;
 /// The header of a TLS record: type, version and length.
 const RECORD_HEADER: usize = 5;
@@ -58,9 +58,9 @@ impl ConnectResponse {
 
     /// Multiplies the timeout, which follows the protocol version. For a session that has ended it is 0, and stays so.
     fn stretch(payload: &mut [u8], factor: f64) {
-        if let (Some(timeout), Some(place)) = (int(payload, TIMEOUT), payload.get_mut(TIMEOUT..TIMEOUT + 4)) {
+        if let (Some(timeout), Some(field)) = (int(payload, TIMEOUT), payload.get_mut(TIMEOUT..TIMEOUT + 4)) {
             let stretched = (f64::from(timeout) * factor) as i32;
-            place.copy_from_slice(&stretched.to_be_bytes());
+            field.copy_from_slice(&stretched.to_be_bytes());
         }
     }
 }
@@ -71,9 +71,9 @@ impl RequestHeader {
     }
 }
 
-/// The path of a request; of several operations, that of the first. `None` without a path.
+/// The path of a request; for a request with several operations, the path of the first. `None` without a path.
 pub(crate) fn path(op: OpCode, payload: &[u8]) -> Option<&[u8]> {
-    // Each of several operations follows a header: its type, an end flag, an error.
+    // In a request with several operations, each follows a header of 9 bytes: its type, an end flag, an error.
     let at = if matches!(op, OpCode::Multi | OpCode::MultiRead) { HEADER + 9 } else { HEADER };
     let length = usize::try_from(int(payload, at)?).ok()?;
     payload.get(at + 4..)?.get(..length)
@@ -219,7 +219,7 @@ mod tests {
         assert!(Frame::read(&mut torn).await.is_err());
         let mut wrong: &[u8] = b"\xff\0\0\0ab";
         assert!(Frame::read(&mut wrong).await.is_err());
-        // A path's length is not negative, and does not exceed the frame.
+        // A length that is negative, or exceeds the frame, is not that of a path.
         assert_eq!(path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\xff\xff\xff\xff/"), None);
         assert_eq!(path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\0\0\0\x02/"), None);
     }

@@ -18,15 +18,15 @@ use super::{
     state::{End, LinkId, Note, Shared, State, Verdict},
 };
 
-/// A frame on its way through the proxy. It is sent when it is due, after earlier frames.
+/// An action for the writer of one direction. It is carried out when it is due, after earlier items.
 struct Item {
     due: Instant,
-    what: Action,
+    action: Action,
 }
 
 enum Action {
     Frame(Frame, Note),
-    /// Nothing behind this passes before the release with this number.
+    /// Holds all later items back until the release with this number.
     Park(u64),
     /// Closes the connection.
     Close,
@@ -48,7 +48,7 @@ pub(crate) async fn serve(mut client: TcpStream, upstream: SocketAddr, shared: A
     let ended = tokio::select! {
         biased;
         ended = end.wait_for(Option::is_some) => ended.ok().and_then(|end| *end),
-        // An error ends the connection.
+        // After an error, the connection ends too.
         _ = relay(&mut client, &mut server, upstream, id, &shared) => None,
     };
     if ended == Some(End::Reset) {
@@ -92,22 +92,22 @@ async fn relay(
     }
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
-    let way = |direction| LinkHalf { shared: Arc::clone(shared), id, direction };
+    let half = |direction| LinkHalf { shared: Arc::clone(shared), id, direction };
     let (requests, requests_out) = unbounded_channel();
     let (replies, replies_out) = unbounded_channel();
     // Readers never end first: the last item that they send is a `Close`, which the writers reach in order.
     let read = async {
         if is_tls(first) {
-            let from_client = way(Direction::ToServer).read_records(&first, from_client, requests);
-            tokio::join!(from_client, way(Direction::ToClient).read_records(&[], from_server, replies));
+            let from_client = half(Direction::ToServer).read_records(&first, from_client, requests);
+            tokio::join!(from_client, half(Direction::ToClient).read_records(&[], from_server, replies));
         } else {
-            let from_client = way(Direction::ToServer).read_requests(first, from_client, requests);
-            tokio::join!(from_client, way(Direction::ToClient).read_replies(from_server, replies));
+            let from_client = half(Direction::ToServer).read_requests(first, from_client, requests);
+            tokio::join!(from_client, half(Direction::ToClient).read_replies(from_server, replies));
         }
     };
     tokio::select! {
-        result = way(Direction::ToServer).write(to_server, requests_out) => result,
-        result = way(Direction::ToClient).write(to_client, replies_out) => result,
+        result = half(Direction::ToServer).write(to_server, requests_out) => result,
+        result = half(Direction::ToClient).write(to_client, replies_out) => result,
         () = read => Ok(()),
     }
 }
@@ -115,11 +115,11 @@ async fn relay(
 impl LinkHalf {
     async fn read_requests(self, first: [u8; 4], mut client: ReadHalf<'_>, out: UnboundedSender<Item>) {
         let mut next = Frame::read_after(first, &mut client).await.map(Some);
-        let mut greeted = false;
+        let mut handshake_seen = false;
         while let Ok(Some(frame)) = next {
             self.apply_verdict(frame, &out, |state, payload| {
                 state.counts.send(payload.len());
-                match greeted {
+                match handshake_seen {
                     false => state.handshake(self.id),
                     true => {
                         let header = RequestHeader::parse(payload);
@@ -128,26 +128,26 @@ impl LinkHalf {
                     }
                 }
             });
-            greeted = true;
+            handshake_seen = true;
             next = Frame::read(&mut client).await;
         }
         self.finish(&out).await;
     }
 
     async fn read_replies(self, mut server: ReadHalf<'_>, out: UnboundedSender<Item>) {
-        let mut greeted = false;
+        let mut handshake_seen = false;
         while let Ok(Some(mut frame)) = Frame::read(&mut server).await {
-            if !greeted && let Some(factor) = self.shared.lock().faults.stretch {
+            if !handshake_seen && let Some(factor) = self.shared.lock().faults.stretch {
                 frame = frame.stretched(factor);
             }
             self.apply_verdict(frame, &out, |state, payload| {
                 state.counts.receive(payload.len());
-                match greeted {
+                match handshake_seen {
                     false => state.handshake_answer(self.id, ConnectResponse::parse(payload)),
                     true => state.reply(self.id, ReplyHeader::parse(payload)),
                 }
             });
-            greeted = true;
+            handshake_seen = true;
         }
         self.finish(&out).await;
     }
@@ -166,7 +166,8 @@ impl LinkHalf {
         self.finish(&out).await;
     }
 
-    /// Lets the state decide about a frame, and queues it.
+    /// Lets the state decide about a frame, and queues what follows from the verdict. A frame that is lost or cut is
+    /// dropped.
     fn apply_verdict(
         &self,
         frame: Frame,
@@ -175,11 +176,11 @@ impl LinkHalf {
     ) {
         let now = Instant::now();
         let (verdict, delay) = self.shared.update(|state| (verdict(state, frame.payload()), state.delay()));
-        let send_at = |due, what| {
-            // The writer ends only with the whole link.
-            drop(out.send(Item { due, what }));
+        let send_at = |due, action| {
+            // The send fails only when the whole link ends.
+            drop(out.send(Item { due, action }));
         };
-        let send = |what| send_at(now + delay, what);
+        let send = |action| send_at(now + delay, action);
         match verdict {
             Verdict::Deliver(note) => send(Action::Frame(frame, note)),
             Verdict::Park(release, note) => {
@@ -204,24 +205,24 @@ impl LinkHalf {
         }
     }
 
-    /// Passes on the end of a stream, after everything before it.
+    /// Queues the end of a stream, and waits until the writer ends the link.
     async fn finish(&self, out: &UnboundedSender<Item>) {
         let delay = self.shared.lock().delay();
-        drop(out.send(Item { due: Instant::now() + delay, what: Action::Close }));
+        drop(out.send(Item { due: Instant::now() + delay, action: Action::Close }));
         pending::<()>().await;
     }
 
-    /// Delivers frames when they are due, until the connection ends.
+    /// Carries out items when they are due, until the connection ends.
     async fn write(self, mut out: WriteHalf<'_>, mut items: UnboundedReceiver<Item>) -> io::Result<()> {
-        while let Some(Item { due, what }) = items.recv().await {
+        while let Some(Item { due, action }) = items.recv().await {
             if due > Instant::now() {
                 sleep_until(due).await;
             }
-            match what {
+            match action {
                 Action::Park(release) => self.shared.until(|state| state.faults.is_released(release)).await,
                 // Checked again: frames already queued when a black hole opens are lost too.
                 _ if self.shared.lock().loses(self.id, self.direction) => {
-                    if matches!(what, Action::Close) {
+                    if matches!(action, Action::Close) {
                         // The other side must not notice the end before the black hole is healed.
                         pending::<()>().await;
                     }
@@ -233,7 +234,7 @@ impl LinkHalf {
                         self.shared.update(|state| state.delivered(self.id, &note));
                     }
                     if let Err(e) = out.write_all(frame.bytes()).await {
-                        return self.break_off(e).await;
+                        return self.end_after(e).await;
                     }
                     if !is_reply {
                         self.shared.update(|state| state.delivered(self.id, &note));
@@ -245,8 +246,9 @@ impl LinkHalf {
         Ok(())
     }
 
-    /// The receiver has closed the connection. The sender is notified, unless the direction back to it is lost.
-    async fn break_off(&self, error: io::Error) -> io::Result<()> {
+    /// Handles a failed write: the receiver has closed the connection. Returns the error, which closes the sender's
+    /// connection; waits forever if bytes to the sender are lost.
+    async fn end_after(&self, error: io::Error) -> io::Result<()> {
         if self.shared.lock().loses(self.id, self.direction.opposite()) {
             pending::<()>().await;
         }

@@ -1,4 +1,4 @@
-//! A proxy between client and server that fails on demand.
+//! A proxy between client and server that injects faults.
 
 mod counts;
 mod faults;
@@ -42,9 +42,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// connection; two calls affect the next two. A fault with a number affects the `nth` such request, counted from 1 (0
 /// means 1); requests affected by other faults count too. [`OpCode::CreateSession`] means the handshake.
 ///
-/// The proxy cannot read a connection over TLS. For those, only the following work: methods for whole connections,
-/// delays, black holes, bytes (of TLS records, including their handshakes), and [`round_trips`](Self::round_trips),
-/// where each record with data counts as a request or a reply.
+/// The proxy cannot read a connection over TLS. For such connections, only the following work: methods for whole
+/// connections, delays, black holes, bytes (of TLS records, including their handshakes), and
+/// [`round_trips`](Self::round_trips), where each record with data counts as a request or a reply.
 ///
 /// Dropping the proxy closes all its connections.
 #[derive(Debug)]
@@ -329,8 +329,8 @@ impl FaultProxy {
     }
 
     /// From now on, requests for exactly this path are sent on without being counted, and faults with an [`OpCode`]
-    /// ignore them. A request with several operations, such as a transaction, counts by the path of the first. So a
-    /// test can exempt the path of background requests, such as probes, and still count and disturb its other requests
+    /// ignore them. A request with several operations, such as a transaction, is exempt if its first operation has this
+    /// path. So a test can exempt the path of background requests, such as probes, and still count and disturb other requests
     /// with the same [`OpCode`]. Handshakes have no path.
     pub fn exempt_path(&self, path: &str) {
         self.shared.update(|state| state.faults.exempt_paths.insert(path.into()));

@@ -163,7 +163,7 @@ impl State {
         self.faults.delay
     }
 
-    /// Whether bytes in this direction are lost now. Then the link is unusable.
+    /// Whether bytes in this direction are lost now. If so, this records that the link cannot continue.
     pub(crate) fn loses(&mut self, id: LinkId, direction: Direction) -> bool {
         let loses = self.faults.loses(direction);
         if loses && let Some(link) = self.links.get_mut(&id) {
@@ -225,7 +225,7 @@ impl State {
         }
         let Some(request) = request else { return Verdict::Deliver(Note::Nothing) };
         let note = Note::Reply(request.pipeline);
-        let release = if request.is_exempt { None } else { self.faults.parks(request.op) };
+        let release = if request.is_exempt { None } else { self.faults.release_to_await(request.op) };
         match (request.fault, release) {
             (Some(Fault::SwallowReply), _) => Verdict::Lose,
             (Some(Fault::CutReply | Fault::CutRequest), _) => Verdict::Cut,
@@ -254,7 +254,7 @@ impl State {
         let note = match (is_data, to_server) {
             (false, _) => Note::Nothing,
             (true, true) => {
-                self.counts.arrive_unread(&mut link.pipelines);
+                self.counts.join_pipeline(&mut link.pipelines);
                 Note::Nothing
             }
             (true, false) => Note::Reply(Some(link.pipelines.current())),
@@ -287,9 +287,10 @@ impl State {
 impl Link {
     fn end(&mut self, end: End) {
         self.end.send_replace(Some(end));
-        // A reset needs all other handles of the sockets to be dropped; the proxy's thread does that.
+        // A reset is sent when the last handle of a socket is dropped: here these handles, then the others by the
+        // proxy's thread.
         for socket in self.sockets.drain(..).filter(|_| end == End::Close) {
-            // Fails if the peer has already closed it, which has the same effect.
+            // Fails if the peer has already closed the connection, which has the same effect.
             drop(socket.shutdown(Shutdown::Both));
         }
     }

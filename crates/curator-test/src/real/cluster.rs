@@ -22,11 +22,11 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The interval between two queries of the members.
 const POLL: Duration = Duration::from_millis(20);
 /// ZooKeeper allows more, but more JVMs on one machine make tests slow.
-const MOST: usize = 9;
+const MAX_MEMBERS: usize = 9;
 
 /// A real ZooKeeper ensemble on the loopback interface.
 ///
-/// Each member is a real [`TestingServer`], whatever kind the environment selects, and can be stopped, killed, paused
+/// Each member is a real [`TestingServer`], regardless of the environment, and can be stopped, killed, paused
 /// and restarted. Members are numbered from 0. Dropping the cluster kills them all.
 #[derive(Debug)]
 pub struct TestingCluster {
@@ -100,7 +100,7 @@ impl TestingClusterBuilder {
     ///
     /// When ZooKeeper is not installed, or when a member is not ready within 60 s.
     pub async fn start(self, members: usize) -> Result<TestingCluster, Error> {
-        if !(1..=MOST).contains(&members) {
+        if !(1..=MAX_MEMBERS).contains(&members) {
             return Err(Error::Members(members));
         }
         let distribution = Distribution::find()?;
@@ -208,7 +208,7 @@ impl TestingCluster {
     ///
     /// When there is no such member.
     pub fn isolate(&self, index: usize) -> Result<(), Error> {
-        self.check(index);
+        self.assert_member(index);
         self.network()?.cut(|from, to| from == index || to == index);
         Ok(())
     }
@@ -224,8 +224,8 @@ impl TestingCluster {
     ///
     /// When there is no such member.
     pub fn disconnect(&self, one: usize, other: usize) -> Result<(), Error> {
-        self.check(one);
-        self.check(other);
+        self.assert_member(one);
+        self.assert_member(other);
         self.network()?.cut(|from, to| (from, to) == (one, other) || (from, to) == (other, one));
         Ok(())
     }
@@ -245,7 +245,7 @@ impl TestingCluster {
         self.network.as_ref().ok_or(Error::NotPartitionable)
     }
 
-    fn check(&self, index: usize) {
+    fn assert_member(&self, index: usize) {
         let count = self.members.len();
         assert!(index < count, "there is no member {index}, as there are {count}, numbered from 0");
     }

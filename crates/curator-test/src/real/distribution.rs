@@ -24,7 +24,7 @@ const DEBIAN_JAR: &str = "zookeeper.jar";
 
 /// The file with the classes of a started server, which `cargo xtask` makes in cargo's target directory, beside the jars of
 /// a release. A server that maps it starts with two thirds of the processor time. The name is not `classes.jsa`: an
-/// earlier run may have made that file, with fewer classes.
+/// earlier version of `cargo xtask` may have made that file, with fewer classes.
 pub(crate) const CLASS_ARCHIVE: &str = "server-classes.jsa";
 
 /// The name of the directory for the archive of Debian's package, beside those of the releases.

@@ -15,7 +15,7 @@ use crate::{
 /// This class starts both a standalone server and a member of an ensemble.
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
-/// The keys that the settings must not contain: clients would look for the server at another address.
+/// The keys that the settings must not contain, because this crate chooses the server's address.
 const CHOSEN_HERE: [&str; 2] = ["clientPort", "clientPortAddress"];
 
 /// Options for a fast start and little memory.

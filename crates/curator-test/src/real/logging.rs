@@ -1,7 +1,7 @@
 //! Configures what a server logs: warnings and errors, to standard output.
 //!
-//! `cargo xtask` compiles this file too, so that it archives the classes of a server that logs in the same way. Therefore
-//! it uses only `std`.
+//! `cargo xtask` compiles this file too: it makes the class archive from a server with the same logging, so that the
+//! archive has the classes of the logging back end. Therefore this file uses only `std`.
 
 use std::{
     fs, io,

@@ -26,7 +26,8 @@ const INITIAL_MESSAGES: [i64; 2] = [-65_536, -65_535];
 /// The longest message that `InitialMessage.parse` accepts.
 const LONGEST_ADDRESS: i32 = 2048;
 
-/// How long and how often to retry a member that does not listen. A follower gives its leader half a second to listen.
+/// How long, and at which interval, to retry a connection to a member that does not listen. A follower gives its
+/// leader half a second to listen.
 const PATIENCE: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(5);
 
@@ -151,7 +152,7 @@ async fn carry(
         biased;
         // The sender exists as long as the thread that this runs on.
         _ = state.wait_for(|now| now.is_cut || *now != before) => {}
-        // An error ends the connection.
+        // After an error, the connection ends too.
         _ = relay(&mut member, &mut other, upstream, call_back.as_deref(), &passes) => if passes() { return },
     }
     drop(state.wait_for(|now| !now.is_cut).await);
@@ -236,7 +237,7 @@ mod tests {
     use super::*;
     use crate::wait::soon;
 
-    /// The election ports of two members, the network between them, and the listeners on the ports.
+    /// The ports of two members, and the network between them.
     struct Pair {
         ports: Vec<InternalPorts>,
         network: Network,

@@ -25,8 +25,9 @@ const PAUSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// perhaps by SIGKILL: then the script kills the program and removes its directory. When the program ends first, the
 /// script exits with the same status.
 ///
-/// The guard is a background job, and those have no standard input; so the pipe is kept as descriptor 3. The guard only
-/// marks the directory for removal, because a program that is being killed may still write there.
+/// The part that waits for the pipe, the *guard*, is a background job. Such a job has no standard input, so the pipe is
+/// kept as descriptor 3. The guard only marks the directory for removal, because a program that is being killed may still
+/// write there.
 const WATCHDOG: &str = r#"
 folder=$1; log=$2; shift 2
 exec 3<&0
@@ -133,7 +134,7 @@ impl Process {
 
     /// Terminates the program and waits. Kills it if it takes longer than `limit`.
     pub(crate) async fn stop(&mut self, limit: Duration) -> Result<ExitStatus, Error> {
-        // A stopped process does not handle the termination.
+        // A process that SIGSTOP has stopped does not handle SIGTERM.
         self.signal(Signal::CONT)?;
         self.signal(Signal::TERM)?;
         let end = Instant::now() + limit;

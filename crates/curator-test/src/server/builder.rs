@@ -38,8 +38,8 @@ impl TestingServerBuilder {
     /// A line of `zoo.cfg`. The last value for a key counts.
     ///
     /// The embedded server knows `tickTime`, `minSessionTimeout`, `maxSessionTimeout` and `extendedTypesEnabled`. It
-    /// ignores keys about ensembles, disks or logs. Any other key makes its start fail, and `clientPort` that of any
-    /// server.
+    /// ignores keys about ensembles, disks or logs. Any other key makes its start fail. `clientPort` makes the start
+    /// of a server of any kind fail.
     pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.config.insert(key.into(), value.into());
         self
@@ -75,7 +75,7 @@ impl TestingServerBuilder {
         self.system_property("znode.container.checkIntervalMs", interval.as_millis().to_string())
     }
 
-    /// Also serves TLS, on a separate port: [`TestingServer::secure_connect_string`]. The other port stays plain.
+    /// Also serves TLS, on a separate port: [`TestingServer::secure_connect_string`]. The other port stays without TLS.
     ///
     /// Only for a real server. The embedded one does not support TLS, and its start fails.
     pub fn tls(mut self, tls: ServerTls) -> Self {

@@ -1,6 +1,7 @@
 //! The kind of server that the tests run on.
 //!
-//! `cargo xtask` compiles this file too, so that both parse the variable in the same way. Therefore it uses only `std`.
+//! `cargo xtask` compiles this file too, so that it parses the variable in the same way. Therefore this file uses only
+//! `std`.
 
 use std::{
     env,

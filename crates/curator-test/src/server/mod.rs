@@ -41,7 +41,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// this process and in memory, without other requirements; or Apache ZooKeeper, in a separate process. A test written
 /// for this type runs on both.
 ///
-/// All methods take `&self`, so tests can share a server. Dropping it stops the server and deletes its data. A real
+/// All methods take `&self`, so tests can share a server. Dropping a `TestingServer` stops it and deletes its data. A real
 /// server's process is also killed when the test's process ends in any other way, even by SIGKILL.
 ///
 /// After Curator's class of the same name.
@@ -243,7 +243,7 @@ impl TestingServer {
     }
 
     /// Sets the number of the next sequential child of each of these nodes: the server's count of all children that
-    /// were ever created. For tests of the counter's end, `i32::MAX`; see [`EmbeddedServer::set_create_counter`].
+    /// were ever created. For tests at the counter's maximum, `i32::MAX`; see [`EmbeddedServer::set_create_counter`].
     ///
     /// An embedded server changes the count immediately. A real one is restarted twice, with its sessions and nodes
     /// kept: first to write its whole tree into a snapshot, then to load the snapshot with another counter. It must not
@@ -291,8 +291,8 @@ impl TestingServer {
         }
     }
 
-    /// Waits until the server is ready, on both ports if it has two: standalone, or as part of an ensemble with a
-    /// quorum. Polls a server that is not ready yet.
+    /// Waits until the server is ready: standalone, or in an ensemble with a quorum; on both ports if it has two.
+    /// Polls a server that is not ready yet.
     ///
     /// # Errors
     ///
@@ -361,7 +361,7 @@ impl TestingServer {
         }
     }
 
-    /// Returns the previous value.
+    /// Sets when the server was started. Returns the previous value.
     fn set_starting(&self, begin: Option<Instant>) -> Option<Instant> {
         std::mem::replace(&mut self.starting.lock().unwrap_or_else(PoisonError::into_inner), begin)
     }

@@ -91,7 +91,7 @@ impl EmbeddedSettings {
         Ok(known)
     }
 
-    /// Applies a system property. Errors name it by `key`.
+    /// Applies a system property. Errors contain `key` as its name.
     fn system(&mut self, property: &str, value: &str, key: &str) -> Result<(), Error> {
         let plain = property.strip_prefix("zookeeper.").unwrap_or(property);
         match property {
@@ -166,7 +166,7 @@ mod tests {
         EmbeddedSettings::read(&settings)
     }
 
-    /// The text of the error, which names this setting.
+    /// Asserts that the settings are refused with an error that names the setting `named`. Returns the error's text.
     fn refusal(named: &str, config: &[(&str, &str)], system: &[(&str, &str)]) -> String {
         let error = read(config, system).and_then(|known| known.session_timeouts()).unwrap_err();
         assert!(matches!(&error, Error::Property { key, .. } if key == named), "{error}");

@@ -36,7 +36,7 @@ impl TestingServer {
     ///
     /// ZooKeeper counts each request, each ping, each handshake and each four-letter word as one packet. Words sent
     /// by methods of this `TestingServer`, including this one, are subtracted, so the difference of two calls is the
-    /// number of packets from clients in between. A word without a reply may still count; other programs' words do.
+    /// number of packets from clients in between. A word without a reply may still be counted, and other programs' words are.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ pub(crate) struct Settings {
     pub(crate) system: BTreeMap<String, String>,
     /// Additional options of the JVM.
     pub(crate) java: Vec<String>,
-    /// The parent of the data directory; by default that of temporary files.
+    /// The parent of the data directory; by default the system's directory for temporary files.
     pub(crate) data: Option<PathBuf>,
     /// The settings of a second port with TLS, if there is one.
     pub(crate) tls: Option<ServerTls>,
@@ -21,7 +21,7 @@ impl Default for Settings {
     fn default() -> Self {
         let config = [
             ("tickTime", "100"),
-            // How many ticks a member may lag behind. High, so that a loaded machine does not lose its quorum.
+            // How many ticks a member may lag behind. High, so that an ensemble keeps its quorum on a loaded machine.
             ("initLimit", "100"),
             ("syncLimit", "20"),
             ("maxSessionTimeout", "60000"),

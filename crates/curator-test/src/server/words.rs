@@ -58,7 +58,7 @@ impl WordTarget<'_> {
 impl Words {
     /// Resets the count, for a restarted server.
     pub(crate) fn forget(&self) {
-        // A caller that holds the lock has sent its word before the restart.
+        // A caller that holds the lock sent its word before the restart. The count is not reset then.
         if let Ok(mut answered) = self.answered.try_lock() {
             *answered = 0;
         }

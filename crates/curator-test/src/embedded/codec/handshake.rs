@@ -15,7 +15,7 @@ pub(crate) struct ConnectRequest {
     pub(crate) read_only: Option<bool>,
 }
 
-/// The granted session.
+/// The granted session, or a refusal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConnectResponse {
     pub(crate) timeout: i32,

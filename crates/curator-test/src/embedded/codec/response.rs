@@ -8,7 +8,7 @@ use crate::{
 
 /// The xid of a watch event, which answers no request.
 const NOTIFICATION_XID: i32 = -1;
-/// The marker at the end of a multi's results, also the type of an error among them.
+/// The type of the final header of a multi's results, and of the result of an operation that failed.
 const ERROR_OP: i32 = -1;
 /// The state in each event: connected. Clients generate the other states themselves.
 const SYNC_CONNECTED: i32 = 3;

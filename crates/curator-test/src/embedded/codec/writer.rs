@@ -81,7 +81,7 @@ impl Writer {
     }
 }
 
-/// No list or frame reaches the limit: its contents have arrived in frames of at most `jute.maxbuffer`.
+/// A length on the wire. None reaches the limit: the contents have arrived in frames of at most `jute.maxbuffer`.
 fn int_of(length: usize) -> i32 {
     i32::try_from(length).unwrap_or(i32::MAX)
 }

@@ -122,10 +122,10 @@ impl Processor {
         connection.received += 1;
         connection.last_response = now.wall;
         self.packets.received += 1;
-        if connection.has_greeted {
+        if connection.received_handshake {
             self.request(id, payload, now)
         } else {
-            connection.has_greeted = true;
+            connection.received_handshake = true;
             self.handshake(id, payload, now)
         }
     }

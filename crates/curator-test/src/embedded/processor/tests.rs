@@ -56,9 +56,9 @@ fn sessions_get_their_full_timeouts_again_after_a_stop() {
     let (_, session) = connect(&mut processor, 0, &[]);
     processor.resume(at(5000));
     processor.tick(at(5900));
-    assert!(processor.sessions.is_alive(session));
+    assert!(processor.sessions.exists(session));
     processor.tick(at(6200));
-    assert!(!processor.sessions.is_alive(session));
+    assert!(!processor.sessions.exists(session));
 }
 
 #[test]

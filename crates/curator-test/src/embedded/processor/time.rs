@@ -23,13 +23,14 @@ impl Processor {
 
     /// Ends a session now, if it exists. Its connection is closed without a message.
     pub(crate) fn expire(&mut self, session_id: i64) {
-        if self.sessions.is_alive(session_id) {
+        if self.sessions.exists(session_id) {
             self.end_session(session_id);
             self.close_connection_of(session_id);
         }
     }
 
-    /// Ends a session for its client. Its nodes stay until it [expires](Self::expire). Returns whether it was alive.
+    /// Ends a session for its client. Its nodes stay until it [expires](Self::expire). Returns false if it does not
+    /// exist, or had ended before.
     pub(crate) fn end_for_client(&mut self, session_id: i64) -> bool {
         let is_alive = self.sessions.end(session_id);
         self.close_connection_of(session_id);

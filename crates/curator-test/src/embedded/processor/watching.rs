@@ -1,4 +1,4 @@
-//! Sets, checks, removes and notifies watches.
+//! Sets, checks and removes watches, and notifies their clients.
 
 use super::{Output, Processor};
 use crate::embedded::{
@@ -54,21 +54,21 @@ impl Processor {
     pub(super) fn set_watches(&mut self, id: ConnectionId, watches: &SetWatches) -> Result<Body, Code> {
         for path in &watches.data {
             match self.tree.changed_since(path, watches.relative_zxid) {
-                None => self.missed(id, EventKind::NodeDeleted, path),
-                Some((true, _)) => self.missed(id, EventKind::NodeDataChanged, path),
+                None => self.notify_missed(id, EventKind::NodeDeleted, path),
+                Some((true, _)) => self.notify_missed(id, EventKind::NodeDataChanged, path),
                 Some((false, _)) => self.watches.data.add(path, id, Mode::Standard),
             }
         }
         for path in &watches.exists {
             match self.tree.changed_since(path, watches.relative_zxid) {
-                Some(_) => self.missed(id, EventKind::NodeCreated, path),
+                Some(_) => self.notify_missed(id, EventKind::NodeCreated, path),
                 None => self.watches.data.add(path, id, Mode::Standard),
             }
         }
         for path in &watches.children {
             match self.tree.changed_since(path, watches.relative_zxid) {
-                None => self.missed(id, EventKind::NodeDeleted, path),
-                Some((_, true)) => self.missed(id, EventKind::NodeChildrenChanged, path),
+                None => self.notify_missed(id, EventKind::NodeDeleted, path),
+                Some((_, true)) => self.notify_missed(id, EventKind::NodeChildrenChanged, path),
                 Some((_, false)) => self.watches.children.add(path, id, Mode::Standard),
             }
         }
@@ -85,7 +85,7 @@ impl Processor {
         Ok(Body::Empty)
     }
 
-    fn missed(&mut self, id: ConnectionId, kind: EventKind, path: &str) {
+    fn notify_missed(&mut self, id: ConnectionId, kind: EventKind, path: &str) {
         self.send(id, Output::Event(event_frame(kind, path, NO_ZXID)));
     }
 }

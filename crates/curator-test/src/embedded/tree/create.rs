@@ -67,7 +67,7 @@ impl DataTree {
         let stat = node.stat();
         let next = number.wrapping_add(1);
         let parent = self.node_mut(parent_path)?;
-        // The counter never decreases. At its end it stays there, and its last number repeats.
+        // The counter never decreases: it stays at `i32::MAX`, and that number repeats.
         if next > parent.state.creates {
             parent.state.creates = next;
             parent.state.pzxid = context.zxid;

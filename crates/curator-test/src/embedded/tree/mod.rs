@@ -23,9 +23,8 @@ pub(crate) struct DataTree {
     nodes: BTreeMap<String, Node>,
     /// The ephemeral nodes by session.
     ephemerals: BTreeMap<i64, BTreeSet<String>>,
-    /// The next sequence numbers below the nodes in which the current transaction has created children. As on the real
-    /// server, an operation continues from the numbers of the operations before it, even at the end of the parent's
-    /// counter, which does not keep them.
+    /// The next sequence number of each node below which the current transaction has created children. As on the real
+    /// server, these numbers continue after `i32::MAX`, where the parent's counter stays.
     numbers: BTreeMap<String, i32>,
     /// Whether nodes may have a time to live.
     extended_types: bool,
@@ -65,7 +64,7 @@ impl DataTree {
         add("/zookeeper/quota", acl::open(), &[]);
         add("/zookeeper/config", acl::read_only(), &[]);
         if let Some(config) = tree.nodes.get_mut("/zookeeper/config") {
-            // The real server sets this node's access list a second time, without counting it.
+            // The real server sets this node's access list with the version -1, and stores that version.
             config.state.aversion = -1;
         }
         tree

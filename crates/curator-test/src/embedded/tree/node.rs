@@ -25,7 +25,7 @@ pub(crate) struct Node {
     pub(crate) state: State,
 }
 
-/// The numbers of a node that change with it. Small, so that a transaction can keep the old ones for an undo.
+/// The zxids, times and counters of a node. Small, so that a transaction can keep the old ones for an undo.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) czxid: i64,
@@ -35,7 +35,7 @@ pub(crate) struct State {
     pub(crate) mtime: i64,
     pub(crate) version: i32,
     pub(crate) aversion: i32,
-    /// How many children were ever created, wrapping at 32 bits. The source of sequence numbers.
+    /// How many children were ever created, at most `i32::MAX`. The source of sequence numbers.
     pub(crate) creates: i32,
 }
 
@@ -54,7 +54,7 @@ impl Node {
             ctime,
             mtime,
             version,
-            // The number of changes: each deleted child was created and deleted.
+            // The number of changes: one for each child that exists, two for each that was deleted.
             cversion: creates.wrapping_mul(2).wrapping_sub(num_children),
             aversion,
             ephemeral_owner: if let Lifetime::Ephemeral(owner) = self.lifetime { owner } else { 0 },

@@ -48,7 +48,7 @@ impl DataTree {
         self.remove(path, context.zxid)
     }
 
-    /// For the server itself: checks no permission, and deletes any node that is not ephemeral.
+    /// For the server itself: checks no permission, and deletes any childless node that is not ephemeral.
     fn delete_container(&mut self, path: &str, context: &Context<'_>) -> Result<Applied, Code> {
         path::parent_of_old(path)?;
         let node = self.node(path)?;
