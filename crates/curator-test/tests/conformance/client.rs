@@ -30,7 +30,7 @@ pub(crate) struct Client {
     log: Rc<RefCell<Transcript>>,
     xid: i32,
     /// Whether a handshake was sent and not yet answered.
-    connects: bool,
+    is_connecting: bool,
     /// Whether the handshake was answered, which is the first reply.
     is_connected: bool,
     /// The requests that are not yet answered.
@@ -49,7 +49,7 @@ impl Client {
             stream,
             log: Rc::clone(log),
             xid: 0,
-            connects: false,
+            is_connecting: false,
             is_connected: false,
             pending: VecDeque::new(),
             closed: false,
@@ -65,7 +65,7 @@ impl Client {
     /// Reads until no reply is expected, or the connection has ended. Returns the number of lines recorded.
     pub(crate) fn read_replies(&mut self) -> usize {
         let mut lines = 0;
-        while (self.connects || !self.pending.is_empty()) && !self.closed {
+        while (self.is_connecting || !self.pending.is_empty()) && !self.closed {
             self.next();
             lines += 1;
         }
@@ -81,7 +81,7 @@ impl Client {
             if let Some(raw) = Words(text).bytes() {
                 self.write(&raw);
             } else if text.starts_with("connect ") {
-                self.connects = true;
+                self.is_connecting = true;
                 bytes.extend(hello::connect(text, &mut self.log.borrow_mut().normal).framed());
             } else {
                 let op = self.op(text);
@@ -103,7 +103,7 @@ impl Client {
         self.frame().and_then(|frame| frame.get(HEADER..).map(<[u8]>::to_vec)).unwrap_or_default()
     }
 
-    /// Records all events that were in flight, and that there are no more: the reply to a ping comes after them.
+    /// Records all events in flight, and a ping and its reply, which arrives after them.
     pub(crate) fn settle(&mut self) {
         self.call("ping");
     }
@@ -118,7 +118,7 @@ impl Client {
         true
     }
 
-    /// Reads this many events, whose order the server chooses.
+    /// Reads this many events, whose order the server chooses, and records them sorted.
     pub(crate) fn in_any_order(&mut self, count: usize) {
         let before = self.log.borrow().text.len();
         for _ in 0..count {
@@ -166,7 +166,7 @@ impl Client {
     }
 
     fn granted(&mut self, reader: &mut Reader<'_>) -> Result<String, Malformed> {
-        (self.connects, self.is_connected) = (false, true);
+        (self.is_connecting, self.is_connected) = (false, true);
         let log = &mut *self.log.borrow_mut();
         let (text, session) = hello::granted(reader, &mut log.normal)?;
         log.sessions.extend(session);
@@ -196,7 +196,7 @@ impl Client {
         Op::read(text, self.log.borrow().normal.base)
     }
 
-    /// The reserved xids of clients, or the next number.
+    /// The reserved xid for this kind of request, or the next number.
     fn xid_of(&mut self, op: &Op) -> i32 {
         match op.code {
             11 => -2,

@@ -1,6 +1,6 @@
 //! The expected transcripts of servers, and the comparison with them.
 //!
-//! ZooKeeper 3.9 writes them when `CONFORMANCE_WRITE` is set. Where 3.8 differs it has a separate transcript in
+//! ZooKeeper 3.9 writes the transcripts when `CONFORMANCE_WRITE` is set. Where 3.8 differs, it has a separate transcript in
 //! `transcripts/3.8`, except for one general difference: its events carry no zxid.
 
 use std::{env, fs, path::PathBuf};
@@ -79,7 +79,8 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/transcripts")
 }
 
-/// The difference of two texts: the lines before it, and a few lines of each from there on, with a `-` and a `+`.
+/// The first difference of two texts: some lines before it, and a few lines of each text from there on, with a `-` and
+/// a `+`.
 fn difference(expected: &str, actual: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), actual.lines().collect());
     let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();

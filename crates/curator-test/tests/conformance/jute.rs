@@ -1,4 +1,4 @@
-//! ZooKeeper's serialisation: big-endian numbers, and strings, buffers and vectors with a length prefix.
+//! ZooKeeper's serialization: big-endian numbers, and strings, buffers and vectors with a length prefix.
 
 /// A length of -1 stands for null.
 const NULL: i32 = -1;

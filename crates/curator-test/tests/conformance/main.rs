@@ -10,7 +10,7 @@
 //! CURATOR_TEST_SERVER=real CONFORMANCE_WRITE=1 cargo test -p curator-test --test conformance
 //! ```
 //!
-//! To check ZooKeeper 3.8, install Debian's package `zookeeper` and set `ZOOKEEPER_HOME=/usr/share/java`. Where it
+//! To check ZooKeeper 3.8, install Debian's package `zookeeper` and set `ZOOKEEPER_HOME=/usr/share/java`. Where 3.8
 //! differs, it has separate transcripts in `transcripts/3.8`; `transcripts/README.md` lists them.
 //!
 //! In a transcript, `a ->` is what client a sends and `a <-` what it receives, in order of arrival. `at z+3` is the

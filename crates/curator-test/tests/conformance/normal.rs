@@ -1,11 +1,12 @@
-//! Replaces what a server chooses freely with fixed names.
+//! Replaces the values that a server chooses freely with fixed names.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The server uses the test machine's clock; a minute, in milliseconds, allows for the slowest machine.
+/// How far a creation time may be from the present, in milliseconds. The server uses the test machine's clock; a minute
+/// allows for the slowest machine.
 const CLOCK: u128 = 60_000;
 
-/// The names in one scenario for the server's choices.
+/// The names of one scenario for the values that the server chose.
 #[derive(Debug)]
 pub(crate) struct Normal {
     /// The last zxid before the scenario.

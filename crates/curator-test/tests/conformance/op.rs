@@ -12,7 +12,7 @@ pub(crate) struct Op {
     pub(crate) code: i32,
     /// In wire format.
     pub(crate) body: Vec<u8>,
-    /// The kinds of its parts, if it has some.
+    /// The kinds of its parts: the operations of a `multi` or `multiRead`.
     pub(crate) parts: Vec<i32>,
 }
 

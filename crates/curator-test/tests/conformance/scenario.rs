@@ -123,9 +123,9 @@ impl Scenario<'_> {
         // All stay open; a name refers to its last client.
         let mut clients: Vec<Client> = Vec::new();
         let mut clock = Instant::now();
-        // The last values.
+        // The last value of each metric.
         let mut metrics = BTreeMap::new();
-        // The clients whose lines were read early.
+        // The name of the client for each line that was read before its place in the transcript.
         let mut early: Vec<&str> = Vec::new();
         while let Some(line) = lines.next() {
             match line {

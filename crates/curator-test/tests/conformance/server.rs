@@ -30,7 +30,7 @@ enum Running {
 }
 
 impl Server {
-    /// The server that most scenarios share. It runs one at a time, because zxids are counted.
+    /// The server that most scenarios share. Only one scenario at a time runs on it, because zxids are counted.
     pub(crate) fn common() -> Self {
         static TURN: Mutex<()> = Mutex::new(());
         static COMMON: OnceLock<Arc<TestingServer>> = OnceLock::new();
@@ -117,7 +117,7 @@ impl Server {
         client.call("closeSession");
     }
 
-    /// A client with a session. Its requests are not part of a transcript.
+    /// A client with a session. Its requests are not recorded in the transcript of a scenario.
     fn open(&self) -> Client {
         let mut client = Client::open("cleaner", self.address(), &Rc::new(RefCell::new(Transcript::new(0))));
         client.call("connect timeout=30000");

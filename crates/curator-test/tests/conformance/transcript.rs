@@ -4,7 +4,7 @@ use curator_test::SessionCredentials;
 
 use crate::normal::Normal;
 
-/// The lines of one scenario, and what is needed to write them.
+/// The lines of one scenario, and the data needed to write them.
 #[derive(Debug)]
 pub(crate) struct Transcript {
     pub(crate) text: String,

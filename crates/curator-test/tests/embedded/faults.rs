@@ -52,7 +52,7 @@ async fn a_swallowed_reply_leaves_the_connection_open() {
 fn a_matcher_that_panics_closes_only_its_connection() {
     let server = EmbeddedServer::start().unwrap();
     let (mut victim, mut other) = (RawClient::connect(server.address()), RawClient::connect(server.address()));
-    // Like a failed assertion, without its message, which the fuzz test would count.
+    // Like a failed assertion, but without a call of the panic hook, in which the fuzz test counts panics.
     server.swallow_reply(|request| request.op() == OpCode::Ping && resume_unwind(Box::new(())));
     victim.send(&[OpCode::Ping]);
     victim.receive_end();
@@ -82,6 +82,7 @@ async fn a_server_that_refuses_keeps_the_connections_that_it_has() {
     assert!(std::net::TcpStream::connect(server.address()).is_ok());
 }
 
+/// A client with a short session timeout.
 async fn short_lived(proxy: &FaultProxy) -> Client {
     let connector = Client::connector().with_session_timeout(Duration::from_millis(300));
     connector.connect(&proxy.connect_string()).await.unwrap()

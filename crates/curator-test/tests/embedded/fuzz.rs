@@ -119,7 +119,7 @@ fn count_panics() -> Arc<AtomicUsize> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn malformed_input_neither_ends_the_server_nor_disturbs_other_clients() {
     let panics = count_panics();
-    // Some of the nonsense requests a long session.
+    // Some of the nonsense clients request a long session timeout.
     let (min, max) = (Duration::from_millis(200), Duration::from_secs(3));
     let server = EmbeddedServer::builder().session_timeouts(min, max).start().unwrap();
     let good = client(server.address()).await;
@@ -143,7 +143,7 @@ async fn malformed_input_neither_ends_the_server_nor_disturbs_other_clients() {
     assert_eq!(server.session_ids().first(), Some(&good.session_id().0));
     drop(watcher);
     assert_eq!(panics.load(Ordering::Relaxed), 0);
-    // The connection is still the same, and those of the other clients are closed.
+    // Only the good client's connection is open; those of the other clients are closed.
     let connections = async || curator_test::four_letter_word(address, "cons").await.unwrap().matches("sid=").count();
     until(async || connections().await == 1).await;
     // Sessions without a client expire.

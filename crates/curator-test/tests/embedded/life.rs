@@ -96,7 +96,7 @@ fn a_connection_from_before_an_empty_restart_does_not_affect_later_connections()
     let mut old = RawClient::connect(server.address());
     let due = Instant::now() + Duration::from_millis(200);
     server.set_delay(Duration::from_millis(150));
-    // The end of this connection is delayed, so the server handles it beyond the restart.
+    // The end of this connection is delayed, so the server handles it after the restart.
     server.cut_before_reply(|request| request.op() == OpCode::Ping);
     old.send(&[OpCode::Ping]);
     while server.pings() == 0 {

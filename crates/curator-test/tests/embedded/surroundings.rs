@@ -1,4 +1,4 @@
-//! The embedded server under a process's limits.
+//! The embedded server with a paused clock, in a runtime without I/O and timers, and at the limit of open files.
 
 use std::{fs::File, net::TcpStream, thread, time::Duration};
 

@@ -31,7 +31,7 @@ import org.apache.curator.utils.ZKPaths;
  * words, or {@code <session> error} and the name of the exception.
  *
  * <p>{@code <session> open <hosts> <session timeout in milliseconds>} is the first command of a session, and {@code <session>
- * close} the last; {@code <other> share <session>} makes another thread for it. The program ends with its input.
+ * close} the last; {@code <other> share <session>} makes another thread for it. The program ends when its input ends.
  */
 public final class CuratorAgent {
     /** The longest wait, in seconds. Only a failing test waits so long. */
@@ -206,7 +206,7 @@ public final class CuratorAgent {
         /** The names of the nodes in the queue, in its order. */
         private Object participants(String kind, String path) throws Exception {
             if (kind.equals("semaphore")) {
-                // These are names already.
+                // These are names, not paths.
                 return semaphores.participants(path);
             }
             Collection<String> paths = ((InterProcessMutex) lock(kind, path)).getParticipantNodes();
@@ -233,7 +233,7 @@ public final class CuratorAgent {
             return cycles;
         }
 
-        /** The same with a read-write lock. A reader sees the same log twice, unless there is a writer too. */
+        /** As {@code cycles}, with a read-write lock. A reader reads the log twice: only a concurrent writer changes it. */
         private Object readWriteCycles(String path, String log, int cycles, long seed) throws Exception {
             Random random = new Random(seed);
             int writes = 0;
@@ -281,7 +281,7 @@ public final class CuratorAgent {
         }
     }
 
-    /** With the session's name in its nodes. */
+    /** A mutex whose nodes contain the session's name. */
     private static final class Mutex extends InterProcessMutex {
         private final String name;
 

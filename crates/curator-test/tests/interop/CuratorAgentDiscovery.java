@@ -32,8 +32,8 @@ final class CuratorAgentDiscovery {
     }
 
     /**
-     * Arguments: the base path, {@code text} or {@code details}, the service, the id, and for a registration the payload; then a service type,
-     * if it is not {@code DYNAMIC}.
+     * Arguments: the base path, {@code text} or {@code details}, the service, the id; for a registration also the payload,
+     * and the service type if it is not {@code DYNAMIC}.
      */
     Object run(String verb, String... with) throws Exception {
         boolean isText = with[1].equals("text");
@@ -72,7 +72,7 @@ final class CuratorAgentDiscovery {
                 .build());
     }
 
-    /** Of each instance: id, address, port, type, whether it is enabled, its URI and its payload. */
+    /** For each instance: id, address, port, type, whether it is enabled, its URI and its payload. */
     private <T> Collection<String> find(Class<T> type, String[] with) throws Exception {
         List<String> found = new ArrayList<>();
         for (ServiceInstance<T> one : discovery(type, with).queryForInstances(with[2])) {

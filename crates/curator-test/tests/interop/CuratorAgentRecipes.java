@@ -30,7 +30,7 @@ final class CuratorAgentRecipes {
     private final String name;
     private final BlockingQueue<String> events;
     private final Map<String, Closeable> open = new HashMap<>();
-    /** When the latest term at a path began, in nanoseconds of the system's monotonic clock. */
+    /** When the latest term on each path began, in nanoseconds of the system's monotonic clock. */
     private final Map<String, Long> since = new ConcurrentHashMap<>();
 
     CuratorAgentRecipes(CuratorFramework client, String name, BlockingQueue<String> events) {
@@ -76,7 +76,7 @@ final class CuratorAgentRecipes {
                         since.put(path, System.nanoTime());
                         events.add("leader");
                         try {
-                            // Until it is interrupted.
+                            // Waits until this thread is interrupted.
                             Thread.currentThread().join();
                         } finally {
                             events.add("not-leader");
@@ -122,7 +122,7 @@ final class CuratorAgentRecipes {
             case "add":
                 return add(new DistributedAtomicLong(client, path, new RetryNTimes(100, 10)), with[1]);
             case "add-promoted":
-                // After one attempt under contention, it acquires the mutex, and makes one more.
+                // After one attempt that meets contention, the recipe acquires the mutex, and makes one more attempt.
                 PromotedToLock promoted = PromotedToLock.builder().lockPath(with[2]).build();
                 return add(new DistributedAtomicLong(client, path, new RetryNTimes(0, 0), promoted), with[1]);
             case "shut":

@@ -16,7 +16,7 @@ import org.apache.curator.framework.recipes.shared.SharedCountReader;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.zookeeper.CreateMode;
 
-/** Curator's semaphores. The number of leases is a number, or the path of a shared count. */
+/** Curator's semaphores. A command gives the number of leases as a number, or as the path of a shared count. */
 final class CuratorAgentSemaphores {
     private final CuratorFramework client;
     private final String name;
@@ -75,14 +75,17 @@ final class CuratorAgentSemaphores {
         return true;
     }
 
-    /** All leases of this path. Returns their number. */
+    /** Gives all leases of this path back. Returns their number. */
     Object giveBack(String path) {
         List<Lease> held = leases.remove(path);
         semaphores.get(path).returnAll(held);
         return held.size();
     }
 
-    /** Takes and returns a lease a number of times. A holder of a lease has a node in the directory {@code holders}. */
+    /**
+     * Takes and returns a lease a number of times. A holder of a lease has a node in the directory {@code holders}. Returns the
+     * largest number of holders that were seen.
+     */
     Object leases(String path, String number, String holders, int cycles, long seed) throws Exception {
         Random random = new Random(seed);
         int most = 0;

@@ -74,7 +74,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended.
+        // Fails if the program has ended.
         drop(self.process.kill());
         drop(self.process.wait());
     }

@@ -42,8 +42,8 @@ fn seed() -> Numbers {
     Numbers(seed)
 }
 
-/// Waits until sessions watch a node as wanted. A session that watches a node of a queue has read the queue, and found
-/// that it is not its turn.
+/// Waits until `wanted` is true for a node and the sessions that watch it. A session that watches a node of a queue has
+/// read the queue, and found that it does not own the lock.
 async fn until_watched(server: &TestingServer, wanted: impl Fn(&str, &[i64]) -> bool) {
     until(async || server.watches_by_path().await.unwrap().iter().any(|(node, by)| wanted(node, by))).await;
 }

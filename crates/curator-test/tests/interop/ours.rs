@@ -42,7 +42,7 @@ impl CrashableClient {
     }
 }
 
-/// Starts to wait, and returns when this many nodes are in the queue.
+/// Starts a task that waits for the mutex. Returns it when the queue has this many nodes.
 pub(crate) async fn wait_in_queue(mutex: &InterProcessMutex, nodes: usize) -> JoinHandle<LockGuard> {
     let waiting = {
         let mutex = mutex.clone();

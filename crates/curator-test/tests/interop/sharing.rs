@@ -10,7 +10,7 @@ use crate::{
     agent::Agent,
     ours::{CrashableClient, await_nodes, client, until_another_watches, wait_in_queue},
     still_waits::still_waits,
-    turns::{self, Gate, assert_in_order, cycles},
+    turns::{self, StartBarrier, assert_in_order, cycles},
 };
 
 /// Another client library.
@@ -32,18 +32,19 @@ impl Peer {
         (self.start)(name, &server.connect_string())
     }
 
+    /// Sends the command, without waiting for the lock.
     fn begin_to_acquire(&self, agent: &mut Agent, path: &str) {
         agent.send(&format!("{} {path}", self.acquire.0));
     }
 
-    fn has_acquired(&self, agent: &Agent) {
+    fn assert_acquired(&self, agent: &Agent) {
         let answer = agent.answer();
         assert!(answer.starts_with(self.acquire.1), "{answer}");
     }
 
     fn acquire(&self, agent: &mut Agent, path: &str) {
         self.begin_to_acquire(agent, path);
-        self.has_acquired(agent);
+        self.assert_acquired(agent);
     }
 
     fn release(&self, agent: &mut Agent, path: &str) {
@@ -51,7 +52,7 @@ impl Peer {
     }
 }
 
-/// Sessions of both take a lock by turns, in the order in which the server has created their nodes.
+/// Sessions of both clients take a lock by turns, in the order in which the server has created their nodes.
 pub(crate) async fn take_turns(peer: &'static Peer) {
     const CYCLES: usize = 25;
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
@@ -70,8 +71,8 @@ pub(crate) async fn take_turns(peer: &'static Peer) {
         let lock = lock(&client, &path);
         spawn(cycles(CYCLES, client, lock, log, numbers))
     };
-    let gate = Gate::shut(lock, &path, &[&path], 9).await;
-    assert_in_order(&turns::take_turns(gate, theirs, ours).await);
+    let barrier = StartBarrier::hold(lock, &path, &[&path], 9).await;
+    assert_in_order(&turns::take_turns(barrier, theirs, ours).await);
 }
 
 /// Two sessions of each client wait for one another, in turn.
@@ -97,7 +98,7 @@ pub(crate) async fn stand_in_one_queue(peer: &Peer) {
     until_another_watches(server, &guard).await;
     assert!(b.is_silent() && still_waits(&fourth, &client).await);
     guard.release().await.unwrap();
-    peer.has_acquired(&b);
+    peer.assert_acquired(&b);
     assert!(still_waits(&fourth, &client).await);
     peer.release(&mut b, &path);
     soon(fourth).await.unwrap().release().await.unwrap();
@@ -119,7 +120,7 @@ pub(crate) async fn killed_programs_give_way(peer: &Peer) {
     waiter.kill();
     holder.kill();
     assert!(still_waits(&third, &client).await);
-    // The server would end the sessions at their timeout.
+    // The test ends the sessions now; otherwise the server would end them at their timeout.
     for session in proxy.sessions() {
         close_session(server.address(), &session).await.unwrap();
     }
@@ -142,9 +143,9 @@ pub(crate) async fn lost_sessions_of_ours_give_way(peer: &'static Peer) {
     assert!(still_waits(&second, &waiter.client).await && agent.is_silent());
     waiter.end_session(server).await;
     holder.end_session(server).await;
-    // Another thread waits for the reply: blocking this one would end our sessions.
+    // Another thread waits for the reply, because blocking this one would end our sessions.
     let answered = spawn_blocking(move || {
-        peer.has_acquired(&agent);
+        peer.assert_acquired(&agent);
         agent
     });
     let mut agent = soon(answered).await.unwrap();

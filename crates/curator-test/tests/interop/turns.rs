@@ -18,17 +18,18 @@ const SESSIONS: usize = 4;
 /// Creates our side of a lock for a session.
 pub(crate) type Ours = fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>;
 
-/// Keeps all sessions out until each of them contends, so that none finishes before another has begun.
-pub(crate) struct Gate {
+/// Holds a lock until all sessions contend for it, so that none finishes before another has begun.
+pub(crate) struct StartBarrier {
     client: CuratorClient,
     guard: LockGuard,
     queues: Vec<String>,
     nodes: usize,
 }
 
-impl Gate {
-    /// Holds this lock until this many nodes are in these queues, its own among them.
-    pub(crate) async fn shut(
+impl StartBarrier {
+    /// Acquires the lock. [`release_when_queued`](Self::release_when_queued) releases it when the queues have this many
+    /// nodes in total, including the node of this lock if it is in a queue.
+    pub(crate) async fn hold(
         lock: impl Fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>,
         path: &str,
         queues: &[&str],
@@ -39,7 +40,7 @@ impl Gate {
         Self { client, guard, queues: queues.iter().map(ToString::to_string).collect(), nodes }
     }
 
-    async fn open(self) {
+    async fn release_when_queued(self) {
         until(async || {
             let mut seen = 0;
             for queue in &self.queues {
@@ -57,22 +58,22 @@ impl Gate {
 /// Each holder appends the creation zxid of its node to a log: it reads the log, and writes it without a version check.
 /// Concurrent holders would be detected, as one of the two writes is lost. Returns the log's entries.
 ///
-/// `theirs` starts a session of the other client, with the log's path and a seed, `ours` one of ours. Both get the
-/// number of the session, and return how often the session has written.
+/// `theirs` starts a session of the other client, with the log's path and a seed; `ours` starts one of ours. Both get
+/// the number of the session, and return how often the session has written.
 pub(crate) async fn take_turns(
-    gate: Gate,
+    barrier: StartBarrier,
     theirs: impl Fn(usize, &str, u64) -> JoinHandle<usize>,
     ours: impl Fn(usize, CuratorClient, String, Numbers) -> JoinHandle<usize>,
 ) -> Vec<i64> {
     let (server, log, mut seeds) = (TestingServer::shared().await, unique_path("log"), seed());
     let client_of_log = client(server).await;
     client_of_log.create().for_path(&log, "").await.unwrap();
-    // Java's and Go's numbers are signed.
+    // The shift clears the top bit: Java and Go parse the seed as a signed number of 64 bits.
     let mut sessions: Vec<_> = (0..SESSIONS).map(|number| theirs(number, &log, seeds.next() >> 1)).collect();
     for number in 0..SESSIONS {
         sessions.push(ours(number, client(server).await, log.clone(), Numbers(seeds.next())));
     }
-    gate.open().await;
+    barrier.release_when_queued().await;
     let mut writes = 0;
     for session in sessions {
         writes += soon(session).await.unwrap();
@@ -83,7 +84,7 @@ pub(crate) async fn take_turns(
     turns
 }
 
-/// Checks that all have held in the order in which the server has created their nodes.
+/// Asserts that the sessions held the lock in the order in which the server created their nodes.
 pub(crate) fn assert_in_order(turns: &[i64]) {
     assert!(turns.is_sorted_by(|one, next| one < next), "a contender was overtaken: {turns:?}");
 }

@@ -18,19 +18,19 @@ const READY: &str = "server process ";
 /// Not a test itself: the process that the tests below start, and that they kill or let end.
 #[tokio::test]
 async fn victim() {
-    let Ok(way) = env::var(VICTIM) else { return };
+    let Ok(ending) = env::var(VICTIM) else { return };
     let server = TestingServer::shared().await;
     println!("\n{READY}{}", server.process_id().unwrap());
-    if way == "killed" {
+    if ending == "killed" {
         std::future::pending::<()>().await;
     }
 }
 
-/// Starts the victim, and returns it with the process id of its server. Its output must stay open.
-fn start_victim(way: &str) -> (Child, impl Sized, u32) {
+/// Starts the victim. Returns its process, its output, which must stay open, and the process id of its server.
+fn start_victim(ending: &str) -> (Child, impl Sized, u32) {
     let mut victim = Command::new(env::current_exe().unwrap())
         .args(["watchdog::victim", "--exact", "--nocapture"])
-        .env(VICTIM, way)
+        .env(VICTIM, ending)
         .env(SERVER_VARIABLE, "real")
         .stdout(Stdio::piped())
         .spawn()

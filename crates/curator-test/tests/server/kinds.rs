@@ -62,7 +62,7 @@ async fn an_embedded_server_has_no_process_and_refuses_process_settings() {
     assert_eq!(server.process_id(), None);
     assert!(server.distribution().is_none());
     assert_eq!(server.log(), "");
-    // So options that only a process supports are refused.
+    // Options that only a process supports are refused.
     let builder = TestingServer::builder().kind(ServerKind::Embedded);
     let error = builder.property("quorumListenOnAllIPs", "true").start().await.unwrap_err();
     let Error::Property { key, value, .. } = &error else { panic!("{error}") };

@@ -109,7 +109,7 @@ async fn a_create_counter_can_be_set_without_other_changes() {
 #[tokio::test]
 async fn a_session_timeout_is_at_least_two_ticks() {
     let server = TestingServer::builder().tick_time(Duration::from_millis(4000)).start().await.unwrap();
-    // The client also waits this long for the server's replies.
+    // Less than two ticks, but not short, because the client also waits this long for the server's replies.
     let connector = zookeeper_client::Client::connector().with_session_timeout(Duration::from_millis(6000));
     let client = connector.connect(&server.connect_string()).await.unwrap();
     assert_eq!(client.session_timeout(), Duration::from_millis(8000));

@@ -139,7 +139,7 @@ async fn an_event_is_counted_once_for_each_session_that_watches() {
 async fn round_trips_are_counted_exactly() {
     let (proxy, _client) = set_up().await;
     proxy.set_delay(Duration::from_millis(5));
-    // Over a bare socket: one write is one packet.
+    // A raw client sends each of its writes as one packet.
     let mut raw = RawClient::connect(proxy.address());
     assert_eq!((proxy.round_trips(), proxy.handshakes()), (0, 1));
     raw.send(&[OpCode::Exists, OpCode::Sync]);
@@ -257,7 +257,7 @@ async fn a_black_hole_hides_the_end_of_the_connection_to_the_server() {
     let mut raw = RawClient::connect(proxy.address());
     proxy.black_hole(Direction::ToClient);
     server.kill().unwrap();
-    // Writes to the dead server fail, without the client's knowledge.
+    // Writes to the dead server fail, but the client does not notice that.
     for count in 1..=3 {
         raw.send(&[OpCode::Exists]);
         until(async || proxy.requests().get(&OpCode::Exists) == Some(&count)).await;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 /// Set in such a process: the name of its test.
 const ALONE: &str = "CURATOR_TEST_ALONE";
 
-/// Runs `work` in another process, which this starts, and asserts that the process succeeds.
+/// Runs `work` alone in a new process, and asserts that the process succeeds.
 ///
 /// `test` is the name of the calling test, with its modules. For a test that limits or changes the whole process, or
 /// that would abort it.

@@ -29,7 +29,7 @@ impl Default for Handshake {
 }
 
 impl Handshake {
-    /// In wire format.
+    /// The frame, as sent over the wire.
     pub(crate) fn framed(&self) -> Vec<u8> {
         let read_only = self.read_only.map(u8::from);
         let parts = [

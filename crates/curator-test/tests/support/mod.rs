@@ -1,5 +1,5 @@
 //! Clients, processes and handshakes that the tests of this package share.
-#![allow(dead_code, reason = "each test program uses its own part")]
+#![allow(dead_code, reason = "each test program uses only a part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
 
 pub(crate) mod alone;

@@ -67,15 +67,15 @@ transcripts! { Server::with_create_counter("/a", -3) =>
     fn a_negative_counter_counts_up: "counter_negative";
 }
 
-/// A server that checks for nodes to remove, as often as a busy machine permits: if a real server requests a deletion
-/// again before it has executed the first request, it counts another transaction.
+/// A server that often checks for nodes to remove. Not more often, because a real server on a busy machine would request a
+/// deletion again before it has executed the first request, which counts as another transaction.
 fn quick() -> Server {
     Server::with(TestingServer::builder().container_check_interval(Duration::from_millis(400)))
 }
 
 transcripts! { quick() =>
     fn an_empty_container_is_removed: "container";
-    fn the_request_or_in_a_multi_the_flag_makes_a_container: "container_by_flag";
+    fn a_container_is_created_by_its_request_or_in_a_multi_by_the_flag: "container_by_flag";
     fn a_node_is_removed_after_its_time_to_live: "ttl";
     fn a_write_restarts_the_time_to_live: "ttl_renewed";
 }

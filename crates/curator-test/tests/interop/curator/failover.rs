@@ -18,9 +18,9 @@ const OURS: &str = "ours";
 enum Failure {
     /// Its process is killed.
     Kill,
-    /// Its process is stopped, and resumes when the other one leads.
+    /// Its process is stopped, and resumes when the other participant leads.
     Stop,
-    /// Its network is cut, while its connection looks open, until the other one leads.
+    /// Its network is cut, while its connection looks open, until the other participant leads.
     Cut,
 }
 
@@ -34,7 +34,7 @@ async fn a_selector_goes_to_the_other_language_when_its_leader_is_killed_stopped
     take_overs_after_each_failure(Recipe::Selector).await;
 }
 
-/// `TAKE_OVERS` is the number of take-overs in each direction for each failure.
+/// The environment variable `TAKE_OVERS` is the number of take-overs in each direction for each failure.
 async fn take_overs_after_each_failure(recipe: Recipe) {
     let take_overs = |failure| async move {
         let mut election = Election::begin(recipe, failure).await;
@@ -75,18 +75,18 @@ impl Election {
         Self { recipe, failure, path, client, observer, javas_network, java, our_network, ours }
     }
 
-    /// The Java leader fails. It may still report that it leads when ours already leads, until it is notified of the
+    /// The Java leader fails. When ours already leads, Java may still report that it leads, until it is notified of the
     /// end of its session.
     async fn java_fails(&mut self) {
         let name = self.java.name().to_owned();
-        self.agree_on([&name, OURS]).await;
+        self.assert_participants([&name, OURS]).await;
         match self.failure {
             Failure::Kill => self.java.kill(),
             Failure::Stop => self.java.stop(),
             Failure::Cut => self.javas_network.black_hole(Direction::Both),
         }
-        self.ours.leads().await;
-        assert!(self.java.was_over().await, "ours leads while Java's session exists");
+        self.ours.until_leads().await;
+        assert!(self.java.had_ended().await, "ours leads while Java's session exists");
         until_observed(&self.observer, OURS).await;
         match self.failure {
             Failure::Kill => {
@@ -105,7 +105,7 @@ impl Election {
     /// Our leader fails. It detects the end of its term before Java leads.
     async fn ours_fails(&mut self) {
         let name = self.java.name().to_owned();
-        self.agree_on([OURS, &name]).await;
+        self.assert_participants([OURS, &name]).await;
         match self.failure {
             Failure::Kill => self.ours.kill(),
             Failure::Stop => self.ours.stop(),
@@ -122,7 +122,7 @@ impl Election {
             self.ours.resume();
             let term = self.ours.worked().await;
             assert!(!term.is_valid && term.last_valid < since, "{term:?}, Java leads since {since}");
-            let dropped = self.ours.is_dropped().await;
+            let dropped = self.ours.until_dropped().await;
             assert!(self.failure == Failure::Stop || dropped < since, "{dropped}, Java leads since {since}");
             self.our_network.heal();
         }
@@ -132,12 +132,12 @@ impl Election {
     /// Java leaves for good, and ours leads.
     async fn java_leaves(mut self) {
         assert_eq!(self.java.ask(&format!("shut {}", self.path)).await, "ok");
-        self.ours.leads().await;
+        self.ours.until_leads().await;
         until_observed(&self.observer, OURS).await;
     }
 
-    /// Checks that both languages list these participants, and that the observer reports the first of them.
-    async fn agree_on(&mut self, ids: [&str; 2]) {
+    /// Asserts that both languages list these participants, and that the observer reports the first of them.
+    async fn assert_participants(&mut self, ids: [&str; 2]) {
         assert_eq!(self.java.tell(&format!("participants-of {}", self.path)).await, ids);
         assert_eq!(self.java.tell(&format!("leader {}", self.path)).await, ids[..1]);
         assert_eq!(self.ours.participants().await, ids);

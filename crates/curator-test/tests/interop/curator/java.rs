@@ -27,7 +27,7 @@ struct Reader(Answers);
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // Waiters for a reply get none.
+        // Ends the waits for replies: `recv` returns `None`.
         self.0.lock().unwrap().clear();
     }
 }
@@ -154,12 +154,12 @@ pub(crate) struct JavaSession {
 }
 
 impl JavaSession {
-    /// Its name, which is in the data of its nodes.
+    /// The session's name, which is in the data of its nodes.
     pub(crate) fn name(&self) -> &str {
         &self.thread.name
     }
 
-    /// Its id on the server.
+    /// The session's id on the server.
     pub(crate) fn id(&self) -> i64 {
         self.credentials.session_id
     }
@@ -196,13 +196,13 @@ impl JavaSession {
         self.thread.answers.try_recv().is_err()
     }
 
-    /// Ends its session on the server, without the client.
+    /// Ends the session on the server, without the client.
     pub(crate) async fn end(&self) {
         close_session(TestingServer::shared().await.address(), &self.credentials).await.unwrap();
     }
 
-    /// Whether the server has ended its session. If not, this ends it.
-    pub(crate) async fn was_over(&self) -> bool {
+    /// Whether the session had ended on the server. If not, this ends it.
+    pub(crate) async fn had_ended(&self) -> bool {
         let closed = close_session(TestingServer::shared().await.address(), &self.credentials).await;
         matches!(closed, Err(Error::NoSession(_)))
     }
@@ -212,17 +212,17 @@ impl JavaSession {
         self.credentials = credentials_of(&self.thread.tell("session").await);
     }
 
-    /// Kills its process.
+    /// Kills the session's process.
     pub(crate) fn kill(&self) {
         self.thread.java.program.lock().unwrap().kill();
     }
 
-    /// Stops its process.
+    /// Stops the session's process.
     pub(crate) fn stop(&self) {
         self.thread.java.program.lock().unwrap().stop();
     }
 
-    /// Resumes its process.
+    /// Resumes the session's process.
     pub(crate) fn resume(&self) {
         self.thread.java.program.lock().unwrap().resume();
     }

@@ -37,8 +37,8 @@ impl Participant {
         }
     }
 
-    /// Waits until it leads; returns the term if it is ours.
-    async fn leads(&mut self) -> Option<Leadership> {
+    /// Waits until this participant leads; returns the term if it is ours.
+    async fn until_leads(&mut self) -> Option<Leadership> {
         match self {
             Self::Java(session) => {
                 assert_eq!(session.ask("event").await, "ok leader");
@@ -56,7 +56,7 @@ impl Participant {
         }
     }
 
-    /// The id of the leader that it reports.
+    /// The id of the leader that this participant reports.
     async fn leader(&mut self, path: &str) -> String {
         match self {
             Self::Java(session) => session.ask(&format!("leader {path}")).await.strip_prefix("ok ").unwrap().to_owned(),
@@ -88,7 +88,7 @@ async fn java_and_we_lead_in_the_order_of_arrival_and_agree_on_the_leader() {
     let mut latest = None;
     for _ in 0..TAKE_OVERS {
         let mut leader = queue.pop_front().unwrap();
-        let term = leader.leads().await;
+        let term = leader.until_leads().await;
         if let Some(term) = &term {
             assert!(term.is_valid() && latest.is_none_or(|token| token < term.fencing_token()));
             latest = Some(term.fencing_token());

@@ -1,7 +1,7 @@
 //! Multi-locks of both languages on paths that overlap.
 //!
 //! Curator's multi-lock acquires its locks one after another, in the given order, as ours created by `of` does. It can
-//! deadlock with ours created by `new`, which joins all queues in one step. Java's single mutexes cannot.
+//! deadlock with ours created by `new`, which joins all queues in one step. Java's single mutexes cannot deadlock with it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{
     mutex::mutex,
     stage::{four_of_each, id, ours, until_children, until_waits, until_watches, waiting_for},
 };
-use crate::{ours::children, still_waits::still_waits, turns::Gate};
+use crate::{ours::children, still_waits::still_waits, turns::StartBarrier};
 
 /// Our multi-lock that joins all queues in one step.
 pub(super) fn in_one_step(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
@@ -31,15 +31,15 @@ fn three_paths() -> [String; 3] {
 }
 
 #[tokio::test]
-async fn in_one_order_multi_locks_on_overlapping_paths_exclude_each_other_and_never_deadlock() {
+async fn multi_locks_that_acquire_overlapping_paths_in_the_same_order_exclude_each_other_and_never_deadlock() {
     let [a, b, c] = three_paths();
     let java = [format!("{a},{b}"), format!("{b},{c}")];
     let ours = [format!("{a},{b},{c}"), format!("{b},{c}")];
     let java: Vec<_> = java.iter().map(String::as_str).collect();
     let ours: Vec<_> = ours.iter().map(|paths| (paths.as_str(), in_order as fn(&_, &_) -> _)).collect();
     // One session holds the first path, three wait for it, and all others wait for the second.
-    let gate = Gate::shut(mutex, &b, &[&a, &b, &c], 10).await;
-    four_of_each("multi", &java, &ours, gate).await;
+    let barrier = StartBarrier::hold(mutex, &b, &[&a, &b, &c], 10).await;
+    four_of_each("multi", &java, &ours, barrier).await;
 }
 
 #[tokio::test]
@@ -48,8 +48,8 @@ async fn a_multi_lock_of_paths_excludes_javas_mutexes_and_never_deadlocks() {
     let [a, b, c] = three_paths();
     let ours = [format!("{b},{a}"), format!("{a},{c}")];
     let ours: Vec<_> = ours.iter().map(|paths| (paths.as_str(), in_one_step as fn(&_, &_) -> _)).collect();
-    let gate = Gate::shut(mutex, &a, &[&a], 9).await;
-    four_of_each("mutex", &[&a], &ours, gate).await;
+    let barrier = StartBarrier::hold(mutex, &a, &[&a], 9).await;
+    four_of_each("mutex", &[&a], &ours, barrier).await;
 }
 
 /// The deadlock that the documentation warns of.
@@ -62,7 +62,7 @@ async fn a_multi_lock_of_paths_and_javas_can_deadlock_until_one_gives_up() {
     until_waits(&a, java.id()).await;
     let waiting = waiting_for(&in_one_step(&other, &format!("{a},{b}")));
     until_waits(&a, id(&other)).await;
-    // Before Java's node is there too: the names are not in the order of creation.
+    // Read before Java creates its node in this directory: then the list would not show which node is ours.
     let ours = format!("{b}/{}", children(&client, &b).await[0]);
     // Java holds the first path and waits for our node in the second, while ours waits for Java's node in the first.
     first.release().await.unwrap();

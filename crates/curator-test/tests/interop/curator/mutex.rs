@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     ours::children,
-    turns::{Gate, assert_in_order},
+    turns::{StartBarrier, assert_in_order},
 };
 
 pub(super) fn mutex(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
@@ -25,16 +25,16 @@ pub(super) fn semaphore_mutex(client: &CuratorClient, path: &str) -> Arc<dyn Int
 #[tokio::test]
 async fn eight_sessions_hold_a_mutex_one_at_a_time_in_the_order_of_their_nodes() {
     let path = unique_path("mutex");
-    let gate = Gate::shut(mutex, &path, &[&path], 9).await;
-    assert_in_order(&four_of_each("mutex", &[&path], &[(&path, mutex)], gate).await);
+    let barrier = StartBarrier::hold(mutex, &path, &[&path], 9).await;
+    assert_in_order(&four_of_each("mutex", &[&path], &[(&path, mutex)], barrier).await);
 }
 
 #[tokio::test]
 async fn eight_sessions_hold_a_semaphore_mutex_one_at_a_time() {
     let path = unique_path("semaphore-mutex");
-    // The gate has a lease, and has left the queue.
-    let gate = Gate::shut(semaphore_mutex, &path, &[&format!("{path}/locks")], 8).await;
-    four_of_each("semaphore-mutex", &[&path], &[(&path, semaphore_mutex)], gate).await;
+    // The barrier has a lease, and has left the queue.
+    let barrier = StartBarrier::hold(semaphore_mutex, &path, &[&format!("{path}/locks")], 8).await;
+    four_of_each("semaphore-mutex", &[&path], &[(&path, semaphore_mutex)], barrier).await;
 }
 
 #[tokio::test]

@@ -41,7 +41,8 @@ async fn data(client: &CuratorClient, path: &str) -> (String, i64) {
     (String::from_utf8(data).unwrap(), stat.ephemeral_owner)
 }
 
-async fn is_present(node: &PersistentNode) -> ZPath {
+/// Waits until our node is present. Returns its path.
+async fn until_present(node: &PersistentNode) -> ZPath {
     let mut state = node.state();
     let state = soon(state.wait_for(|state| matches!(state, PersistentNodeState::Present { .. }))).await.unwrap();
     let PersistentNodeState::Present { path } = &*state else { unreachable!() };
@@ -105,7 +106,7 @@ async fn our_persistent_node_waits_for_javas_node_and_is_created_after_its_delet
     until(async || data(&client, &path).await == ("other".to_owned(), its)).await;
     assert!(foreign(&node.state().borrow()));
     assert_eq!(java.ask(&format!("shut {path}")).await, "ok");
-    assert_eq!(is_present(&node).await.as_str(), path);
+    assert_eq!(until_present(&node).await.as_str(), path);
     assert_eq!(data(&client, &path).await, ("ours".to_owned(), id(&client)));
 }
 
@@ -120,7 +121,7 @@ async fn our_persistent_node_replaces_that_of_a_killed_java_process() {
     let mut state = node.state();
     soon(state.wait_for(|state| matches!(state, PersistentNodeState::Foreign { .. }))).await.unwrap();
     java.kill();
-    is_present(&node).await;
+    until_present(&node).await;
     assert_eq!(data(&client, &path).await, ("ours".to_owned(), id(&client)));
     soon(node.close()).await.unwrap();
 }
@@ -139,6 +140,6 @@ async fn our_persistent_node_is_recreated_after_java_overwrites_and_deletes_it()
     let is_new = async || client.check_exists(&path).await.unwrap().is_some_and(|stat| stat.czxid > before);
     until(is_new).await;
     assert_eq!(data(&client, &path).await, ("ours".to_owned(), id(&client)));
-    is_present(&node).await;
+    until_present(&node).await;
     soon(node.close()).await.unwrap();
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     numbers::Numbers,
     still_waits::still_waits,
-    turns::{self, Gate, assert_in_order, read, round_trips, take_turns},
+    turns::{self, StartBarrier, assert_in_order, read, round_trips, take_turns},
 };
 
 /// The exclusive side of the lock.
@@ -36,20 +36,20 @@ fn waiting_to_read(client: &CuratorClient, path: &str) -> JoinHandle<LockGuard> 
 #[tokio::test]
 async fn eight_writers_hold_one_at_a_time_in_the_order_of_their_nodes() {
     let path = unique_path("read-write");
-    let gate = Gate::shut(write, &path, &[&path], 9).await;
-    assert_in_order(&four_of_each("write", &[&path], &[(&path, write)], gate).await);
+    let barrier = StartBarrier::hold(write, &path, &[&path], 9).await;
+    assert_in_order(&four_of_each("write", &[&path], &[(&path, write)], barrier).await);
 }
 
 #[tokio::test]
 async fn eight_sessions_that_read_and_write_never_hold_together_with_a_writer() {
     let path = unique_path("read-write");
-    let gate = Gate::shut(write, &path, &[&path], 9).await;
+    let barrier = StartBarrier::hold(write, &path, &[&path], 9).await;
     let theirs = |_, log: &str, seed| java_turns(format!("read-write-cycles {path} {log} {CYCLES} {seed}"));
     let ours = |_, client, log, numbers| {
         let lock = lock(&client, &path);
         tokio::spawn(read_and_write(client, lock, log, numbers))
     };
-    assert_in_order(&take_turns(gate, theirs, ours).await);
+    assert_in_order(&take_turns(barrier, theirs, ours).await);
 }
 
 /// Reads or writes in each cycle. Returns how often it has written.
@@ -115,7 +115,7 @@ async fn a_java_writer_that_downgrades_keeps_our_writer_out() {
     assert_eq!(java.ask(&format!("acquire read {path}")).await, "ok true");
     assert_eq!(java.ask(&format!("release write {path}")).await, "ok");
     assert!(still_waits(&writer, &client).await);
-    // Nor does a new reader overtake the writer.
+    // A new reader does not overtake the writer.
     assert!(lock(&reading, &path).read().try_acquire().await.unwrap().is_none());
     assert_eq!(java.ask(&format!("release read {path}")).await, "ok");
     let guard = soon(writer).await.unwrap();

@@ -21,7 +21,7 @@ async fn javas_leader_latch_has_one_leader_and_then_its_successor() {
     assert_eq!(a.ask(&format!("shut {path}")).await, "ok");
     assert_eq!(b.ask("event").await, "ok leader");
     assert_eq!(c.ask(&format!("leader {path}")).await, format!("ok {}", b.name()));
-    // The end of its session ends its term.
+    // The end of the leader's session ends its term.
     b.end().await;
     assert_eq!(b.ask("event").await, "ok not-leader");
     assert_eq!(c.ask("event").await, "ok leader");

@@ -108,8 +108,8 @@ impl Replica {
         (what.to_owned(), when.parse().unwrap())
     }
 
-    /// Waits until it leads, and checks that its job works.
-    pub(super) async fn leads(&mut self) {
+    /// Waits until the process leads, and asserts that its job works.
+    pub(super) async fn until_leads(&mut self) {
         let (what, since) = self.event().await;
         assert_eq!(what, LEADS);
         self.request_work();
@@ -118,20 +118,20 @@ impl Replica {
         assert_eq!(self.event().await.0, WORKED);
     }
 
-    /// Waits until its job was dropped, and checks that it has not worked since. Returns the time of the drop, in
+    /// Waits until the job is dropped, and asserts that it did no work before that. Returns the time of the drop, in
     /// nanoseconds of the system's monotonic clock.
-    pub(super) async fn is_dropped(&mut self) -> u64 {
+    pub(super) async fn until_dropped(&mut self) -> u64 {
         let (what, when) = self.event().await;
         assert_eq!(what, DROPPED);
         when
     }
 
-    /// Gives its job work, and requests its term. The process may be stopped.
+    /// Gives the job work, and requests the term. The process may be stopped.
     pub(super) fn request_work(&mut self) {
         self.program.tell("work");
     }
 
-    /// Its latest term, as it was when it received the request for work.
+    /// The latest term, as it was when the process received the request for work.
     pub(super) async fn worked(&mut self) -> LatestTerm {
         let answer = self.answer().await;
         let words: Vec<_> = answer.splitn(3, ' ').collect();
@@ -175,7 +175,7 @@ async fn replica() {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
     let words: Vec<_> = arguments.split(' ').collect();
     let [recipe, connect_string, path, id] = words[..] else { panic!("not four words: {words:?}") };
-    // The test harness has not ended its line.
+    // Ends the line that the test harness has begun.
     say("");
     let client = connect(connect_string, SHORT).await;
     let term = Arc::new(Term::default());
@@ -244,7 +244,7 @@ struct Term {
 impl Term {
     /// Whether the term is valid. Records the time if it is.
     fn check(&self) -> bool {
-        // The time is read first: the term is valid then, or later.
+        // The time is read first, so that a valid term was valid at this time or later.
         let now = monotonic_nanos();
         let is_valid = self.leadership.lock().unwrap().as_ref().is_some_and(Leadership::is_valid);
         if is_valid {

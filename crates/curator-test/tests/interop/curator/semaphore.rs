@@ -33,7 +33,7 @@ fn waiting_for(semaphore: &InterProcessSemaphoreV2) -> JoinHandle<SemaphoreLease
 async fn eight_sessions_never_hold_more_leases_than_the_limit() {
     let (client, path, holders) = (ours().await, unique_path("semaphore"), unique_path("holders"));
     client.create().for_path(&holders, "").await.unwrap();
-    let gate = InterProcessSemaphoreV2::new(&client, &path, NUMBER).unwrap().acquire_many(NUMBER).await.unwrap();
+    let all_leases = InterProcessSemaphoreV2::new(&client, &path, NUMBER).unwrap().acquire_many(NUMBER).await.unwrap();
     let mut seeds = seed();
     let mut sessions = Vec::new();
     for _ in 0..4 {
@@ -50,7 +50,7 @@ async fn eight_sessions_never_hold_more_leases_than_the_limit() {
     }
     // The sessions start when all of them wait.
     until_children(&client, &format!("{path}/locks"), 8).await;
-    SemaphoreLease::release_all(gate).await.unwrap();
+    SemaphoreLease::release_all(all_leases).await.unwrap();
     let done = Arc::new(AtomicBool::new(false));
     let observer = tokio::spawn(most_children(client, format!("{path}/leases"), done.clone()));
     let mut most = 0;
@@ -68,8 +68,8 @@ async fn eight_sessions_never_hold_more_leases_than_the_limit() {
     assert!((2..=NUMBER + 1).contains(&on_the_server), "{on_the_server} leases of {NUMBER}");
 }
 
-/// Takes one or two leases repeatedly. Each holder of a lease has a node in `holders` for it. Returns the largest
-/// number of them.
+/// Takes one or two leases repeatedly. Each held lease has a node in `holders`. Returns the largest number of these
+/// nodes that was seen.
 async fn leases(
     client: CuratorClient,
     semaphore: InterProcessSemaphoreV2,
@@ -140,14 +140,14 @@ async fn the_number_of_leases_can_be_changed_from_either_language() {
     assert_eq!(holder.ask(&format!("lease {path} {count} 1")).await, "ok true");
     assert_eq!(number.get().await.unwrap(), 1);
 
-    // Java raises it, and we get a lease.
+    // Java raises the number, and we get a lease.
     let waiting = waiting_for(&semaphore);
     until_contends(&client, &format!("{path}/locks"), id(&client)).await;
     assert!(still_waits(&waiting, &client).await);
     assert_eq!(other.ask(&format!("set-count {count} 2")).await, "ok");
     let ours = soon(waiting).await.unwrap();
 
-    // We raise it, and Java gets one.
+    // We raise the number, and Java gets a lease.
     java.send(&format!("lease {path} {count} 1"));
     until_contends(&client, &format!("{path}/leases"), java.id()).await;
     assert!(java.still_waits().await);
@@ -155,7 +155,7 @@ async fn the_number_of_leases_can_be_changed_from_either_language() {
     assert_eq!(java.answer().await, "ok true");
     assert_eq!(children(&client, &format!("{path}/leases")).await.len(), 3);
 
-    // We lower it, and no client gets one before there are fewer.
+    // We lower the number, and no client gets a lease until fewer than the new number are held.
     number.set(1).await.unwrap();
     other.ask_until(&format!("count {count}"), "ok 1").await;
     other.send(&format!("lease {path} {count} 1"));
@@ -167,7 +167,7 @@ async fn the_number_of_leases_can_be_changed_from_either_language() {
     assert_eq!(java.ask(&format!("return {path}")).await, "ok 1");
     assert_eq!(other.answer().await, "ok true");
 
-    // Java lowers it, and we wait for more than one.
+    // Java lowers the number, and we wait until both leases are returned.
     assert_eq!(java.ask(&format!("set-count {count} 2")).await, "ok");
     let ours = semaphore.acquire().await.unwrap();
     assert_eq!(java.ask(&format!("set-count {count} 1")).await, "ok");

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use super::java::java;
 use crate::{
     ours::{children, client},
-    turns::{Gate, Ours, cycles, take_turns},
+    turns::{Ours, StartBarrier, cycles, take_turns},
     until_watched,
 };
 
@@ -18,6 +18,7 @@ pub(super) async fn ours() -> CuratorClient {
     client(TestingServer::shared().await).await
 }
 
+/// The id of the client's session.
 pub(super) fn id(client: &CuratorClient) -> i64 {
     client.current_session().unwrap().id()
 }
@@ -76,7 +77,12 @@ pub(super) async fn until_observed(observer: &LeaderObserver, id: &str) {
 pub(super) const CYCLES: usize = 8;
 
 /// Four sessions of each language take a lock by turns. Sessions use the paths or locks of their language in rotation.
-pub(super) async fn four_of_each(kind: &str, java_paths: &[&str], our_locks: &[(&str, Ours)], gate: Gate) -> Vec<i64> {
+pub(super) async fn four_of_each(
+    kind: &str,
+    java_paths: &[&str],
+    our_locks: &[(&str, Ours)],
+    barrier: StartBarrier,
+) -> Vec<i64> {
     let theirs = |number: usize, log: &str, seed| {
         let path = java_paths[number % java_paths.len()];
         java_turns(format!("cycles {kind} {path} {log} {CYCLES} {seed}"))
@@ -86,7 +92,7 @@ pub(super) async fn four_of_each(kind: &str, java_paths: &[&str], our_locks: &[(
         let lock = make(&client, paths);
         tokio::spawn(cycles(CYCLES, client, lock, log, numbers))
     };
-    take_turns(gate, theirs, ours).await
+    take_turns(barrier, theirs, ours).await
 }
 
 /// A Java session that takes its turns; returns the number of turns that it reports at the end.

@@ -125,7 +125,7 @@ class Agent:
     def party(self, kind, path):
         return sorted(self._party(kind, path))
 
-    # All or nothing: a new node, if the other one has that version.
+    # One transaction: creates a node and writes another, if that other node has this version.
 
     def create_if(self, path, checked, version):
         transaction = self.client.transaction()

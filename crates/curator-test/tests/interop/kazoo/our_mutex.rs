@@ -46,7 +46,7 @@ async fn waits(kind: &str, lock: Ours) -> (bool, bool) {
     (kazoo_waits, we_wait)
 }
 
-fn with_its_names(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
+fn with_kazoos_names(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
     Arc::new(like_kazoo(client, path))
 }
 
@@ -75,12 +75,12 @@ async fn with_extra_lock_patterns_kazoos_lock_waits_for_a_mutex_but_not_the_othe
 
 #[tokio::test]
 async fn kazoos_write_lock_and_a_mutex_with_its_names_exclude_each_other() {
-    assert_eq!(waits("write", with_its_names).await, (true, true));
+    assert_eq!(waits("write", with_kazoos_names).await, (true, true));
 }
 
 #[tokio::test]
 async fn kazoos_read_lock_waits_for_a_mutex_with_its_names_but_not_the_other_way_round() {
-    assert_eq!(waits("read", with_its_names).await, (true, false));
+    assert_eq!(waits("read", with_kazoos_names).await, (true, false));
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn kazoos_semaphore_counts_the_directories_of_ours_as_leases() {
     let client = client(server).await;
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 1).unwrap();
 
-    // Kazoo takes one of its two leases.
+    // Kazoo's semaphore has two leases. Kazoo takes one.
     assert_eq!(kazoo.ask(&format!("acquire semaphore {path}")), "ok True");
     let lease = semaphore.try_acquire().await.unwrap().expect("kazoo's lease is ignored");
     assert_eq!(kazoo.ask(&format!("release semaphore {path}")), "ok True");

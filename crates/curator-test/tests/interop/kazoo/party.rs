@@ -12,7 +12,7 @@ use crate::ours::client;
 async fn our_group_lists_kazoos_parties() {
     let (server, mut a, mut b) = two_clients().await;
     let client = client(&server).await;
-    // A member's name in our list, and kazoo's list when ours is a member too.
+    // A part of each kazoo member's name in our list, and kazoo's list when our member has joined.
     for (kind, mark, listed) in [("party", "__party__", "ok a b"), ("shallow", "-", "ok a b ours")] {
         let path = format!("/{kind}");
         for agent in [&mut a, &mut b] {
