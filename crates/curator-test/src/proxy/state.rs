@@ -287,8 +287,8 @@ impl State {
 impl Link {
     fn end(&mut self, end: End) {
         self.end.send_replace(Some(end));
-        // A reset is sent when the last handle of a socket is dropped: here these handles, then the others by the
-        // proxy's thread.
+        // The system sends a reset when the last handle of a socket is dropped. This drops the duplicates; the proxy's
+        // thread drops the others.
         for socket in self.sockets.drain(..).filter(|_| end == End::Close) {
             // Fails if the peer has already closed the connection, which has the same effect.
             drop(socket.shutdown(Shutdown::Both));
