@@ -21,7 +21,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * <p>Usage: {@code CuratorBench <connect string> <session timeout in milliseconds>}
  */
 public final class CuratorBench {
-    /** The number of re-entries between two readings of the clock, which would dominate the measured time otherwise. */
+    /** The number of re-entries between two readings of the clock. Reading it after each would dominate the measured time. */
     private static final int REENTRIES_PER_READING = 256;
 
     /** The interval between checks whether all readers are in the queue, in milliseconds. */
@@ -48,7 +48,7 @@ public final class CuratorBench {
             write(reply(line));
         }
         sessions.forEach(CuratorFramework::close);
-        // After an error, threads may wait for ever.
+        // After an error, threads may wait for ever; they would keep the process alive.
         Runtime.getRuntime().halt(0);
     }
 
@@ -126,7 +126,7 @@ public final class CuratorBench {
             case "handover":
                 return null;
             case "reentry":
-                return lock.startsWith("semaphore") ? "it is not reentrant" : null;
+                return lock.startsWith("semaphore") ? "the lock is not reentrant" : null;
             case "readers":
                 return lock.equals("read") ? null : "the operation readers needs the lock `read`";
             case "crowd":
@@ -135,7 +135,7 @@ public final class CuratorBench {
                     return "only one mutex on one path can be shared";
                 }
                 boolean listed = lock.equals("mutex") || lock.equals("write");
-                return listed ? null : "its queue is not a list of the path's children";
+                return listed ? null : "the lock's queue is not the list of the path's children";
             default:
                 return "unknown operation \"" + operation + "\"";
         }
@@ -224,7 +224,7 @@ public final class CuratorBench {
                 return null;
             });
         } else {
-            // With several processes, the directories exist since the warm-up.
+            // With several processes, the warm-up has created the directories.
             Thread.sleep(Math.max(0, request.start() - System.currentTimeMillis()));
         }
         CountDownLatch ready = new CountDownLatch(count);

@@ -59,8 +59,8 @@ final class CuratorBenchCrowd {
     }
 
     /**
-     * Creates a node in the lock's directory, which holds the lock while it exists. Curator's locks would need a thread for
-     * each held lock: more memory than the measured waiters need.
+     * Creates a node in the lock's directory; this node holds the lock while it exists. With Curator's locks, each held lock
+     * would need a thread, and all of them more memory than the measured waiters.
      */
     private static String hold(CuratorFramework client, CuratorBenchRequest request, String path) throws Exception {
         String name = request.text("lock").equals("write") ? "__WRIT__" : "lock-";
@@ -71,7 +71,7 @@ final class CuratorBenchCrowd {
                 .forPath(path + "/" + name);
     }
 
-    /** Waits until the directory has this many nodes. Fails if a task ends before. */
+    /** Waits until the directory has this many nodes. Fails if a task ends earlier. */
     static void awaitNodes(CuratorFramework client, String path, int nodes, CuratorBenchTasks<?> tasks, int poll)
             throws Exception {
         while (true) {
@@ -79,7 +79,7 @@ final class CuratorBenchCrowd {
             if (stat != null && stat.getNumChildren() >= nodes) {
                 return;
             }
-            tasks.mustAllRun();
+            tasks.checkAllRunning();
             Thread.sleep(poll);
         }
     }

@@ -7,7 +7,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 
 /** Runs tasks in numbered threads. */
 final class CuratorBenchTasks<T> {
-    /** Threads stay until the next request, as the system discards the context switches of a thread that has ended. */
+    /** Opened at the next request. Threads live until then, as the kernel drops the counts of context switches of a thread that ends. */
     private static volatile CountDownLatch nextRequest = new CountDownLatch(1);
 
     interface Task<T> {
@@ -62,11 +62,12 @@ final class CuratorBenchTasks<T> {
         return results;
     }
 
-    void mustAllRun() throws Exception {
+    /** Throws if a task has ended. */
+    void checkAllRunning() throws Exception {
         FutureTask<T> task = ended.peek();
         if (task != null) {
             task.get();
-            throw new IllegalStateException("a waiter has not waited");
+            throw new IllegalStateException("a waiter has ended too early");
         }
     }
 }

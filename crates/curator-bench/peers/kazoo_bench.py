@@ -21,7 +21,7 @@ from kazoo.recipe.cache import TreeCache, TreeEvent
 # The interval between checks whether all readers, or all waiters of a crowd, are in the queue, in seconds.
 POLL = 0.001
 CROWD_POLL = 0.01
-# The number of paths that are checked, or threads that create the holder's nodes, in parallel.
+# The number of paths that are checked in parallel, and of threads that create the holder's nodes.
 PARALLEL = 64
 NANOSECONDS = 1_000_000_000
 
@@ -41,9 +41,9 @@ logging.disable(logging.CRITICAL)
 
 
 class Tasks:
-    """Threads, each with a number, and what they return.
+    """Numbered threads, and the values that they return.
 
-    The threads stay until the next request, as the system discards the context switches of a thread that has ended.
+    The threads live until the next request, as the kernel drops the counts of context switches of a thread that ends.
     """
 
     next_request = threading.Event()
@@ -79,9 +79,10 @@ class Tasks:
                 raise self.error
         return self.results
 
-    def must_all_run(self):
+    def check_all_running(self):
+        """Raises an error if a task has ended."""
         if not self.ends.empty():
-            raise self.error or RuntimeError("a waiter has not waited")
+            raise self.error or RuntimeError("a waiter has ended too early")
 
 
 def run_all(count, task):
@@ -106,7 +107,7 @@ def unsupported(request):
     if case == "readers":
         return None if lock == "read" else "the operation readers needs the lock `read`"
     if case in ("crowd", "reconnect"):
-        return None if lock in ("mutex", "write") else "its queue is not a list of the path's children"
+        return None if lock in ("mutex", "write") else "the lock's queue is not the list of the path's children"
     return "unknown operation %r" % case
 
 
@@ -146,7 +147,7 @@ def members(path, count):
 
 
 class Listener:
-    """Listens to a tree cache, and notices when it has all nodes, and all last changes (their data begin with the mark)."""
+    """Sets `initialized` when a tree cache has all nodes, and `current` when it has the last change, marked, of each changed node."""
 
     CHANGES = (TreeEvent.NODE_ADDED, TreeEvent.NODE_UPDATED, TreeEvent.NODE_REMOVED)
 
@@ -239,7 +240,7 @@ class Worker:
         length, count = float(request["seconds"]) * NANOSECONDS, int(request["sessions"])
         self.need(count)
         if "start" in request:
-            # With several processes, the directories exist since the warm-up.
+            # With several processes, the warm-up has created the directories.
             time.sleep(max(0, int(request["start"]) / 1000 - time.time()))
         else:
             cycle(make(self.sessions[0], request, request["path"]))
@@ -342,18 +343,18 @@ class Worker:
 
     @staticmethod
     def hold(client, path):
-        """Creates a node in the lock's directory, which holds the lock while it exists."""
+        """Creates a node in the lock's directory; this node holds the lock while it exists."""
         return client.create(path + "/" + uuid.uuid4().hex + "__lock__", ephemeral=True, sequence=True, makepath=True)
 
     @staticmethod
     def until_queued(client, paths, nodes, tasks, poll):
-        """Waits until each directory has this many nodes. Fails if a task ends before."""
+        """Waits until each directory has this many nodes. Fails if a task ends earlier."""
         for first in range(0, len(paths), PARALLEL):
             left = paths[first : first + PARALLEL]
             while left:
                 stats = [client.exists_async(path) for path in left]
                 left = [path for path, stat in zip(left, stats) if stat.get() is None or stat.get().numChildren < nodes]
-                tasks.must_all_run()
+                tasks.check_all_running()
                 if left:
                     time.sleep(poll)
 
@@ -365,7 +366,7 @@ class Worker:
 def main():
     hosts, timeout = sys.argv[1:]
     Worker(hosts, int(timeout) / 1000).serve()
-    # After an error, threads may wait for ever.
+    # After an error, threads may wait for ever; they would keep the process alive.
     os._exit(0)
 
 

@@ -8,8 +8,8 @@ use clap::{Args, Parser, Subcommand};
 use curator_test::ServerKind;
 
 use crate::case;
+use crate::environment::EnvironmentKind;
 use crate::peer::Peer;
-use crate::place::PlaceKind;
 use crate::run::Options;
 use crate::worker::Client;
 
@@ -124,11 +124,11 @@ impl RunArguments {
     pub(crate) fn options(&self, program: PathBuf) -> Result<Options, String> {
         let time = Duration::try_from_secs_f64(self.seconds).ok().filter(|time| !time.is_zero());
         let time = time.ok_or_else(|| format!("--seconds is {}: give a positive number", self.seconds))?;
-        let mut places = Vec::new();
-        places.extend((!self.no_loopback).then_some(PlaceKind::Loopback));
-        places.extend(self.delay_ms.map(|delay| PlaceKind::Delayed(Duration::from_millis(delay))));
-        places.extend(self.ensemble.map(|members| PlaceKind::Ensemble(members.into())));
-        if places.is_empty() && !self.list {
+        let mut environments = Vec::new();
+        environments.extend((!self.no_loopback).then_some(EnvironmentKind::Loopback));
+        environments.extend(self.delay_ms.map(|delay| EnvironmentKind::Delayed(Duration::from_millis(delay))));
+        environments.extend(self.ensemble.map(|members| EnvironmentKind::Ensemble(members.into())));
+        if environments.is_empty() && !self.list {
             return Err("--no-loopback leaves no servers: give --delay-ms or --ensemble".to_owned());
         }
         let cases = case::selected(&self.cases, self.quick)
@@ -138,7 +138,7 @@ impl RunArguments {
         Ok(Options {
             peers,
             cases,
-            places,
+            environments,
             kind: self.server,
             disk: self.disk.clone().unwrap_or_else(|| directory_of(&program)),
             is_selection: !self.cases.is_empty(),
@@ -165,7 +165,10 @@ mod tests {
         let line = ["--peers", "zookeeper-client,kazoo", "--delay-ms", "5", "--ensemble", "3", "--no-loopback"];
         let options = options(&line).unwrap();
         assert_eq!(options.peers, [Peer::Ours, Peer::Kazoo, Peer::ZookeeperClient]);
-        assert_eq!(options.places, [PlaceKind::Delayed(Duration::from_millis(5)), PlaceKind::Ensemble(3)]);
+        assert_eq!(
+            options.environments,
+            [EnvironmentKind::Delayed(Duration::from_millis(5)), EnvironmentKind::Ensemble(3)]
+        );
     }
 
     #[test]

@@ -30,12 +30,17 @@ const CYCLES: [(Lock, usize); 8] = [
     (Lock::Multi, 3),
     (Lock::Multi, 10),
 ];
+/// The numbers of tasks, each with a separate lock.
 const DISTINCT: [usize; 3] = [16, 64, 256];
+/// The numbers of sessions, or of processes, that contend for one lock.
 const HANDOVER: [usize; 3] = [2, 16, 64];
 /// The number of sessions of `handover-floor`, the baseline of the hand-over cases.
 const FLOOR_SESSIONS: usize = 16;
+/// The number of sessions of `fleet`, the largest hand-over.
 const FLEET: usize = 200;
+/// The number of readers behind a writer.
 const READERS: usize = 16;
+/// The numbers of waiters of one session.
 const CROWDS: [usize; 2] = [1_000, 10_000];
 /// The numbers of leaves of the trees that a cache loads. `cache-storm` and `cache-reconnect` use the second tree.
 const TREES: [usize; 3] = [1_000, 10_000, 100_000];
@@ -94,7 +99,7 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
     let [few, many] = CROWDS.map(crowd);
     cases.extend(crowds(few));
     cases.push(case(format!("reconnect-{few}"), Workload { waiters: few, ..new(Operation::Reconnect, Lock::Mutex) }));
-    // The last of the lock cases: a server may crash from so many long lists of children.
+    // The last of the lock cases, as so many long lists of children may crash a server.
     cases.extend(crowds(many));
     cases.extend(caches(quick));
     cases.extend(counters(sessions(COUNTING)));
@@ -179,7 +184,7 @@ impl Case {
         }
     }
 
-    /// Whether the peer also runs the case in places with slow round trips (a network delay, or an ensemble with
+    /// Whether the peer also runs the case in environments with slow round trips (a network delay, or an ensemble with
     /// fsync). Left out: re-entries, which send nothing; several processes, which the processor limits; large crowds
     /// and trees, which would take minutes; all cases of `curator-shared`; kazoo's and go-zookeeper's cycles of other
     /// locks than the mutex.

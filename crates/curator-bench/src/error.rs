@@ -34,7 +34,7 @@ pub(crate) enum BenchError {
     Tree(String),
     #[error("cannot draw {file}: {why}")]
     Plot { file: String, why: String },
-    #[error("{file} is not what `--json` writes: {source}")]
+    #[error("{file} is not in the format of `--json`: {source}")]
     Document {
         file: String,
         #[source]

@@ -12,10 +12,10 @@
 //! | Module | |
 //! |---|---|
 //! | [`arguments`] | the command line |
-//! | [`run`] | runs all cases in all places, the peers in turns |
+//! | [`run`] | runs all cases in all environments; the peers take turns |
 //! | [`runner`] | one peer in one case: starts its workers, runs the workload, counts the requests |
 //! | [`tree`] | the trees that caches load, and their changes |
-//! | [`place`] | the servers, and the network delay between clients and servers |
+//! | [`environment`] | the servers, and the network delay between clients and servers |
 //! | [`process`] | a worker's process |
 //! | [`worker`] | the worker for our client and for `zookeeper-client`; the others are in `peers/` |
 //! | [`prepare`] | finds the peers; has `cargo xtask` fetch missing ones |
@@ -30,9 +30,9 @@
 mod about;
 mod arguments;
 mod case;
+mod environment;
 mod error;
 mod peer;
-mod place;
 mod plot;
 mod prepare;
 mod process;

@@ -28,7 +28,7 @@ pub(crate) trait Worker {
     /// The environment variable with the location of the peer's worker; `None` if this program is the worker.
     fn variable(self) -> Option<&'static str>;
 
-    /// The peer's name in `cargo xtask environment`.
+    /// The argument of `cargo xtask environment` that prepares the peer's worker.
     fn prepared_as(self) -> String;
 
     /// Whether its worker can run the baseline, [`Lock::Floor`](crate::protocol::Lock::Floor).
@@ -37,7 +37,7 @@ pub(crate) trait Worker {
     /// Whether the peer has a just-in-time compiler, which needs a warm-up.
     fn compiles(self) -> bool;
 
-    /// The command that starts its worker, without the arguments of each worker. `program` is this program.
+    /// The command that starts its worker, without the connect string and the session timeout. `program` is this program.
     fn command(self, program: &Path, prepared: &Prepared) -> Result<Command, BenchError>;
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use curator_results::bench::{CaseResults, Document, NOTHING, Peer, PeerResults, PlaceResults, Spread, number};
+use curator_results::bench::{CaseResults, Document, EnvironmentResults, NOTHING, Peer, PeerResults, Spread, number};
 use plotters::backend::SVGBackend;
 use plotters::chart::ChartBuilder;
 use plotters::element::{Circle, PathElement, Rectangle};
@@ -103,20 +103,20 @@ fn colour(peer: Peer) -> RGBColor {
     }
 }
 
-/// Draws the plots of each place into a directory. Returns the names of the files.
+/// Draws the plots of each environment into a directory. Returns the names of the files.
 pub(crate) fn draw(document: &Document, directory: &Path) -> Result<Vec<String>, BenchError> {
     fs::create_dir_all(directory).map_err(BenchError::io(format!("make the directory {}", directory.display())))?;
     let mut files = Vec::new();
-    for place in &document.places {
+    for environment in &document.environments {
         for subject in &SUBJECTS {
-            let groups = groups(place, subject);
+            let groups = groups(environment, subject);
             if groups.iter().all(|group| group.bars.is_empty()) {
                 continue;
             }
-            let file = format!("{}-{}.svg", place.name, subject.name);
+            let file = format!("{}-{}.svg", environment.name, subject.name);
             let failed = |why: String| BenchError::Plot { file: file.clone(), why };
             let mut svg = String::new();
-            plot(&mut svg, place, subject, &groups).map_err(failed)?;
+            plot(&mut svg, environment, subject, &groups).map_err(failed)?;
             fs::write(directory.join(&file), svg).map_err(BenchError::io(format!("write {file}")))?;
             files.push(file);
         }
@@ -133,7 +133,7 @@ struct Group {
     missing: Vec<Peer>,
 }
 
-fn groups(place: &PlaceResults, subject: &Subject) -> Vec<Group> {
+fn groups(environment: &EnvironmentResults, subject: &Subject) -> Vec<Group> {
     let is_shown = |case: &&CaseResults| subject.cases.iter().any(|begin| case.name.starts_with(begin));
     let group = |case: &CaseResults| {
         let values = case.peers.iter().map(|results| (results.peer, (subject.value)(results)));
@@ -141,7 +141,7 @@ fn groups(place: &PlaceResults, subject: &Subject) -> Vec<Group> {
         let bars = there.into_iter().filter_map(|(peer, value)| Some((peer, value?))).collect();
         Group { label: label(&case.name), bars, missing: missing.into_iter().map(|(peer, _)| peer).collect() }
     };
-    place.cases.iter().filter(is_shown).map(group).collect()
+    environment.cases.iter().filter(is_shown).map(group).collect()
 }
 
 /// The part of a case's name that differs within its plot.
@@ -165,7 +165,7 @@ fn label(name: &str) -> String {
 type Drawing = Result<(), String>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-fn plot(svg: &mut String, place: &PlaceResults, subject: &Subject, groups: &[Group]) -> Drawing {
+fn plot(svg: &mut String, environment: &EnvironmentResults, subject: &Subject, groups: &[Group]) -> Drawing {
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     root.fill(&WHITE).map_err(|error| error.to_string())?;
     let values = groups.iter().flat_map(|group| &group.bars).map(|(_, spread)| spread);
@@ -232,7 +232,7 @@ fn plot(svg: &mut String, place: &PlaceResults, subject: &Subject, groups: &[Gro
         let (x, y) = chart.backend_coord(&(f64::from(at) + 0.5, bottom));
         write(&root, &group.label, (x, y + 20), 14, HPos::Center)?;
     }
-    write(&root, &format!("{} ({})", subject.title, place.name), (90, 26), 20, HPos::Left)?;
+    write(&root, &format!("{} ({})", subject.title, environment.name), (90, 26), 20, HPos::Left)?;
     legend(&root, &peers)
 }
 

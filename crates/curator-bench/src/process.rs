@@ -106,6 +106,7 @@ impl Process {
         }
     }
 
+    /// Fails if the worker does not support the workload.
     pub(crate) async fn check(&mut self, workload: &Workload) -> Result<(), BenchError> {
         self.send_request(&Request::Supports { operation: workload.operation, lock: workload.lock }).await?;
         self.reply().await.map(drop)

@@ -20,14 +20,14 @@ impl Progress {
         Self(bar)
     }
 
-    pub(crate) fn show(&self, place: &str, case: &str, peer: Peer, what: &str) {
-        self.0.set_message(format!("{place}: {case}: {peer} {what}"));
+    pub(crate) fn show(&self, environment: &str, case: &str, peer: Peer, what: &str) {
+        self.0.set_message(format!("{environment}: {case}: {peer} {what}"));
     }
 
-    pub(crate) fn done(&self, place: &str, case: &str) {
+    pub(crate) fn done(&self, environment: &str, case: &str) {
         self.0.inc(1);
         if self.0.is_hidden() {
-            eprintln!("{place}: {case} is done, {} of {}", self.0.position(), self.0.length().unwrap_or(0));
+            eprintln!("{environment}: {case} is done, {} of {}", self.0.position(), self.0.length().unwrap_or(0));
         }
     }
 

@@ -60,7 +60,7 @@ pub(crate) enum Lock {
     Cache,
     /// A counter.
     Counter,
-    /// A counter with a receipt, which makes each increment exactly once.
+    /// A counter with a receipt, which applies each increment exactly once.
     Receipt,
     /// Service discovery.
     Discovery,
@@ -189,7 +189,7 @@ impl Operation {
 }
 
 impl Workload {
-    /// A workload that has only a path.
+    /// A workload without a time, in which all numbers are 0.
     pub(crate) fn new(operation: Operation, lock: Lock, path: impl Into<String>) -> Self {
         let (tasks, sessions, rounds, waiters, members, nodes, marked, mark) = (0, 0, 0, 0, 0, 0, 0, 0);
         let (path, time, each, start) = (path.into(), Duration::ZERO, false, None);

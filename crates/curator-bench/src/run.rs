@@ -1,4 +1,4 @@
-//! Runs all cases in all places, the peers in turns.
+//! Runs all cases in all environments; the peers take turns.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,14 +9,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::about::about;
 use crate::case::{Case, Kind, warm_up};
+use crate::environment::{Environment, EnvironmentKind};
 use crate::error::BenchError;
 use crate::peer::{Peer, Prepared, Worker as _};
-use crate::place::{Place, PlaceKind};
 use crate::prepare::prepare;
 use crate::progress::Progress;
 use crate::protocol::{Lock, Operation, Workload};
 use crate::runner::{Purpose, Runner, SESSION_TIMEOUT};
-use curator_results::bench::{CaseResults, Counts, Document, Floor, PeerResults, PlaceResults, Round};
+use curator_results::bench::{CaseResults, Counts, Document, EnvironmentResults, Floor, PeerResults, Round};
 
 /// If a round takes longer, the peer runs no further round of the case.
 const ONCE: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ const SERVER_WARM_UP: Duration = Duration::from_secs(10);
 const COMPILER_WARM_UP: Duration = Duration::from_secs(8);
 /// The factor by which such a client runs more rounds in its warm-up, in cases that consist of rounds.
 const COMPILER_ROUNDS: usize = 5;
-/// The same in places where the network or the disk is the bottleneck.
+/// The minimal warm-up of such a client if the network or the disk is the bottleneck.
 const SLOW_COMPILER_WARM_UP: Duration = Duration::from_secs(3);
 /// The factor by which the limit is extended for `curator-shared`, whose crowd takes two minutes, and for kazoo's cache
 /// of 100,000 nodes.
@@ -47,7 +47,7 @@ pub(crate) struct Options {
     /// The clients, including ours.
     pub(crate) peers: Vec<Peer>,
     pub(crate) cases: Vec<Case>,
-    pub(crate) places: Vec<PlaceKind>,
+    pub(crate) environments: Vec<EnvironmentKind>,
     pub(crate) kind: ServerKind,
     /// The directory for the data of ensembles.
     pub(crate) disk: PathBuf,
@@ -56,7 +56,7 @@ pub(crate) struct Options {
     pub(crate) time: Duration,
     /// How long a peer may take in one round.
     pub(crate) limit: Duration,
-    /// Whether the cases were named on the command line: then they run in all places.
+    /// Whether the cases were named on the command line. Named cases run in all environments.
     pub(crate) is_selection: bool,
 }
 
@@ -65,33 +65,35 @@ pub(crate) async fn run(
     options: &Options,
     mut save: impl FnMut(&Document) -> Result<(), BenchError>,
 ) -> Result<Document, BenchError> {
-    let is_real = |place: &PlaceKind| options.kind == ServerKind::Real || matches!(place, PlaceKind::Ensemble(_));
-    let prepared = prepare(&options.peers, options.places.iter().any(is_real))?;
-    let mut document = Document { about: about(&options.peers, &prepared), places: Vec::new() };
-    let bench = Bench { options, prepared, progress: Progress::new(options.places.len() * options.cases.len()) };
-    for (number, kind) in options.places.iter().enumerate() {
+    let is_real = |environment: &EnvironmentKind| {
+        options.kind == ServerKind::Real || matches!(environment, EnvironmentKind::Ensemble(_))
+    };
+    let prepared = prepare(&options.peers, options.environments.iter().any(is_real))?;
+    let mut document = Document { about: about(&options.peers, &prepared), environments: Vec::new() };
+    let bench = Bench { options, prepared, progress: Progress::new(options.environments.len() * options.cases.len()) };
+    for (number, kind) in options.environments.iter().enumerate() {
         let is_first = number == 0;
-        let place = match kind.start(options.kind, &options.disk).await {
-            Ok(place) => place,
-            // The results of earlier places are kept.
+        let environment = match kind.start(options.kind, &options.disk).await {
+            Ok(environment) => environment,
+            // The results of earlier environments are kept.
             Err(error) if !is_first => {
                 let description = format!("its servers could not be started: {error}");
                 let (name, left_out, cases) = (kind.to_string(), Vec::new(), Vec::new());
-                document.places.push(PlaceResults { name, description, left_out, cases });
+                document.environments.push(EnvironmentResults { name, description, left_out, cases });
                 continue;
             }
             Err(error) => return Err(error),
         };
-        let (name, description) = (place.name.clone(), place.description.clone());
+        let (name, description) = (environment.name.clone(), environment.description.clone());
         let left_out = if is_first || options.is_selection { Vec::new() } else { left_out(options) };
-        document.places.push(PlaceResults { name, description, left_out, cases: Vec::new() });
+        document.environments.push(EnvironmentResults { name, description, left_out, cases: Vec::new() });
         if is_real(kind) && options.time >= Duration::from_secs(1) {
-            bench.warm_server(&place).await;
+            bench.warm_server(&environment).await;
         }
         for case in &options.cases {
-            let Some(results) = bench.run(case, &place, is_first).await else { continue };
-            if let Some(place) = document.places.last_mut() {
-                place.cases.push(results);
+            let Some(results) = bench.run(case, &environment, is_first).await else { continue };
+            if let Some(environment) = document.environments.last_mut() {
+                environment.cases.push(results);
             }
             save(&document)?;
         }
@@ -101,15 +103,15 @@ pub(crate) async fn run(
 }
 
 /// Restarts servers that have crashed, for the other peers. Returns the note on the peer that has failed.
-async fn note_on_failure(error: &BenchError, place: &Place) -> String {
-    match place.revive().await {
+async fn note_on_failure(error: &BenchError, environment: &Environment) -> String {
+    match environment.revive().await {
         Ok(false) => error.to_string(),
         Ok(true) => format!("{error}; its server had crashed, and was restarted"),
-        Err(gone) => format!("{error}; its server has crashed, and cannot be restarted: {gone}"),
+        Err(cause) => format!("{error}; its server has crashed, and cannot be restarted: {cause}"),
     }
 }
 
-/// The cases that run only in the first place, with the names of the peers if others run them everywhere.
+/// The cases that run only in the first environment. If only some peers leave a case out elsewhere, with their names.
 fn left_out(options: &Options) -> Vec<String> {
     let mut left_out = Vec::new();
     for case in &options.cases {
@@ -139,49 +141,49 @@ struct Part {
 }
 
 impl Bench<'_> {
-    /// Runs one case: all peers warm up, and then take turns. `None` if no peer runs the case in this place.
-    async fn run(&self, case: &Case, place: &Place, is_first: bool) -> Option<CaseResults> {
+    /// Runs one case: all peers warm up, and then take turns. `None` if no peer runs the case in this environment.
+    async fn run(&self, case: &Case, environment: &Environment, is_first: bool) -> Option<CaseResults> {
         let mut parts = Vec::new();
         let is_run = |peer: Peer| is_first || self.options.is_selection || case.is_for_slow_round_trips(peer);
         for peer in self.options.peers.iter().filter(|peer| case.is_for(**peer) && is_run(**peer)) {
-            self.progress.show(&place.name, &case.name, *peer, "warms up");
+            self.progress.show(&environment.name, &case.name, *peer, "warms up");
             let mut part = Part { results: PeerResults::new(*peer), runner: None };
-            match self.warm(*peer, case, place, is_first).await {
+            match self.warm(*peer, case, environment, is_first).await {
                 Ok(runner) => part.runner = Some(runner),
-                Err(error) => part.results.note = Some(note_on_failure(&error, place).await),
+                Err(error) => part.results.note = Some(note_on_failure(&error, environment).await),
             }
             parts.push(part);
         }
         if parts.is_empty() {
-            self.progress.done(&place.name, &case.name);
+            self.progress.done(&environment.name, &case.name);
             return None;
         }
         let workload = self.timed(&case.workload, &format!("/bench/{case}"));
         for round in 1..=self.options.rounds {
             for part in &mut parts {
-                self.progress.show(&place.name, &case.name, part.results.peer, &format!("round {round}"));
-                self.round(part, &workload, place).await;
+                self.progress.show(&environment.name, &case.name, part.results.peer, &format!("round {round}"));
+                self.round(part, &workload, environment).await;
             }
         }
         for part in &mut parts {
             if let Some(runner) = part.runner.take() {
                 runner.end().await;
             }
-            // The requests do not depend on the place. Hand-overs send the same requests in several processes, and the
-            // requests of a reconnect have been counted in each round.
+            // Requests are counted in one environment, as they do not depend on it. Hand-overs between processes are not
+            // counted, as they send the same requests as those between sessions; the rounds have counted a reconnect.
             let has_same_requests = case.processes > 1 && case.workload.operation == Operation::Handover;
             let is_counted = is_first && !has_same_requests && !case.workload.operation.is_reconnect();
             if is_counted && !part.results.rounds.is_empty() && !case.is_counted(part.results.peer) {
                 part.results.counts_note = Some("it would take too long".to_owned());
             } else if is_counted && !part.results.rounds.is_empty() {
-                self.progress.show(&place.name, &case.name, part.results.peer, "counts its requests");
-                match self.count(part.results.peer, case, place).await {
+                self.progress.show(&environment.name, &case.name, part.results.peer, "counts its requests");
+                match self.count(part.results.peer, case, environment).await {
                     Ok(counts) => part.results.counts = Some(counts),
                     Err(error) => part.results.counts_note = Some(error.to_string()),
                 }
             }
         }
-        self.progress.done(&place.name, &case.name);
+        self.progress.done(&environment.name, &case.name);
         Some(CaseResults {
             name: case.name.clone(),
             title: case.title(),
@@ -191,8 +193,14 @@ impl Bench<'_> {
     }
 
     /// Starts a peer, and runs the workload once to warm up.
-    async fn warm(&self, peer: Peer, case: &Case, place: &Place, is_first: bool) -> Result<Runner, BenchError> {
-        let mut runner = self.start(peer, case, place, Purpose::Time).await?;
+    async fn warm(
+        &self,
+        peer: Peer,
+        case: &Case,
+        environment: &Environment,
+        is_first: bool,
+    ) -> Result<Runner, BenchError> {
+        let mut runner = self.start(peer, case, environment, Purpose::Time).await?;
         let mut workload = with_peer(self.timed(&warm_up(&case.workload), &format!("/bench/{case}")), peer);
         if peer.compiles() && self.options.time >= Duration::from_secs(1) {
             workload.rounds *= COMPILER_ROUNDS;
@@ -201,8 +209,7 @@ impl Bench<'_> {
         self.limited(peer, &workload, runner.run(&workload)).await?;
         runner.forget_memory();
         if case.kind() == Kind::Cache && peer.compiles() && self.options.time >= Duration::from_secs(1) {
-            // With whole trees. Such a peer also reports the heap that each tree uses, which earlier trees do not
-            // change.
+            // Also warms up with whole trees: they do not change the heap that such a peer reports for a later tree.
             let (begin, whole) =
                 (Instant::now(), with_peer(self.timed(&case.workload, &format!("/bench/{case}")), peer));
             while begin.elapsed() < COMPILER_WARM_UP {
@@ -213,31 +220,37 @@ impl Bench<'_> {
     }
 
     /// Warms a new server up with typical requests. Ignores errors, as the first case would report them.
-    async fn warm_server(&self, place: &Place) {
+    async fn warm_server(&self, environment: &Environment) {
         let workload = Workload {
             tasks: 16,
             time: SERVER_WARM_UP,
             ..Workload::new(Operation::Distinct, Lock::Mutex, "/bench/warm-up")
         };
         let case = Case { name: "warm-up".to_owned(), processes: 1, workload };
-        self.progress.show(&place.name, &case.name, Peer::Ours, "warms the server up");
-        if let Ok(mut runner) = self.start(Peer::Ours, &case, place, Purpose::Time).await {
+        self.progress.show(&environment.name, &case.name, Peer::Ours, "warms the server up");
+        if let Ok(mut runner) = self.start(Peer::Ours, &case, environment, Purpose::Time).await {
             drop(self.limited(Peer::Ours, &case.workload, runner.run(&case.workload)).await);
             runner.end().await;
         }
     }
 
-    async fn start(&self, peer: Peer, case: &Case, place: &Place, purpose: Purpose) -> Result<Runner, BenchError> {
+    async fn start(
+        &self,
+        peer: Peer,
+        case: &Case,
+        environment: &Environment,
+        purpose: Purpose,
+    ) -> Result<Runner, BenchError> {
         let worker: Command = peer.command(&self.options.program, &self.prepared)?;
-        let start = Runner::start(&self.options.program, &worker, case, place, purpose);
+        let start = Runner::start(&self.options.program, &worker, case, environment, purpose);
         timeout(START, start).await.unwrap_or(Err(BenchError::TooLong(START)))
     }
 
     /// Runs one round. A peer that fails runs no further rounds.
-    async fn round(&self, part: &mut Part, workload: &Workload, place: &Place) {
+    async fn round(&self, part: &mut Part, workload: &Workload, environment: &Environment) {
         let Some(mut runner) = part.runner.take() else { return };
         let (begin, peer) = (Instant::now(), part.results.peer);
-        match self.limited(peer, workload, self.turn(&mut runner, peer, workload)).await {
+        match self.limited(peer, workload, self.measure(&mut runner, peer, workload)).await {
             Ok(round) => {
                 part.results.rounds.push(round);
                 let once = if workload.lock == Lock::Cache { ONCE_CACHE } else { ONCE };
@@ -254,13 +267,13 @@ impl Bench<'_> {
                 if workload.waiters > 0 && matches!(error, BenchError::TooLong(_)) {
                     sleep(NODES_DELETED).await;
                 }
-                part.results.note = Some(note_on_failure(&error, place).await);
+                part.results.note = Some(note_on_failure(&error, environment).await);
             }
         }
     }
 
     /// Runs the workload; after a lock's cycle, also the baseline over the same session, for comparison.
-    async fn turn(&self, runner: &mut Runner, peer: Peer, workload: &Workload) -> Result<Round, BenchError> {
+    async fn measure(&self, runner: &mut Runner, peer: Peer, workload: &Workload) -> Result<Round, BenchError> {
         let mut round = runner.run(&with_peer(workload.clone(), peer)).await?;
         if workload.operation == Operation::Cycle && workload.lock != Lock::Floor && peer.has_floor() {
             let baseline = Workload { lock: Lock::Floor, path: format!("{}-floor", workload.path), ..workload.clone() };
@@ -270,8 +283,8 @@ impl Bench<'_> {
         Ok(round)
     }
 
-    async fn count(&self, peer: Peer, case: &Case, place: &Place) -> Result<Counts, BenchError> {
-        let mut runner = self.start(peer, case, place, Purpose::Count).await?;
+    async fn count(&self, peer: Peer, case: &Case, environment: &Environment) -> Result<Counts, BenchError> {
+        let mut runner = self.start(peer, case, environment, Purpose::Count).await?;
         let workload = with_peer(self.timed(&case.workload, &format!("/bench/{case}")), peer);
         let counts = self.limited(peer, &workload, runner.count(&workload, case)).await?;
         runner.end().await;

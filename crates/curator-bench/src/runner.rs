@@ -13,20 +13,21 @@ use tokio::time::{Instant, sleep};
 
 use self::counts::{by_name, counts_of, difference, last_change, minus, sent, without_probes};
 use crate::case::{Case, Kind, warm_up};
+use crate::environment::Environment;
 use crate::error::BenchError;
-use crate::place::Place;
 use crate::process::Process;
 use crate::protocol::{Done, Operation, Request, Workload, nanoseconds};
 use crate::tree::Trees;
 use crate::usage::Usage;
 use curator_results::bench::{Counts, Crowd, Reconnect, Round};
 
-/// Long, so that no session expires while a crowd queues, or on a busy machine.
+/// The session timeout of the workers. Long, so that no session expires while a crowd queues, or on a busy machine.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 /// The delay of frames while round trips are counted: long enough that all requests of a pipeline are sent before the
 /// first reply arrives.
 const COUNTING_DELAY: Duration = Duration::from_millis(5);
-/// Several processes start at the same time: this long after the request, plus the next duration for each process.
+/// Several processes start an operation at the same time: this long after the request, plus [`START_DELAY_EACH`] for each
+/// process.
 const START_DELAY: Duration = Duration::from_millis(500);
 const START_DELAY_EACH: Duration = Duration::from_millis(20);
 /// A reconnect is complete when the client has sent no request for this long. With the retry policy of Curator's
@@ -48,7 +49,7 @@ pub(crate) enum Purpose {
     Count,
 }
 
-/// See the module. Dropping the runner kills its processes.
+/// Runs a case with one peer. Dropping the runner kills its processes.
 #[derive(Debug)]
 pub(crate) struct Runner {
     processes: Vec<Process>,
@@ -66,12 +67,13 @@ impl Runner {
         program: &Path,
         worker: &Command,
         case: &Case,
-        place: &Place,
+        environment: &Environment,
         purpose: Purpose,
     ) -> Result<Self, BenchError> {
         let workload = &case.workload;
-        let proxy =
-            (purpose == Purpose::Count || workload.operation.is_reconnect()).then(|| place.proxy()).transpose()?;
+        let proxy = (purpose == Purpose::Count || workload.operation.is_reconnect())
+            .then(|| environment.proxy())
+            .transpose()?;
         if let (Some(proxy), Purpose::Count) = (&proxy, purpose) {
             // The lease probes of our client are sent periodically.
             proxy.ignore(OpCode::Sync);
@@ -79,7 +81,7 @@ impl Runner {
                 proxy.set_delay(COUNTING_DELAY);
             }
         }
-        let connect = proxy.as_ref().map_or_else(|| place.connect_string(), FaultProxy::connect_string);
+        let connect = proxy.as_ref().map_or_else(|| environment.connect_string(), FaultProxy::connect_string);
         let mut processes = Vec::new();
         for _ in 0..case.processes {
             processes.push(Process::start(program, worker, &connect, SESSION_TIMEOUT)?);
@@ -89,10 +91,10 @@ impl Runner {
             process.open(workload.sessions.max(1), None).await?;
             if matches!(workload.operation, Operation::Readers | Operation::Crowd | Operation::Reconnect) {
                 // The session of the holder is not measured.
-                process.open(1, Some(place.connect_string())).await?;
+                process.open(1, Some(environment.connect_string())).await?;
             }
         }
-        let trees = if case.kind() == Kind::Cache { Some(place.trees().await?) } else { None };
+        let trees = if case.kind() == Kind::Cache { Some(environment.trees().await?) } else { None };
         Ok(Self { processes, proxy, resident: None, trees })
     }
 
@@ -173,7 +175,7 @@ impl Runner {
         }
         let counts = match &counted[..] {
             [short, long] if long.operations > short.operations => difference(long, short),
-            // If the longer run has no more operations, both are counted, with their preparation.
+            // If the longer run completed no more operations than the shorter one, both are counted, with their preparation.
             _ => difference(&counts_of(self.proxy.as_ref(), operations), &zero),
         };
         Ok(Counts { round_trips: counts.round_trips.filter(|_| case.processes == 1), ..counts })
@@ -237,7 +239,7 @@ fn lengths(workload: &Workload) -> [Workload; 2] {
 
 /// Cuts the connection while no request is in flight, and waits until the client sends nothing more.
 async fn reconnect(proxy: &FaultProxy) -> Reconnect {
-    // All tasks have their nodes, but the last task may still be reading the queue: a lost reply would be another case.
+    // All tasks have their nodes, but the last task may still be reading the queue: a lost reply would be a different case.
     last_change(|| sent(proxy), Instant::now(), REST).await;
     let (before, handshakes) = (by_name(proxy), proxy.handshakes());
     let cut = Instant::now();

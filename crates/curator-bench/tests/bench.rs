@@ -1,5 +1,5 @@
 //! Small runs with our client and with `zookeeper-client`, on which it is built.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 mod support;
 
@@ -11,11 +11,11 @@ use support::{bench, results_of};
 /// The client that is measured in addition to ours.
 const PEER: &str = "zookeeper-client";
 
-/// The operation of a case: the first word of its name; for a cache, the first two words.
-fn kind(case: &str) -> String {
+/// The operation of a case, from its name: the first word; for a cache, the first two words.
+fn operation(case: &str) -> String {
     let words: Vec<_> = case.split_whitespace().next().unwrap().split('-').collect();
-    let kind = if words[0] == "cache" { &words[..2] } else { &words[..1] };
-    kind.join("-")
+    let operation = if words[0] == "cache" { &words[..2] } else { &words[..1] };
+    operation.join("-")
 }
 
 #[test]
@@ -37,21 +37,21 @@ fn a_smoke_run_measures_and_counts_every_kind_of_case_and_draws_all_plots() {
     for case in document["places"][0]["cases"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
         let ours = results_of(&document, name, "ours");
-        let is_supported =
+        let has_operations =
             ours["rounds"].as_array().unwrap().iter().all(|round| round["operations"].as_u64().unwrap() > 0);
-        assert!(is_supported && ours["rounds"].as_array().unwrap().len() == 1, "{case:#}");
+        assert!(has_operations && ours["rounds"].as_array().unwrap().len() == 1, "{case:#}");
         assert_eq!((&ours["note"], &ours["counts_note"]), (&Value::Null, &Value::Null), "{case:#}");
-        measured.insert(kind(name));
+        measured.insert(operation(name));
         let is_counted = ours["counts"]["operations"].as_u64().is_some_and(|operations| operations > 0);
         // Cases that cut the connection are counted in each round.
         let round = &ours["rounds"][0];
         if is_counted || round["crowd"]["reconnect"].is_object() || round["cache"]["counts"].is_object() {
-            counted.insert(kind(name));
+            counted.insert(operation(name));
         }
     }
     let (is_done, list) = bench(PEER, &["--quick", "--list"]);
     assert!(is_done, "{list}");
-    let all: BTreeSet<_> = list.lines().map(kind).collect();
+    let all: BTreeSet<_> = list.lines().map(operation).collect();
     assert_eq!([measured, counted], [all.clone(), all]);
 
     // Counts, unlike times, are exact on any machine.
@@ -65,7 +65,7 @@ fn a_smoke_run_measures_and_counts_every_kind_of_case_and_draws_all_plots() {
     let crowd = &results_of(&document, "reconnect-50", "ours")["rounds"][0]["crowd"];
     assert!(crowd["reconnect"]["requests"]["CreateSession"].as_u64() == Some(1), "{crowd}");
 
-    // A watch; the directory with its list of children; the leaves, a hundred in each request.
+    // A watch; the directory with its list of children; the leaves, in batches of growing size.
     let load = &results_of(&document, "cache-load-1000", "ours")["counts"]["requests"];
     assert_eq!(load["AddWatch"], 1, "{load}");
     assert!(load["MultiRead"].as_u64().unwrap() <= 10, "{load}");
@@ -97,8 +97,8 @@ fn a_smoke_run_measures_and_counts_every_kind_of_case_and_draws_all_plots() {
     assert!(table.contains("not supported: it has no such lock"), "{table}");
     let plots = std::fs::read_dir(&svg).unwrap().map(|plot| plot.unwrap().file_name().into_string().unwrap());
     let expected = ["crowds", "cycles", "distinct", "handovers", "processor"];
-    let place = document["places"][0]["name"].as_str().unwrap();
-    assert_eq!(plots.collect::<BTreeSet<_>>(), expected.map(|name| format!("{place}-{name}.svg")).into());
+    let environment = document["places"][0]["name"].as_str().unwrap();
+    assert_eq!(plots.collect::<BTreeSet<_>>(), expected.map(|name| format!("{environment}-{name}.svg")).into());
 
     // `--from` prints the same tables from the JSON file.
     let again = file("again.md");

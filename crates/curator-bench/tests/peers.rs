@@ -1,5 +1,5 @@
 //! Small runs with the workers for other clients: each runs every kind of case that its client supports.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::{bench, results_of};
 /// counted.
 const UNCOUNTED: [&str; 4] = ["reentry", "handover-processes", "reconnect", "cache-reconnect"];
 
-/// Runs these cases, and checks that each was measured and counted.
+/// Runs these cases, and checks that each was measured and, unless it is in `UNCOUNTED`, counted.
 fn run(peer: &str, cases: &[&str]) -> Value {
     run_for("0.15", peer, cases)
 }
@@ -44,8 +44,8 @@ fn round_trips(document: &Value, case: &str, peer: &str) -> f64 {
 /// The cases of the clients with a cache.
 const CACHES: [&str; 3] = ["cache-load-1000", "cache-storm-1000", "cache-reconnect-1000"];
 
-/// The number of requests of a load.
-fn load(document: &Value, peer: &str) -> u64 {
+/// The number of requests with which the cache loads the tree.
+fn requests_of_load(document: &Value, peer: &str) -> u64 {
     let requests = &results_of(document, CACHES[0], peer)["counts"]["requests"];
     requests.as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum()
 }
@@ -83,14 +83,14 @@ fn curators_locks_are_measured_with_curator() {
 fn curators_cache_is_measured_with_curator() {
     let document = run("curator", &CACHES);
     // A watch; the data and the children of each node.
-    assert_eq!(load(&document, "curator"), 1 + 2 * 1001);
+    assert_eq!(requests_of_load(&document, "curator"), 1 + 2 * 1001);
 }
 
 #[test]
 fn kazoos_tree_cache_is_measured_with_kazoo() {
     let document = run("kazoo", &CACHES);
     // An `exists` request for the directory; the data and the children of each node.
-    assert_eq!(load(&document, "kazoo"), 1 + 2 * 1001);
+    assert_eq!(requests_of_load(&document, "kazoo"), 1 + 2 * 1001);
 }
 
 #[test]

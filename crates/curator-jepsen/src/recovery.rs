@@ -49,7 +49,7 @@ pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> Result
     };
     let first_acquire = after(times.iter().flatten().min().copied());
     let all_progress = if idle.is_empty() { after(times.iter().flatten().max().copied()) } else { None };
-    let never: BTreeSet<u32> = idle.iter().map(|(client, _)| *client).collect();
+    let not_recovered: BTreeSet<u32> = idle.iter().map(|(client, _)| *client).collect();
     for (client, part) in &idle {
         scene.journal.say(&format!("w{client} has not acquired {part} for {GRACE:?}"));
     }
@@ -88,7 +88,7 @@ pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> Result
         nemesis: nemesis.to_owned(),
         first_acquire,
         all_progress,
-        never: never.len(),
+        not_recovered: not_recovered.len(),
         nodes_left: nodes.len(),
         watches_left: watches.map(|watches| watches.len()),
     };

@@ -1,4 +1,4 @@
-//! The results of the bench and of the runs under faults: their JSON format, and the tables of the numbers in it.
+//! The results of the bench and of the runs under faults: their JSON format, and the tables made from it.
 //!
 //! `curator-bench` and `curator-jepsen` print these tables, and `cargo xtask docs` writes them into the pages.
 

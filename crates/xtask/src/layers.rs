@@ -27,7 +27,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["arguments"],
             &["run"],
             &["runner"],
-            &["place", "process"],
+            &["environment", "process"],
             &["prepare", "about"],
             &["plot"],
             &["case", "progress"],

@@ -64,7 +64,7 @@ func (w *worker) awaitGo() error {
 	return nil
 }
 
-// hold creates a node in the directory of each lock, which holds the lock while it exists.
+// hold creates a node in the directory of each lock; this node holds the lock while it exists.
 func (w *worker) hold(paths []string) ([]string, error) {
 	holder, held := w.sessions[1], make([]string, len(paths))
 	err := all(parallel, func(first int) error {
@@ -83,7 +83,7 @@ func (w *worker) hold(paths []string) ([]string, error) {
 	return held, err
 }
 
-// untilQueued waits until each directory has this many nodes. It fails if all waiters, or one with an error, end before.
+// untilQueued waits until each directory has this many nodes. It fails if a waiter fails, or if all waiters end, before that.
 func (w *worker) untilQueued(paths []string, nodes int, ended <-chan error) error {
 	return all(parallel, func(first int) error {
 		for i := first; i < len(paths); i += parallel {
@@ -97,7 +97,7 @@ func (w *worker) untilQueued(paths []string, nodes int, ended <-chan error) erro
 				}
 				select {
 				case err := <-ended:
-					return fmt.Errorf("a waiter has not waited: %v", err)
+					return fmt.Errorf("a waiter has ended too early: %v", err)
 				case <-time.After(poll):
 				}
 			}

@@ -195,7 +195,7 @@ func (w *worker) handover(path string, with request, length time.Duration) (stri
 		return "", err
 	}
 	if with["start"] != "" {
-		// With several processes, the directories exist since the warm-up.
+		// With several processes, the warm-up has created the directories.
 		time.Sleep(time.Until(start))
 	} else if err := cycle(zk.NewLock(w.sessions[0], path, everyone)); err != nil {
 		return "", err

@@ -23,7 +23,7 @@ func fields(words []string) request {
 func (r request) number(key string) (int, error) {
 	number, err := strconv.Atoi(r[key])
 	if err != nil || number < 1 {
-		return 0, fmt.Errorf("%s=%s is not a number from 1", key, r[key])
+		return 0, fmt.Errorf("%s=%s is not a positive number", key, r[key])
 	}
 	return number, nil
 }

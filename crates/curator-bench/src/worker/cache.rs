@@ -12,8 +12,8 @@ use super::locks::Step;
 use super::session::Failure;
 use crate::protocol::{Done, Operation, Workload, nanoseconds};
 
-/// Returns the step in which the cache is ready to be opened.
-pub(super) fn held(sessions: &[CuratorClient], workload: &Workload) -> Result<Step, Failure> {
+/// Returns the step before the cache is opened.
+pub(super) fn prepare(sessions: &[CuratorClient], workload: &Workload) -> Result<Step, Failure> {
     let (client, workload) = (session(sessions, 0)?.clone(), workload.clone());
     Ok(Step::Held { wait: Box::pin(load(client, workload)) })
 }

@@ -1,4 +1,4 @@
-//! Runs the cases with any lock.
+//! Runs the lock cases, with any type of lock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,12 +12,12 @@ use super::locks::Step;
 use super::session::{BenchLock, Failure, Session};
 use crate::protocol::{Done, Operation, Workload, nanoseconds};
 
-/// How often a task checks whether others have arrived.
+/// The interval between checks whether all readers are in the queue.
 const POLL: Duration = Duration::from_millis(1);
-/// The number of re-entries between two readings of the clock, which would dominate the time otherwise.
+/// The number of re-entries between two readings of the clock. Reading it after each would dominate the measured time.
 const REENTRIES_PER_READING: u64 = 256;
 
-/// Runs any case but readers and a writer, whose locks differ in type: see [`readers`].
+/// Runs any operation on locks except [`readers`], which needs two types of locks.
 pub(super) async fn run<L: BenchLock>(sessions: &[L::Session], workload: &Workload) -> Result<Step, Failure> {
     let first = session(sessions, 0)?;
     match workload.operation {
@@ -101,8 +101,8 @@ async fn handover<L: BenchLock>(sessions: &[L::Session], workload: &Workload) ->
     session(sessions, workload.sessions.saturating_sub(1))?;
     let sessions = &sessions[..workload.sessions];
     let first = L::new(session(sessions, 0)?, &workload.path, workload)?;
-    // A first cycle creates the directories. With several processes they exist since the warm-up, and a cycle of each
-    // process could end after the common start.
+    // A first cycle creates the directories. With several processes, the warm-up has created them, and a first cycle could
+    // last beyond the common start.
     if workload.start.is_none() {
         tokio::spawn(async move { once(&first).await }).await??;
     }

@@ -73,8 +73,8 @@ where
     Ok(Step::Queued { nanoseconds, drain: Box::pin(drain::<L::Session>(held, waiters, operations)) })
 }
 
-/// Creates a node in each directory, which holds the lock while it exists. Guards are not used: one for each lock would
-/// use more memory than the measured client.
+/// Creates a node in each directory; this node holds the lock while it exists. A guard for each lock would use more memory
+/// than the measured client.
 async fn hold<S: Session>(session: &S, paths: &Arc<[String]>, lock: Lock) -> Result<Vec<String>, Failure> {
     let name = if lock == Lock::Write { "__WRIT__" } else { "lock-" };
     let mut holders = Tasks::new();

@@ -14,8 +14,8 @@ use crate::protocol::{Done, Operation, Workload, nanoseconds};
 
 const SERVICE: &str = "service";
 
-/// Returns the step in which a session is ready to register instances, or to find the instances of another session.
-pub(super) async fn held(sessions: &[CuratorClient], workload: &Workload) -> Result<Step, Failure> {
+/// Returns the step before the first session registers the instances, or before the second finds them.
+pub(super) async fn prepare(sessions: &[CuratorClient], workload: &Workload) -> Result<Step, Failure> {
     let (nodes, services) = (workload.nodes, ServiceDiscovery::new(session(sessions, 0)?, &workload.path)?);
     if workload.operation == Operation::Register {
         let wait = async move {

@@ -27,11 +27,13 @@ impl Locks for Ours {
             | (Operation::Register | Operation::Find, Lock::Discovery) => Ok(()),
             (Operation::Increment | Operation::Register | Operation::Find, _)
             | (_, Lock::Counter | Lock::Receipt | Lock::Discovery) => Err("the operation is not for this lock"),
-            (Operation::Reentry, Lock::Semaphore | Lock::SemaphoreMutex | Lock::Floor) => Err("it is not reentrant"),
+            (Operation::Reentry, Lock::Semaphore | Lock::SemaphoreMutex | Lock::Floor) => {
+                Err("the lock is not reentrant")
+            }
             (
                 Operation::Crowd | Operation::Reconnect,
                 Lock::Semaphore | Lock::SemaphoreMutex | Lock::Multi | Lock::Floor,
-            ) => Err("its queue is not a list of the path's children"),
+            ) => Err("the lock's queue is not the list of the path's children"),
             (Operation::Readers, lock) if lock != Lock::Read => Err("the operation readers needs the lock `read`"),
             (Operation::CacheLoad | Operation::CacheStorm | Operation::CacheReconnect, Lock::Cache) => Ok(()),
             (Operation::CacheLoad | Operation::CacheStorm | Operation::CacheReconnect, _) | (_, Lock::Cache) => {
@@ -50,9 +52,9 @@ impl Locks for Ours {
             (_, Lock::Semaphore) => cases::run::<InterProcessSemaphoreV2>(sessions, workload).await,
             (_, Lock::SemaphoreMutex) => cases::run::<InterProcessSemaphoreMutex>(sessions, workload).await,
             (_, Lock::Multi) => cases::run::<InterProcessMultiLock>(sessions, workload).await,
-            (_, Lock::Cache) => cache::held(sessions, workload),
+            (_, Lock::Cache) => cache::prepare(sessions, workload),
             (_, Lock::Counter | Lock::Receipt) => cases::run::<Counter>(sessions, workload).await,
-            (_, Lock::Discovery) => discovery::held(sessions, workload).await,
+            (_, Lock::Discovery) => discovery::prepare(sessions, workload).await,
             (Operation::Handover, Lock::Floor) => floor::handover(sessions, workload).await.map(Step::Done),
             (_, Lock::Floor) => cases::run::<Floor<CuratorClient>>(sessions, workload).await,
         }
@@ -70,7 +72,7 @@ impl Session for CuratorClient {
     }
 
     async fn children(&self, path: &str) -> Result<usize, Failure> {
-        // The stat contains the number of children: the list is long while many tasks wait.
+        // Reads only the stat: the list of children is long while many tasks wait.
         let stat = CuratorClient::session(self).await?.exists(&self.resolve(path)?).await?;
         Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
     }

@@ -11,7 +11,7 @@ pub(super) type Failure = Box<dyn Error + Send + Sync>;
 
 /// A session.
 pub(super) trait Session: Clone + Send + Sync + 'static {
-    /// The number of waiters of one session that have nodes in one queue at a time; the others queue within the client.
+    /// The maximal number of waiters of one session that have nodes in one queue; the others queue within the client.
     const MOST_IN_QUEUE: usize;
 
     /// A handle that sends single requests, without retries or other work of the client.

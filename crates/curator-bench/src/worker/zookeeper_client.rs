@@ -41,7 +41,7 @@ impl Session for Client {
     }
 
     async fn children(&self, path: &str) -> Result<usize, Failure> {
-        // The stat contains the number of children: the list is long while many tasks wait.
+        // Reads only the stat: the list of children is long while many tasks wait.
         let stat = self.check_stat(path).await?;
         Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
     }

@@ -16,7 +16,8 @@ pub struct Recovery {
     /// part did not acquire its lock within a minute.
     pub all_progress: Option<Duration>,
     /// The number of our clients with a part that did not acquire its lock within a minute.
-    pub never: usize,
+    #[serde(rename = "never")]
+    pub not_recovered: usize,
     /// The number of nodes of locks, one session timeout later, whose session no running client has reported within
     /// another session timeout and a little more.
     pub nodes_left: usize,
@@ -76,6 +77,6 @@ impl Recovery {
     /// Whether every client recovered, and certainly nothing was left behind.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.never == 0 && self.nodes_left == 0 && self.watches_left == Some(0)
+        self.not_recovered == 0 && self.nodes_left == 0 && self.watches_left == Some(0)
     }
 }

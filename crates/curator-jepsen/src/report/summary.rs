@@ -76,7 +76,7 @@ fn run(report: &Report) -> Run {
         strikes: Some(report.recovery.len()),
         lost,
         violations: Some(report.violations()),
-        never: Some(report.recovery.iter().map(|recovery| recovery.never).sum()),
+        not_recovered: Some(report.recovery.iter().map(|recovery| recovery.not_recovered).sum()),
         left: left(report),
         clean: Some(report.is_clean()),
     }
@@ -98,7 +98,7 @@ fn recoveries(strikes: &[&Recovery]) -> Recoveries {
         times: strikes.len(),
         first_acquire: Times::of(strikes.iter().map(|one| one.first_acquire)),
         all_clients: Times::of(strikes.iter().map(|one| one.all_progress)),
-        never: strikes.iter().map(|one| one.never).sum(),
+        not_recovered: strikes.iter().map(|one| one.not_recovered).sum(),
         nodes_left: strikes.iter().map(|one| one.nodes_left).sum(),
         watches_left: strikes.iter().map(|one| one.watches_left).sum(),
     }

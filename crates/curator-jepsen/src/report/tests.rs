@@ -39,11 +39,11 @@ const NONE: LeftoverCounts = LeftoverCounts { nodes: 0, watches: Some(0) };
 const NOTHING: Leftovers = Leftovers { clients: 0, unclosed: 0, at_rest: NONE, at_end: NONE };
 
 fn finale() -> Final {
-    let recovered = |first, all: Option<u64>, never| Recovery {
+    let recovered = |first, all: Option<u64>, not_recovered| Recovery {
         nemesis: "leader-killed".into(),
         first_acquire: Some(Duration::from_millis(first)),
         all_progress: all.map(Duration::from_millis),
-        never,
+        not_recovered,
         nodes_left: 0,
         watches_left: Some(0),
     };
@@ -87,8 +87,8 @@ Part         acquires  acknowledged  lost  lost, %  to stopped clients  to late 
 kazoo-plain         1             1     0        0                   0                0               0        0         0        0              0           0           0
 mutex-plain         2             1     1   100.00                   0                0               0        0         0        0              0           0           1
 
-Nemesis        times  first acquire, median   worst  all clients, median  worst  never  orphaned nodes  orphaned watches
-leader-killed      3                 0.12 s  0.90 s               0.95 s  never      1               0                 0
+Nemesis        times  first acquire, median   worst  all clients, median  worst  not recovered  orphaned nodes  orphaned watches
+leader-killed      3                 0.12 s  0.90 s               0.95 s  never              1               0                 0
 
 Left at rest, while the sessions are open: 0 nodes of locks and 0 watches.
 Left at the end: 0 nodes of locks and 0 watches. Clients that did not finish: 0. Unconfirmed closes: 0.
@@ -120,13 +120,13 @@ fn a_run_is_clean_only_if_all_clients_recovered_all_parts_ran_and_nothing_is_lef
     let mut clean: Vec<_> = events().into_iter().filter(|event| event.worker != 1).collect();
     clean.push(wrote(second(15), "mutex-plain", Outcome::Acknowledged));
     let mut end = finale();
-    end.recovery[1].never = 0;
+    end.recovery[1].not_recovered = 0;
     // A session whose close was not confirmed expires.
     end.left = Some(Leftovers { unclosed: 1, ..NOTHING });
     let report = checked(&clean, &end);
     assert!(report.is_clean() && report.text().contains("\nNo violations.\n"), "{}", report.text());
     let spoilt: [(&str, Spoil); 12] = [
-        ("a client never recovered", |end| end.recovery[1].never = 1),
+        ("a client never recovered", |end| end.recovery[1].not_recovered = 1),
         ("an orphaned node", |end| end.recovery[1].nodes_left = 1),
         ("an orphaned watch", |end| end.recovery[1].watches_left = Some(1)),
         ("orphaned watches that were not counted", |end| end.recovery[1].watches_left = None),
@@ -250,7 +250,7 @@ fn the_summary_puts_several_runs_into_the_same_tables() {
         "| commit | unknown |",
         "| seconds | 60 |",
         "| seed | strikes | plain: lost | guarded: lost | transaction: lost | token: lost | kazoo-plain: lost | violations | \
-         never | left | clean |",
+         not recovered | left | clean |",
         "| 7 | 1 | 1 of 1, 100.00 % | - | - | - | 0 of 1 | 1 | 0 | 0 | no |",
         "| 8 | 1 | - | - | - | - | 0 of 1 | 0 | 0 | 0 | yes |",
         "| 9 | 1 | - | - | - | - | - | 0 | 0 | 2 | no |",

@@ -5,16 +5,16 @@ use crate::Table;
 use super::cells::{note, times};
 use super::number::{NOTHING, number, optional, range};
 use crate::bench::document::Kind;
-use crate::bench::document::{Cache, Counts, PeerResults, PlaceResults};
+use crate::bench::document::{Cache, Counts, EnvironmentResults, PeerResults};
 
 /// The remark above the table.
-pub(super) const REMARK_ON_CACHES: &str = "In a table with `lag`, each number except memory is for the whole case. `resident` is \
+pub(super) const REMARK_ON_CACHES: &str = "In a table with the column `lag`, memory is per node, and all other numbers are for the whole case. `resident` is \
                                            the growth of the process's memory; `heap` is the growth of Java's used heap, after \
                                            a garbage collection. `lag` is the time from the reply to the last change until the \
                                            cache has all changes. `since handshake` is the time from the first handshake after \
                                            the connection was cut until the cache has all changes.";
 
-const CACHES: [&str; 15] = [
+const COLUMNS: [&str; 15] = [
     "case",
     "client",
     "ms",
@@ -33,16 +33,16 @@ const CACHES: [&str; 15] = [
 ];
 
 /// The table; `None` if no case measures a cache.
-pub(super) fn caches(place: &PlaceResults) -> Option<Table> {
-    let mut table = Table::new(&CACHES);
+pub(super) fn caches(environment: &EnvironmentResults) -> Option<Table> {
+    let mut table = Table::new(&COLUMNS);
     let mut is_empty = true;
-    for case in place.cases.iter().filter(|case| case.kind == Kind::Cache) {
+    for case in environment.cases.iter().filter(|case| case.kind == Kind::Cache) {
         for results in &case.peers {
             is_empty = false;
             let operations = results.rounds.first().map_or(0, |round| round.operations) as f64;
             let time = results.time();
             let median = |what: fn(&Cache) -> Option<u64>| results.of_cache(what).map(|spread| spread.median);
-            let [requests, sent, received] = counted(results);
+            let [requests, sent, received] = total_counts(results);
             let cells = [
                 optional(time.map(|time| time.median * operations / 1e6)),
                 range(time, operations / 1e6),
@@ -65,7 +65,7 @@ pub(super) fn caches(place: &PlaceResults) -> Option<Table> {
 }
 
 /// The counts of the separate run or, if each round has a proxy, of the last round.
-fn counted(results: &PeerResults) -> [String; 3] {
+fn total_counts(results: &PeerResults) -> [String; 3] {
     let of_round = results.rounds.iter().filter_map(|round| round.cache.as_ref()?.counts.as_ref()).next_back();
     let Some(counts): Option<&Counts> = results.counts.as_ref().or(of_round) else {
         return [NOTHING; 3].map(str::to_owned);
@@ -73,8 +73,8 @@ fn counted(results: &PeerResults) -> [String; 3] {
     [counts.requests(), counts.bytes_sent, counts.bytes_received].map(|count| number(count as f64))
 }
 
-/// The memory per node. Shown only for the load of a cache, and taken from the first round: the other cases use the
-/// same trees, and later rounds reuse memory.
+/// The memory per node, from the first round, as later rounds reuse memory. Shown only for loads: the other cases use the
+/// same trees.
 fn memory(results: &PeerResults, nodes: f64, bytes: fn(&Cache) -> Option<u64>) -> String {
     let first = results.rounds.first().and_then(|round| round.cache.as_ref()).filter(|cache| cache.events == 0);
     optional(first.and_then(bytes).map(|bytes| bytes as f64 / nodes))
@@ -97,13 +97,13 @@ mod tests {
         PeerResults { rounds: vec![round(500_000), round(900_000), round(900_000)], ..PeerResults::new(peer) }
     }
 
-    fn place(cases: Vec<CaseResults>) -> PlaceResults {
-        PlaceResults { name: String::new(), description: String::new(), left_out: Vec::new(), cases }
+    fn environment(cases: Vec<CaseResults>) -> EnvironmentResults {
+        EnvironmentResults { name: String::new(), description: String::new(), left_out: Vec::new(), cases }
     }
 
     fn rows(name: &str, peers: Vec<PeerResults>) -> Vec<Vec<String>> {
         let case = CaseResults { name: name.to_owned(), title: String::new(), kind: Kind::Cache, peers };
-        let table = caches(&place(vec![case])).unwrap().markdown();
+        let table = caches(&environment(vec![case])).unwrap().markdown();
         let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
         table.lines().filter(|line| line.contains(name)).map(cells).collect()
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reconnect_is_counted_in_each_round() {
+    fn the_counts_of_a_reconnect_come_from_its_last_round() {
         let counts = Counts { requests: [("MultiRead".to_owned(), 7)].into(), ..Counts::default() };
         let cache = Cache { events: 10, since_handshake: Some(5_000_000), counts: Some(counts), ..Cache::default() };
         let rows = rows("cache-reconnect-1000", vec![results(Peer::Ours, 20_000_000, &cache)]);
@@ -130,6 +130,6 @@ mod tests {
 
     #[test]
     fn without_cache_cases_the_report_has_no_cache_table() {
-        assert!(caches(&place(Vec::new())).is_none());
+        assert!(caches(&environment(Vec::new())).is_none());
     }
 }

@@ -12,14 +12,15 @@ use crate::bench::statistics::Spread;
 pub struct Document {
     /// Names and values: date, machine, versions, arguments.
     pub about: Vec<(String, String)>,
-    /// The results on each set of servers.
-    pub places: Vec<PlaceResults>,
+    /// The results in each environment.
+    #[serde(rename = "places")]
+    pub environments: Vec<EnvironmentResults>,
 }
 
-/// The results on one set of servers.
+/// The results in one environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PlaceResults {
-    /// The name of this set of servers.
+pub struct EnvironmentResults {
+    /// The name of the environment.
     pub name: String,
     /// The servers, and the network delay between clients and servers.
     pub description: String,
@@ -66,7 +67,7 @@ pub enum Kind {
     Timed,
     /// The time in which a crowd of waiters joins the queue, and in which it drains.
     Crowd,
-    /// The time until a cache contains a whole tree, or a discovery all instances.
+    /// The time until a cache contains a tree or its changes, or until all instances of a service are registered or found.
     Cache,
 }
 
@@ -160,7 +161,7 @@ pub struct Counts {
     pub bytes_received: u64,
 }
 
-impl PlaceResults {
+impl EnvironmentResults {
     /// The case with this name.
     #[must_use]
     pub fn case(&self, name: &str) -> Option<&CaseResults> {
@@ -175,7 +176,7 @@ impl CaseResults {
         self.peers.iter().find(|results| results.peer == peer)
     }
 
-    /// The smallest median of all peers but ours.
+    /// The shortest median time per operation of all peers except ours.
     #[must_use]
     pub fn best_peer(&self) -> Option<f64> {
         let others = self.peers.iter().filter(|results| results.peer != Peer::Ours);

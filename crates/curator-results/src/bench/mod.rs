@@ -9,7 +9,7 @@ mod statistics;
 mod tables;
 
 pub use document::{
-    Cache, CaseResults, Counts, Crowd, Document, Floor, Kind, PeerResults, PlaceResults, Reconnect, Round,
+    Cache, CaseResults, Counts, Crowd, Document, EnvironmentResults, Floor, Kind, PeerResults, Reconnect, Round,
 };
 pub use number::{NOTHING, number};
 pub use peer::Peer;

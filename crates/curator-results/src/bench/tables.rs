@@ -6,7 +6,7 @@ use super::caches::{REMARK_ON_CACHES, caches};
 use super::cells::{note, times};
 use super::number::{NOTHING, number, optional, range};
 use crate::bench::document::Kind;
-use crate::bench::document::{CaseResults, Counts, Document, PlaceResults, Reconnect};
+use crate::bench::document::{CaseResults, Counts, Document, EnvironmentResults, Reconnect};
 use crate::bench::peer::Peer;
 
 /// Remarks on single clients.
@@ -29,12 +29,12 @@ const REMARK_ON_CROWDS: &str = "With our client, at most 16 waiters of a crowd h
                                 all other waiters wait in the process. With the other clients, it is the time until all nodes \
                                 exist.";
 
-/// The baseline of the other cases.
+/// The baseline of all cases except the hand-overs.
 const FLOOR: &str = "cycle-floor";
 /// The baseline of the hand-over cases.
 const HANDOVER_FLOOR: &str = "handover-floor";
 
-const TIMED: [&str; 14] = [
+const TIMED_COLUMNS: [&str; 14] = [
     "case",
     "client",
     "µs",
@@ -51,7 +51,7 @@ const TIMED: [&str; 14] = [
     "note",
 ];
 
-const CROWDS: [&str; 14] = [
+const CROWD_COLUMNS: [&str; 14] = [
     "case",
     "client",
     "to queue, ms",
@@ -71,16 +71,16 @@ const CROWDS: [&str; 14] = [
 /// The tables for a terminal.
 #[must_use]
 pub fn text(document: &Document) -> String {
-    written(document, Table::text)
+    formatted(document, Table::text)
 }
 
 /// The tables for a page, as Markdown.
 #[must_use]
 pub fn markdown(document: &Document) -> String {
-    written(document, Table::markdown)
+    formatted(document, Table::markdown)
 }
 
-fn written(document: &Document, table: fn(&Table) -> String) -> String {
+fn formatted(document: &Document, table: fn(&Table) -> String) -> String {
     let mut about = Table::of_words(&["", ""]);
     for (what, value) in &document.about {
         about.row([what.clone(), value.clone()]);
@@ -88,21 +88,21 @@ fn written(document: &Document, table: fn(&Table) -> String) -> String {
     let mut text = table(&about);
     for (peer, remark) in REMARKS {
         let is_measured = |case: &CaseResults| case.of(peer).is_some();
-        if document.places.iter().flat_map(|place| &place.cases).any(is_measured) {
+        if document.environments.iter().flat_map(|environment| &environment.cases).any(is_measured) {
             text += &format!("\n{remark}\n");
         }
     }
     for (kind, remark) in [(Kind::Crowd, REMARK_ON_CROWDS), (Kind::Cache, REMARK_ON_CACHES)] {
-        if document.places.iter().flat_map(|place| &place.cases).any(|case| case.kind == kind) {
+        if document.environments.iter().flat_map(|environment| &environment.cases).any(|case| case.kind == kind) {
             text += &format!("\n{remark}\n");
         }
     }
-    for place in &document.places {
-        text += &format!("\n### {}\n\n{}.\n", place.name, place.description);
-        if !place.left_out.is_empty() {
-            text += &format!("\nNot run on these servers: {}.\n", place.left_out.join(", "));
+    for environment in &document.environments {
+        text += &format!("\n### {}\n\n{}.\n", environment.name, environment.description);
+        if !environment.left_out.is_empty() {
+            text += &format!("\nNot run on these servers: {}.\n", environment.left_out.join(", "));
         }
-        for rows in [timed(place), crowds(place), caches(place)].iter().flatten() {
+        for rows in [timed(environment), crowds(environment), caches(environment)].iter().flatten() {
             text.push('\n');
             text += &table(rows);
         }
@@ -111,14 +111,14 @@ fn written(document: &Document, table: fn(&Table) -> String) -> String {
 }
 
 /// The table of cases that repeat an operation for a time. Each number is for one operation.
-fn timed(place: &PlaceResults) -> Option<Table> {
-    let mut table = Table::new(&TIMED);
+fn timed(environment: &EnvironmentResults) -> Option<Table> {
+    let mut table = Table::new(&TIMED_COLUMNS);
     let mut is_empty = true;
-    for case in place.cases.iter().filter(|case| case.kind == Kind::Timed) {
+    for case in environment.cases.iter().filter(|case| case.kind == Kind::Timed) {
         for results in &case.peers {
             is_empty = false;
             let time = results.time();
-            let floor = floor(place, case, results.peer);
+            let floor = floor(environment, case, results.peer);
             let cells = [
                 optional(time.map(|time| time.median / 1e3)),
                 range(time, 1e-3),
@@ -126,7 +126,7 @@ fn timed(place: &PlaceResults) -> Option<Table> {
                 times(case.best_peer(), time.map(|time| time.median)),
                 times(time.map(|time| time.median), floor),
             ];
-            let [requests, round_trips, sent, received] = counted(results.counts.as_ref(), case.kind);
+            let [requests, round_trips, sent, received] = counts_per_operation(results.counts.as_ref(), case.kind);
             let costs = [
                 optional(results.processor().map(|spread| spread.median / 1e3)),
                 optional(results.switches().map(|spread| spread.median)),
@@ -144,15 +144,15 @@ fn timed(place: &PlaceResults) -> Option<Table> {
 
 /// The table of crowds. The times to queue and to drain, the range and the reconnect are for the whole crowd; the other
 /// numbers are for one waiter.
-fn crowds(place: &PlaceResults) -> Option<Table> {
-    let mut table = Table::new(&CROWDS);
+fn crowds(environment: &EnvironmentResults) -> Option<Table> {
+    let mut table = Table::new(&CROWD_COLUMNS);
     let mut is_empty = true;
-    for case in place.cases.iter().filter(|case| case.kind == Kind::Crowd) {
+    for case in environment.cases.iter().filter(|case| case.kind == Kind::Crowd) {
         for results in &case.peers {
             is_empty = false;
             let waiters = results.rounds.first().map_or(0, |round| round.operations) as f64;
             let drain = results.time();
-            let [requests, _, _, received] = counted(results.counts.as_ref(), case.kind);
+            let [requests, _, _, received] = counts_per_operation(results.counts.as_ref(), case.kind);
             let reconnect = |what: fn(&Reconnect) -> u64| {
                 results.of_crowd(|crowd| crowd.reconnect.as_ref().map(what)).map(|spread| spread.median)
             };
@@ -178,28 +178,28 @@ fn crowds(place: &PlaceResults) -> Option<Table> {
 }
 
 /// The baseline of a case: the time of a create and a delete of a node or, for a hand-over, of a delete and its event.
-/// The first that exists: measured in the case with the same client, in the case with ours, in the baseline case with
+/// The first of these that exists: measured in the case with the same client, in the case with ours, in the baseline case with
 /// the same client, in the baseline case with ours. `None` for a counter, which creates no node.
-fn floor(place: &PlaceResults, case: &CaseResults, peer: Peer) -> Option<f64> {
+fn floor(environment: &EnvironmentResults, case: &CaseResults, peer: Peer) -> Option<f64> {
     if case.name.starts_with("increment-") {
         return None;
     }
     let floor = if case.name.starts_with("handover-") { HANDOVER_FLOOR } else { FLOOR };
     let in_case = |peer| case.of(peer)?.floor();
-    let in_baseline_case = |peer| Some(place.case(floor)?.of(peer)?.time()?.median);
+    let in_baseline_case = |peer| Some(environment.case(floor)?.of(peer)?.time()?.median);
     in_case(peer)
         .or_else(|| in_case(Peer::Ours))
         .or_else(|| in_baseline_case(peer))
         .or_else(|| in_baseline_case(Peer::Ours))
 }
 
-fn counted(counts: Option<&Counts>, kind: Kind) -> [String; 4] {
+fn counts_per_operation(counts: Option<&Counts>, kind: Kind) -> [String; 4] {
     let Some(counts) = counts else { return [NOTHING; 4].map(str::to_owned) };
     let each = |count: u64| number(counts.per_operation(count));
     let round_trips = counts.round_trips.map_or_else(|| NOTHING.to_owned(), each);
     // With several processes on one counter, each further attempt sends a `sync`; the probes are few in comparison.
-    let contends = kind == Kind::Timed && counts.round_trips.is_none();
-    let requests = if contends { counts.requests.values().sum() } else { counts.requests() };
+    let processes_contend = kind == Kind::Timed && counts.round_trips.is_none();
+    let requests = if processes_contend { counts.requests.values().sum() } else { counts.requests() };
     [each(requests), round_trips, each(counts.bytes_sent), each(counts.bytes_received)]
 }
 
@@ -245,13 +245,13 @@ mod tests {
             case("cycle-write", Kind::Timed, vec![ours, peer(Peer::Go, 400_000), peer(Peer::Curator, 300_000), slow]),
             case("reconnect-1000", Kind::Crowd, vec![waiting, peer(Peer::Curator, 1_000_000)]),
         ];
-        let place = PlaceResults {
+        let environment = EnvironmentResults {
             name: "loopback".to_owned(),
             description: "one server".to_owned(),
             left_out: vec!["reentry-mutex".to_owned()],
             cases,
         };
-        Document { about: vec![("date".to_owned(), "2026-11-22".to_owned())], places: vec![place] }
+        Document { about: vec![("date".to_owned(), "2026-11-22".to_owned())], environments: vec![environment] }
     }
 
     fn row<'a>(markdown: &'a str, case: &str, peer: &str) -> Vec<&'a str> {
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn a_floor_measured_in_the_same_rounds_is_preferred() {
         let mut document = document();
-        for round in &mut document.places[0].cases[1].peers[0].rounds {
+        for round in &mut document.environments[0].cases[1].peers[0].rounds {
             round.floor = Some(Floor { operations: 2000, nanoseconds: 400_000_000 });
         }
         let text = markdown(&document);
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn syncs_count_as_requests_when_processes_contend() {
         let mut document = document();
-        let peers = &mut document.places[0].cases[1].peers;
+        let peers = &mut document.environments[0].cases[1].peers;
         let counts = peers[0].counts.as_mut().unwrap();
         counts.round_trips = None;
         counts.requests.insert("Sync".to_owned(), 1000);

@@ -67,7 +67,7 @@ impl Times {
 }
 
 impl Summary {
-    /// All tables with rows, by the names that pages use.
+    /// All tables that have rows, each with its name on the pages.
     #[must_use]
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let [overlaps, leaderless] = leaders::tables(&self.leaders);
@@ -99,6 +99,7 @@ fn seconds(time: Option<f64>) -> String {
     time.map_or("never".to_owned(), |time| format!("{time:.2} s"))
 }
 
-fn known(number: Option<usize>) -> String {
+/// The count, or `?` if it is unknown.
+fn optional_count(number: Option<usize>) -> String {
     number.map_or("?".to_owned(), |number| number.to_string())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Times, known, seconds};
+use super::{Times, optional_count, seconds};
 use crate::Table;
 
 /// The recovery after all strikes of one nemesis.
@@ -17,7 +17,8 @@ pub struct Recoveries {
     /// The time until every part of each of our clients had acquired its lock.
     pub all_clients: Times,
     /// The number of our clients with a part that did not acquire its lock within a minute.
-    pub never: usize,
+    #[serde(rename = "never")]
+    pub not_recovered: usize,
     /// The number of lock nodes, one session timeout later, whose session does not belong to a running client.
     pub nodes_left: usize,
     /// The number of watches of such sessions; `None` if a server did not reply.
@@ -33,7 +34,7 @@ pub(super) fn table(recovery: &BTreeMap<String, Recoveries>) -> Table {
         "worst",
         "all clients, median",
         "worst",
-        "never",
+        "not recovered",
         "orphaned nodes",
         "orphaned watches",
     ]);
@@ -45,9 +46,9 @@ pub(super) fn table(recovery: &BTreeMap<String, Recoveries>) -> Table {
             seconds(of.first_acquire.worst),
             seconds(of.all_clients.median),
             seconds(of.all_clients.worst),
-            of.never.to_string(),
+            of.not_recovered.to_string(),
             of.nodes_left.to_string(),
-            known(of.watches_left),
+            optional_count(of.watches_left),
         ]);
     }
     table

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Tally, known, parts};
+use super::{Tally, optional_count, parts};
 use crate::Table;
 
 /// The names of variants, in the order of their columns. The columns of peers follow.
 const VARIANTS: [&str; 4] = ["plain", "guarded", "transaction", "token"];
 /// The facts that come first. The others follow by name.
-const FIRST: [&str; 4] = ["nemeses", "seed", "date", "commit"];
+const FIRST_FACTS: [&str; 4] = ["nemeses", "seed", "date", "commit"];
 
 /// A run. A number is `None` if it is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,8 @@ pub struct Run {
     /// The number of violations.
     pub violations: Option<usize>,
     /// The number of our clients with a part that did not acquire its lock within a minute, added up over all strikes.
-    pub never: Option<usize>,
+    #[serde(rename = "never")]
+    pub not_recovered: Option<usize>,
     /// The number of nodes and watches that were left behind, plus the number of clients that did not finish.
     pub left: Option<usize>,
     /// Whether the run was clean: without violations, idle parts and leftovers, and every client recovered.
@@ -56,20 +57,21 @@ pub(super) fn about(runs: &[Run]) -> Table {
 pub(super) fn table(runs: &[Run]) -> Table {
     let different = facts(runs).into_iter().filter(|(_, values)| values.len() > 1);
     let different: Vec<_> = different.map(|(what, _)| what).collect();
-    let losers: BTreeSet<_> = runs.iter().flat_map(|run| run.lost.keys().map(String::as_str)).collect();
-    let peers = losers.iter().copied().filter(|loser| !VARIANTS.contains(loser));
-    let losers: Vec<_> = VARIANTS.into_iter().filter(|variant| losers.contains(variant)).chain(peers).collect();
-    let heads: Vec<_> = losers.iter().map(|loser| format!("{loser}: lost")).collect();
+    let lost: BTreeSet<_> = runs.iter().flat_map(|run| run.lost.keys().map(String::as_str)).collect();
+    let peers = lost.iter().copied().filter(|column| !VARIANTS.contains(column));
+    let columns: Vec<_> = VARIANTS.into_iter().filter(|variant| lost.contains(variant)).chain(peers).collect();
+    let heads: Vec<_> = columns.iter().map(|column| format!("{column}: lost")).collect();
     let head = different.iter().copied().chain(["strikes"]).chain(heads.iter().map(String::as_str));
-    let mut table = Table::new(&head.chain(["violations", "never", "left", "clean"]).collect::<Vec<_>>());
+    let mut table = Table::new(&head.chain(["violations", "not recovered", "left", "clean"]).collect::<Vec<_>>());
     for run in runs {
         let facts = different.iter().map(|what| run.about.get(*what).cloned().unwrap_or_default());
-        let lost = losers.iter().map(|loser| run.lost.get(*loser).map_or("-".to_owned(), lost));
+        let lost = columns.iter().map(|column| run.lost.get(*column).map_or("-".to_owned(), lost_of));
         let clean = run.clean.map_or("?", |clean| if clean { "yes" } else { "no" });
-        let end = [known(run.violations), known(run.never), known(run.left), clean.to_owned()];
-        table.row(facts.chain([known(run.strikes)]).chain(lost).chain(end));
+        let end =
+            [run.violations, run.not_recovered, run.left].map(optional_count).into_iter().chain([clean.to_owned()]);
+        table.row(facts.chain([optional_count(run.strikes)]).chain(lost).chain(end));
     }
-    for head in ["strikes", "violations", "never", "left", "clean"] {
+    for head in ["strikes", "violations", "not recovered", "left", "clean"] {
         table = table.without(head, "?");
     }
     table
@@ -82,11 +84,11 @@ fn facts(runs: &[Run]) -> Vec<(&str, BTreeSet<&str>)> {
         facts.entry(what.as_str()).or_default().insert(value.as_str());
     }
     let mut facts: Vec<_> = facts.into_iter().collect();
-    facts.sort_by_key(|(what, _)| FIRST.iter().position(|first| first == what).unwrap_or(FIRST.len()));
+    facts.sort_by_key(|(what, _)| FIRST_FACTS.iter().position(|first| first == what).unwrap_or(FIRST_FACTS.len()));
     facts
 }
 
-fn lost(of: &Lost) -> String {
+fn lost_of(of: &Lost) -> String {
     match *of {
         Lost { acknowledged: 0, .. } => "-".to_owned(),
         Lost { lost: 0, acknowledged } => format!("0 of {acknowledged}"),

@@ -43,8 +43,8 @@ pub struct Tally {
     pub changed: u64,
     /// Holds that were found lost before their guards' `valid_until()`, although no operator had deleted their nodes.
     pub lost_early: u64,
-    /// How often a hold began although other holds certainly claimed the same, or claimed it by the `valid_until()` of
-    /// their guards.
+    /// How often a hold began although other holds certainly claimed the same resource, or claimed it according to the
+    /// `valid_until()` of their guards.
     pub held_twice: u64,
     /// How often a hold began while other holders had not yet noticed that an operator had deleted their nodes.
     #[serde(skip_serializing_if = "is_zero")]
@@ -205,7 +205,7 @@ impl AddAssign for CacheTally {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }

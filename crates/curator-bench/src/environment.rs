@@ -1,4 +1,4 @@
-//! The places where cases run: servers, and the network delay between clients and servers.
+//! The environments in which cases run: servers, and the network delay between clients and servers.
 
 use std::fmt;
 use std::fs;
@@ -27,9 +27,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// directory would be counted.
 const CONTAINER_CHECK: Duration = Duration::from_secs(24 * 3600);
 
-/// The kind of a place.
+/// The kind of an environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PlaceKind {
+pub(crate) enum EnvironmentKind {
     /// One server, with negligible network delay.
     Loopback,
     /// One server, behind a proxy that delays each frame by this much.
@@ -38,9 +38,9 @@ pub(crate) enum PlaceKind {
     Ensemble(usize),
 }
 
-/// Running servers. Dropping the place stops them.
+/// Running servers, which are stopped when this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Environment {
     pub(crate) name: String,
     pub(crate) description: String,
     servers: Servers,
@@ -56,7 +56,7 @@ enum Servers {
     Ensemble(TestingCluster, usize),
 }
 
-impl fmt::Display for PlaceKind {
+impl fmt::Display for EnvironmentKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Loopback => f.write_str("loopback"),
@@ -66,8 +66,8 @@ impl fmt::Display for PlaceKind {
     }
 }
 
-impl PlaceKind {
-    pub(crate) async fn start(self, kind: ServerKind, disk: &Path) -> Result<Place, BenchError> {
+impl EnvironmentKind {
+    pub(crate) async fn start(self, kind: ServerKind, disk: &Path) -> Result<Environment, BenchError> {
         match self {
             Self::Loopback | Self::Delayed(_) => one(self.delay(), kind).await,
             Self::Ensemble(members) => ensemble(members, disk).await,
@@ -82,7 +82,7 @@ impl PlaceKind {
     }
 }
 
-async fn one(delay: Duration, kind: ServerKind) -> Result<Place, BenchError> {
+async fn one(delay: Duration, kind: ServerKind) -> Result<Environment, BenchError> {
     let mut builder = TestingServer::builder().kind(kind).container_check_interval(CONTAINER_CHECK);
     let mut on = "in the bench's own process".to_owned();
     if kind == ServerKind::Real {
@@ -95,17 +95,17 @@ async fn one(delay: Duration, kind: ServerKind) -> Result<Place, BenchError> {
     let version = server.version().map_or("unknown".to_owned(), |version| version.to_string());
     let servers = format!("one {} server {version}, {on}, without fsync", server.kind());
     let (name, description, delay) = if delay.is_zero() {
-        (PlaceKind::Loopback.to_string(), servers, None)
+        (EnvironmentKind::Loopback.to_string(), servers, None)
     } else {
         let proxy = FaultProxy::start(server.address())?;
         proxy.set_delay(delay);
         let description = format!("{servers}, behind a proxy that delays each frame by {} ms", delay.as_millis());
-        (PlaceKind::Delayed(delay).to_string(), description, Some((proxy, delay)))
+        (EnvironmentKind::Delayed(delay).to_string(), description, Some((proxy, delay)))
     };
-    Ok(Place { name, description, servers: Servers::One(server), delay, trees: OnceCell::new() })
+    Ok(Environment { name, description, servers: Servers::One(server), delay, trees: OnceCell::new() })
 }
 
-async fn ensemble(members: usize, disk: &Path) -> Result<Place, BenchError> {
+async fn ensemble(members: usize, disk: &Path) -> Result<Environment, BenchError> {
     let builder = TestingCluster::builder().tick_time(TICK).data_directory(disk);
     let builder = JAVA.into_iter().fold(builder, TestingClusterBuilder::java_option);
     let builder = builder
@@ -120,8 +120,8 @@ async fn ensemble(members: usize, disk: &Path) -> Result<Place, BenchError> {
         disk.display(),
         file_system(disk),
     );
-    Ok(Place {
-        name: PlaceKind::Ensemble(members).to_string(),
+    Ok(Environment {
+        name: EnvironmentKind::Ensemble(members).to_string(),
         description,
         servers: Servers::Ensemble(cluster, member),
         delay: None,
@@ -129,13 +129,13 @@ async fn ensemble(members: usize, disk: &Path) -> Result<Place, BenchError> {
     })
 }
 
-impl Place {
+impl Environment {
     /// The connect string of the clients.
     pub(crate) fn connect_string(&self) -> String {
         self.delay.as_ref().map_or_else(|| self.server().to_string(), |(proxy, _)| proxy.connect_string())
     }
 
-    /// Starts a separate proxy for the server, with the place's delay.
+    /// Starts a separate proxy for the server, with the same delay.
     pub(crate) fn proxy(&self) -> Result<FaultProxy, BenchError> {
         let proxy = FaultProxy::start(self.server())?;
         if let Some((_, delay)) = &self.delay {
@@ -144,7 +144,7 @@ impl Place {
         Ok(proxy)
     }
 
-    /// The trees on these servers, which are created without the delay.
+    /// The trees on these servers. The client that creates and changes them connects without the delay.
     pub(crate) async fn trees(&self) -> Result<Arc<Trees>, BenchError> {
         let server = self.server().to_string();
         let connect = || async { Trees::connect(&server).await.map(Arc::new) };
