@@ -16,7 +16,7 @@ final class CuratorCounters {
     private static final String PATH = "/jepsen-counters/" + PART;
 
     /** How long an increment may still take when the process has to finish, in milliseconds. */
-    private static final long PATIENCE = 10_000;
+    private static final long FINISH_TIMEOUT = 10_000;
 
     private static volatile boolean finishing;
 
@@ -38,7 +38,7 @@ final class CuratorCounters {
             // The conductor's requests are for caches only.
         }
         finishing = true;
-        counting.join(PATIENCE);
+        counting.join(FINISH_TIMEOUT);
         client.close();
         System.exit(0);
     }

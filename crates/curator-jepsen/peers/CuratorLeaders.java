@@ -22,7 +22,7 @@ import org.apache.curator.framework.state.StandardConnectionStateErrorPolicy;
  * have no tokens, as the worker sends no requests only for the checker.
  */
 final class CuratorLeaders {
-    /** How often a waiting latch checks whether to finish, in milliseconds. */
+    /** The interval at which a waiting latch checks whether to finish, in milliseconds. */
     private static final int CHECK = 100;
 
     private final CuratorRun run;

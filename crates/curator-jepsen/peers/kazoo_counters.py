@@ -15,7 +15,7 @@ PART = "kazoo-counter"
 PATH = "/jepsen-counters/" + PART
 
 # How long an increment may still take when the process has to finish, in seconds.
-PATIENCE = 10
+FINISH_TIMEOUT = 10
 
 
 class Counters:
@@ -59,7 +59,7 @@ class Counters:
         counting.start()
         sys.stdin.read()
         self.finishing.set()
-        counting.join(PATIENCE)
+        counting.join(FINISH_TIMEOUT)
         self.client.stop()
         self.client.close()
 

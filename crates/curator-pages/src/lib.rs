@@ -9,7 +9,13 @@ struct Readme;
 /// Compiles the code of all pages in spawned tasks, and in functions that return the error of the locks: see
 /// `build.rs`.
 #[cfg(test)]
-#[allow(warnings, clippy::all, clippy::pedantic, clippy::restriction, reason = "it is written for readers of a page")]
+#[allow(
+    warnings,
+    clippy::all,
+    clippy::pedantic,
+    clippy::restriction,
+    reason = "the code is written for readers of a page"
+)]
 mod pages {
     include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 }

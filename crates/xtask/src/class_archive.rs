@@ -1,7 +1,7 @@
 //! Makes the archive of a ZooKeeper release's classes, with which its servers start faster (Java's class data sharing).
 //!
-//! Java writes the archive when a server ends that has loaded the classes: so this starts one, requests its status, and
-//! ends it.
+//! Java writes the archive when it ends, with the classes that it has loaded. So this module starts a server, requests its
+//! status, and ends it.
 
 use std::{
     ffi::OsStr,
@@ -37,9 +37,9 @@ fn try_make(class_path: &OsStr, directory: &Path) -> Result<(), String> {
     }
     let work = directory.with_file_name(format!(".archiving-{}", id()));
     let made = run_server(class_path, &work).and_then(|()| {
-        // Debian's package has no directory beside the releases yet.
+        // The directory for the archive of Debian's package may not exist yet.
         let created = fs::create_dir_all(directory);
-        // Other processes never see a part of it.
+        // Renamed when it is complete, so that other processes never see a part of it.
         let renamed = created.and_then(|()| fs::rename(work.join(CLASS_ARCHIVE), &archive));
         renamed.map_err(|e| format!("Java wrote no archive: {e}"))
     });
@@ -67,7 +67,7 @@ fn run_server(class_path: &OsStr, work: &Path) -> Result<(), String> {
         .arg(format!("-XX:ArchiveClassesAtExit={}", work.join(CLASS_ARCHIVE).display()))
         // With the tests' logging, which needs hundreds of classes.
         .args(logging::options(work))
-        // As the tests have it: an archive is valid only for this order of the jars.
+        // The class path of the tests: an archive is valid only for this order of the jars.
         .arg("-cp")
         .arg(class_path)
         .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")

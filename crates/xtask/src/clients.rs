@@ -21,7 +21,7 @@ pub(crate) enum Client {
 impl Client {
     pub(crate) const ALL: [Self; 3] = [Self::Curator, Self::Go, Self::Kazoo];
 
-    /// The client's name in `--peers`, which is also the name of its module of interop tests.
+    /// The client's name on the command line, which is also the name of its module of interop tests.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Curator => "curator",
@@ -68,10 +68,10 @@ pub(crate) struct Prepared {
 
 /// Prepares all clients. Returns the prepared ones, and the tests that cannot run because a client is missing.
 pub(crate) fn available() -> (Vec<Prepared>, Vec<NotRun>) {
-    sorted(Client::ALL.map(|client| (client, client.prepare())))
+    partition(Client::ALL.map(|client| (client, client.prepare())))
 }
 
-fn sorted(results: impl IntoIterator<Item = (Client, Result<Prepared, String>)>) -> (Vec<Prepared>, Vec<NotRun>) {
+fn partition(results: impl IntoIterator<Item = (Client, Result<Prepared, String>)>) -> (Vec<Prepared>, Vec<NotRun>) {
     let (mut there, mut not_run) = (Vec::new(), Vec::new());
     for (client, result) in results {
         match result {
@@ -93,7 +93,7 @@ mod tests {
     fn unavailable_peers_are_reported_and_the_others_are_used() {
         let there = Prepared { client: Client::Curator, variables: vec![("X", "/jars".into())] };
         let results = [(Client::Curator, Ok(there.clone())), (Client::Kazoo, Err("no Python".to_owned()))];
-        let (available, not_run) = sorted(results);
+        let (available, not_run) = partition(results);
         assert_eq!(available, [there]);
         let text = not_run.iter().map(NotRun::text).collect::<String>();
         assert!(text.contains("*** NOT RUN: the tests with Kazoo ***"), "{text}");

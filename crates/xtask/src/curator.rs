@@ -16,7 +16,7 @@ use crate::{
     print_line, target_dir, workspace,
 };
 
-/// The environment variable with the class path of Curator and of our programs, for the tests and the runs.
+/// The environment variable with the class path of Curator and of our programs, for the interop tests, the runs under faults and the bench.
 pub(crate) const CLASSPATH_VARIABLE: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
 pub(crate) const VERSION: &str = "5.9.0";
@@ -56,7 +56,7 @@ pub(crate) fn prepare() -> Result<OsString, String> {
         return Ok(classpath);
     }
     let home = target_dir()?.join("curator");
-    // Not just the version: an earlier version of this program fetched fewer jars.
+    // The suffix distinguishes this directory from one that an earlier version of xtask filled with fewer jars.
     let jars = home.join(format!("{VERSION}-discovery"));
     let curator = Jars {
         name: format!("Curator {VERSION}"),
@@ -82,7 +82,7 @@ fn compiled(home: &Path, jars: &Path) -> Result<PathBuf, String> {
     }
     print_line("compiling the programs that use Curator");
     let (compiler, work) = (compiler()?, home.join(format!(".compiling-{}", id())));
-    // Old compilers do not create it.
+    // Old versions of `javac` do not create the directory that `-d` names.
     fs::create_dir_all(&work).map_err(|e| format!("cannot make the directory {}: {e}", work.display()))?;
     let result = command::run(&mut javac(&compiler, jars, &work, &sources)).and_then(|()| {
         // Renamed when it is complete, so that other processes never see a part of it.

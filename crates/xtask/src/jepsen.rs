@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 fn command_line(arguments: &[String]) -> Vec<String> {
-    // With the profile of the tests, which optimizes the packages under the workers.
+    // With the profile of the tests, which optimizes the packages that the workers use.
     let cargo = ["run", "--quiet", "--profile", "test", "--package", "curator-jepsen", "--", "run"].map(str::to_owned);
     cargo.into_iter().chain(arguments.iter().cloned()).collect()
 }

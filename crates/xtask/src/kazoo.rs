@@ -1,4 +1,4 @@
-//! Installs kazoo, the ZooKeeper client for Python that the interop tests use.
+//! Installs kazoo, the ZooKeeper client for Python.
 
 use std::{
     env,

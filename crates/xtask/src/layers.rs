@@ -208,6 +208,7 @@ struct Source {
     named: BTreeMap<String, BTreeSet<String>>,
     /// The origins of the names that a module imports with `use`.
     used: BTreeMap<String, String>,
+    /// The modules that are compiled only for tests.
     tests: BTreeSet<String>,
 }
 
@@ -271,6 +272,7 @@ impl Source {
         }
     }
 
+    /// Records that `module` names `path`.
     fn name(&mut self, path: &[String], module: &[String], in_use: bool) {
         let ups = path.iter().take_while(|part| *part == "super").count();
         let origin = match path.first().map(String::as_str) {
@@ -322,7 +324,8 @@ impl Source {
                 arrows.extend(arrow);
             }
         }
-        // Repeatedly removes modules without imports, and modules that are not imported. The rest are cycles.
+        // Repeatedly removes the imports by modules that are not imported, and of modules without imports. The rest are in
+        // cycles.
         let mut all = BTreeSet::new();
         while all.len() != arrows.len() {
             all.clone_from(&arrows);

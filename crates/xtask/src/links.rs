@@ -24,7 +24,7 @@ fn has_heading(page: &str, anchor: &str) -> bool {
 }
 
 /// Whether the file and the heading of `link` exist. `page` is the path of the page with the link, `text` its text.
-fn leads(page: &str, text: &str, link: &str) -> bool {
+fn target_exists(page: &str, text: &str, link: &str) -> bool {
     let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
     let file = crate::workspace().join(page).parent().unwrap_or(Path::new("")).join(file);
     let other = || fs::read_to_string(&file).unwrap_or_default();
@@ -39,14 +39,14 @@ fn leads(page: &str, text: &str, link: &str) -> bool {
 fn links_lead_to_files_and_headings() {
     let mut problems = Vec::new();
     for (page, text) in pages() {
-        let broken = links(&text).filter(|link| !leads(&page, &text, link));
+        let broken = links(&text).filter(|link| !target_exists(&page, &text, link));
         problems.extend(broken.map(|link| format!("{page} links to {link}")));
     }
     assert_eq!(problems, [""; 0]);
 }
 
-/// The links on a page that lead nowhere in the guide: rustdoc does not know the files of the repository, so each must have
-/// a label, and the module that includes the page, in this text, must define the label.
+/// The links on a page that lead nowhere in the guide. rustdoc does not know the files of the repository, so each link must
+/// use a label that the module of the page defines. `module` is the source of that module.
 fn dead_in_guide(module: &str, page: &str) -> Vec<String> {
     let label = |line: &str| Some(line.strip_prefix('[')?.split_once("]: ")?.0.to_owned());
     let defined: Vec<_> = module.lines().filter_map(|line| label(line.strip_prefix("/// ")?)).collect();
@@ -80,6 +80,6 @@ fn a_link_without_a_label_in_the_guide_is_found() {
 fn a_broken_link_is_found() {
     let text = "# Two words, `a_b`\n[a](#two-words-a_b) [b](../README.md)\n```\n[c](no.md)\n```\n\
         [d]: #d\n[e]: https://e\n[f]: f.md\n[g]: ../README.md#features\n[h](../README.md#no)";
-    let broken: Vec<_> = links(text).filter(|link| !leads("docs/a.md", text, link)).collect();
+    let broken: Vec<_> = links(text).filter(|link| !target_exists("docs/a.md", text, link)).collect();
     assert_eq!(broken, ["../README.md#no", "#d", "f.md"]);
 }

@@ -90,7 +90,7 @@ are fetched into the target directory, unless an environment variable is set:
 
 CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only. If it is not set, the soak uses a real server.
 `test` without arguments also runs the conformance tests on ZooKeeper 3.8 (Debian's package). If CI is set, it also runs the tests
-that need one server, and the tests with other clients, on ZooKeeper 3.8 and on the oldest supported release. The end of the
+that use a single server, and the tests with other clients, on ZooKeeper 3.8 and on the oldest supported release. The end of the
 output lists the tests that did not run. If CI is set, tests that did not run are a failure.
 ";
 

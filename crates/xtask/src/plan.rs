@@ -41,9 +41,9 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
 /// The tests to run on a server if the caller does not select tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Suite {
-    /// All tests that need no real server.
+    /// All tests that need no real server, except those that take several minutes.
     All,
-    /// All tests that use a server of any kind, tests that require real servers, and tests with other clients.
+    /// The tests that run on both kinds of servers, also those with other clients; and the tests that require real servers.
     Real,
     /// The tests of the target `server` of each package, and the tests with other clients.
     Server,

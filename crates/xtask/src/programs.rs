@@ -36,7 +36,8 @@ pub(crate) fn build(features: &[&str]) -> Result<Vec<Program>, String> {
         Some(Needs::Kerberos) => !features.is_empty(),
         _ => true,
     });
-    // A build enables the features of all packages with a selected target.
+    // `--lib` and `--bins` select targets of all packages: a build enables only the features of packages with a selected
+    // target.
     let named = ["--lib", "--bins"].into_iter().chain(wanted.flat_map(|target| ["--test", target]));
     let mut programs = cargo(features)?;
     for program in cargo(&features.iter().copied().chain(named).collect::<Vec<_>>())? {

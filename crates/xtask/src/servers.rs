@@ -8,7 +8,7 @@ use std::{
 
 use crate::kind::ServerKind;
 
-/// The packages whose tests need servers.
+/// The packages of which at least one test must have started a server.
 const NEED_SERVERS: [&str; 4] = ["curator-client", "curator-recipes", "curator-test", "curator-discovery"];
 
 /// The servers that were started.

@@ -24,7 +24,7 @@ pub(crate) enum Needs {
     Time,
 }
 
-/// The tests that need one server of the selected kind.
+/// The tests that use a single server of the selected kind.
 pub(crate) const SERVER: &str = "server";
 
 /// The tests that compare embedded and real servers.

@@ -19,32 +19,32 @@ pub(crate) fn check(
     // A resource has one capacity. If clients report different ones, the smallest counts.
     let capacity = spans.iter().map(|span| span.claim.capacity).min().unwrap_or(u32::MAX);
     let mut known = HashSet::new();
-    for crowd in crowds(spans, capacity, |span| span.certain) {
-        known.insert(crowd.newcomer);
-        found.push(crowd.violation(run, resource, spans, capacity, Kind::Exclusivity));
+    for excess in excesses(spans, capacity, |span| span.certain) {
+        known.insert(excess.newcomer);
+        found.push(excess.violation(run, resource, spans, capacity, Kind::Exclusivity));
     }
-    for crowd in crowds(spans, capacity, |span| span.promised) {
-        if known.insert(crowd.newcomer) {
-            found.push(crowd.violation(run, resource, spans, capacity, Kind::Promise));
+    for excess in excesses(spans, capacity, |span| span.promised) {
+        if known.insert(excess.newcomer) {
+            found.push(excess.violation(run, resource, spans, capacity, Kind::Promise));
         }
     }
-    for crowd in crowds(spans, capacity, |span| span.believed) {
-        if !known.contains(&crowd.newcomer) {
-            without_node.push(crowd.violation(run, resource, spans, capacity, Kind::Exclusivity));
+    for excess in excesses(spans, capacity, |span| span.believed) {
+        if !known.contains(&excess.newcomer) {
+            without_node.push(excess.violation(run, resource, spans, capacity, Kind::Exclusivity));
         }
     }
 }
 
 /// A hold that exceeds the capacity, and the other holds at that time.
-struct Crowd {
+struct Excess {
     newcomer: usize,
     others: Vec<usize>,
     claimed: u64,
 }
 
-/// Sweeps over the spans, which are sorted by their start: only a start can exceed the capacity.
-fn crowds(spans: &[Span<'_>], capacity: u32, end: impl Fn(&Span<'_>) -> u64) -> Vec<Crowd> {
-    let mut crowds = Vec::new();
+/// Finds the spans whose start exceeds the capacity. The spans are sorted by their start.
+fn excesses(spans: &[Span<'_>], capacity: u32, end: impl Fn(&Span<'_>) -> u64) -> Vec<Excess> {
+    let mut excesses = Vec::new();
     let mut open: Vec<usize> = Vec::new();
     for (newcomer, span) in spans.iter().enumerate() {
         open.retain(|&other| end(&spans[other]) > span.start);
@@ -54,29 +54,29 @@ fn crowds(spans: &[Span<'_>], capacity: u32, end: impl Fn(&Span<'_>) -> u64) -> 
         let claimed = u64::from(span.claim.weight.max(had)) + claimed(spans, &others);
         // A re-entry claims only what the owner claimed already.
         if claimed > u64::from(capacity) && span.claim.weight > had {
-            crowds.push(Crowd { newcomer, others, claimed });
+            excesses.push(Excess { newcomer, others, claimed });
         }
         open.push(newcomer);
     }
-    crowds
+    excesses
 }
 
 /// The sum of the greatest claim of each owner.
 fn claimed(spans: &[Span<'_>], open: &[usize]) -> u64 {
-    let counts = |place: usize, index: usize| {
+    let counts = |position: usize, index: usize| {
         let (span, mut others) = (spans[index], open.iter().enumerate());
         // Of the spans of one owner, only the first of those with the greatest weight counts.
-        !others.any(|(other_place, &other)| {
+        !others.any(|(other_position, &other)| {
             let other = spans[other];
-            let heavier = (other.claim.weight, place) > (span.claim.weight, other_place);
-            other_place != place && other.hold.has_owner_of(span.hold) && heavier
+            let heavier = (other.claim.weight, position) > (span.claim.weight, other_position);
+            other_position != position && other.hold.has_owner_of(span.hold) && heavier
         })
     };
-    let counted = open.iter().enumerate().filter(|(place, index)| counts(*place, **index));
+    let counted = open.iter().enumerate().filter(|(position, index)| counts(*position, **index));
     counted.map(|(_, &index)| u64::from(spans[index].claim.weight)).sum()
 }
 
-impl Crowd {
+impl Excess {
     fn violation(&self, run: &Run, resource: &str, spans: &[Span<'_>], capacity: u32, kind: Kind) -> Violation {
         let newcomer = spans[self.newcomer];
         let others = self.others.iter().map(|&other| {

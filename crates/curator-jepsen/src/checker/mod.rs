@@ -150,7 +150,7 @@ impl Checker {
     #[must_use]
     pub fn finish(self, sets: &FinalSets) -> Findings {
         let mut run = self.seen.finish();
-        operator::strike(&mut run);
+        operator::record_struck(&mut run);
         let mut found = Vec::new();
         let mut without_node = Vec::new();
         found.extend(run.malformed.iter().cloned());

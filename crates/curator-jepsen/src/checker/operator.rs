@@ -10,7 +10,7 @@ use super::seen::{Claim, Deletion, Hold, Run};
 /// deleted node identifies its hold, with one exception: the read node of a writer (after a downgrade or a re-entry)
 /// has a number that the history does not contain, and the writer's token. Such a hold matches any deleted node of its
 /// session below the path of the lock.
-pub(crate) fn strike(run: &mut Run) {
+pub(crate) fn record_struck(run: &mut Run) {
     let entries = Entries::of(run);
     let (mut struck, mut deleted) = (HashMap::new(), HashMap::new());
     for hold in struck_sessions(run) {

@@ -58,7 +58,7 @@ struct Stream {
 /// One comparison: the nodes on the servers, and the contents of the caches.
 #[derive(Debug, Default)]
 struct Tree {
-    /// When the nodes were read, and from which processes snapshots were requested; `None` if the run ended before.
+    /// When the nodes were read, and from which processes snapshots were requested; `None` if the run ended before that.
     read: Option<(u64, Vec<u32>, Nodes)>,
     snapshots: BTreeMap<StreamKey, Nodes>,
 }
