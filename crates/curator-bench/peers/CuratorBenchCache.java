@@ -64,7 +64,10 @@ final class CuratorBenchCache implements CuratorCacheListener {
         return CuratorBench.done(nodes, time) + " heap=" + heap;
     }
 
-    /** Waits until the cache has reported the last change of each node. The bench detects at the proxy when the cache sends no more requests. */
+    /**
+     * Waits until the cache has reported the last change of each node. The bench detects at the proxy when the cache sends no
+     * more requests.
+     */
     private void follow(CuratorCache cache, CuratorBenchCrowd.Conductor conductor) throws InterruptedException, IOException {
         current.await();
         long shown = cache.stream().filter(this::isMarked).count();

@@ -7,7 +7,10 @@ import java.util.concurrent.LinkedBlockingQueue;
 
 /** Runs tasks in numbered threads. */
 final class CuratorBenchTasks<T> {
-    /** Opened at the next request. Threads live until then, as the kernel drops the counts of context switches of a thread that ends. */
+    /**
+     * Opened at the next request. Threads live until then, as the kernel drops the counts of context switches of a thread that
+     * ends.
+     */
     private static volatile CountDownLatch nextRequest = new CountDownLatch(1);
 
     interface Task<T> {

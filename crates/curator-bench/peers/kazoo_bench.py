@@ -147,7 +147,10 @@ def members(path, count):
 
 
 class Listener:
-    """Sets `initialized` when a tree cache has all nodes, and `current` when it has the last change, marked, of each changed node."""
+    """Sets `initialized` when a tree cache has all nodes, and `current` when it has the last change of each changed node.
+
+    The data of the last changes begin with the mark.
+    """
 
     CHANGES = (TreeEvent.NODE_ADDED, TreeEvent.NODE_UPDATED, TreeEvent.NODE_REMOVED)
 

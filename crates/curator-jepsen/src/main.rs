@@ -24,8 +24,8 @@ fn main() -> ExitCode {
     let command = Arguments::command().mut_subcommand("run", |run| run.after_help(nemeses()));
     let arguments = Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
     match arguments.program {
-        Program::Run(arguments) => exit(conduct(&arguments), arguments.expect_violations),
-        Program::Check { directory } => exit(
+        Program::Run(arguments) => exit_code(conduct(&arguments), arguments.expect_violations),
+        Program::Check { directory } => exit_code(
             report::check_directory(&directory).map_err(RunError::from).inspect(|report| println!("{}", report.text())),
             false,
         ),
@@ -73,7 +73,7 @@ fn failed(error: &dyn Error) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-fn exit(result: Result<Report, RunError>, expects_violations: bool) -> ExitCode {
+fn exit_code(result: Result<Report, RunError>, expects_violations: bool) -> ExitCode {
     match result {
         Ok(report) if expects_violations && report.violations() == 0 => {
             println!("the expected violations were not found");

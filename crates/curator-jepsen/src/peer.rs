@@ -13,8 +13,7 @@ use crate::work::LockKind;
 /// The environment variable with a Python that can import kazoo. The tests with kazoo use it too.
 pub const KAZOO_PYTHON: &str = "CURATOR_TEST_KAZOO_PYTHON";
 
-/// The environment variable with the class path of `CuratorWorker` and `CuratorLeaders`: their classes and Curator's
-/// jars.
+/// The environment variable with the class path of our programs that use Curator: their classes and Curator's jars.
 pub const CURATOR_CLASSPATH: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
 /// The directory of the workers with kazoo.

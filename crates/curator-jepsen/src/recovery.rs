@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use crate::report::Recovery;
 use crate::scene::{POLL, RunError, SESSION_TIMEOUT, SLACK, Scene, now};
 
-/// How long the clients may take; after that, the report counts them as never recovered. The servers may take as long
+/// How long the clients may take; after that, the report counts them as not recovered. The servers may take as long
 /// until they keep no nodes and watches of ended sessions.
 const GRACE: Duration = Duration::from_secs(60);
 /// How long a session may be unowned: within this time, the servers have ended the session of an ended process, and a
@@ -102,14 +102,14 @@ pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> Result
 struct Unowned(BTreeMap<i64, Instant>);
 
 impl Unowned {
-    /// Takes the sessions that have something left in the next count, and the sessions that clients have reported.
-    /// Returns those of the former that are orphaned: unowned for too long.
+    /// Records the next count: `left` are the sessions that have nodes or watches, `owned` the sessions that running clients
+    /// have reported. Returns the orphaned sessions: those of `left` that have been unowned for too long.
     fn count(&mut self, left: &BTreeSet<i64>, owned: &BTreeSet<i64>, began: Instant, ended: Instant) -> BTreeSet<i64> {
-        // A session may have nothing for a moment, so it is only removed if it is owned.
+        // A session without nodes and watches may get some again, so it is removed only when it is owned.
         self.0.retain(|session, _| !owned.contains(session));
         let orphaned = |session: &i64| {
             let since = *self.0.entry(*session).or_insert(ended);
-            // A count may find what was there when it began.
+            // A count may find nodes and watches that have been deleted since it began.
             began > since + UNOWNED
         };
         left.iter().copied().filter(orphaned).collect()
@@ -148,7 +148,7 @@ mod tests {
     fn a_session_that_stays_unowned_is_orphaned() {
         let (mut unowned, zero) = (Unowned::default(), Instant::now());
         assert_eq!(count(&mut unowned, zero, [0, 100], &[7], &[1]), NONE);
-        // It has nothing for a moment.
+        // It has no nodes and watches for a moment.
         assert_eq!(count(&mut unowned, zero, [150, 250], &[], &[1]), NONE);
         assert_eq!(count(&mut unowned, zero, [6_100, 6_200], &[7, 8], &[1]), NONE);
         assert_eq!(count(&mut unowned, zero, [6_101, 6_201], &[7, 8], &[1]), [7]);

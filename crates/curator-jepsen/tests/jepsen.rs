@@ -5,7 +5,7 @@
 //!
 //! The processes wait most of the time, so the runs are parallel. Only their starts are sequential, as each start uses
 //! the whole machine.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,7 +1,7 @@
 //! Tests the workers for other clients, on a server of either kind.
 //!
 //! `cargo xtask test` prepares kazoo and Curator, and runs these tests on an embedded server.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 mod support;
 

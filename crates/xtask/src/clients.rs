@@ -43,8 +43,8 @@ impl Client {
     /// Does the same as [`prepare`](Self::prepare), and prints the client's location.
     pub(crate) fn prepare_and_report(self) -> Result<Prepared, String> {
         let prepared = self.prepare()?;
-        for (variable, place) in &prepared.variables {
-            print_line(&format!("{self:?}: {variable}={}", place.to_string_lossy()));
+        for (variable, location) in &prepared.variables {
+            print_line(&format!("{self:?}: {variable}={}", location.to_string_lossy()));
         }
         Ok(prepared)
     }

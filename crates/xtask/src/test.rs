@@ -46,7 +46,7 @@ pub(crate) fn run(servers: Option<&str>, arguments: &[String]) -> Result<(), Str
 }
 
 /// An available server, and the tests to run on it.
-struct Place {
+struct ServerRun {
     title: String,
     kind: ServerKind,
     /// The directory of this ZooKeeper; if `None`, tests find a ZooKeeper themselves.
@@ -67,51 +67,51 @@ fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
     let features: &[_] = if has_kerberos == Ok(Some(())) { &["--features", "curator-client/sasl-gssapi"] } else { &[] };
     let begin = Instant::now();
     // Downloads, and builds with other compilers, run concurrently with cargo's build.
-    let (mut programs, places, clients) = thread::scope(|scope| {
+    let (mut programs, server_runs, clients) = thread::scope(|scope| {
         let others = scope.spawn(|| {
-            let places = places(choice, &mut not_run);
-            not_run.extend(places.iter().find_map(Place::missing_3_9));
+            let server_runs = server_runs(choice, &mut not_run);
+            not_run.extend(server_runs.iter().find_map(ServerRun::missing_3_9));
             let (clients, missing) = clients::available();
             not_run.extend(missing);
-            (places, clients)
+            (server_runs, clients)
         });
         let programs = programs::build(features);
-        let (places, clients) = others.join().map_err(|_| "a thread that prepares servers panicked")?;
-        Ok::<_, String>((programs?, places, clients))
+        let (server_runs, clients) = others.join().map_err(|_| "a thread that prepares servers panicked")?;
+        Ok::<_, String>((programs?, server_runs, clients))
     })?;
     print_line(&format!("built in {:.1} s", begin.elapsed().as_secs_f64()));
     programs.sort_by_key(|program| targets::rank(&program.target));
     let mut jobs = Vec::new();
-    if places.iter().any(|place| place.suite == Suite::All) {
+    if server_runs.iter().any(|server_run| server_run.suite == Suite::All) {
         jobs.push(documentation(features));
     }
     for program in &programs {
-        let places = places.iter().filter(|place| place.suite.has(&program.target, program.needs));
-        jobs.extend(places.filter_map(|place| job(program, place, &clients)));
+        let server_runs = server_runs.iter().filter(|server_run| server_run.suite.has(&program.target, program.needs));
+        jobs.extend(server_runs.filter_map(|server_run| job(program, server_run, &clients)));
     }
-    let runs = rows(&places, jobs::run(jobs, &target_dir()?.join("test-logs"), io::stdout())?);
+    let runs = rows(&server_runs, jobs::run(jobs, &target_dir()?.join("test-logs"), io::stdout())?);
     Ok(Summary { runs, not_run })
 }
 
 /// The available servers. The tests on missing servers are added to `not_run`.
-fn places(choice: Choice, not_run: &mut Vec<NotRun>) -> Vec<Place> {
-    let mut places: Vec<Place> = Vec::new();
+fn server_runs(choice: Choice, not_run: &mut Vec<NotRun>) -> Vec<ServerRun> {
+    let mut server_runs: Vec<ServerRun> = Vec::new();
     for (server, suite) in choice {
         // A missing real server has been reported already.
         if server == Server::Debian && not_run.iter().any(|not_run| not_run.remedy == INSTALL_REAL) {
             continue;
         }
-        match Place::prepare(&server, suite) {
+        match ServerRun::prepare(&server, suite) {
             // The same release was found before, with a larger suite.
-            Ok(place) if places.iter().any(|known| known.title == place.title) => {}
-            Ok(place) => places.push(place),
+            Ok(server_run) if server_runs.iter().any(|known| known.title == server_run.title) => {}
+            Ok(server_run) => server_runs.push(server_run),
             Err(missing) => not_run.push(missing),
         }
     }
-    places
+    server_runs
 }
 
-impl Place {
+impl ServerRun {
     /// Finds the server, or installs it.
     fn prepare(server: &Server, suite: Suite) -> Result<Self, NotRun> {
         let real = |title, home| Self { title, kind: ServerKind::Real, home, suite };
@@ -163,7 +163,7 @@ fn title(found: &Distribution) -> String {
 }
 
 /// The job that runs a program on a server; `None` if the program needs other clients, and none is available.
-fn job(program: &Program, place: &Place, clients: &[Prepared]) -> Option<Job> {
+fn job(program: &Program, server_run: &ServerRun, clients: &[Prepared]) -> Option<Job> {
     let mut command = program.command();
     if matches!(program.needs, Needs::Clients | Needs::Peers) {
         let names: Vec<_> = clients.iter().map(|prepared| prepared.client).collect();
@@ -175,10 +175,10 @@ fn job(program: &Program, place: &Place, clients: &[Prepared]) -> Option<Job> {
     if matches!(program.needs, Needs::Clients | Needs::Peers) || program.target == JEPSEN {
         command.envs(clients.iter().flat_map(|prepared| prepared.variables.clone()));
     }
-    place.set(&mut command);
+    server_run.set(&mut command);
     let (row, on) = match program.needs {
         Needs::Nothing => (WITHOUT_SERVER.to_owned(), String::new()),
-        _ => (place.title.clone(), format!(" on {}", place.title)),
+        _ => (server_run.title.clone(), format!(" on {}", server_run.title)),
     };
     Some(Job { title: format!("{} {}{on}", program.package, program.target), row, command })
 }
@@ -192,11 +192,13 @@ fn documentation(features: &[&str]) -> Job {
 }
 
 /// The results of all jobs, by row. A server without jobs has a row too.
-fn rows(places: &[Place], outcomes: Vec<Outcome>) -> Vec<Run> {
+fn rows(server_runs: &[ServerRun], outcomes: Vec<Outcome>) -> Vec<Run> {
     let row = |title: &str, required| Run { title: title.to_owned(), required, ..Run::default() };
-    let of_place = |place: &Place| row(&place.title, (place.suite != Suite::Conformance).then_some(place.kind));
+    let of_server_run = |server_run: &ServerRun| {
+        row(&server_run.title, (server_run.suite != Suite::Conformance).then_some(server_run.kind))
+    };
     let without = ["documentation", WITHOUT_SERVER].map(|title| row(title, None));
-    let mut rows: Vec<_> = without.into_iter().chain(places.iter().map(of_place)).collect();
+    let mut rows: Vec<_> = without.into_iter().chain(server_runs.iter().map(of_server_run)).collect();
     for Outcome { title, row, failed, tally, servers } in outcomes {
         if let Some(run) = rows.iter_mut().find(|run| run.title == row) {
             run.failed.extend(failed.map(|error| format!("{title} ({error})")));
@@ -218,20 +220,20 @@ fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> R
         kerberos::prepare(ci)?;
     }
     let (line, mut not_run) = (plan::command_line(arguments), Vec::new());
-    let (places, mut failed) = (places(choice, &mut not_run), Vec::new());
-    for place in &places {
-        print_line(&format!("on {}: cargo {}", place.title, line.join(" ")));
+    let (server_runs, mut failed) = (server_runs(choice, &mut not_run), Vec::new());
+    for server_run in &server_runs {
+        print_line(&format!("on {}: cargo {}", server_run.title, line.join(" ")));
         let mut cargo = command::cargo();
         cargo.args(&line).envs(clients.iter().flat_map(|prepared| prepared.variables.clone()));
-        place.set(&mut cargo);
+        server_run.set(&mut cargo);
         if command::run(&mut cargo).is_err() {
-            failed.push(place.title.as_str());
+            failed.push(server_run.title.as_str());
         }
     }
     not_run.iter().for_each(|not_run| println!("{}", not_run.text()));
     match not_run.first() {
         _ if !failed.is_empty() => Err(format!("the tests failed on {}, or could not be built", failed.join(" and "))),
-        Some(not_run) if required || places.is_empty() => Err(format!("{} did not run", not_run.what)),
+        Some(not_run) if required || server_runs.is_empty() => Err(format!("{} did not run", not_run.what)),
         _ => Ok(()),
     }
 }

@@ -165,7 +165,7 @@ impl Seen {
                 let tally = self.run.tallies.entry(part.clone()).or_default();
                 tally.reentries += u64::from(*reentry);
                 tally.acquires += u64::from(!*reentry && continues.is_none());
-                let (part, owner) = (self.name(part), self.name(owner));
+                let (part, owner) = (self.intern(part), self.intern(owner));
                 let claims = claims.iter().map(|claim| self.claim(claim)).collect();
                 let is_invalid = |claim: &Claim| claim.weight == 0 || claim.weight > claim.capacity;
                 let record = self.hold(key(hold));
@@ -203,13 +203,13 @@ impl Seen {
             What::Counter { part, seen } => self.run.counters.see(at, (event.worker, event.life), part, seen),
             What::NotAcquired { part, .. } => self.run.tallies.entry(part.clone()).or_default().not_acquired += 1,
             What::Read { hold, set, before, elements, digest, .. } => {
-                let (set, before, elements, digest) = (self.name(set), *before, *elements, *digest);
+                let (set, before, elements, digest) = (self.intern(set), *before, *elements, *digest);
                 self.hold(key(hold)).reads.push(Reading { set, before, at, elements, digest });
             }
             What::Wrote { hold, part, set, element, checked, until, answered, outcome } => {
                 let at = answered.map_or(at, |answered| answered.min(at));
-                let (key, part, set) = (key(hold), self.name(part), self.name(set));
-                // Creates the hold if no other event of it is known: it is malformed then.
+                let (key, part, set) = (key(hold), self.intern(part), self.intern(set));
+                // Creates the hold if it has no other event; it is then reported as malformed.
                 self.hold(key);
                 let (element, checked, until, outcome) = (element.clone(), *checked, *until, *outcome);
                 let write = Write { key, part, element, checked, until, at, outcome };
@@ -242,10 +242,10 @@ impl Seen {
 
     fn claim(&mut self, claim: &crate::history::Claim) -> Claim {
         let crate::history::Claim { weight, capacity, token, place, .. } = *claim;
-        Claim { resource: self.name(&claim.resource), weight, capacity, token, place }
+        Claim { resource: self.intern(&claim.resource), weight, capacity, token, place }
     }
 
-    fn name(&mut self, name: &str) -> Arc<str> {
+    fn intern(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.names.get(name) {
             return known.clone();
         }

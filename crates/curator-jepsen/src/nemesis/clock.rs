@@ -8,8 +8,8 @@ use crate::scene::{Client, RunError, SESSION_TIMEOUT};
 
 /// The clients' session timeout, in session timeouts of the servers.
 const FACTOR: f64 = 3.0;
-/// The length of the strike in session timeouts: 1.25 until the clients have new sessions, and 2.5 more, most of a
-/// session timeout by the slow clocks.
+/// The length of the strike in session timeouts: 1.25 until the clients have new sessions, and 2.5 more, which are 0.83 by
+/// the slow clocks.
 pub(super) const LENGTH: f64 = 3.75;
 /// The number of unaffected clients: they acquire the locks that the affected clients still consider held.
 const SPARED: usize = 1;

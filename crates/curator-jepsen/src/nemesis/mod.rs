@@ -153,8 +153,8 @@ impl<'a> Strike<'a> {
         Self { scene, nemesis, length: nemesis.length(&mut random), random, healed: None }
     }
 
-    /// Injects the fault and heals it. Returns when it was healed, on the clock of histories. Killed servers count as
-    /// healed when they are started, not when they are ready.
+    /// Injects the fault and heals it. Returns the time at which it was healed, on the clock of histories. Killed servers
+    /// count as healed when they are started, not when they are ready.
     ///
     /// # Errors
     ///

@@ -27,8 +27,8 @@ pub struct Final {
     /// The recovery after each nemesis.
     #[serde(default)]
     pub recovery: Vec<Recovery>,
-    /// The nodes, watches and unfinished clients that were left after our clients had been told to rest, and then to
-    /// finish.
+    /// The nodes, watches and unfinished clients that were left after our clients had been requested to rest, and then
+    /// to finish.
     #[serde(default)]
     pub left: Option<Leftovers>,
 }

@@ -121,7 +121,7 @@ impl Client {
         }
     }
 
-    /// Writes one of the lines in `work.rs` to the standard input of the client's process.
+    /// Writes one of the lines that `work.rs` defines to the standard input of the client's process.
     pub(super) fn send_line(&self, line: &str) {
         if let Some(process) = &mut self.state().process {
             process.send_line(line);

@@ -9,7 +9,7 @@ use crate::history::What;
 use crate::work::REST;
 
 /// How long the clients may take to rest (they release their locks), or to finish (they close their sessions).
-const PATIENCE: Duration = Duration::from_secs(60);
+const END_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The result of ending the clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Scene {
     /// Ends the peers and then our clients. Counts the remaining nodes and watches while our clients' sessions are
     /// open, and again afterwards.
     ///
-    /// With a session, a server deletes all its nodes and watches, so only the first count finds what a lock has left
+    /// When a session ends, the servers delete its nodes and watches, so only the first count finds what a lock has left
     /// behind.
     pub(crate) async fn finish(&self) -> Result<End, RunError> {
         let (ours, peers): (Vec<&Client>, Vec<&Client>) =
@@ -60,7 +60,7 @@ impl Scene {
     /// did not rest in time.
     async fn rest(&self, clients: &[&Client]) -> Result<Vec<u32>, RunError> {
         clients.iter().for_each(|client| client.send_line(REST));
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + END_TIMEOUT;
         loop {
             clients.iter().try_for_each(|client| client.check(&self.journal))?;
             let mut restless: Vec<u32> = clients.iter().map(|client| client.number()).collect();
@@ -83,7 +83,7 @@ impl Scene {
     /// of the clients that did not exit with status 0.
     async fn end(&self, clients: &[&Client]) -> Vec<u32> {
         clients.iter().for_each(|client| client.close_input());
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + END_TIMEOUT;
         while clients.iter().any(|client| client.is_alive()) && Instant::now() < end {
             sleep(POLL).await;
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::{Instant, sleep};
 
-use super::{Client, PATIENCE, POLL, Progress, RunError, SESSION_TIMEOUT, SLACK, Scene};
+use super::{Client, POLL, Progress, RunError, SESSION_TIMEOUT, SLACK, Scene, WAIT_LIMIT};
 use crate::history::{CACHE, CacheSeen, What};
 use crate::peer::Peer;
 use crate::work::{AGAIN, LOOK, QUIET};
@@ -38,14 +38,15 @@ impl Scene {
         Ok(())
     }
 
-    /// Waits until `has` is true for these clients, for at most a minute. The checker finds missing snapshots.
+    /// Waits until `has` is true for these clients, for at most a minute. A missing snapshot is not an error here, as the checker
+    /// reports it.
     async fn wait_for(
         &self,
         clients: &[&Client],
         what: &str,
         has: impl Fn(&Progress, u32) -> bool,
     ) -> Result<(), RunError> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_LIMIT;
         loop {
             self.check()?;
             let mut waiting: Vec<u32> = clients.iter().map(|client| client.number()).collect();

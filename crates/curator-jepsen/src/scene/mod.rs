@@ -64,8 +64,8 @@ pub(crate) const SET: Duration = Duration::from_secs(30);
 /// The longest wait between reading a set and writing it.
 pub(crate) const THINK: Duration = Duration::from_millis(400);
 
-/// How long the ensemble may take to reply to the conductor, while no nemesis is active.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the conductor waits for the ensemble, or for the clients, while no nemesis is active.
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
 /// The interval at which the conductor checks a condition that it waits for.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
@@ -137,7 +137,7 @@ impl Scene {
         scene.journal.say("waiting until every client has acquired every lock");
         let began = now();
         scene.journal.progress().mark(began);
-        let limit = Instant::now() + PATIENCE;
+        let limit = Instant::now() + WAIT_LIMIT;
         while !scene.idle().is_empty() {
             scene.check()?;
             if Instant::now() > limit {
@@ -263,7 +263,7 @@ impl Scene {
 
     /// Repeats a request until it succeeds. The conductor's session may have to be re-established first.
     async fn request<T, E: ToString>(&self, what: &str, send: impl AsyncFn() -> Result<T, E>) -> Result<T, RunError> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_LIMIT;
         loop {
             let why = match timeout_at(end, send()).await {
                 Ok(Ok(result)) => return Ok(result),

@@ -44,8 +44,8 @@ pub(super) async fn lock_nodes(client: &CuratorClient, parts: impl Iterator<Item
     Ok(found)
 }
 
-/// Deletes a node, and records the delete. Returns whether the node may have been deleted: not after `NoNode`; after
-/// any other error, the outcome is unknown.
+/// Deletes a node, and records the delete. Returns whether this may have deleted the node: false after `NoNode`; after any
+/// other error, the outcome is unknown.
 pub(super) async fn delete(client: &CuratorClient, node: &LockNode, limit: Duration, journal: &Journal) -> bool {
     let before = now();
     // The client does not retry, so the error is that of the only attempt.

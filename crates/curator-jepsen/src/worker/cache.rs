@@ -24,7 +24,7 @@ const EVENTS: usize = 64;
 /// The pause between two calls of `caught_up`.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How often the caches of odd-numbered processes read all nodes again.
+/// The interval at which the caches of odd-numbered processes read all nodes again.
 const RESYNC: Duration = Duration::from_secs(3);
 
 /// A cache with two consumers.
@@ -71,13 +71,13 @@ impl CacheTask {
                 }
                 Some(event) = self.fast.next() => self.record(CACHE, event_of(event)),
                 _ = ticks.tick() => {
-                    if let Some(event) = waiting(&mut self.slow).await {
+                    if let Some(event) = pending_event(&mut self.slow).await {
                         self.record(CACHE_SLOW, event_of(event));
                     }
                 }
                 Ok(()) = state.changed() => self.record(CACHE, state_of(*state.borrow_and_update())),
                 (asked, snapshot) = &mut catching_up => {
-                    self.record(CACHE, caught_up(asked, snapshot, None));
+                    self.record(CACHE, snapshot_event(asked, snapshot, None));
                     catching_up.set(catch_up(&cache, PERIOD));
                 }
                 // The channel is closed, so no further order can arrive.
@@ -95,14 +95,14 @@ impl CacheTask {
             _ = orders.wait_for(|order| *order == CacheOrder::Rest) => return,
             caught_up = catch_up(&cache, Duration::ZERO) => caught_up,
         };
-        while let Some(event) = waiting(&mut self.fast).await {
+        while let Some(event) = pending_event(&mut self.fast).await {
             self.record(CACHE, event_of(event));
         }
-        while let Some(event) = waiting(&mut self.slow).await {
+        while let Some(event) = pending_event(&mut self.slow).await {
             self.record(CACHE_SLOW, event_of(event));
         }
-        self.record(CACHE_SLOW, caught_up(asked, snapshot.clone(), Some(look)));
-        self.record(CACHE, caught_up(asked, snapshot, Some(look)));
+        self.record(CACHE_SLOW, snapshot_event(asked, snapshot.clone(), Some(look)));
+        self.record(CACHE, snapshot_event(asked, snapshot, Some(look)));
     }
 
     fn record(&self, part: &str, seen: CacheSeen) {
@@ -117,8 +117,8 @@ async fn catch_up(cache: &CuratorCache, pause: Duration) -> (u64, Result<Snapsho
 }
 
 /// The next event, if one is pending.
-async fn waiting(events: &mut CacheEvents) -> Option<CacheEvent> {
-    // Otherwise the runtime's cooperative budget would hide pending events after many events.
+async fn pending_event(events: &mut CacheEvents) -> Option<CacheEvent> {
+    // Without `unconstrained`, tokio's cooperative budget would hide pending events after many others.
     unconstrained(async {
         tokio::select! {
             biased;
@@ -129,7 +129,7 @@ async fn waiting(events: &mut CacheEvents) -> Option<CacheEvent> {
     .await
 }
 
-fn caught_up(asked: u64, snapshot: Result<Snapshot, CacheError>, look: Option<u32>) -> CacheSeen {
+fn snapshot_event(asked: u64, snapshot: Result<Snapshot, CacheError>, look: Option<u32>) -> CacheSeen {
     match snapshot {
         Ok(snapshot) => {
             let is_current = Some(snapshot.state() == CacheState::Current);

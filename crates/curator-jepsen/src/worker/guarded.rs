@@ -10,24 +10,24 @@ use super::held::Held;
 use crate::work::{Part, Variant, Work};
 
 /// How long a check whether a node exists may take.
-const CHECK: Duration = Duration::from_millis(500);
+const CHECK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long a holder whose node was deleted waits for its guard to report the loss, in session timeouts. Longer than a
 /// guard may take, so that the checker finds a guard that does not report it.
-const PATIENCE: u32 = 5;
+const LOSS_TIMEOUTS: u32 = 5;
 
 /// Runs the work under a hold: in the guarded variant with the guard's `run`, in other variants without it.
 #[derive(Debug, Clone)]
 pub(super) struct Guarded {
     is_guarded: bool,
     client: CuratorClient,
-    patience: Duration,
+    loss_timeout: Duration,
 }
 
 impl Guarded {
     pub(super) fn new(work: &Work, part: Part, client: &CuratorClient) -> Self {
-        let patience = Duration::from_millis(work.session_timeout_ms).saturating_mul(PATIENCE);
-        Self { is_guarded: part.variant == Variant::Guarded, client: client.clone(), patience }
+        let loss_timeout = Duration::from_millis(work.session_timeout_ms).saturating_mul(LOSS_TIMEOUTS);
+        Self { is_guarded: part.variant == Variant::Guarded, client: client.clone(), loss_timeout }
     }
 
     /// Runs some work. In the guarded variant, drops the work when the lock is lost.
@@ -46,8 +46,8 @@ impl Guarded {
         Box::pin(held.run(async {
             work.await;
             for node in held.nodes() {
-                if let Ok(Ok(None)) = timeout(CHECK, self.client.check_exists(node)).await {
-                    sleep(self.patience).await;
+                if let Ok(Ok(None)) = timeout(CHECK_TIMEOUT, self.client.check_exists(node)).await {
+                    sleep(self.loss_timeout).await;
                     return;
                 }
             }

@@ -15,7 +15,7 @@ use super::history_file::{HistoryFile, now};
 use crate::history::{ALL_SERVICES, SERVICE, SERVICES, ServiceSeen, What};
 use crate::work::Work;
 
-/// How often the registration and the caches are checked.
+/// The interval at which the registration and the caches are checked.
 const PERIOD: Duration = Duration::from_millis(200);
 
 /// The task of a registered instance and of the caches of all instances.

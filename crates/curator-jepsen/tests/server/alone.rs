@@ -52,8 +52,8 @@ async fn the_cache_of_a_worker_equals_the_servers_tree_also_in_the_next_session(
     let second = look(&mut workers, &client, 1).await;
     let [worker] = workers;
     let history = [worker.finish().await, vec![first, second]].concat();
-    let has_ended = history.iter().any(|event| is_seen(event, &CacheSeen::State { state: "stale".to_owned() }));
-    assert!(has_ended, "the cache has not reported that it was stale");
+    let was_stale = history.iter().any(|event| is_seen(event, &CacheSeen::State { state: "stale".to_owned() }));
+    assert!(was_stale, "the cache has not reported that it was stale");
     let findings = check(&history, &run.store.stop().await);
     assert_eq!(findings.violations, []);
     let looks: Vec<_> = findings.caches.iter().map(|caches| (caches.part.as_str(), caches.tally.looks)).collect();

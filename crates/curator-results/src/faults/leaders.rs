@@ -16,7 +16,7 @@ pub struct Terms {
     pub overlaps: u64,
     /// Terms that began while another leader had not yet noticed that an operator had deleted its node.
     pub without_node: u64,
-    /// The longest interval without a certain leader, over all strikes.
+    /// The longest interval without a certain leader during a strike: the median and the maximum of all strikes.
     pub leaderless: Times,
 }
 

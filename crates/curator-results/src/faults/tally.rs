@@ -178,7 +178,7 @@ pub struct CacheTally {
     pub nodes: usize,
     /// How often the replay of a stream differed from the content of its cache.
     pub streams: usize,
-    /// How often a cache did not reply, or was not current.
+    /// How often a cache did not report its content, was not current in time, or its stream did not report that it is.
     pub silent: usize,
     /// Events of the streams of the caches.
     pub events: usize,

@@ -35,13 +35,15 @@ pub(super) fn check(snapshots: &[Snapshot], writes: &Writes) -> Vec<(u64, String
                 Some(node) if node.mzxid < *zxid => {
                     found.push((
                         snapshot.at,
-                        format!("{} is older than {zxid:#x}, which had a reply before", show(node)),
+                        format!("{} is older than {zxid:#x}, whose reply had arrived before the request", show(node)),
                     ));
                 }
                 None if !writes.may_be_deleted(path, *asked, snapshot.at) => {
                     found.push((
                         snapshot.at,
-                        format!("{path} is absent, and was set by {zxid:#x}, which had a reply before"),
+                        format!(
+                            "{path} is absent, but was set by {zxid:#x}, whose reply had arrived before the request"
+                        ),
                     ));
                 }
                 _ => {}

@@ -26,7 +26,7 @@ fn two(part: &'static str, next: u64) -> Story {
 
 #[test]
 fn overlapping_terms_are_found_and_attributed_to_the_strike_before_them() {
-    two(PART, 111).is_clean();
+    two(PART, 111).assert_clean();
     assert_eq!(strikes(two(PART, 111), "kill-leader", 5, 50).findings().leaders[0].overlaps, 0);
     let both = strikes(strikes(two(PART, 99), "kill-leader", 5, 50), "pause-leader", 60, 70);
     assert_eq!(both.kinds(), [Kind::Exclusivity]);
@@ -34,14 +34,14 @@ fn overlapping_terms_are_found_and_attributed_to_the_strike_before_them() {
     assert_eq!(both.findings().leaders, expected);
     // A violation by a peer does not fail the run, but is counted.
     let peers = strikes(two("curator-latch-session", 99), "kill-leader", 5, 50);
-    peers.is_clean();
+    peers.assert_clean();
     assert_eq!((peers.findings().leaders[0].overlaps, peers.findings().of_peers.len()), (1, 1));
 }
 
 #[test]
 fn overlapping_terms_after_an_operators_delete_are_counted_separately() {
     let deleted = strikes(two(PART, 99), DELETE_NODES, 5, 150).operator_deletes(90, 1, 0);
-    deleted.is_clean();
+    deleted.assert_clean();
     let findings = deleted.findings();
     assert_eq!(findings.leaders, [aftermath(DELETE_NODES, 2, 0, 1, 5)]);
     assert_eq!((findings.parts[PART].held_twice, findings.parts[PART].held_without_node), (0, 1));

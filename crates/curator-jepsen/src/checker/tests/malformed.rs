@@ -7,7 +7,7 @@ use crate::history::{Outcome, What};
 #[test]
 fn a_history_that_contradicts_itself_is_found() {
     let story = Story::of("mutex-token").client(0).acquires(10, [mutex(1)]).valid(15).gives_back(20);
-    story.is_clean();
+    story.assert_clean();
     let twice = story.clone();
     let twice = twice.event(25, story.events[0].what.clone());
     assert_eq!(twice.kinds(), [Kind::Malformed], "acquired twice");

@@ -22,7 +22,7 @@ fn disturbed(story: Story, name: &str, from: u64, to: u64) -> Story {
 
 #[test]
 fn a_guard_that_does_not_notice_a_delete_is_found() {
-    valid_for("mutex-guarded", 20 * MS).is_clean();
+    valid_for("mutex-guarded", 20 * MS).assert_clean();
     let late = valid_for("mutex-guarded", 20 * MS + 1);
     assert_eq!(late.kinds(), [Kind::UnnoticedDelete]);
     assert_eq!(late.findings().violations[0].at, 120 * MS + 2);
@@ -32,14 +32,14 @@ fn a_guard_that_does_not_notice_a_delete_is_found() {
         let at = checked + 5;
         story.writes_until(checked, checked + MS, at, "a", Outcome::Acknowledged).ends_with(&["a"])
     };
-    wrote(120 * MS + 1).is_clean();
+    wrote(120 * MS + 1).assert_clean();
     assert_eq!(wrote(120 * MS + 2).kinds(), [Kind::UnnoticedDelete]);
 }
 
 #[test]
 fn a_variant_that_does_not_watch_its_node_need_not_notice_a_delete() {
     for part in ["mutex-plain", "mutex-transaction", "mutex-token", "kazoo-plain"] {
-        valid_for(part, 90 * MS).is_clean();
+        valid_for(part, 90 * MS).assert_clean();
     }
 }
 
@@ -50,21 +50,21 @@ fn an_unconfirmed_delete_need_not_be_noticed() {
         story.operator_tries_to_delete(100 * MS, created, 0, is_confirmed)
     };
     assert_eq!(story(true, 1).kinds(), [Kind::UnnoticedDelete]);
-    story(false, 1).is_clean();
-    story(true, 2).is_clean();
+    story(false, 1).assert_clean();
+    story(true, 2).assert_clean();
 }
 
 #[test]
 fn stops_and_other_nemeses_extend_the_time_to_notice_a_delete() {
     let late = || valid_for("mutex-guarded", 29 * MS);
-    late().stopped(0, 105 * MS, 115 * MS).is_clean();
-    disturbed(late(), "flapping", 90 * MS, 110 * MS).is_clean();
+    late().stopped(0, 105 * MS, 115 * MS).assert_clean();
+    disturbed(late(), "flapping", 90 * MS, 110 * MS).assert_clean();
     // The disturbances overlap; the overlap counts once.
     let twice = disturbed(late(), "flapping", 104 * MS, 109 * MS).stopped(0, 105 * MS, 109 * MS);
     assert_eq!(twice.kinds(), [Kind::UnnoticedDelete]);
-    disturbed(late(), "flapping", 104 * MS, 109 * MS).stopped(0, 108 * MS, 113 * MS).is_clean();
+    disturbed(late(), "flapping", 104 * MS, 109 * MS).stopped(0, 108 * MS, 113 * MS).assert_clean();
     assert_eq!(disturbed(late(), DELETE_NODES, 90 * MS, 140 * MS).kinds(), [Kind::UnnoticedDelete]);
     assert_eq!(late().stopped(1, 105 * MS, 115 * MS).kinds(), [Kind::UnnoticedDelete], "another client was stopped");
     let no_end = What::Nemesis { name: "flapping".into(), phase: Phase::Begin, detail: String::new() };
-    late().conductor(105 * MS, no_end).is_clean();
+    late().conductor(105 * MS, no_end).assert_clean();
 }

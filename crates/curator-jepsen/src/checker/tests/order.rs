@@ -37,7 +37,7 @@ fn a_smaller_token_of_a_later_hold_is_found() {
 fn a_smaller_token_is_found_across_holds_in_between() {
     let story = Story::of("read-write-plain").client(0).acquires(10, [write(9)]).valid(15).gives_back(20);
     let readers = story.client(1).acquires(30, [read(10)]).valid(35).gives_back(40);
-    readers.clone().client(2).acquires(50, [read(11)]).valid(55).is_clean();
+    readers.clone().client(2).acquires(50, [read(11)]).valid(55).assert_clean();
     assert_eq!(readers.client(2).acquires(50, [read(8)]).valid(55).kinds(), [Kind::Token, Kind::Fifo]);
 }
 
@@ -54,13 +54,13 @@ fn two_acquires_with_one_token_are_found() {
     let twice = Story::of("mutex-plain").client(0).acquires(10, [mutex(5)]).valid(15).gives_back(20);
     assert_eq!(twice.acquires(30, [mutex(5)]).valid(35).kinds(), [Kind::Token], "by one owner");
     let story = Story::of("multi-plain").client(0).acquires(10, [on("/a", 5), on("/b", 5)]).valid(15);
-    story.is_clean();
+    story.assert_clean();
 }
 
 #[test]
 fn a_downgraded_writer_keeps_its_token() {
     let writer = Story::of("read-write-plain").client(0).acquires(10, [write(5)]).valid(15).gives_back(20);
-    writer.clone().downgrades(25, 5).valid(30).gives_back(35).is_clean();
+    writer.clone().downgrades(25, 5).valid(30).gives_back(35).assert_clean();
     assert_eq!(writer.downgrades(25, 6).valid(30).kinds(), [Kind::Token]);
 }
 
@@ -76,7 +76,7 @@ fn a_contender_that_is_overtaken_is_found() {
 #[test]
 fn a_contender_that_is_overtaken_at_one_path_is_found() {
     let story = Story::of("multi-plain").client(0).acquires(10, [on("/a", 6), on("/b", 6)]).valid(15).gives_back(20);
-    story.clone().client(1).acquires(30, [on("/c", 5), on("/d", 5)]).valid(35).is_clean();
+    story.clone().client(1).acquires(30, [on("/c", 5), on("/d", 5)]).valid(35).assert_clean();
     let overtaken = story.client(1).acquires(30, [on("/b", 5), on("/c", 5)]).valid(35);
     assert_eq!(overtaken.kinds(), [Kind::Token, Kind::Fifo]);
 }
@@ -84,5 +84,5 @@ fn a_contender_that_is_overtaken_at_one_path_is_found() {
 #[test]
 fn a_hold_that_was_never_valid_is_not_checked_for_order() {
     let story = Story::of("mutex-plain").client(0).acquires(10, [mutex(6)]).lost(15).gives_back(20);
-    story.client(1).acquires(30, [mutex(5)]).valid(35).is_clean();
+    story.client(1).acquires(30, [mutex(5)]).valid(35).assert_clean();
 }

@@ -9,7 +9,7 @@ fn outer() -> Story {
 
 #[test]
 fn a_re_entry_into_a_lock_that_is_not_held_is_found() {
-    outer().enters_again(20, [mutex(5)]).valid(25).gives_back(30).hold(1).valid(31).gives_back(40).is_clean();
+    outer().enters_again(20, [mutex(5)]).valid(25).gives_back(30).hold(1).valid(31).gives_back(40).assert_clean();
     let nothing = Story::of("mutex-plain").client(0).enters_again(20, [mutex(5)]).valid(25);
     assert_eq!(nothing.kinds(), [Kind::Reentry]);
     assert_eq!(outer().gives_back(16).enters_again(20, [mutex(5)]).kinds(), [Kind::Reentry], "released");
@@ -23,7 +23,7 @@ fn a_re_entry_into_a_lock_that_is_not_held_is_found() {
 #[test]
 fn a_re_entry_may_outlive_the_first_guard_and_be_entered_again() {
     let inner = outer().enters_again(20, [mutex(5)]).valid(25).hold(1).gives_back(30);
-    inner.enters_again(40, [mutex(5)]).valid(45).is_clean();
+    inner.enters_again(40, [mutex(5)]).valid(45).assert_clean();
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_re_entry_into_other_paths_or_from_the_read_to_the_write_lock_is_found() {
 #[test]
 fn the_holder_of_the_write_lock_enters_the_read_lock() {
     let writer = || Story::of("read-write-plain").client(0).acquires(10, [write(1)]).valid(15);
-    writer().enters_beside(20, 1).valid(25).gives_back(30).hold(1).valid(31).gives_back(40).is_clean();
+    writer().enters_beside(20, 1).valid(25).gives_back(30).hold(1).valid(31).gives_back(40).assert_clean();
     assert_eq!(writer().enters_beside(20, 2).valid(25).kinds(), [Kind::Token, Kind::Reentry]);
     assert_eq!(writer().gives_back(16).enters_beside(20, 1).valid(25).kinds(), [Kind::Reentry], "released");
     let new_acquire = writer().acquires(20, [read(2)]).valid(25).hold(1).valid(30);
@@ -62,25 +62,25 @@ fn the_holder_of_the_write_lock_enters_the_read_lock() {
 fn a_new_acquire_of_a_lock_that_the_owner_certainly_holds_is_found() {
     let new_acquire = outer().acquires(20, [mutex(6)]).valid(25).hold(1);
     assert_eq!(new_acquire.clone().valid(30).kinds(), [Kind::Reentry]);
-    new_acquire.clone().lost(18).is_clean();
-    new_acquire.gives_back(19).is_clean();
+    new_acquire.clone().lost(18).assert_clean();
+    new_acquire.gives_back(19).assert_clean();
 }
 
 #[test]
 fn an_acquire_that_has_waited_for_its_owners_guard_may_be_a_new_hold() {
     let first = outer().valid(30).gives_back(35);
-    first.asks_and_acquires(20, 40, [mutex(6)]).valid(45).is_clean();
+    first.asks_and_acquires(20, 40, [mutex(6)]).valid(45).assert_clean();
     // The hold may have been lost before the acquire, and the loss reported late.
-    outer().asks_and_acquires(5, 20, [mutex(4)]).lost(21).hold(1).valid(30).is_clean();
+    outer().asks_and_acquires(5, 20, [mutex(4)]).lost(21).hold(1).valid(30).assert_clean();
 }
 
 #[test]
 fn a_lost_lock_that_is_valid_again_is_found() {
-    outer().valid(20).lost(25).gives_back(30).is_clean();
+    outer().valid(20).lost(25).gives_back(30).assert_clean();
     assert_eq!(outer().lost(20).valid(25).kinds(), [Kind::Revived]);
     assert_eq!(outer().lost(20).lost(22).valid(25).kinds(), [Kind::Revived]);
     // Two tasks of a process may write their lines in the wrong order.
-    outer().lost(20).valid(18).is_clean();
+    outer().lost(20).valid(18).assert_clean();
     // The validity of a peer depends only on its connection.
     let peer = Story::of("curator-plain").client(0).acquires(10, [mutex(5)]).valid(15).lost(20).valid(25);
     assert_eq!(peer.findings().of_peers, []);
@@ -90,7 +90,7 @@ fn a_lost_lock_that_is_valid_again_is_found() {
 fn a_lock_lost_before_its_promise_ends_is_counted() {
     let lost_at = |at| outer().valid_until(18, 25).lost(at).gives_back(40);
     let early = |story: &Story| {
-        story.is_clean();
+        story.assert_clean();
         story.findings().parts["mutex-plain"].lost_early
     };
     assert_eq!(early(&lost_at(24)), 1);

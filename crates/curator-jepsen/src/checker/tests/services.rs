@@ -22,7 +22,7 @@ fn has(asked: u64) -> ServiceSeen {
 }
 
 #[track_caller]
-fn finds(story: &Story, kinds: &[Kind]) -> ServiceTally {
+fn assert_finds(story: &Story, kinds: &[Kind]) -> ServiceTally {
     let findings = story.findings();
     assert_eq!(story.kinds(), kinds, "{:?}", findings.violations);
     findings.services[SERVICE]
@@ -32,15 +32,15 @@ fn finds(story: &Story, kinds: &[Kind]) -> ServiceTally {
 fn an_instance_removed_before_its_session_or_process_ends_is_found() {
     let removed = ServiceSeen::Removed { session: FIRST };
     let after = story().service(11 * SECOND, removed.clone());
-    assert_eq!(finds(&after, &[]), ServiceTally { inserted: 1, removed: 1, ..ServiceTally::default() });
+    assert_eq!(assert_finds(&after, &[]), ServiceTally { inserted: 1, removed: 1, ..ServiceTally::default() });
     let before = story().service(5 * SECOND, removed.clone());
-    assert_eq!(finds(&before, &[Kind::Flicker]).flickers, 1);
+    assert_eq!(assert_finds(&before, &[Kind::Flicker]).flickers, 1);
     // The process deregisters the instance, while its session stays alive.
     let left = story().client(0).service(10 * SECOND, ServiceSeen::Leaving).client(1);
-    finds(&left.clone().service(11 * SECOND, removed.clone()), &[]);
-    finds(&left.service(9 * SECOND, removed.clone()), &[Kind::Flicker]);
+    assert_finds(&left.clone().service(11 * SECOND, removed.clone()), &[]);
+    assert_finds(&left.service(9 * SECOND, removed.clone()), &[Kind::Flicker]);
     // The session is unknown.
-    finds(&story().service(5 * SECOND, ServiceSeen::Removed { session: 7 }), &[]);
+    assert_finds(&story().service(5 * SECOND, ServiceSeen::Removed { session: 7 }), &[]);
 }
 
 #[test]
@@ -48,10 +48,10 @@ fn an_instance_seen_long_after_its_session_is_found() {
     // The process reports another session in the twentieth second, so the first one has certainly ended four seconds
     // later.
     let next = story().client(0).next_session_of(20 * SECOND, FIRST + 50, 4_000).client(1);
-    let tally = finds(&next.clone().service(28 * SECOND, has(27 * SECOND)), &[]);
+    let tally = assert_finds(&next.clone().service(28 * SECOND, has(27 * SECOND)), &[]);
     assert_eq!((tally.looks, tally.longest), (1, 3 * SECOND));
-    let tally = finds(&next.service(30 * SECOND, has(29 * SECOND)), &[Kind::DeadInstance]);
+    let tally = assert_finds(&next.service(30 * SECOND, has(29 * SECOND)), &[Kind::DeadInstance]);
     assert_eq!((tally.dead, tally.longest), (1, 5 * SECOND));
     // As long as the process has not reported another session, the first one may be alive.
-    finds(&story().service(90 * SECOND, has(90 * SECOND)), &[]);
+    assert_finds(&story().service(90 * SECOND, has(90 * SECOND)), &[]);
 }

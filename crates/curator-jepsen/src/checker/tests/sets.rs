@@ -13,7 +13,7 @@ fn two_writers(part: &'static str) -> Story {
 #[test]
 fn a_lost_update_of_a_protected_variant_is_found() {
     for part in ["mutex-guarded", "mutex-transaction", "mutex-token"] {
-        two_writers(part).ends_with(&["a", "b"]).is_clean();
+        two_writers(part).ends_with(&["a", "b"]).assert_clean();
         let lost = two_writers(part).ends_with(&["b"]);
         assert_eq!(lost.kinds(), [Kind::LostUpdate], "{part}");
         let tally = Tally { acquires: 2, acknowledged: 2, lost: 1, ..Tally::default() };
@@ -27,7 +27,7 @@ fn a_lost_update_of_a_protected_variant_is_found() {
 fn a_lost_update_of_the_plain_variant_is_counted() {
     for part in ["mutex-plain", "curator-plain"] {
         let lost = two_writers(part).ends_with(&["b"]);
-        lost.is_clean();
+        lost.assert_clean();
         assert_eq!(lost.findings().parts[part].lost_percent(), Some(50.0));
     }
     assert_eq!(Tally::default().lost_percent(), None);
@@ -40,11 +40,11 @@ fn a_refused_element_in_the_final_set_is_found() {
         story.writes(16, "a", outcome)
     };
     for outcome in [Refused, NotSent] {
-        story(outcome).is_clean();
+        story(outcome).assert_clean();
         assert_eq!(story(outcome).ends_with(&["a"]).kinds(), [Kind::RefusedWrite]);
     }
-    story(Unknown).is_clean();
-    story(Unknown).ends_with(&["a"]).is_clean();
+    story(Unknown).assert_clean();
+    story(Unknown).ends_with(&["a"]).assert_clean();
 }
 
 /// Two holders, neither of which has read the other's element. The first was stopped between its check and its write of
@@ -60,14 +60,14 @@ fn updates_lost_to_late_writes_of_a_stopped_client_are_counted_separately() {
     // `b` is lost because the write of `a` was late.
     let stopped = stopped_writer("mutex-guarded", 25).ends_with(&["a"]);
     let part = |story: &Story| story.findings().parts["mutex-guarded"];
-    stopped.is_clean();
+    stopped.assert_clean();
     assert_eq!((part(&stopped).lost, part(&stopped).late, part(&stopped).stopped), (1, 1, 0));
     let stopped_by_run = stopped.stopped(0, 21, 45);
-    stopped_by_run.is_clean();
+    stopped_by_run.assert_clean();
     assert_eq!((part(&stopped_by_run).lost, part(&stopped_by_run).late, part(&stopped_by_run).stopped), (1, 0, 1));
     // The late write may also be the lost one.
     let late_is_lost = stopped_writer("mutex-guarded", 25).ends_with(&["b"]);
-    late_is_lost.is_clean();
+    late_is_lost.assert_clean();
     assert_eq!(part(&late_is_lost).late, 1);
 }
 
@@ -96,7 +96,7 @@ fn the_time_of_its_reply_decides_whether_a_write_is_late() {
     let answered = |at| stopped_writer("mutex-guarded", 25).answered(at).stopped(0, 26, 45).ends_with(&["a"]);
     assert_eq!(answered(25).kinds(), [Kind::LostUpdate]);
     let part = |story: &Story| story.findings().parts["mutex-guarded"];
-    answered(40).is_clean();
+    answered(40).assert_clean();
     assert_eq!((part(&answered(40)).stopped, part(&answered(40)).late), (1, 0));
     // The reply arrived after the promise, but before the stop.
     let late = stopped_writer("mutex-guarded", 25).answered(40).stopped(0, 41, 45).ends_with(&["a"]);
@@ -122,7 +122,7 @@ fn updates_lost_after_an_operators_delete_are_counted_separately() {
     let story = story.client(1).acquires(30, [mutex(2)]).valid(35).writes(36, "b", Acknowledged).gives_back(60);
     assert!(story.clone().ends_with(&["a"]).kinds().contains(&Kind::LostUpdate));
     let struck = story.ends_with(&["a"]).operator_deletes(20, 1, 0);
-    struck.is_clean();
+    struck.assert_clean();
     assert_eq!(struck.findings().parts["mutex-guarded"].deleted, 1);
 }
 
@@ -135,12 +135,12 @@ fn reader(part: &'static str, second: &[&str]) -> Story {
 #[test]
 fn a_set_that_changes_under_a_reader_is_found() {
     for part in ["read-write-guarded", "read-write-transaction", "read-write-token"] {
-        reader(part, &["a"]).is_clean();
+        reader(part, &["a"]).assert_clean();
         assert_eq!(reader(part, &["a", "b"]).kinds(), [Kind::ReadChanged], "{part}");
         assert_eq!(reader(part, &["b"]).kinds(), [Kind::ReadChanged], "{part}: other elements, but the same number");
     }
     let plain = reader("read-write-plain", &["a", "b"]);
-    plain.is_clean();
+    plain.assert_clean();
     assert_eq!(
         (plain.findings().parts["read-write-plain"].reread, plain.findings().parts["read-write-plain"].changed),
         (1, 1)
@@ -150,8 +150,8 @@ fn a_set_that_changes_under_a_reader_is_found() {
 #[test]
 fn a_set_may_change_when_the_read_lock_is_no_longer_certain() {
     let story = Story::of("read-write-token").client(0).acquires(10, [read(1)]).valid(11);
-    story.reads(15, 20, &["a"]).reads(25, 40, &["a", "b"]).valid(39).lost(42).ends_with(&["a", "b"]).is_clean();
-    reader("read-write-token", &["a", "b"]).operator_deletes(22, 1, 0).is_clean();
+    story.reads(15, 20, &["a"]).reads(25, 40, &["a", "b"]).valid(39).lost(42).ends_with(&["a", "b"]).assert_clean();
+    reader("read-write-token", &["a", "b"]).operator_deletes(22, 1, 0).assert_clean();
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_late_write_explains_a_change_that_a_guarded_reader_sees() {
         let writer = reader(part, &["a", "b"]).client(1).acquires(2, [write(0)]).valid_until(3, 5);
         writer.writes_until(4, until, at, "b", Acknowledged)
     };
-    late("read-write-guarded", 5, 24).is_clean();
+    late("read-write-guarded", 5, 24).assert_clean();
     assert_eq!(late("read-write-guarded", 26, 24).kinds(), [Kind::ReadChanged]);
     assert_eq!(
         late("read-write-guarded", 5, 12).kinds(),

@@ -216,8 +216,9 @@ impl Story {
         self.findings().violations.iter().map(|violation| violation.kind).collect()
     }
 
+    /// Checks that there are no violations by our recipes.
     #[track_caller]
-    pub(crate) fn is_clean(&self) {
+    pub(crate) fn assert_clean(&self) {
         assert_eq!(self.findings().violations, []);
     }
 }
