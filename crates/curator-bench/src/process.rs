@@ -15,9 +15,9 @@ use crate::protocol::{Done, Reply, Request, Workload};
 use crate::usage::Usage;
 
 /// How long a worker may take to close its sessions before it is killed. Sessions that stay open expire.
-const END: Duration = Duration::from_secs(10);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of bytes of a worker's output in an error.
-const OUTPUT: usize = 600;
+const SHOWN_OUTPUT: usize = 600;
 
 /// A worker's process. It is killed when this value is dropped, and when this process ends.
 #[derive(Debug)]
@@ -122,13 +122,13 @@ impl Process {
         let Self { mut child, input, .. } = self;
         drop(input);
         // Dropping the child kills a worker that takes too long.
-        drop(timeout(END, child.wait()).await);
+        drop(timeout(END_TIMEOUT, child.wait()).await);
     }
 
     fn ended(&mut self) -> BenchError {
         let mut output = Vec::new();
         let read = self.log.seek(SeekFrom::Start(0)).and_then(|_| self.log.read_to_end(&mut output));
-        let text = String::from_utf8_lossy(&output[output.len().saturating_sub(OUTPUT)..]);
+        let text = String::from_utf8_lossy(&output[output.len().saturating_sub(SHOWN_OUTPUT)..]);
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         BenchError::Ended { output: if read.is_err() || text.is_empty() { String::new() } else { format!(": {text}") } }
     }

@@ -19,9 +19,9 @@ use crate::runner::{Purpose, Runner, SESSION_TIMEOUT};
 use curator_results::bench::{CaseResults, Counts, Document, EnvironmentResults, Floor, PeerResults, Round};
 
 /// If a round takes longer, the peer runs no further round of the case.
-const ONCE: Duration = Duration::from_secs(10);
+const REPEAT_LIMIT: Duration = Duration::from_secs(10);
 /// The same for caches, whose rounds include loading a tree.
-const ONCE_CACHE: Duration = Duration::from_secs(30);
+const CACHE_REPEAT_LIMIT: Duration = Duration::from_secs(30);
 /// The warm-up of a new server, which is slow at first: without it, the results of the first cases would be too slow.
 const SERVER_WARM_UP: Duration = Duration::from_secs(10);
 /// The minimal warm-up of a client with a just-in-time compiler, on a fast server.
@@ -37,7 +37,7 @@ const MANY_NODES: usize = 100_000;
 /// The time after which a server has deleted the nodes of a client that was killed.
 const NODES_DELETED: Duration = SESSION_TIMEOUT.saturating_add(Duration::from_secs(2));
 /// How long all processes of a case may take to start. 64 Java virtual machines on two cores need most of it.
-const START: Duration = Duration::from_secs(180);
+const START_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The options of a run.
 #[derive(Debug)]
@@ -243,7 +243,7 @@ impl Bench<'_> {
     ) -> Result<Runner, BenchError> {
         let worker: Command = peer.command(&self.options.program, &self.prepared)?;
         let start = Runner::start(&self.options.program, &worker, case, environment, purpose);
-        timeout(START, start).await.unwrap_or(Err(BenchError::TooLong(START)))
+        timeout(START_TIMEOUT, start).await.unwrap_or(Err(BenchError::TooLong(START_TIMEOUT)))
     }
 
     /// Runs one round. A peer that fails runs no further rounds.
@@ -253,8 +253,8 @@ impl Bench<'_> {
         match self.limited(peer, workload, self.measure(&mut runner, peer, workload)).await {
             Ok(round) => {
                 part.results.rounds.push(round);
-                let once = if workload.lock == Lock::Cache { ONCE_CACHE } else { ONCE };
-                if begin.elapsed() > once.max(self.options.time * 3) {
+                let limit = if workload.lock == Lock::Cache { CACHE_REPEAT_LIMIT } else { REPEAT_LIMIT };
+                if begin.elapsed() > limit.max(self.options.time * 3) {
                     part.results.note =
                         Some(format!("a round takes {:.0} s, and is not repeated", begin.elapsed().as_secs_f64()));
                     runner.end().await;

@@ -54,7 +54,7 @@ pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> Result
         scene.journal.say(&format!("w{client} has not acquired {part} for {GRACE:?}"));
     }
 
-    scene.pass(SESSION_TIMEOUT.saturating_sub(begin.elapsed())).await?;
+    scene.wait_and_check(SESSION_TIMEOUT.saturating_sub(begin.elapsed())).await?;
     let (mut unowned, limit) = (Unowned::default(), Instant::now() + GRACE);
     let (nodes, watches) = loop {
         scene.check()?;

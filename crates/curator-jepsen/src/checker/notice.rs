@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::findings::{HoldKey, Kind, Violation};
 use super::parts;
-use super::seen::{Run, Stop};
+use super::seen::{Period, Run};
 use crate::work::Variant;
 
 /// How long a guard may take to notice a delete, in session timeouts without disturbances.
@@ -45,7 +45,7 @@ pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
 }
 
 /// The part of this time without disturbances.
-fn undisturbed<'a>(from: u64, to: u64, disturbances: impl Iterator<Item = &'a Stop>) -> u64 {
+fn undisturbed<'a>(from: u64, to: u64, disturbances: impl Iterator<Item = &'a Period>) -> u64 {
     let mut disturbances: Vec<_> = disturbances.collect();
     disturbances.sort_by_key(|disturbance| disturbance.from);
     let (mut reached, mut time) = (from, 0);

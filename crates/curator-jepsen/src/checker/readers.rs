@@ -6,7 +6,7 @@ use super::claims;
 use super::findings::{Kind, Tally, Violation};
 use super::parts;
 use super::seen::{Hold, Reading, Run};
-use super::sets::Late;
+use super::sets::Unpreventable;
 use crate::work::Variant;
 
 /// Compares the reads of each set under one hold, if the hold was certain during the reads.
@@ -26,10 +26,9 @@ pub(crate) fn check(run: &Run, parts: &mut BTreeMap<String, Tally>, found: &mut 
             tally.changed += 1;
             let is_excused = match parts::variant(&hold.part) {
                 Variant::Plain => true,
-                Variant::Guarded => run
-                    .writes
-                    .get(&read.set)
-                    .is_some_and(|writes| Late::of(run, writes).explain_change(before.before, read.at).is_some()),
+                Variant::Guarded => run.writes.get(&read.set).is_some_and(|writes| {
+                    Unpreventable::of(run, writes).explain_change(before.before, read.at).is_some()
+                }),
                 Variant::Transaction | Variant::Token => false,
             };
             if !is_excused {

@@ -31,10 +31,10 @@ pub(crate) struct Run {
     pub(crate) holds: Vec<Hold>,
     /// The writes to each set, in the order of their replies.
     pub(crate) writes: BTreeMap<Arc<str>, Vec<Write>>,
-    pub(crate) stops: HashMap<(u32, u32), Vec<Stop>>,
+    pub(crate) stops: HashMap<(u32, u32), Vec<Period>>,
     /// The times in which an active nemesis may have delayed notifications to the clients, in the order of their
     /// starts.
-    pub(crate) disturbances: Vec<Stop>,
+    pub(crate) disturbances: Vec<Period>,
     pub(crate) strikes: Strikes,
     pub(crate) caches: Caches,
     pub(crate) counters: Counters,
@@ -111,7 +111,7 @@ pub(crate) struct Write {
 
 /// A time in which a process was stopped, or a nemesis was active.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stop {
+pub(crate) struct Period {
     pub(crate) from: u64,
     pub(crate) to: u64,
 }
@@ -140,7 +140,7 @@ impl Seen {
             }
             What::Nemesis { name, phase: Phase::End, .. } => {
                 let from = self.active.remove(name);
-                self.run.disturbances.extend(from.map(|from| Stop { from, to: at }));
+                self.run.disturbances.extend(from.map(|from| Period { from, to: at }));
             }
             What::Session { session, timeout_ms, .. } => {
                 self.run.services.session(at, event.worker, *session, *timeout_ms);
@@ -148,7 +148,7 @@ impl Seen {
                 self.run.timeouts.extend(timeout.map(|timeout| (*session, timeout)));
             }
             What::Stopped { process, of_life } => {
-                self.run.stops.entry((*process, *of_life)).or_default().push(Stop { from: at, to: u64::MAX });
+                self.run.stops.entry((*process, *of_life)).or_default().push(Period { from: at, to: u64::MAX });
             }
             What::Continued { process, of_life } => {
                 let stops = self.run.stops.get_mut(&(*process, *of_life));
@@ -221,7 +221,7 @@ impl Seen {
     pub(crate) fn finish(self) -> Run {
         let (known, unknown): (Vec<_>, Vec<_>) = self.holds.into_values().partition(|hold| hold.acquired.is_some());
         let mut run = self.run;
-        run.disturbances.extend(self.active.into_values().map(|from| Stop { from, to: u64::MAX }));
+        run.disturbances.extend(self.active.into_values().map(|from| Period { from, to: u64::MAX }));
         run.disturbances.sort_by_key(|disturbance| disturbance.from);
         run.began = self.began.unwrap_or_default();
         for Hold { key, valid, releasing, .. } in unknown {

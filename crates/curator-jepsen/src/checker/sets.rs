@@ -16,7 +16,7 @@ pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Ta
     let begins = run.begins();
     for (set, writes) in &run.writes {
         let in_final_set: HashSet<&str> = sets.get(&**set).into_iter().flatten().map(String::as_str).collect();
-        let late = Late::of(run, writes);
+        let unpreventable = Unpreventable::of(run, writes);
         let mut elements = HashMap::new();
         for (index, write) in writes.iter().enumerate() {
             let mut report = |kind, what: &str, other: Option<&Write>| {
@@ -40,7 +40,7 @@ pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Ta
                     tally.lost += 1;
                     // Most likely, the next acknowledged write did not contain the element.
                     let next = writes[index + 1..].iter().find(|next| next.outcome == Outcome::Acknowledged);
-                    let cause = late.explain(write, &begins);
+                    let cause = unpreventable.explain(write, &begins);
                     match (parts::variant(&write.part), cause) {
                         (Variant::Plain, _) => {}
                         (Variant::Guarded, Some(Cause::Stopped)) => tally.stopped += 1,
@@ -74,11 +74,11 @@ pub(crate) enum Cause {
 
 /// The writes to a set that a guard cannot prevent.
 #[derive(Debug)]
-pub(crate) struct Late<'a> {
+pub(crate) struct Unpreventable<'a> {
     writes: Vec<(Cause, &'a Write)>,
 }
 
-impl<'a> Late<'a> {
+impl<'a> Unpreventable<'a> {
     pub(crate) fn of(run: &Run, writes: &'a [Write]) -> Self {
         let causes = |write: &'a Write| {
             let causes = [
@@ -95,16 +95,16 @@ impl<'a> Late<'a> {
     /// read the set before it.
     fn explain(&self, lost: &Write, begins: &HashMap<HoldKey, u64>) -> Option<Cause> {
         // A hold that was never acquired is reported as malformed.
-        let begin = |late: &Write| begins.get(&late.key).copied().unwrap_or_default();
-        self.find(|late| late.at >= lost.checked && begin(late) <= lost.at)
+        let begin = |later: &Write| begins.get(&later.key).copied().unwrap_or_default();
+        self.find(|later| later.at >= lost.checked && begin(later) <= lost.at)
     }
 
     /// Why a set may have changed in this time: because of a write that may have been applied during it.
     pub(crate) fn explain_change(&self, from: u64, to: u64) -> Option<Cause> {
-        self.find(|late| late.at >= from && late.checked <= to)
+        self.find(|write| write.at >= from && write.checked <= to)
     }
 
     fn find(&self, explains: impl Fn(&Write) -> bool) -> Option<Cause> {
-        self.writes.iter().filter(|(_, late)| explains(late)).map(|(cause, _)| *cause).min()
+        self.writes.iter().filter(|(_, write)| explains(write)).map(|(cause, _)| *cause).min()
     }
 }

@@ -8,7 +8,7 @@ impl Strike<'_> {
         let victims = self.victims();
         self.begin(&names(&victims))?;
         victims.iter().try_for_each(|client| client.pause(&self.scene.journal))?;
-        self.pass().await?;
+        self.wait().await?;
         victims.iter().try_for_each(|client| client.resume(&self.scene.journal))
     }
 
@@ -16,7 +16,7 @@ impl Strike<'_> {
         let victims = self.victims();
         self.begin(&names(&victims))?;
         victims.iter().try_for_each(|client| client.kill(&self.scene.journal))?;
-        self.pass().await?;
+        self.wait().await?;
         victims.iter().try_for_each(|client| client.start(&self.scene.journal))
     }
 }

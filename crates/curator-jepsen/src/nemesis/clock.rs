@@ -32,9 +32,9 @@ impl Strike<'_> {
         clients.iter().for_each(|client| client.set_session_timeout(SESSION_TIMEOUT.mul_f64(FACTOR)));
         proxies(&clients).for_each(|proxy| proxy.stretch_session_timeouts(FACTOR));
         clients.iter().try_for_each(|client| client.start(&scene.journal))?;
-        scene.pass(SESSION_TIMEOUT.mul_f64(1.25)).await?;
+        scene.wait_and_check(SESSION_TIMEOUT.mul_f64(1.25)).await?;
         proxies(victims).for_each(|proxy| proxy.black_hole(Direction::Both));
-        scene.pass(self.length.saturating_sub(SESSION_TIMEOUT.mul_f64(1.25))).await?;
+        scene.wait_and_check(self.length.saturating_sub(SESSION_TIMEOUT.mul_f64(1.25))).await?;
         proxies(victims).for_each(FaultProxy::heal);
         proxies(&clients).for_each(|proxy| proxy.stretch_session_timeouts(1.0));
         clients.iter().for_each(|client| client.set_session_timeout(SESSION_TIMEOUT));

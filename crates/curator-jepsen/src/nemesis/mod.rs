@@ -206,8 +206,8 @@ impl<'a> Strike<'a> {
     }
 
     /// Waits while the fault is active.
-    async fn pass(&self) -> Result<(), RunError> {
-        self.scene.pass(self.length).await
+    async fn wait(&self) -> Result<(), RunError> {
+        self.scene.wait_and_check(self.length).await
     }
 
     /// A random duration in this range, in milliseconds.

@@ -42,7 +42,7 @@ impl Strike<'_> {
         self.begin(&format!("{victim_names}, and {how}"))?;
         let struck: Vec<_> = victims.iter().flat_map(|client| struck(client.network(), from_all)).collect();
         struck.iter().for_each(|proxy| proxy.black_hole(direction));
-        self.pass().await?;
+        self.wait().await?;
         struck.iter().for_each(|proxy| proxy.heal());
         Ok(())
     }

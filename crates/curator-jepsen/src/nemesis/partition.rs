@@ -17,7 +17,7 @@ impl Strike<'_> {
     async fn isolate(&mut self, member: usize) -> Result<(), RunError> {
         self.begin(&server(member))?;
         self.scene.cluster.isolate(member)?;
-        self.pass().await?;
+        self.wait().await?;
         Ok(self.scene.cluster.heal()?)
     }
 }

@@ -27,7 +27,7 @@ impl Strike<'_> {
         self.begin(&server(member))?;
         let member = self.scene.cluster.member(member);
         member.kill()?;
-        self.pass().await?;
+        self.wait().await?;
         // The start of the server is part of the recovery time.
         self.healed = Some(now());
         Ok(member.restart().await?)
@@ -37,7 +37,7 @@ impl Strike<'_> {
         self.begin("all servers")?;
         let members = self.scene.cluster.members();
         members.iter().try_for_each(TestingServer::kill)?;
-        self.pass().await?;
+        self.wait().await?;
         self.healed = Some(now());
         // The members are started concurrently, as none is ready without a quorum.
         let [first, second, third] = [0, 1, 2].map(|member| self.scene.cluster.member(member).restart());
@@ -59,7 +59,7 @@ impl Strike<'_> {
         self.begin(&server(member))?;
         let member = self.scene.cluster.member(member);
         member.pause()?;
-        self.pass().await?;
+        self.wait().await?;
         Ok(member.resume()?)
     }
 

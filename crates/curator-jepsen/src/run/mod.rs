@@ -100,10 +100,10 @@ async fn conduct(options: &Options, directory: &Path) -> Result<Report, RunError
     let about = about::about(options, versions, &scene);
     let began = Instant::now();
     let recovery = strike(&scene, options).await?;
-    scene.pass(options.duration.saturating_sub(began.elapsed())).await?;
+    scene.wait_and_check(options.duration.saturating_sub(began.elapsed())).await?;
     let End { clients, unclosed, at_rest, at_end } = scene.finish().await?;
     if options.counters {
-        scene.count().await?;
+        scene.record_counters().await?;
     }
     let counted = |remains: Remains| LeftoverCounts { nodes: remains.nodes.len(), watches: remains.watches };
     let left = Leftovers { clients, unclosed, at_rest: counted(at_rest), at_end: counted(at_end) };

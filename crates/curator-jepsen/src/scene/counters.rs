@@ -10,7 +10,7 @@ use crate::history::{COUNTERS, CounterKind, CounterSeen, RECEIPTS, Receipts, Wha
 
 impl Scene {
     /// Records the value of each counter: of the counters of peers that have a node, and of all of ours.
-    pub(crate) async fn count(&self) -> Result<(), RunError> {
+    pub(crate) async fn record_counters(&self) -> Result<(), RunError> {
         let mut keys: BTreeSet<String> = self
             .request("the counters", async || children(&self.operator, COUNTERS).await)
             .await?

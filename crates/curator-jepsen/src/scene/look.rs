@@ -25,7 +25,7 @@ impl Scene {
         ours.iter().for_each(|client| client.send_line(&format!("{QUIET}{look}")));
         self.wait_for(&ours, "pause their writes", |progress, client| progress.is_quiet(client, look)).await?;
         if !peers.is_empty() {
-            self.pass(SESSION_TIMEOUT + SLACK).await?;
+            self.wait_and_check(SESSION_TIMEOUT + SLACK).await?;
         }
         let all: Vec<&Client> = ours.iter().chain(&peers).copied().collect();
         all.iter().for_each(|client| client.send_line(&format!("{LOOK}{look}")));

@@ -201,7 +201,7 @@ impl Scene {
     }
 
     /// Waits, and [checks](Self::check) the clients during the wait.
-    pub(crate) async fn pass(&self, time: Duration) -> Result<(), RunError> {
+    pub(crate) async fn wait_and_check(&self, time: Duration) -> Result<(), RunError> {
         let end = Instant::now() + time;
         while Instant::now() < end {
             self.check()?;

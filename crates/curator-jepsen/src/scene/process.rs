@@ -11,7 +11,7 @@ use super::RunError;
 use crate::work::Work;
 
 /// The number of bytes of a process's output in an error.
-const OUTPUT: usize = 2000;
+const SHOWN_OUTPUT: usize = 2000;
 
 /// A client's process. It is killed when this value is dropped, and when this process ends.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Process {
     #[must_use]
     pub fn output(&self) -> String {
         let text = fs::read(&self.output).unwrap_or_default();
-        String::from_utf8_lossy(&text[text.len().saturating_sub(OUTPUT)..]).trim().to_owned()
+        String::from_utf8_lossy(&text[text.len().saturating_sub(SHOWN_OUTPUT)..]).trim().to_owned()
     }
 
     /// Sends a signal. Does nothing if the process has ended, as its id may belong to another process.
