@@ -16,8 +16,8 @@ use crate::path::ZPath;
 /// of transactions. Set by [`CuratorClientBuilder::acl_provider`](crate::CuratorClientBuilder::acl_provider).
 ///
 /// Only [`CreateBuilder::with_acl`](crate::CreateBuilder::with_acl) and [`NodeSpec`](crate::NodeSpec)s, which contain
-/// an ACL, take precedence. The provider is called whenever another node is created, so it must be fast, and must not
-/// block.
+/// an ACL, take precedence. The provider is called for every other node that is created, so it must be fast, and must
+/// not block.
 ///
 /// After Curator's interface of the same name.
 ///

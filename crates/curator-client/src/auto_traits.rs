@@ -5,41 +5,41 @@ use std::time::Duration;
 use crate::node::find::NodeFinder;
 use crate::*;
 
-fn send_sync<T: Send + Sync + 'static>() {}
-fn send<T: Send + 'static>() {}
+fn assert_send_sync<T: Send + Sync + 'static>() {}
+fn assert_send<T: Send + 'static>() {}
 /// The futures are never awaited: only their types matter.
-fn is_send<F: Future + Send>(_future: F) {}
+fn assert_send_future<F: Future + Send>(_future: F) {}
 
 #[test]
 fn handles_are_send_and_sync() {
-    send_sync::<CuratorClient>();
-    send_sync::<CuratorClientBuilder>();
-    send_sync::<ClientHealth>();
-    send_sync::<ConnectionFailure>();
-    send_sync::<Session>();
-    send_sync::<SessionLease>();
-    send_sync::<Janitor>();
-    send_sync::<Refusals>();
-    send_sync::<ConnectionStates>();
-    send_sync::<Retrier>();
-    send_sync::<CreateBuilder>();
-    send_sync::<DeleteBuilder>();
-    send_sync::<Transaction>();
-    send_sync::<NodeFinder>();
-    send_sync::<Error>();
+    assert_send_sync::<CuratorClient>();
+    assert_send_sync::<CuratorClientBuilder>();
+    assert_send_sync::<ClientHealth>();
+    assert_send_sync::<ConnectionFailure>();
+    assert_send_sync::<Session>();
+    assert_send_sync::<SessionLease>();
+    assert_send_sync::<Janitor>();
+    assert_send_sync::<Refusals>();
+    assert_send_sync::<ConnectionStates>();
+    assert_send_sync::<Retrier>();
+    assert_send_sync::<CreateBuilder>();
+    assert_send_sync::<DeleteBuilder>();
+    assert_send_sync::<Transaction>();
+    assert_send_sync::<NodeFinder>();
+    assert_send_sync::<Error>();
     #[cfg(feature = "tls")]
-    send_sync::<(TlsOptions, InvalidTlsOptions)>();
+    assert_send_sync::<(TlsOptions, InvalidTlsOptions)>();
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
-    send_sync::<SaslOptions>();
-    send_sync::<std::sync::Arc<dyn RetryPolicy>>();
-    send_sync::<std::sync::Arc<dyn AclProvider>>();
+    assert_send_sync::<SaslOptions>();
+    assert_send_sync::<std::sync::Arc<dyn RetryPolicy>>();
+    assert_send_sync::<std::sync::Arc<dyn AclProvider>>();
 }
 
 /// These types are or contain futures. They need not be `Sync`: the thread that polls them has exclusive access.
 #[test]
 fn futures_are_send() {
-    send::<Request<Created>>();
-    send::<Watch>();
+    assert_send::<Request<Created>>();
+    assert_send::<Watch>();
 }
 
 #[allow(dead_code, clippy::too_many_arguments, reason = "compiled and never called")]
@@ -54,41 +54,41 @@ fn futures_of_methods_are_send(
     path: &ZPath,
     error: Error,
 ) {
-    is_send(builder.connect());
-    is_send(client.wait_connected(Duration::ZERO));
-    is_send(client.close());
-    is_send(client.closing());
-    is_send(client.session());
-    is_send(client.sleep_until(Deadline::after(Duration::ZERO)));
-    is_send(client.ensure_containers(session, path));
-    is_send(client.missing_parents(session, std::slice::from_ref(path)));
-    is_send(client.transact_with_containers(session, &[], Vec::new()));
-    is_send(client.create().for_path("/", ""));
-    is_send(client.create().with_protection().for_path(path, ""));
-    is_send(client.delete().guaranteed().for_path("/"));
-    is_send(client.delete().deleting_children_if_needed().guaranteed().for_path("/"));
-    is_send(client.create().or_set_data().for_path("/", ""));
-    is_send(client.get_acl("/"));
-    is_send(client.set_acl("/", [], None));
-    is_send(client.transaction().commit());
-    is_send(client.transaction().commit_in(session));
-    is_send(client.get_data("/"));
-    is_send(client.watch_data("/"));
-    is_send(client.check_exists("/"));
-    is_send(client.get_children("/"));
-    is_send(client.watch_children("/"));
-    is_send(client.watch_exists("/"));
-    is_send(client.set_data("/", "", None));
-    is_send(client.sync("/"));
-    is_send(client.janitor().idle());
-    is_send(client.janitor().refusals(session).changed());
-    is_send(session.ended());
-    is_send(session.get_data(path));
-    is_send(session.read_all(Vec::new()));
-    is_send(watch.fired());
-    is_send(states.next());
-    is_send(states.wait_for(ConnectionState::Lost));
-    is_send(retrier.pause(error));
-    is_send(retrier.again());
-    is_send(finder.find(session));
+    assert_send_future(builder.connect());
+    assert_send_future(client.wait_connected(Duration::ZERO));
+    assert_send_future(client.close());
+    assert_send_future(client.closing());
+    assert_send_future(client.session());
+    assert_send_future(client.sleep_until(Deadline::after(Duration::ZERO)));
+    assert_send_future(client.ensure_containers(session, path));
+    assert_send_future(client.missing_parents(session, std::slice::from_ref(path)));
+    assert_send_future(client.transact_with_containers(session, &[], Vec::new()));
+    assert_send_future(client.create().for_path("/", ""));
+    assert_send_future(client.create().with_protection().for_path(path, ""));
+    assert_send_future(client.delete().guaranteed().for_path("/"));
+    assert_send_future(client.delete().deleting_children_if_needed().guaranteed().for_path("/"));
+    assert_send_future(client.create().or_set_data().for_path("/", ""));
+    assert_send_future(client.get_acl("/"));
+    assert_send_future(client.set_acl("/", [], None));
+    assert_send_future(client.transaction().commit());
+    assert_send_future(client.transaction().commit_in(session));
+    assert_send_future(client.get_data("/"));
+    assert_send_future(client.watch_data("/"));
+    assert_send_future(client.check_exists("/"));
+    assert_send_future(client.get_children("/"));
+    assert_send_future(client.watch_children("/"));
+    assert_send_future(client.watch_exists("/"));
+    assert_send_future(client.set_data("/", "", None));
+    assert_send_future(client.sync("/"));
+    assert_send_future(client.janitor().idle());
+    assert_send_future(client.janitor().refusals(session).changed());
+    assert_send_future(session.ended());
+    assert_send_future(session.get_data(path));
+    assert_send_future(session.read_all(Vec::new()));
+    assert_send_future(watch.fired());
+    assert_send_future(states.next());
+    assert_send_future(states.wait_for(ConnectionState::Lost));
+    assert_send_future(retrier.pause(error));
+    assert_send_future(retrier.again());
+    assert_send_future(finder.find(session));
 }

@@ -93,7 +93,7 @@ struct Inner {
 }
 
 impl Drop for Inner {
-    /// The last clone was dropped.
+    /// Starts to close the client: its last clone was dropped.
     fn drop(&mut self) {
         self.closing.begin();
     }

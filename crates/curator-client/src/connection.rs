@@ -43,7 +43,7 @@ enum Stage {
         task: SessionTask,
         key: SessionKey,
         server: Arc<HostPort>,
-        /// The deadline for the reply to its first probe.
+        /// The deadline for the reply to the first probe over the connection, until it has arrived.
         unproven: Option<Deadline>,
     },
     /// The connection broke, and another one is being opened.
@@ -172,7 +172,7 @@ async fn resume(
     let client = &*options.name;
     let report = |cause: &str| {
         if let Some(journal) = &journal {
-            journal.learn(cause);
+            journal.record_progress(cause);
         }
     };
     let diagnosis = Diagnosis::new(&options, &report);
@@ -211,7 +211,7 @@ async fn resume(
         if ClockInstant::now().saturating_duration_since(started) >= share {
             share = share.saturating_mul(2);
         }
-        // `Unlimited` never gives up, so the result carries no information.
+        // This cannot fail: `Unlimited` never gives up, and this future is dropped before the timers end.
         drop(retrier.again().await);
     }
 }
@@ -237,7 +237,7 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
                     Err(_) => return,
                 },
             };
-            // A server may keep the connection open forever.
+            // Ends the connection: a server may keep it open forever.
             let task = AbortOnDrop(link.task().clone());
             // The supervisor no longer probes the session, so its probes no longer keep the connection.
             task.0.keep(limit);

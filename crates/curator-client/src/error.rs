@@ -373,7 +373,7 @@ pub enum Error {
         #[source]
         cause: Box<Error>,
     },
-    /// An attempt whose outcome is unknown was retried, and the retry failed. The first attempt may have been applied.
+    /// An attempt whose outcome is unknown was retried, and the retry failed. That attempt may have been applied.
     #[error("{in_doubt}; the outcome is unknown, and a retry failed: {cause}")]
     RetryFailed {
         /// The error of the attempt that may have been applied.
@@ -401,7 +401,7 @@ pub enum Error {
         operation: &'static str,
         /// The node, without the sequence number of a sequential one.
         path: ZPath,
-        /// What was received.
+        /// Why the stat could not be read.
         cause: String,
     },
     /// A reply that the protocol does not allow.
@@ -420,7 +420,7 @@ fn within(after: Duration) -> String {
     if after.is_zero() { String::new() } else { format!(" within {after:?}") }
 }
 
-/// Whose ACL permits the operation on a node.
+/// Whose ACL the server checks: that of the operation's node, or of its parent.
 fn with_acl(operation: &str) -> &'static str {
     match operation {
         "create" | "delete" => "parent",

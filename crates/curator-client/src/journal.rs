@@ -42,7 +42,7 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// The cause of an outage in which no attempt has ended yet.
+/// The text in place of a cause, while no attempt to connect has ended.
 const NO_REPLY_YET: &str = "no server has answered yet";
 
 /// Written by the supervisor and the connection; read by callers.
@@ -121,12 +121,12 @@ impl Journal {
     }
 
     /// Records the state of an attempt to connect that is still in progress.
-    pub(crate) fn learn(&self, cause: &str) {
+    pub(crate) fn record_progress(&self, cause: &str) {
         self.record.send_if_modified(|record| {
             if let Some(outage) = &mut record.outage {
-                outage.learn(cause);
+                outage.record_progress(cause);
             }
-            // Waiters are not notified of that.
+            // Does not notify the waiters of this channel.
             false
         });
     }
@@ -290,12 +290,12 @@ impl Journal {
             tokio::select! {
                 // The sender lives in `self`, so the channel cannot be closed.
                 _ = changes.changed() => {}
-                () = due => self.remind_now(),
+                () = due => self.log_if_due(),
             }
         }
     }
 
-    fn remind_now(&self) {
+    fn log_if_due(&self) {
         let now = ClockInstant::now();
         let due = self.change(|record| {
             let outage = record.outage.as_mut()?;

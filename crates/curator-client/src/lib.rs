@@ -41,25 +41,26 @@
 //!
 //! # Log
 //!
-//! Events are emitted with [`tracing`]. Every event has the field `client`: the [name](CuratorClientBuilder::name) of
-//! the client. At `info` there is one event for each change of the client's session. Session ids have the format of
-//! ZooKeeper's own log.
+//! Events are emitted with [`tracing`]. They have the field `client`, the [name](CuratorClientBuilder::name) of the
+//! client, except those about a single socket. At `info` there is one event for each change of the client's session.
+//! Session ids have the format of ZooKeeper's own log.
 //!
 //! | Event at `info` | Fields | What has happened |
 //! |---|---|---|
 //! | `connecting` | `servers` | the client was started |
 //! | `session opened` | `session`, `server`, `timeout`, `lasted` | the client has its first session. `timeout`: the granted session timeout; `lasted`: the time since the client was started |
 //! | `session suspended` | `session`, `why` | [`Suspended`](ConnectionState::Suspended): the connection broke, or the server is slow to answer |
-//! | `not connected` | `lasted`, `cause` | the first attempt to connect has failed; repeated once a minute. `cause` names each server and its failure |
+//! | `not connected` | `lasted`, `cause` | the first attempt to connect in an outage has failed; repeated once a minute. `cause` names each server and its failure |
 //! | `session resumed over another connection` | `session`, `server`, `lasted` | [`Reconnected`](ConnectionState::Reconnected): the session continues, with its nodes and locks |
 //! | `session confirmed` | `session`, `lasted` | [`Reconnected`](ConnectionState::Reconnected) over the same connection |
 //! | `session lost` | `session`, `why`, `suspended_for`, `cause` | [`Lost`](ConnectionState::Lost): the session has ended, and its nodes and locks are gone |
 //! | `session opened in place of the lost one` | `session`, `server`, `timeout`, `lasted` | [`Reconnected`](ConnectionState::Reconnected), in a new session |
 //! | `client closed` | `confirmed` | the client was closed; `confirmed`: whether the server has confirmed the end of the session |
 //!
-//! `warn` means that a node could not be deleted, or that the runtime ended before the client was closed. `debug` has
-//! each attempt to connect, each failed probe and each retry; `trace` has each request, with its path and size. Data,
-//! credentials and session passwords are never logged.
+//! `warn` means that a node could not be deleted, that the runtime ended before the client was closed, or that a server
+//! sends faster than the client can read; `error` means that the client's task has panicked. `debug` has each attempt
+//! to connect, each failed probe and each retry; `trace` has each request, with its path and size. Data, credentials
+//! and session passwords are never logged.
 //!
 //! The crate `zookeeper-client` also logs every connection, at `info` and `warn`. A filter such as
 //! `info,zookeeper_client=error` hides these events.

@@ -43,7 +43,7 @@ impl Outage {
 
     /// Records a report about the current attempt as the cause. Ignored once an attempt has failed, because the cause
     /// of a failed attempt covers all servers.
-    pub(crate) fn learn(&mut self, cause: &str) {
+    pub(crate) fn record_progress(&mut self, cause: &str) {
         if !self.has_failed {
             self.cause = Some(cause.to_owned());
         }
@@ -93,10 +93,10 @@ mod tests {
     fn a_running_attempt_does_not_replace_the_cause_of_a_failed_one() {
         let now = ClockInstant::now();
         let mut outage = Outage::begin(now, Some("the connection broke".to_owned()), LOG_INTERVAL);
-        outage.learn("zk1: no reply yet");
+        outage.record_progress("zk1: no reply yet");
         assert_eq!(outage.cause(), Some("zk1: no reply yet"));
         outage.failed("zk1: no reply; zk2: refused", now);
-        outage.learn("zk2: refused");
+        outage.record_progress("zk2: refused");
         assert_eq!(outage.cause(), Some("zk1: no reply; zk2: refused"));
     }
 

@@ -82,16 +82,16 @@ mod tests {
 
     #[test]
     fn a_future_of_another_process_is_neither_polled_nor_dropped() {
-        for is_copy in [false, true] {
+        for is_in_child in [false, true] {
             let held = Arc::new(());
             let inner = Arc::clone(&held);
             let mut future = InProcess::new(Box::pin(ready(7).map(move |seven| (seven, Arc::strong_count(&inner)))));
-            if is_copy {
+            if is_in_child {
                 future.process.id += 1;
             }
-            assert_eq!((&mut future).now_or_never(), (!is_copy).then_some((7, 2)));
+            assert_eq!((&mut future).now_or_never(), (!is_in_child).then_some((7, 2)));
             drop(future);
-            assert_eq!(Arc::strong_count(&held), if is_copy { 2 } else { 1 });
+            assert_eq!(Arc::strong_count(&held), if is_in_child { 2 } else { 1 });
         }
     }
 }

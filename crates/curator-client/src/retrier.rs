@@ -14,7 +14,7 @@ use crate::truncated::Truncated;
 /// Time counts from the first failure and not from the first attempt: an acquire that has waited for an hour has not
 /// been failing for an hour.
 ///
-/// For operations whose next attempt is not a repetition of the same call. The client's own operations already repeat
+/// For operations whose next attempt makes a different call. The client's own operations already repeat
 /// calls that fail; do not nest retry loops.
 pub struct Retrier {
     policy: Arc<dyn RetryPolicy>,
@@ -36,13 +36,14 @@ impl std::fmt::Debug for Retrier {
 }
 
 impl Retrier {
-    /// The pauses continue while the client closes, for work that a closing client waits for.
+    /// Without [`until`](Self::until), pauses continue while the client closes: for work that a closing client waits
+    /// for.
     pub(crate) fn new(policy: Arc<dyn RetryPolicy>, timer: &Timer, client: &Arc<str>) -> Self {
         let (timer, client) = (timer.clone(), Arc::clone(client));
         Self { policy, timer, client, closing: None, failures: Failures::default() }
     }
 
-    /// Makes pauses end with [`Error::Closed`] as soon as the client starts to close.
+    /// Makes pauses end with the client's [error](Closing::error) as soon as the client starts to close.
     pub(crate) fn until(mut self, closing: &Closing) -> Self {
         self.closing = Some(closing.clone());
         self
@@ -52,7 +53,8 @@ impl Retrier {
     ///
     /// # Errors
     ///
-    /// `error` itself when it cannot be retried or the policy gives up; [`Error::Closed`] as soon as the client closes.
+    /// `error` itself when it cannot be retried or the policy gives up; [`Error::Closed`], [`Error::ClientEnded`] or
+    /// [`Error::Forked`] as soon as the client closes or has ended.
     ///
     /// # Cancel safety
     ///
@@ -71,7 +73,7 @@ impl Retrier {
     ///
     /// # Errors
     ///
-    /// [`Error::Closed`] as soon as the client closes.
+    /// [`Error::Closed`], [`Error::ClientEnded`] or [`Error::Forked`] as soon as the client closes or has ended.
     ///
     /// # Cancel safety
     ///
@@ -87,7 +89,8 @@ impl Retrier {
             },
             None => pause.await,
         }
-        // After the end of the timers, a pause would not wait, and the runtime that drives the requests has ended.
+        // After the timers have ended, every pause would return immediately, and the runtime that drives the requests
+        // has ended too.
         if self.timer.has_ended() {
             return Err(self.closing.as_ref().map_or(Error::Closed, Closing::error));
         }

@@ -304,7 +304,7 @@ impl RetryUntilElapsed {
     ///
     /// # Errors
     ///
-    /// [`InvalidRetryPolicy`] when `sleep_between` is not between 1 ms and 24 h, or `max_elapsed` is shorter than it.
+    /// [`InvalidRetryPolicy`] when `sleep_between` is not between 1 ms and 24 h, or `max_elapsed` is shorter.
     pub fn new(max_elapsed: Duration, sleep_between: Duration) -> Result<Self, InvalidRetryPolicy> {
         check_sleep("sleep_between", sleep_between)?;
         if max_elapsed < sleep_between {

@@ -337,14 +337,14 @@ impl Session {
     pub(crate) fn replace_link(&self, link: Link) {
         let mut current = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.connections.fetch_add(1, Ordering::SeqCst);
-        let (last, unused) = match &mut *current {
+        let (previous, unused) = match &mut *current {
             Some(current) => (Some(std::mem::replace(current, link)), None),
             None => (None, Some(link)),
         };
         drop(current);
         drop(unused);
-        if let Some(last) = last {
-            last.abandon();
+        if let Some(previous) = previous {
+            previous.abandon();
         }
     }
 

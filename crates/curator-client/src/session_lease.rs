@@ -201,11 +201,11 @@ impl SessionLease {
 
     /// The time between two probes: a sixth of the session timeout.
     ///
-    /// A probe extends the lease once another probe is answered that was sent at least 5/16 of the timeout after the
-    /// reply to the first. At this pace, the second probe after it does so if replies take less than 1/48 of the
-    /// timeout; the lease then has between 7/16 and 29/48 (0.44 and 0.6) of the timeout left. If replies take up to
-    /// 3/16 of the timeout, the third probe does so, and the lease has between 13/48 and 7/16 left. A late timer only
-    /// brings the distance between probes closer to 5/16.
+    /// A probe extends the lease once another probe is answered that was sent more than 5/16 of the timeout after the
+    /// reply to the first. At this interval, that is the second probe after it if replies take less than 1/48 of the
+    /// timeout: the lease then has between 5/12 and 29/48 (0.42 and 0.6) of the timeout left. If replies take less than
+    /// 3/16 of the timeout, it is the third probe after it, and more than 1/12 is left. A probe that is sent late does
+    /// not make more probes necessary.
     #[must_use]
     pub fn probe_interval(&self) -> Duration {
         self.session_timeout / 6

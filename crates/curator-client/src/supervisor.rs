@@ -43,16 +43,16 @@ pub(crate) struct Supervisor {
     pub(crate) lock_data: Arc<LockData>,
 }
 
-/// Sessions that have ended here and are being closed on the servers, so that other clients need not wait for their
-/// nodes to expire. Each future returns whether the servers have confirmed the end.
+/// Sessions that have ended here and are being closed on the servers, so that other clients need not wait until these
+/// sessions expire there. Each future returns whether the servers have confirmed the end.
 type PendingCloses = FuturesUnordered<BoxFuture<'static, bool>>;
 
-/// The session that an attempt has opened and not yet proved.
+/// The session that an attempt has opened, but has not proved yet.
 #[derive(Default)]
 struct Opened(Mutex<Option<Session>>);
 
 impl Opened {
-    /// Returns the previous session.
+    /// Stores `session`, and returns the previous one.
     fn set(&self, session: Option<Session>) -> Option<Session> {
         std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), session)
     }
@@ -105,7 +105,7 @@ impl Supervisor {
                 self.journal.lost(&session, end);
             }
             if let Some(link) = link {
-                self.give_up(&session, link, &pending_closes);
+                self.start_close(&session, link, &pending_closes);
             }
             if end == SessionEnd::Closed {
                 break;
@@ -136,8 +136,8 @@ impl Supervisor {
         let mut probes = FuturesUnordered::new();
         let mut next_probe = Deadline::after(interval);
         let mut connected_since = ClockInstant::now();
-        // When the current connection was requested, until it has answered.
-        let mut moved = None;
+        // A time before the connect request of the current connection, until a probe over it is answered.
+        let mut unproven_connect = None;
         let mut silence = Silence::default();
         // Only the reply to a probe that was sent after the latest doubt began ends the doubt.
         let mut doubt_since = ClockInstant::now();
@@ -156,14 +156,14 @@ impl Supervisor {
                     let doubt = match change {
                         Change::Over(LinkEnd::AuthFailed) => return SessionEnd::AuthFailed,
                         Change::Over(_) => return SessionEnd::Expired,
-                        // Before any request is sent: callers rely on `is_connected`.
+                        // Before there is another link: no request may be sent over it until it has answered a probe.
                         Change::Broken => {
                             session.set_connected(false);
                             Doubt::ConnectionBroke
                         }
                         Change::Resumed(link, connect_sent) => {
                             session.replace_link(link);
-                            moved = Some(connect_sent);
+                            unproven_connect = Some(connect_sent);
                             // The server may have granted less time than before.
                             if let Some(end) = session.end() {
                                 return end;
@@ -186,7 +186,9 @@ impl Supervisor {
                         awaited = awaited.filter(|awaited| *awaited > sent);
                         if connection.is_up() && sent >= connected_since {
                             // Not before: an accepted connect proves nothing by itself, see `session_lease.rs`.
-                            moved.take().into_iter().for_each(|connect_sent| session.lease().moved(connect_sent));
+                            if let Some(connect_sent) = unproven_connect.take() {
+                                session.lease().moved(connect_sent);
+                            }
                             session.set_connected(true);
                             connection.confirmed();
                         }
@@ -236,9 +238,9 @@ impl Supervisor {
         }
     }
 
-    /// Ends the session of `link` on the servers too; tries for as long as it can be alive there. Waits for the
-    /// [delays](Session::delay_close) first.
-    fn give_up(&self, session: &Session, link: Link, pending_closes: &PendingCloses) {
+    /// Adds the close of `session` on the servers to `pending_closes`. The close first waits for the
+    /// [delays](Session::delay_close), and tries for as long as the session can be alive there.
+    fn start_close(&self, session: &Session, link: Link, pending_closes: &PendingCloses) {
         // The servers round the timeout up to their next tick, and it is at least two ticks.
         let limit = session.timeout() * 3 / 2;
         let end = Deadline::after(limit);
@@ -264,7 +266,7 @@ impl Supervisor {
     /// session that an attempt has opened by then.
     async fn open(&self, epoch: u64, pending_closes: &mut PendingCloses) -> Option<Session> {
         let Self { options, timer, journal, .. } = self;
-        let report = |cause: &str| journal.learn(cause);
+        let report = |cause: &str| journal.record_progress(cause);
         let diagnosis = Diagnosis::new(options, &report);
         let mut retrier = Retrier::new(Arc::new(Unlimited), timer, &options.name).until(&self.closing);
         let opened = Opened::default();
@@ -292,7 +294,7 @@ impl Supervisor {
                     if let Some(session) = opened.set(None)
                         && let Some(link) = session.finish(SessionEnd::Closed)
                     {
-                        self.give_up(&session, link, pending_closes);
+                        self.start_close(&session, link, pending_closes);
                     }
                     return None;
                 }

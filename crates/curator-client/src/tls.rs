@@ -9,7 +9,7 @@ mod options;
 mod problem;
 
 #[cfg(feature = "tls")]
-pub(crate) use self::certificates::{Attempt, CertificateRequest, Certificates};
+pub(crate) use self::certificates::{CertificateRequest, Certificates, HandshakeConfig};
 #[cfg(feature = "tls")]
 pub use self::invalid::{InvalidTlsOptions, TlsText};
 #[cfg(feature = "tls")]

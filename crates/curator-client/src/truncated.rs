@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug)]
 pub(crate) struct Truncated<T>(pub(crate) T);
 
-/// In characters.
+/// The maximum length, in characters.
 const LONGEST: usize = 1_000;
 
 impl<T: fmt::Display> fmt::Display for Truncated<T> {

@@ -42,7 +42,7 @@ use crate::tls::TlsOptions;
 ///
 /// After Curator's `CuratorFrameworkFactory.Builder`, with its defaults.
 #[derive(Debug, Clone)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(from = "super::configured::Written"))]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(from = "super::configured::Fields"))]
 #[must_use = "nothing happens before `start`, or before `connect` is awaited"]
 pub struct CuratorClientBuilder {
     name: Option<String>,
@@ -116,10 +116,10 @@ impl CuratorClientBuilder {
     /// decides whether there is another attempt. [`connect`](Self::connect) waits in the same way. From 1 ms to a day.
     /// Defaults to 15 s.
     ///
-    /// This also limits an attempt to open a session; each server gets an equal share of it. A connection counts as
-    /// broken when nothing arrives for a server's share or for 2/5 of the configured [session
-    /// timeout](Self::session_timeout), whichever is shorter. If this limit is more than 3/5 of the granted session
-    /// timeout, the limit is 2/5 of the granted timeout instead.
+    /// The connection timeout also limits an attempt to open a session; each server gets an equal share of it. A
+    /// connection counts as broken when nothing arrives for a server's share or for 2/5 of the configured [session
+    /// timeout](Self::session_timeout), whichever is shorter. If that is more than 3/5 of the granted session timeout,
+    /// 2/5 of the granted timeout applies instead.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self
@@ -140,7 +140,7 @@ impl CuratorClientBuilder {
     }
 
     /// Sets the size of the largest request in bytes: the server's `jute.maxbuffer`. The client refuses larger
-    /// requests, because the server would close the connection. Defaults to 1 MiB, as in ZooKeeper.
+    /// requests, because the server would close the connection. Defaults to 1,048,575, as in ZooKeeper.
     pub fn max_request_size(mut self, bytes: usize) -> Self {
         self.max_request_size = bytes;
         self

@@ -9,7 +9,7 @@ use crate::text::DurationText as Text;
 /// The options that a file can contain: numbers, durations, names, and the retry policy.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "the options of a client: a table with the field `connect_string`")]
-pub(super) struct Written {
+pub(super) struct Fields {
     connect_string: String,
     name: Option<String>,
     namespace: Option<String>,
@@ -22,12 +22,12 @@ pub(super) struct Written {
     retry_policy: Option<ConfiguredRetryPolicy>,
 }
 
-impl From<Written> for CuratorClientBuilder {
-    fn from(written: Written) -> Self {
-        let mut builder = Self::new(written.connect_string);
+impl From<Fields> for CuratorClientBuilder {
+    fn from(fields: Fields) -> Self {
+        let mut builder = Self::new(fields.connect_string);
         macro_rules! set {
             ($($option:ident $(. $part:tt)?),*) => {
-                $(if let Some(value) = written.$option {
+                $(if let Some(value) = fields.$option {
                     builder = builder.$option(value $(. $part)?);
                 })*
             };
@@ -92,7 +92,7 @@ mod tests {
         }
         let builder: CuratorClientBuilder =
             toml::from_str("connect_string = 'zk1:2181'\nsession_timeout = '1ms'").unwrap();
-        // The value is checked when the client starts, as it is after the builder's method.
+        // The value is checked when the client starts, like a value that the builder's method has set.
         assert!(matches!(builder.start(), Err(Error::InvalidOption { option: "session timeout", .. })));
     }
 }

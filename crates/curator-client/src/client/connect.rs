@@ -101,8 +101,8 @@ impl CuratorClientBuilder {
 pub(super) fn start(client: ValidOptions, runtime: &Handle) -> CuratorClient {
     let (options, timer) = (client.options, Timer::new(runtime.clone()));
     let (closing, journal) = (Closing::new(), Arc::new(Journal::new(&options.name, LOG_INTERVAL)));
-    let (session_options, for_sessions) = (Arc::clone(&options), Arc::clone(&journal));
-    let sessions = Arc::new(Sessions::new(session_options, timer.clone(), closing.clone(), for_sessions));
+    let (session_options, session_journal) = (Arc::clone(&options), Arc::clone(&journal));
+    let sessions = Arc::new(Sessions::new(session_options, timer.clone(), closing.clone(), session_journal));
     let states = Arc::new(ConnectionStateManager::new(ConnectionState::Connecting));
     let lock_data = Arc::new(LockData::new(client.lock_data));
     let (janitor, queue) = Janitor::new(&options.name);

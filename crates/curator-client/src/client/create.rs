@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::CuratorClient;
 use super::containers::{CREATE_ROUNDS, create_with_parents};
 use super::recipe_support::RecipeSupport as _;
-use super::retry::Doubt;
+use super::retry::MaybeApplied;
 use crate::acl::Acl;
 use crate::error::{Error, Outcome, Result};
 use crate::janitor::Janitor;
@@ -100,9 +100,9 @@ impl CreateBuilder {
         let acl = acl.unwrap_or_else(|| client.acl_for(&path));
         let spec = NodeSpec { path, data: data.as_ref().into(), mode, acl };
         let created = if protection {
-            let mut doubt = Doubt::default();
-            let created = create_protected(&client, spec, parents, &mut doubt).await;
-            created.map_err(|error| doubt.explain(error))?
+            let mut maybe_applied = MaybeApplied::default();
+            let created = create_protected(&client, spec, parents, &mut maybe_applied).await;
+            created.map_err(|error| maybe_applied.explain(error))?
         } else if or_set_data && !mode.is_sequential() {
             create_or_set(&client, &spec, parents).await?;
             return Ok(spec.path);
@@ -146,7 +146,12 @@ async fn create_or_set(client: &CuratorClient, spec: &NodeSpec, parents: bool) -
         .await
 }
 
-async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool, doubt: &mut Doubt) -> Result<Created> {
+async fn create_protected(
+    client: &CuratorClient,
+    spec: NodeSpec,
+    parents: bool,
+    maybe_applied: &mut MaybeApplied,
+) -> Result<Created> {
     let (Some(dir), name) = (spec.path.parent(), spec.path.name().to_owned()) else {
         return Err(Error::NodeExists { operation: "create", path: spec.path });
     };
@@ -181,7 +186,7 @@ async fn create_protected(client: &CuratorClient, spec: NodeSpec, parents: bool,
                 retrier.pause(error).await?;
             }
             Err(error) => {
-                doubt.record(&error);
+                maybe_applied.record(&error);
                 tried = Some(protected.tried());
                 retrier.pause(error).await?;
             }

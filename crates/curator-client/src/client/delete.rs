@@ -1,7 +1,7 @@
 //! Deletes nodes, optionally with their children.
 
 use super::CuratorClient;
-use super::retry::Doubt;
+use super::retry::MaybeApplied;
 use crate::error::{Error, Result};
 use crate::node::tree::delete_tree;
 use crate::node_path::NodePath;
@@ -66,8 +66,8 @@ impl DeleteBuilder {
         let path = self.client.resolve(path)?;
         let (version, children) = (self.version, self.children);
         let promise = (self.guaranteed && version.is_none()).then(|| self.client.janitor().promise(&path, children));
-        let (path, mut doubt) = (&path, Doubt::default());
-        let attempts = self.client.retry_in_doubt(&mut doubt, |session| async move {
+        let (path, mut maybe_applied) = (&path, MaybeApplied::default());
+        let attempts = self.client.retry_recording(&mut maybe_applied, |session| async move {
             match children {
                 // Boxed, so that the caller's future that contains this one stays small.
                 true => Box::pin(delete_tree(&session, path, version)).await,
@@ -75,7 +75,7 @@ impl DeleteBuilder {
             }
         });
         let result = match attempts.await {
-            Err(Error::NoNode { .. }) if doubt.exists() => Ok(()),
+            Err(Error::NoNode { .. }) if maybe_applied.exists() => Ok(()),
             result => result,
         };
         // Dropping the promise, on a connection error or with this future, hands the delete to the janitor.
@@ -83,6 +83,6 @@ impl DeleteBuilder {
         if let Some(promise) = promise.filter(|_| !is_left_open) {
             promise.settled();
         }
-        result.map_err(|error| doubt.explain(error))
+        result.map_err(|error| maybe_applied.explain(error))
     }
 }

@@ -30,7 +30,7 @@ pub struct ClientHealth {
     pub client: String,
     /// The state of the connection.
     pub state: ConnectionState,
-    /// How long it has been in this state.
+    /// How long the client has been in this state.
     pub state_for: Duration,
     /// The id of the current session, if there is one; its connection may be down.
     pub session_id: Option<i64>,
@@ -55,7 +55,7 @@ pub struct ClientHealth {
 pub struct ConnectionFailure {
     /// What failed; for an attempt to connect, each server and its failure.
     pub cause: String,
-    /// How long ago that was.
+    /// The time since the failure.
     pub ago: Duration,
 }
 

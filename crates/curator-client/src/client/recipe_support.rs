@@ -26,7 +26,7 @@ use crate::timer::Deadline;
 /// Only `CuratorClient` implements it.
 #[expect(private_bounds, reason = "only `CuratorClient` implements it, so methods can be added")]
 pub trait RecipeSupport: Sealed {
-    /// A [`Retrier`] with this client's policy, for an operation whose retry is not a repetition of the same call.
+    /// A [`Retrier`] with this client's policy, for an operation whose next attempt makes a different call.
     #[must_use]
     fn retrier(&self) -> Retrier;
 
@@ -41,8 +41,8 @@ pub trait RecipeSupport: Sealed {
 
     /// Sleeps with the timers of this client's runtime; the future can be polled on any thread, even outside a runtime.
     ///
-    /// It also completes when the client has closed or that runtime has ended. Poll [`closing`](CuratorClient::closing)
-    /// first to distinguish these cases.
+    /// The future also completes when the client has closed or that runtime has ended. Poll
+    /// [`closing`](CuratorClient::closing) first to distinguish these cases.
     fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<Self>;
 
     /// Whether there is a connection over which the session was confirmed recently: the state is `Connected` or
@@ -58,8 +58,8 @@ pub trait RecipeSupport: Sealed {
     #[must_use]
     fn close_timeout(&self) -> Duration;
 
-    /// The `T` of this client, created by the first call. A crate built on top of this one keeps its state for each
-    /// client here. The value lives as long as the client.
+    /// This client's value of the type `T`, created by the first call. A crate built on top of this one keeps its state
+    /// for each client here. The value lives as long as the client.
     #[must_use]
     fn extension<T: Any + Send + Sync + Default>(&self) -> Arc<T>;
 
@@ -94,7 +94,7 @@ pub trait RecipeSupport: Sealed {
     ) -> impl Future<Output = Result<Created>> + Send;
 
     /// Sends `operations` as one transaction in `session` that first creates the nodes of `missing` as containers, from
-    /// the top down. The call sends the request; it is not retried.
+    /// the top down. The request is sent by the call, before the future is polled, and is not retried.
     ///
     /// `missing` should be the [`missing_parents`](Self::missing_parents) of the nodes that the operations create. If
     /// this list is outdated (a listed parent exists, or a parent that is not listed is missing), nothing is applied,

@@ -14,8 +14,8 @@ impl CuratorClient {
     /// This is the loop behind every operation of this client. Each attempt first waits for a connection, no longer
     /// than the connection timeout.
     ///
-    /// For reads, and for operations that return an error that is not retryable when their outcome is unknown. For
-    /// others, use [`retry_write`](Self::retry_write).
+    /// Use it for reads, and for operations that return an error that is not retryable when their outcome is unknown.
+    /// For other operations, use [`retry_write`](Self::retry_write).
     ///
     /// # Errors
     ///
@@ -26,7 +26,7 @@ impl CuratorClient {
     /// That of `operation`.
     // Not an `AsyncFnMut`: its futures cannot be shown to be `Send` (rust-lang/rust issue 100013).
     pub async fn retry<T, F: Future<Output = Result<T>>>(&self, operation: impl FnMut(Session) -> F) -> Result<T> {
-        self.retry_in_doubt(&mut Doubt::default(), operation).await
+        self.retry_recording(&mut MaybeApplied::default(), operation).await
     }
 
     /// Like [`retry`](Self::retry), for an operation that is repeated after an unknown outcome, because a second change
@@ -44,14 +44,14 @@ impl CuratorClient {
         &self,
         operation: impl FnMut(Session) -> F,
     ) -> Result<T> {
-        let mut doubt = Doubt::default();
-        self.retry_in_doubt(&mut doubt, operation).await.map_err(|error| doubt.explain(error))
+        let mut maybe_applied = MaybeApplied::default();
+        self.retry_recording(&mut maybe_applied, operation).await.map_err(|error| maybe_applied.explain(error))
     }
 
     /// Like [`retry`](Self::retry), and records whether an attempt may have been applied.
-    pub(super) async fn retry_in_doubt<T, F: Future<Output = Result<T>>>(
+    pub(super) async fn retry_recording<T, F: Future<Output = Result<T>>>(
         &self,
-        doubt: &mut Doubt,
+        maybe_applied: &mut MaybeApplied,
         mut operation: impl FnMut(Session) -> F,
     ) -> Result<T> {
         let mut retrier = self.retrier();
@@ -63,7 +63,7 @@ impl CuratorClient {
             match result {
                 Ok(value) => return Ok(value),
                 Err(error) => {
-                    doubt.record(&error);
+                    maybe_applied.record(&error);
                     retrier.pause(error).await?;
                 }
             }
@@ -103,11 +103,11 @@ impl CuratorClient {
     }
 }
 
-/// The error of the last attempt that may have been applied.
+/// The error of the last attempt that may have been applied, if there is one.
 #[derive(Default)]
-pub(super) struct Doubt(Option<Error>);
+pub(super) struct MaybeApplied(Option<Error>);
 
-impl Doubt {
+impl MaybeApplied {
     /// Records an attempt that failed with `error`.
     pub(super) fn record(&mut self, error: &Error) {
         if error.outcome() == Outcome::Unknown {

@@ -60,14 +60,14 @@ impl CuratorClient {
         }
         let options =
             SessionOptions { name: format!("{} (caches)", self.name()).into(), ..(*self.inner.options).clone() };
-        let another = ValidOptions {
+        let second_client = ValidOptions {
             options: Arc::new(options),
             retry_policy: Arc::clone(&self.inner.retry_policy),
             acls: self.inner.acls.clone(),
             lock_data: None,
             root: self.root.clone(),
         };
-        let client = start(another, self.runtime());
+        let client = start(second_client, self.runtime());
         *watching = Some(client.clone());
         Ok(WatchingClient { client })
     }

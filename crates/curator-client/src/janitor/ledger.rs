@@ -105,8 +105,8 @@ impl Ledger {
         let mut ids: Vec<u64> = self.lock().pending.iter().filter_map(pending).collect();
         loop {
             count.mark_unchanged();
-            // Not in a predicate of `wait_for`, which holds the lock of the count: `count` takes these two locks in the
-            // opposite order, so this could deadlock.
+            // Not in a predicate of `wait_for`, which holds the lock of the count: `publish_count` takes these two
+            // locks in the opposite order, so this could deadlock.
             {
                 let entries = self.lock();
                 ids.retain(|id| entries.pending.contains_key(id));
@@ -128,7 +128,7 @@ impl Ledger {
         entries.next += 1;
         let delete = PendingDelete { path, last_error: None, given_up: false };
         entries.pending.insert(id, Entry { delete, session, begun: Begun::now() });
-        self.count(&entries);
+        self.publish_count(&entries);
         id
     }
 
@@ -144,7 +144,7 @@ impl Ledger {
         entry.delete.given_up = true;
         let (delete, is_owned) = (entry.delete.clone(), entry.session.is_some());
         entries.refused.add(id, entry);
-        self.count(&entries);
+        self.publish_count(&entries);
         // Unlocked before logging: a log subscriber may read this ledger.
         drop(entries);
         let PendingDelete { path, last_error, .. } = &delete;
@@ -162,7 +162,7 @@ impl Ledger {
     pub(super) fn clear(&self) {
         let mut entries = self.lock();
         let Entries { pending, refused, .. } = std::mem::take(&mut *entries);
-        self.count(&entries);
+        self.publish_count(&entries);
         // Unlocked before logging, as in `give_up`.
         drop(entries);
         let pending = pending.values().map(|entry| &entry.delete);
@@ -186,14 +186,14 @@ impl Ledger {
     pub(super) fn remove(&self, id: u64) {
         let mut entries = self.lock();
         entries.pending.remove(&id);
-        self.count(&entries);
+        self.publish_count(&entries);
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, entries: &Entries) {
+    fn publish_count(&self, entries: &Entries) {
         let oldest = entries.pending.values().next().map(|entry| entry.begun);
         self.meter.pending(entries.pending.len(), oldest);
         self.count.send_replace(entries.pending.len());

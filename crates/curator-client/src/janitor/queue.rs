@@ -119,7 +119,7 @@ const MAX_CONCURRENT: usize = 64;
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl JanitorQueue {
-    /// Works until the task is aborted, which the supervisor does at the end.
+    /// Works until the supervisor ends, which aborts this task.
     pub(crate) async fn work(mut self, sessions: Arc<Sessions>, timer: Timer) {
         let worker =
             Arc::new(Worker { sessions, timer, client: self.ledger.client(), ledger: Arc::clone(&self.ledger) });

@@ -63,9 +63,9 @@ pub(crate) async fn missing_parents(session: &Session, nodes: impl IntoIterator<
     let parents: BTreeSet<_> = nodes.into_iter().flat_map(ZPath::ancestors).collect();
     let parents: Vec<_> = parents.into_iter().collect();
     let mut missing = Vec::new();
-    for some in parents.chunks(BATCH_SIZE) {
-        let requests: Vec<_> = some.iter().map(|path| session.exists(path)).collect();
-        for (path, request) in some.iter().zip(requests) {
+    for batch in parents.chunks(BATCH_SIZE) {
+        let requests: Vec<_> = batch.iter().map(|path| session.exists(path)).collect();
+        for (path, request) in batch.iter().zip(requests) {
             if request.await?.is_none() {
                 missing.push(path.clone());
             }

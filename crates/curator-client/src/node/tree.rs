@@ -41,8 +41,8 @@ async fn delete_below(session: &Session, top: &ZPath) -> Result<()> {
     }
     // Parents were found before their children, so in reverse order, each is empty when it is deleted.
     found.reverse();
-    for some in found.chunks(BATCH_SIZE) {
-        let requests: Vec<_> = some.iter().map(|path| session.delete(path, None)).collect();
+    for batch in found.chunks(BATCH_SIZE) {
+        let requests: Vec<_> = batch.iter().map(|path| session.delete(path, None)).collect();
         for request in requests {
             match request.await {
                 // The next pass deletes the nodes created below it since then.

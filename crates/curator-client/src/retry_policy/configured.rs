@@ -40,7 +40,7 @@ use crate::text::DurationText as Text;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "Fields", into = "Fields")]
 #[non_exhaustive]
 pub enum ConfiguredRetryPolicy {
     /// [`ExponentialBackoffRetry`].
@@ -78,7 +78,7 @@ impl RetryPolicy for ConfiguredRetryPolicy {
     deny_unknown_fields,
     expecting = "a retry policy: a table with the field `type` and the parameters of that type"
 )]
-enum Written {
+enum Fields {
     ExponentialBackoff {
         base_sleep: Text,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,33 +106,33 @@ enum Written {
     },
 }
 
-impl TryFrom<Written> for ConfiguredRetryPolicy {
+impl TryFrom<Fields> for ConfiguredRetryPolicy {
     type Error = InvalidRetryPolicy;
 
-    fn try_from(written: Written) -> Result<Self, InvalidRetryPolicy> {
-        Ok(match written {
-            Written::ExponentialBackoff { base_sleep, max_sleep, max_retries } => {
+    fn try_from(fields: Fields) -> Result<Self, InvalidRetryPolicy> {
+        Ok(match fields {
+            Fields::ExponentialBackoff { base_sleep, max_sleep, max_retries } => {
                 let policy = ExponentialBackoffRetry::new(base_sleep.0, max_retries)?;
                 Self::ExponentialBackoff(match max_sleep {
                     Some(max_sleep) => policy.with_max_sleep(max_sleep.0)?,
                     None => policy,
                 })
             }
-            Written::BoundedExponentialBackoff { base_sleep, max_sleep, max_retries } => {
+            Fields::BoundedExponentialBackoff { base_sleep, max_sleep, max_retries } => {
                 let policy = BoundedExponentialBackoffRetry::new(base_sleep.0, max_sleep.0, max_retries)?;
                 Self::BoundedExponentialBackoff(policy)
             }
-            Written::NTimes { n, sleep_between } => Self::NTimes(RetryNTimes::new(n, sleep_between.0)?),
-            Written::OneTime { sleep } => Self::OneTime(RetryOneTime::new(sleep.0)?),
-            Written::UntilElapsed { max_elapsed, sleep_between } => {
+            Fields::NTimes { n, sleep_between } => Self::NTimes(RetryNTimes::new(n, sleep_between.0)?),
+            Fields::OneTime { sleep } => Self::OneTime(RetryOneTime::new(sleep.0)?),
+            Fields::UntilElapsed { max_elapsed, sleep_between } => {
                 Self::UntilElapsed(RetryUntilElapsed::new(max_elapsed.0, sleep_between.0)?)
             }
-            Written::Forever { interval } => Self::Forever(RetryForever::new(interval.0)?),
+            Fields::Forever { interval } => Self::Forever(RetryForever::new(interval.0)?),
         })
     }
 }
 
-impl From<ConfiguredRetryPolicy> for Written {
+impl From<ConfiguredRetryPolicy> for Fields {
     fn from(policy: ConfiguredRetryPolicy) -> Self {
         match policy {
             ConfiguredRetryPolicy::ExponentialBackoff(policy) => Self::ExponentialBackoff {

@@ -216,15 +216,15 @@ impl Session {
         let is_new = !*self.inner.connected.borrow();
         let (answer, check) = match self.link() {
             Some(link) => {
-                // A probe extends the keep-alive. The session is not used after the end of its lease; but replies may
-                // be late.
+                // Keeps the connection for the rest of the lease, because the session is not used after that; and
+                // for at least two probe intervals, because replies may be late.
                 link.task().keep(self.inner.lease.remaining().max(2 * self.probe_interval()));
                 link.task().together(|| {
                     let answer = self.answer_to(NAME, &root, link.probe(), self.inner.timeout, ());
                     (answer, is_new.then(|| self.check_held_nodes(&link)))
                 })
             }
-            None => (self.refused(NAME, &root), None),
+            None => (self.fail_ended(NAME, &root), None),
         };
         async move {
             // The check is polled even if the probe fails: it notices a server that has refused `multiRead` and closed
@@ -260,7 +260,7 @@ impl Session {
             let limit = self.inner.options.max_requests_in_flight;
             return Request::failed(Error::TooManyRequests { operation, path: path.clone(), limit });
         };
-        let Some(link) = self.link() else { return self.refused(operation, path) };
+        let Some(link) = self.link() else { return self.fail_ended(operation, path) };
         if !(*self.inner.connected.borrow() && link.end().is_none()) {
             return Request::failed(Error::Disconnected { operation, path: path.clone() });
         }
@@ -272,7 +272,7 @@ impl Session {
     }
 
     /// Fails a request because the session is over.
-    fn refused<T: Send + 'static>(&self, operation: &'static str, path: &ZPath) -> Request<T> {
+    fn fail_ended<T: Send + 'static>(&self, operation: &'static str, path: &ZPath) -> Request<T> {
         let end = self.end().unwrap_or(SessionEnd::Closed);
         Request::failed(Error::SessionEnded { operation, path: path.clone(), end, outcome: Outcome::NotApplied })
     }

@@ -51,7 +51,7 @@ impl WatchingSession {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the next removal completes it, or the next call that sets a watch does.
+    /// If the future is dropped, the next removal, or the next call that sets a watch, removes the dropped watches.
     pub async fn remove_dropped_watches(&self, given_up: impl Future<Output = ()>) {
         let removals = &self.session.inner.removals;
         let are_removed = tokio::select! {
@@ -83,7 +83,7 @@ impl WatchingSession {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed.
+    /// Only checks: nothing is lost when the future is dropped.
     pub async fn catch_up(&self) -> Result<()> {
         let check = TransactionOperation::Check { path: ZPath::root(), version: None };
         match self.session.transact(vec![check]).await {

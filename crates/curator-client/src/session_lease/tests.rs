@@ -103,7 +103,7 @@ fn a_zero_timeout_gives_no_lease_and_the_longest_one_does_not_overflow() {
     assert!(long.valid_until() > at(u64::MAX / 2));
 }
 
-/// The pace that `SessionLease::probe_interval` documents.
+/// What is left of the lease when a probe is sent. The reply to the probe before counts, even if it arrives later.
 #[test]
 fn at_the_probe_interval_a_session_keeps_nearly_half_of_its_timeout_or_a_quarter_with_slow_answers() {
     for (round_trip, least) in [(T / 48 - 1, T / 16 * 7), (T / 16 * 3 - 1, T / 48 * 13)] {

@@ -44,7 +44,7 @@ impl Certificates {
         let verifier = verifier.map_err(|error| InvalidTlsOptions::RevocationList { reason: error.to_string() })?;
         let certificates = Self { ca_pem: ca_pem.to_owned(), identity: None, provider, verifier };
         // Checked here, because `zookeeper-client` would panic when it opens a connection.
-        certificates.attempt()?;
+        certificates.handshake_config()?;
         Ok(certificates)
     }
 
@@ -61,7 +61,7 @@ impl Certificates {
     }
 
     /// Makes the configuration of one handshake.
-    pub(crate) fn attempt(&self) -> Result<Attempt, InvalidTlsOptions> {
+    pub(crate) fn handshake_config(&self) -> Result<HandshakeConfig, InvalidTlsOptions> {
         let key = self.identity.as_ref().map(|identity| Arc::clone(&identity.key));
         let presented = Arc::new(Presented { key, request: Mutex::new(CertificateRequest::NotRequested) });
         let config = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
@@ -69,13 +69,13 @@ impl Certificates {
         let config = config.map_err(|error| InvalidTlsOptions::Provider { reason: error.to_string() })?;
         let config = config.with_webpki_verifier(Arc::clone(&self.verifier));
         let resolver: Arc<dyn ResolvesClientCert> = Arc::<Presented>::clone(&presented);
-        Ok(Attempt { config: Arc::new(config.with_client_cert_resolver(resolver)), presented })
+        Ok(HandshakeConfig { config: Arc::new(config.with_client_cert_resolver(resolver)), presented })
     }
 }
 
-/// One handshake, which records whether the server requested a certificate. It does not resume an earlier TLS session,
-/// in which the server would not request one.
-pub(crate) struct Attempt {
+/// The configuration of one handshake, which records whether the server requested a certificate. It does not resume an
+/// earlier TLS session, because the server would then request none.
+pub(crate) struct HandshakeConfig {
     pub(crate) config: Arc<ClientConfig>,
     presented: Arc<Presented>,
 }
@@ -92,7 +92,7 @@ pub(crate) enum CertificateRequest {
     Presented,
 }
 
-impl Attempt {
+impl HandshakeConfig {
     pub(crate) fn certificate_request(&self) -> CertificateRequest {
         *self.presented.request.lock().unwrap_or_else(PoisonError::into_inner)
     }

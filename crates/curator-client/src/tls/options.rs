@@ -17,8 +17,8 @@ use super::invalid::InvalidTlsOptions;
 ///
 /// Clones share their certificates, and [`update`](Self::update) replaces them while clients are running.
 ///
-/// After the properties `zookeeper.ssl.trustStore` and `zookeeper.ssl.keyStore` of ZooKeeper's Java client; these
-/// options take the contents as PEM, not the locations.
+/// These options correspond to the properties `zookeeper.ssl.trustStore` and `zookeeper.ssl.keyStore` of ZooKeeper's
+/// Java client, but take PEM text instead of file locations.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -59,9 +59,9 @@ impl TlsOptions {
     /// Returns the same options with a certificate to present to servers that request one, and its private key, both in
     /// PEM. Earlier clones do not change.
     ///
-    /// Intermediate certificates, up to the authority, follow it in the same text. The key is in the format PKCS #8,
-    /// PKCS #1 (RSA) or SEC 1 (EC), without a password. One text may have both the certificate and the key; pass it
-    /// twice.
+    /// `certificate_pem` has this certificate first, followed by intermediate ones, up to the authority. The key is in
+    /// the format PKCS #8, PKCS #1 (RSA) or SEC 1 (EC), without a password. One text may have both the certificate and
+    /// the key; pass it twice.
     ///
     /// # Errors
     ///
@@ -76,10 +76,10 @@ impl TlsOptions {
         Ok(Self::of(certificates.with_identity(certificate_pem.as_ref(), key_pem.as_ref())?))
     }
 
-    /// Replaces what these options and all their clones trust and present by the content of `newer`, for certificates
-    /// that are renewed while the process runs.
+    /// Replaces the trusted authorities and the identity of these options and all their clones with those of `newer`.
+    /// Call it when certificates are renewed while the process runs.
     ///
-    /// The next connection uses them. Connections that are open stay as they are, even when their certificate expires.
+    /// The next connection uses the new ones. Open connections stay as they are, even when their certificate expires.
     ///
     /// ```no_run
     /// # fn example(tls: &curator_client::TlsOptions) -> Result<(), Box<dyn std::error::Error>> {

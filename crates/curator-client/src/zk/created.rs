@@ -2,7 +2,7 @@
 //!
 //! Servers older than 3.7.2, and 3.8.0 to 3.8.1, answer `create2` in a transaction like `create`: with the path, and
 //! without a stat (ZOOKEEPER-4026). `zookeeper-client` then returns a stat in which `czxid` is -1. Fencing tokens are
-//! made from `czxid`, so this returns the correct number, or an error.
+//! made from `czxid`, so this file finds the correct number, or returns an error.
 
 use std::fmt;
 

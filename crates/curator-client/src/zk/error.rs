@@ -100,6 +100,7 @@ mod tests {
         let expected = "create /: the connection was lost before the reply arrived (it was given up)";
         assert_eq!(error.to_string(), expected);
     }
+
     #[test]
     fn a_missing_permission_names_the_acl_that_the_server_has_checked() {
         let text = |operation| translate(operation, &ZPath::on_server("/a/b").unwrap(), ZkError::NoAuth).to_string();

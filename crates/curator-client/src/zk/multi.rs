@@ -39,7 +39,7 @@ impl Link {
                 }
             }
             let results = match writer.commit().await {
-                Ok(results) if fit(&operations, &results) => results.into_iter().map(written).collect(),
+                Ok(results) if results_fit(&operations, &results) => results.into_iter().map(written).collect(),
                 Ok(results) => return Ok(Err(unexpected_results(&operations, &results))),
                 Err(MultiWriteError::RequestFailed { source }) => return Err(source),
                 Err(MultiWriteError::OperationFailed { index, source }) => match operations.get(index) {
@@ -81,8 +81,9 @@ fn failed(index: usize, operation: &TransactionOperation, error: ZkError) -> Err
     Error::TransactionFailed { index, cause: Box::new(translate(operation.name(), operation.path(), error)) }
 }
 
-/// Whether there is one result for each operation, of its kind. Callers that read the results rely on that.
-fn fit(operations: &[TransactionOperation], results: &[MultiWriteResult]) -> bool {
+/// Whether there is one result for each operation, and of the operation's kind. Callers that read the results rely on
+/// that.
+fn results_fit(operations: &[TransactionOperation], results: &[MultiWriteResult]) -> bool {
     let fits = |(operation, result): (&TransactionOperation, &MultiWriteResult)| {
         matches!(
             (operation, result),

@@ -36,10 +36,11 @@ pub enum TreeEvent {
 /// A watch on a node and everything below it, whether or not the node exists.
 ///
 /// Events arrive in the order in which the server made the changes, and before the reply to any request that shows the
-/// change. An event may be older than a later reply: read the node again.
+/// change. By the time an event is read, the node may have changed again: read the node.
 #[must_use = "a watch that is dropped is removed from the server"]
 pub struct RecursiveWatch {
-    /// `None` once its connection has ended: `zookeeper-client` panics if the watcher is polled after that.
+    /// `None` once `Interrupted` was returned. `zookeeper-client` panics if a watcher is polled after the end of its
+    /// connection.
     watcher: Option<PersistentWatcher>,
     task: SessionTask,
     removals: Arc<Removals>,
@@ -52,8 +53,8 @@ impl RecursiveWatch {
         Self { watcher: Some(watcher), task, removals, _counted }
     }
 
-    /// Whether its connection still exists. If not, the next event that is not queued yet is
-    /// [`Interrupted`](TreeEvent::Interrupted).
+    /// Whether its connection still exists. If not, [`next`](Self::next) returns
+    /// [`Interrupted`](TreeEvent::Interrupted), and events that were not read are lost.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.watcher.is_some() && self.task.end().is_none()
@@ -111,7 +112,7 @@ fn translate(event: WatchedEvent) -> TreeEvent {
         EventType::NodeCreated => TreeEvent::Created(path),
         EventType::NodeDeleted => TreeEvent::Deleted(path),
         EventType::NodeDataChanged => TreeEvent::DataChanged(path),
-        // A recursive watch reports no changes of children.
+        // Servers do not send `NodeChildrenChanged` for a recursive watch.
         EventType::NodeChildrenChanged | EventType::Session => TreeEvent::Interrupted,
     }
 }
@@ -129,7 +130,7 @@ pub(crate) struct Removals {
 #[derive(Default)]
 struct Unwanted {
     watchers: Vec<(Watcher, SessionTask)>,
-    /// Requests for watches whose callers do not wait for the replies, and their connections.
+    /// Requests that set watches, and whose callers do not wait for the replies; each with its connection.
     requested: Vec<(Answer, SessionTask)>,
     /// The session is over: nothing is kept here any more.
     is_over: bool,
@@ -152,9 +153,10 @@ impl Removals {
         SetPermit { removals: self, guard: Some(self.setting.lock().await) }
     }
 
-    /// The session is over. Its connection may still have to close it, perhaps with a watch request in flight, so no
-    /// watch is removed any more: unwanted watchers are dropped with the connection. Unanswered requests are dropped
-    /// now: each has a handle to the client, and dropping the last handle closes the session.
+    /// Records that the session is over. The client may still close the session over its connection, perhaps while a
+    /// request for a watch is in flight. So from now on, no watch is removed: unwanted watchers are dropped with the
+    /// connection. Unanswered requests are dropped now: each has a handle to the client, and dropping the last handle
+    /// closes the session.
     pub(crate) fn session_ended(&self) {
         let mut unwanted = self.unwanted();
         let Unwanted { watchers, requested, .. } =
@@ -165,8 +167,8 @@ impl Removals {
     }
 
     /// Ends each connection over which a watch was requested by a caller that no longer waits for the reply: events of
-    /// the watch would arrive while the request is still in flight, when `zookeeper-client` is not safe. The session
-    /// continues over another connection.
+    /// the watch could arrive while the request is in flight, and `zookeeper-client` could then use freed memory. The
+    /// session continues over another connection.
     pub(crate) fn abandon_requests(&self) {
         // Abort first, which wakes the connections: a watch that is dropped meanwhile must not be removed over one of
         // them.
@@ -199,8 +201,8 @@ impl Removals {
         None
     }
 
-    /// Removes the unwanted watches. While a watch is being set, does nothing: the end of the permit calls this again.
-    /// The loop handles watches that are added before the unlock.
+    /// Removes the unwanted watches. While a watch is being set, does nothing: the drop of the [`SetPermit`] calls this
+    /// again. The loop handles watches that are added before the unlock.
     fn remove(&self) {
         while !self.unwanted().watchers.is_empty() {
             let Ok(_permit) = self.setting.try_lock() else { return };
@@ -246,7 +248,7 @@ impl SetPermit<'_> {
                     // If the watch was set, the drop adds it to the unwanted ones.
                     Some(answer) => drop(answer),
                     // A server answers in order, so this reply is lost. `zookeeper-client` would wait for it forever,
-                    // and is not safe meanwhile.
+                    // and could use freed memory meanwhile.
                     None => task.abandon(answer),
                 }
             }
@@ -329,9 +331,10 @@ mod tests {
     use super::super::task::tests::being_polled;
     use super::*;
 
-    /// A connection that is being polled would still send the removal: a request that may be unsafe now.
+    /// If the watcher were dropped during the poll, the connection would still send the removal, which is unsafe by
+    /// then.
     #[test]
-    fn a_watcher_dropped_at_the_end_outlives_the_current_poll_of_its_connection() {
+    fn a_watcher_dropped_when_its_session_or_connection_ends_outlives_the_current_poll() {
         type Ending = fn(&Removals, Watcher, SessionTask);
         let endings: [(&str, Ending); 3] = [
             ("after the end of the session", |removals, watcher, task| {
@@ -349,12 +352,16 @@ mod tests {
             }),
         ];
         for (when, end) in endings {
-            let (seen, sees) = mpsc::channel();
+            let (sender, receiver) = mpsc::channel();
             let (watcher, mut dropped) = oneshot::channel::<()>();
-            let (task, go_on) = being_polled(move || seen.send(dropped.try_recv()).unwrap());
+            let (task, go_on) = being_polled(move || sender.send(dropped.try_recv()).unwrap());
             end(&Removals::default(), Box::new(watcher), task);
             go_on();
-            assert_eq!(sees.recv().unwrap(), Err(TryRecvError::Empty), "the watcher is gone; dropped {when}");
+            assert_eq!(
+                receiver.recv().unwrap(),
+                Err(TryRecvError::Empty),
+                "the poll did not keep a watcher dropped {when}"
+            );
         }
     }
 }

@@ -69,8 +69,8 @@ impl Socket {
         }
     }
 
-    /// Shuts the socket down. Returns the number of sockets shut down: all that are connected to the server if the
-    /// socket is unknown.
+    /// Shuts the socket down; if it is unknown, all sockets that are connected to the server. Returns the number of
+    /// sockets shut down.
     pub(super) fn shut_down(&self) -> std::io::Result<usize> {
         self.act(Action::ShutDown)
     }
@@ -105,7 +105,7 @@ impl Socket {
         Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "sockets cannot be found on this system"))
     }
 
-    /// A different IPv6 scope or flow does not make it a different server.
+    /// Whether `peer` is one of the server's addresses. Ignores the IPv6 scope and flow.
     #[cfg(unix)]
     fn is_peer(&self, peer: SocketAddr) -> bool {
         let is_same =

@@ -197,7 +197,7 @@ struct Running<S> {
     _afterwards: Afterwards,
 }
 
-/// Drops its values after the work.
+/// When dropped, drops the values that were kept until after the work.
 struct Afterwards(Arc<Shared>);
 
 impl Drop for Afterwards {
@@ -353,14 +353,14 @@ pub(super) mod tests {
         let counting = Counting::start();
         counting.task.abort(LinkEnd::Lost);
         assert_eq!(counting.task.ended().await, LinkEnd::Lost);
-        // Its receiver is gone, too.
+        // The work was dropped, and its receiver with it.
         counting.sender.send(SessionState::SyncConnected).unwrap_err();
         assert_eq!(counting.count(), 0);
         counting.dropped.await.unwrap_err();
     }
 
     /// A connection that another thread is polling, like one whose server sends faster than `zookeeper-client` reads.
-    /// Calling the returned function makes the poll continue: it does `work`, and never completes.
+    /// The poll waits until the returned function is called. It then calls `work`, and returns `Pending`.
     pub(in crate::zk) fn being_polled(mut work: impl FnMut() + Send + 'static) -> (SessionTask, impl FnOnce()) {
         let (inside, entered) = std::sync::mpsc::channel();
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
@@ -399,12 +399,16 @@ pub(super) mod tests {
     /// `zookeeper-client` treats the drop of its client as a request to close the session.
     #[test]
     fn an_abandoned_client_outlives_the_current_poll_of_its_connection() {
-        let (seen, sees) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let (client, mut dropped) = oneshot::channel::<()>();
-        let (task, go_on) = being_polled(move || seen.send(dropped.try_recv()).unwrap());
+        let (task, go_on) = being_polled(move || sender.send(dropped.try_recv()).unwrap());
         task.abandon(client);
         go_on();
-        assert_eq!(sees.recv().unwrap(), Err(oneshot::error::TryRecvError::Empty), "the client is gone");
+        assert_eq!(
+            receiver.recv().unwrap(),
+            Err(oneshot::error::TryRecvError::Empty),
+            "the poll did not keep the client"
+        );
         assert_eq!(task.end(), Some(LinkEnd::Lost));
     }
 

@@ -31,7 +31,7 @@ struct State {
     /// set later.
     paths: HashMap<ZPath, OnPath>,
     drops: Drops,
-    /// The number of drops before the last probe was sent.
+    /// The number of drops before the last answered probe was sent.
     probed: Drops,
 }
 
@@ -79,9 +79,9 @@ impl UnfiredWatches {
         )
     }
 
-    /// Records that no more events can arrive of those watches on this path that were dropped before `drops`: two
-    /// requests were sent since then, the second after the reply to the first. (A watch that is dropped before it is
-    /// set is removed only after the first one.)
+    /// Records that no more events can arrive of those watches on this path that are among the first `drops` dropped
+    /// ones: two requests were sent since then, the second after the reply to the first. (A watch that is dropped
+    /// before it is set is removed only after the first one.)
     pub(super) fn confirmed(&self, path: &ZPath, drops: Drops) {
         let mut state = self.lock();
         if let Some(on_path) = state.paths.get_mut(path)
@@ -119,7 +119,7 @@ impl OnPath {
         self.are_both_dropped() && (self.requested > 0 || self.dropped_request.is_some())
     }
 
-    /// Forgets what was dropped before `drops`. Returns whether nothing is left.
+    /// Forgets the first `drops` dropped watches. Returns whether nothing is left.
     fn confirmed(&mut self, drops: Drops) -> bool {
         for dropped in [&mut self.dropped_data, &mut self.dropped_children, &mut self.dropped_request] {
             *dropped = dropped.filter(|dropped| *dropped > drops);
@@ -287,7 +287,7 @@ mod tests {
 
     /// The watch of the dropped request may still be set.
     #[test]
-    fn a_watch_request_dropped_before_a_children_watch_is_set_counts() {
+    fn a_dropped_watch_request_counts_as_a_dropped_watch() {
         let (all, a) = (Arc::default(), path("/a"));
         let request = request(&all, &a, Kind::Data);
         assert!(give_up(request));

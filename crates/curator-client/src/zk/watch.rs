@@ -171,8 +171,8 @@ impl<T: 'static> Drop for Requested<T> {
 /// Drops `what`, which holds the watch or the reply to its request.
 fn give_up(unfired: &mut Unfired, what: impl Send + 'static, task: &SessionTask) {
     // The drop makes `zookeeper-client` send a request; `together` delays this until the lock in `give_up` is released.
-    let in_danger = task.together(|| if task.end().is_some() { Err(what) } else { unfired.give_up(what) });
-    if let Err(what) = in_danger {
+    let not_dropped = task.together(|| if task.end().is_some() { Err(what) } else { unfired.give_up(what) });
+    if let Err(what) = not_dropped {
         task.drop_afterwards(what);
         task.abort(LinkEnd::Lost);
     }
@@ -199,13 +199,13 @@ mod tests {
     use super::*;
     use crate::path::ZPath;
 
-    /// The crate takes the drop of a watcher for a request to remove the watch.
+    /// `zookeeper-client` treats the drop of a watcher as a request to remove the watch.
     #[test]
-    fn a_watch_outlives_the_current_poll_of_its_connection_after_the_end() {
+    fn a_watch_dropped_after_the_end_of_its_connection_outlives_the_current_poll() {
         for is_read in [false, true] {
-            let (seen, sees) = mpsc::channel();
+            let (sender, receiver) = mpsc::channel();
             let (watcher, mut dropped) = oneshot::channel::<()>();
-            let (task, go_on) = being_polled(move || seen.send(dropped.try_recv()).unwrap());
+            let (task, go_on) = being_polled(move || sender.send(dropped.try_recv()).unwrap());
             let event = async {
                 let _watcher = watcher;
                 std::future::pending().await
@@ -219,7 +219,11 @@ mod tests {
             }
             drop(watch);
             go_on();
-            assert_eq!(sees.recv().unwrap(), Err(TryRecvError::Empty), "the watcher is gone; read: {is_read}");
+            assert_eq!(
+                receiver.recv().unwrap(),
+                Err(TryRecvError::Empty),
+                "the poll did not keep the watcher; read: {is_read}"
+            );
         }
     }
 }

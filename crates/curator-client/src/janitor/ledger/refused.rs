@@ -1,4 +1,4 @@
-//! The deletes that the server refuses. They are the janitor's: guaranteed deletes, and those of dropped guards' nodes.
+//! The janitor's deletes that the server refuses: guaranteed deletes, and those of dropped guards' nodes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
@@ -14,7 +14,7 @@ use crate::session::Session;
 /// Each one was logged when it was given up.
 const MAX_WITHOUT_SESSION: usize = 1_000;
 
-/// With fewer entries than this, entries of sessions that are over are not removed.
+/// Below this number of entries, `add` does not remove those of sessions that are over.
 const FEW: usize = 1_000;
 
 /// The deletes that were given up, by id: those of a session until it is over; of the others, the latest ones.

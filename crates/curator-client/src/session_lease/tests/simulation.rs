@@ -60,8 +60,8 @@ struct Probe {
 enum Arrival {
     /// The session is created, has moved, or is named in a report.
     Heard,
-    /// A probe; the client gets its reply at `answered`, unless the session is over. If the session has moved to this
-    /// connection, with the time of the connect.
+    /// A probe; the client gets its reply at `answered`, unless the session is over. `moved` is the time of the
+    /// connect, if the session has moved to this connection.
     Probe { sent: u64, answered: u64, moved: Option<u64> },
     /// The connect of a session that moves; the client is connected at `answered`, unless the session is over.
     Accepted { sent: u64, answered: u64 },
@@ -331,7 +331,7 @@ fn scenario(gap: u64, overlap: u64) -> impl Strategy<Value = Scenario> {
         .prop_map(|(connections, succession, reading)| Scenario { connections, succession, reading })
 }
 
-fn ours(connect_sent: u64) -> Box<dyn Rule> {
+fn real_rule(connect_sent: u64) -> Box<dyn Rule> {
     Box::new(lease(connect_sent))
 }
 
@@ -350,12 +350,12 @@ proptest! {
 
     #[test]
     fn the_session_outlives_the_lease(scenario in scenario(GAP, 0)) {
-        check(&scenario, ours)?;
+        check(&scenario, real_rule)?;
     }
 
     #[test]
     fn the_session_outlives_the_lease_when_the_leader_changes(scenario in scenario(GAP, T / 8 * 3)) {
-        check(&scenario, ours)?;
+        check(&scenario, real_rule)?;
     }
 }
 
@@ -377,8 +377,8 @@ fn weaker_rules_are_refuted() {
 
 #[test]
 fn the_assumptions_are_needed() {
-    assert!(is_refuted(ours, 2 * GAP, 0), "reports that are farther apart");
-    assert!(is_refuted(ours, GAP, T), "a deposed leader that goes on answering");
+    assert!(is_refuted(real_rule, 2 * GAP, 0), "reports that are farther apart");
+    assert!(is_refuted(real_rule, GAP, T), "a deposed leader that goes on answering");
     let from_connect = |connect| Box::new(FromConnect(lease(connect))) as Box<dyn Rule>;
     assert!(
         !is_refuted(from_connect, GAP, 0) && is_refuted(from_connect, GAP, T / 8 * 3),

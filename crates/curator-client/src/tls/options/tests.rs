@@ -98,10 +98,10 @@ fn an_identity_without_a_signature_scheme_of_the_server_is_not_presented() {
     let plain = TlsOptions::from_pem(ca.pem()).unwrap();
     let with_identity = plain.clone().with_identity(&client.certificate_pem, &client.key_pem).unwrap();
     let request = |options: &TlsOptions, schemes: &[SignatureScheme]| {
-        let attempt = options.current().attempt().unwrap();
-        assert_eq!(attempt.certificate_request(), CertificateRequest::NotRequested);
-        attempt.config.client_auth_cert_resolver.resolve(&[], schemes);
-        attempt.certificate_request()
+        let config = options.current().handshake_config().unwrap();
+        assert_eq!(config.certificate_request(), CertificateRequest::NotRequested);
+        config.config.client_auth_cert_resolver.resolve(&[], schemes);
+        config.certificate_request()
     };
     let known = [SignatureScheme::ECDSA_NISTP256_SHA256];
     assert_eq!(request(&plain, &known), CertificateRequest::WithoutIdentity);

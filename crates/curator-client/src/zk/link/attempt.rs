@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_stays_open_when_the_attempt_that_reached_it_is_dropped() {
+    async fn a_session_stays_open_when_the_attempt_that_opened_it_is_dropped() {
         let server = EmbeddedServer::start().unwrap();
         let proxy = FaultProxy::start(server.address()).unwrap();
         let attempt = start(&proxy);

@@ -25,17 +25,17 @@ use crate::tls::{TlsFailure, TlsProblem};
 pub(super) enum ExaminationCause {
     /// It has not answered for long. Only its port is checked, since the server may be busy.
     Slow,
-    /// It has ended the handshake, and the client's session was connected to the ensemble before.
-    Ended,
-    /// It has ended the handshake, and the client may never have been connected to the ensemble.
-    Unknown,
+    /// It has ended the handshake of a session that was connected to the ensemble before.
+    EndedOnResume,
+    /// It has ended the handshake for a new session. The client may never have been connected to the ensemble.
+    EndedOnOpen,
 }
 
 /// The problem with one server.
 #[derive(Debug)]
 enum Problem {
-    /// It is being tried, and no problem is known yet.
-    Tried,
+    /// The client is connecting to it, and no problem is known yet.
+    BeingTried,
     Unresolved(io::Error),
     Unconnected(io::Error),
     /// The step that has not happened yet.
@@ -57,7 +57,7 @@ enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tried => f.write_str("being tried"),
+            Self::BeingTried => f.write_str("being tried"),
             Self::Unresolved(error) => write!(f, "cannot be resolved ({error})"),
             Self::Unconnected(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 f.write_str("connection refused")
@@ -211,7 +211,7 @@ impl<'a> Diagnosis<'a> {
         // Recorded until the test has a result.
         self.note(index, self.ended());
         let is_due =
-            cause == ExaminationCause::Unknown && is_due(&mut self.lock()[index].port_tested, PORT_TEST_INTERVAL);
+            cause == ExaminationCause::EndedOnOpen && is_due(&mut self.lock()[index].port_tested, PORT_TEST_INTERVAL);
         if is_due && test.await {
             self.lock()[index].port_tested = None;
             self.note(index, Problem::Tls(problem));
@@ -261,7 +261,7 @@ impl<'a> Diagnosis<'a> {
 
     /// A server is being tried.
     pub(super) fn begin(&self, index: usize) {
-        self.lock()[index].problem.get_or_insert(Problem::Tried);
+        self.lock()[index].problem.get_or_insert(Problem::BeingTried);
         self.report(&self.to_string());
     }
 
@@ -275,7 +275,7 @@ impl<'a> Diagnosis<'a> {
         let problem = &mut self.lock()[index].problem;
         match problem {
             Some(Problem::Slow(what)) => *problem = Some(Problem::Overdue(what, share)),
-            Some(Problem::Tried) => *problem = Some(Problem::Overdue("no reply", share)),
+            Some(Problem::BeingTried) => *problem = Some(Problem::Overdue("no reply", share)),
             _ => {}
         }
     }
@@ -420,7 +420,7 @@ mod tests {
         let servers = ConnectString::parse("zk1").unwrap();
         let problems = Diagnosis::of_plain(&servers, &|_| {});
         let note_ended = |result: bool| {
-            problems.note_ended(0, ExaminationCause::Unknown, TlsProblem::TlsRequired, async move { result })
+            problems.note_ended(0, ExaminationCause::EndedOnOpen, TlsProblem::TlsRequired, async move { result })
         };
         for _ in 0..2 {
             note_ended(true).await;
@@ -433,12 +433,14 @@ mod tests {
         assert_eq!(problems.tls_failures(), None);
         // A server is not tested either if the session was connected to the ensemble before.
         let problems = Diagnosis::of_plain(&servers, &|_| {});
-        problems.note_ended(0, ExaminationCause::Ended, TlsProblem::TlsRequired, async { panic!("tested") }).await;
+        problems
+            .note_ended(0, ExaminationCause::EndedOnResume, TlsProblem::TlsRequired, async { panic!("tested") })
+            .await;
         assert!(problems.to_string().contains("the server ended the handshake"), "{problems}");
     }
 
     #[test]
-    fn a_server_is_not_diagnosed_in_every_pass() {
+    fn a_server_is_not_examined_again_in_the_next_pass() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
         let problems = Diagnosis::of_plain(&servers, &|_| {});
         assert!(problems.is_due(0) && problems.is_due(1));

@@ -1,7 +1,8 @@
 //! Makes a separate TLS handshake with a server that rejects a client, to find out which side refuses, and why.
 //!
-//! `zookeeper-client` logs a TLS error without returning it. So this makes a handshake with the same certificates. It
-//! opens no session. Once that crate returns the error, this file can be deleted; `port_test.rs` is still needed.
+//! `zookeeper-client` logs a TLS error without returning it. So this makes a handshake with the same certificates, but
+//! opens no session. Once `zookeeper-client` returns the error, this file can be deleted; `port_test.rs` is still
+//! needed.
 
 use std::io;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use rustls::{AlertDescription, CertificateError, Error as RustlsError, InvalidMe
 
 use super::port_test::WORD;
 use crate::connect_string::HostPort;
-use crate::tls::{Attempt, CertificateRequest, TlsOptions, TlsProblem};
+use crate::tls::{CertificateRequest, HandshakeConfig, TlsOptions, TlsProblem};
 
 /// The result of a handshake.
 #[derive(Debug)]
@@ -35,32 +36,33 @@ pub(super) async fn shake_hands(stream: TcpStream, server: &HostPort, options: &
     let Ok(name) = ServerName::try_from(server.host().to_owned()) else {
         return other(format!("{:?} cannot be the name of a server in a certificate", server.host()));
     };
-    let attempt = match options.current().attempt() {
-        Ok(attempt) => attempt,
+    let config = match options.current().handshake_config() {
+        Ok(config) => config,
         Err(error) => return other(error.to_string()),
     };
-    let mut stream = match TlsConnector::from(attempt.config.clone()).connect(name, stream).await {
+    let mut stream = match TlsConnector::from(config.config.clone()).connect(name, stream).await {
         Ok(stream) => stream,
-        Err(error) => return failed(&error, &attempt),
+        Err(error) => return failed(&error, &config),
     };
-    // A server that refuses the client may have closed the connection by now, and has sent its alert before.
+    // Errors are ignored: a server that refuses the client may have closed the connection, and the read below returns
+    // the alert that it sent before.
     drop(stream.write_all(WORD).await);
     drop(stream.flush().await);
     match stream.read(&mut [0; 64]).await {
         Ok(1..) => Handshake::Accepted,
         Ok(0) => Handshake::Ended,
-        Err(error) => failed(&error, &attempt),
+        Err(error) => failed(&error, &config),
     }
 }
 
-fn failed(error: &io::Error, attempt: &Attempt) -> Handshake {
+fn failed(error: &io::Error, config: &HandshakeConfig) -> Handshake {
     let error = error.get_ref().and_then(|error| error.downcast_ref::<RustlsError>());
     let Some(error) = error else { return Handshake::Ended };
     Handshake::Failed(match error {
         RustlsError::InvalidCertificate(error) => of_certificate(error),
         RustlsError::AlertReceived(alert) => {
             let (is_about_certificates, alert) = (is_about_certificates(*alert), format!("{alert:?}"));
-            match attempt.certificate_request() {
+            match config.certificate_request() {
                 CertificateRequest::Presented if is_about_certificates => {
                     TlsProblem::ClientCertificateRefused { alert }
                 }

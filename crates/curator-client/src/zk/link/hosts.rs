@@ -133,20 +133,20 @@ impl Pass<'_> {
 
     /// Connects to a server, within its share of the time.
     async fn attempt(&self, index: usize) -> Result<Link, Failed> {
-        let (server, over) = (&self.diagnosis.servers[index], Deadline::after(self.share));
-        self.get_ready(index, over).await?;
+        let (server, deadline) = (&self.diagnosis.servers[index], Deadline::after(self.share));
+        self.get_ready(index, deadline).await?;
         // A numeric address needs no lookup. `async_net` looks names up on its own threads, which, unlike tokio's
         // blocking threads, do not delay the end of a runtime.
         let resolved = async_net::resolve((server.host(), server.port()));
-        let addresses = self.resolve(index, resolved, over).await?;
-        self.connect_to_any(index, addresses, over).await
+        let addresses = self.resolve(index, resolved, deadline).await?;
+        self.connect_to_any(index, addresses, deadline).await
     }
 
     async fn resolve(
         &self,
         index: usize,
         resolved: impl Future<Output = io::Result<Vec<SocketAddr>>>,
-        over: Deadline,
+        deadline: Deadline,
     ) -> Result<Vec<SocketAddr>, Failed> {
         let slow = async {
             self.timer.sleep(self.share / 2).await;
@@ -160,8 +160,8 @@ impl Pass<'_> {
                 Ok(_) => io::Error::other("it has no address"),
                 Err(error) => error,
             },
-            () = self.timer.sleep_until(over) => {
-                // `slow` may not have run to report this.
+            () = self.timer.sleep_until(deadline) => {
+                // `slow` may not have reported this yet.
                 self.diagnosis.unresolved_yet(index);
                 self.diagnosis.end(index, self.share);
                 return Err(Failed::Noted);
@@ -173,13 +173,18 @@ impl Pass<'_> {
     }
 
     /// Connects to a server at any of its addresses, in random order. Each gets an equal part of the remaining time.
-    async fn connect_to_any(&self, index: usize, addresses: Vec<SocketAddr>, over: Deadline) -> Result<Link, Failed> {
+    async fn connect_to_any(
+        &self,
+        index: usize,
+        addresses: Vec<SocketAddr>,
+        deadline: Deadline,
+    ) -> Result<Link, Failed> {
         let mut targets = self.targets(index, addresses);
         fastrand::shuffle(&mut targets);
         let mut failed = Failed::Noted;
         while let Some(target) = targets.pop() {
             let parts = u32::try_from(targets.len() + 1).unwrap_or(u32::MAX);
-            match self.connect(index, target, over.remaining().unwrap_or_default() / parts).await {
+            match self.connect(index, target, deadline.remaining().unwrap_or_default() / parts).await {
                 Err(Failed::Answered(error)) => return Err(Failed::Answered(error)),
                 Err(other) => failed = other,
                 Ok(link) => return Ok(link),
@@ -240,7 +245,7 @@ impl Pass<'_> {
     /// Examines a server after an attempt that failed before its time limit. A resumed session was connected to the
     /// ensemble before, so its TLS settings are known to match.
     async fn examine(&self, index: usize, addresses: Vec<SocketAddr>) {
-        let cause = if self.resumes_session { ExaminationCause::Ended } else { ExaminationCause::Unknown };
+        let cause = if self.resumes_session { ExaminationCause::EndedOnResume } else { ExaminationCause::EndedOnOpen };
         self.diagnosis.examine(index, &addresses, cause).await;
     }
 }
@@ -249,11 +254,11 @@ impl Pass<'_> {
 /// nothing to wait for.
 impl Pass<'_> {
     #[cfg(feature = "sasl-gssapi")]
-    async fn get_ready(&self, index: usize, over: Deadline) -> Result<(), Failed> {
+    async fn get_ready(&self, index: usize, deadline: Deadline) -> Result<(), Failed> {
         let problem = tokio::select! {
             biased;
             problem = crate::zk::ticket::missing(self.options, &self.diagnosis.servers[index]) => problem,
-            () = self.timer.sleep_until(over) => Some(format!("no Kerberos ticket within {:?}", self.share)),
+            () = self.timer.sleep_until(deadline) => Some(format!("no Kerberos ticket within {:?}", self.share)),
         };
         let Some(problem) = problem else { return Ok(()) };
         self.diagnosis.prerequisite_missing(index, problem);
@@ -261,7 +266,7 @@ impl Pass<'_> {
     }
 
     #[cfg(not(feature = "sasl-gssapi"))]
-    async fn get_ready(&self, _index: usize, _over: Deadline) -> Result<(), Failed> {
+    async fn get_ready(&self, _index: usize, _deadline: Deadline) -> Result<(), Failed> {
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The only `unsafe` code of the project: system calls for a socket that `zookeeper-client` owns.
+//! The only `unsafe` code outside tests: borrows a socket that `zookeeper-client` owns, for system calls.
 
 #![expect(unsafe_code, reason = "see the safety comment")]
 
