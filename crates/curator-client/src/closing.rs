@@ -20,15 +20,12 @@ pub(crate) struct Closing {
 enum Progress {
     /// The client is open.
     Open,
-    Begun {
-        at: Instant,
-    },
+    /// The shutdown has begun.
+    Begun { at: Instant },
     /// All tasks have ended, and the server has confirmed that the session is closed.
     Closed,
     /// All tasks have ended. The server has not confirmed that the session is closed; closing took this long.
-    Unconfirmed {
-        after: Duration,
-    },
+    Unconfirmed { after: Duration },
     /// All tasks have ended, without a shutdown or before a shutdown was complete.
     Ended(ClientEnd),
 }

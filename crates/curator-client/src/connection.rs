@@ -120,7 +120,7 @@ impl Connection {
             Stage::Up { task, key, server, unproven } => {
                 let end = tokio::select! {
                     end = task.ended() => end,
-                    () = passed(&self.timer, *unproven) => {
+                    () = wait_until(&self.timer, *unproven) => {
                         self.journal.failed(&OpenFailure::unanswered(server, self.answer_timeout));
                         self.answer_timeout = self.answer_timeout.saturating_mul(2);
                         task.abort(LinkEnd::Lost);
@@ -153,7 +153,8 @@ impl Connection {
     }
 }
 
-async fn passed(timer: &Timer, deadline: Option<Deadline>) {
+/// Waits until the deadline; forever, if there is none.
+async fn wait_until(timer: &Timer, deadline: Option<Deadline>) {
     match deadline {
         Some(deadline) => timer.sleep_until(deadline).await,
         None => pending().await,

@@ -72,7 +72,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    fn note(&mut self, cause: &str, now: ClockInstant) {
+    fn set_last_failure(&mut self, cause: &str, now: ClockInstant) {
         self.last_failure = Some((cause.to_owned(), now));
     }
 
@@ -134,7 +134,7 @@ impl Journal {
     /// A connection was given up because no reply arrived for too long.
     pub(crate) fn silent(&self, failure: &OpenFailure) {
         let (client, cause) = (&*self.client, &failure.cause);
-        self.change(|record| record.note(cause, ClockInstant::now()));
+        self.change(|record| record.set_last_failure(cause, ClockInstant::now()));
         tracing::debug!(client, cause = &*Truncated(cause).to_string(), "the connection is given up");
     }
 
@@ -142,20 +142,20 @@ impl Journal {
     pub(crate) fn failed(&self, failure: &OpenFailure) {
         let now = ClockInstant::now();
         let (client, OpenFailure { cause, is_refusal, tls }) = (&*self.client, failure);
-        let (lasted, is_known) = self.change(|record| {
-            let is_known = record.last_failure.as_ref().is_some_and(|(known, _)| known == cause);
+        let (lasted, repeated) = self.change(|record| {
+            let repeated = record.last_failure.as_ref().is_some_and(|(known, _)| known == cause);
             record.is_refused = *is_refusal;
             record.tls.clone_from(tls);
-            record.note(cause, now);
+            record.set_last_failure(cause, now);
             let outage = record.outage.as_mut();
             let lasted = outage.and_then(|outage| outage.failed(cause, now).then(|| outage.lasted(now)));
-            (lasted, is_known)
+            (lasted, repeated)
         });
         let cause = Truncated(cause);
         match lasted.map(Rounded) {
             Some(lasted) => tracing::info!(client, ?lasted, cause = &*cause.to_string(), "not connected"),
             // There are several attempts a second.
-            None if is_known => tracing::trace!(client, cause = &*cause.to_string(), "the attempt to connect failed"),
+            None if repeated => tracing::trace!(client, cause = &*cause.to_string(), "the attempt to connect failed"),
             None => tracing::debug!(client, cause = &*cause.to_string(), "the attempt to connect failed"),
         }
     }
@@ -168,7 +168,7 @@ impl Journal {
             let is_new = record.outage.is_none();
             if is_new {
                 let cause = doubt.to_string();
-                record.note(&cause, now);
+                record.set_last_failure(&cause, now);
                 record.outage = Some(Outage::begin(now, Some(cause), self.log_interval));
                 record.is_resumed = false;
             }
@@ -217,7 +217,7 @@ impl Journal {
         let outage = self.change(|record| {
             // If the lease ran out after failed attempts, keep their recorded cause: it is more specific than `why`.
             if end != SessionEnd::LeaseOver || !record.outage.as_ref().is_some_and(Outage::has_failed) {
-                record.note(&why, now);
+                record.set_last_failure(&why, now);
             }
             record.is_resumed = false;
             record.outage.get_or_insert_with(|| Outage::begin(now, Some(why.clone()), self.log_interval));

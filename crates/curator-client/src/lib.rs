@@ -1,4 +1,4 @@
-//! One ZooKeeper session, kept alive.
+//! A ZooKeeper client that keeps a session alive.
 //!
 //! A [`CuratorClient`] connects, retries by a [`RetryPolicy`], reports every [`ConnectionState`], and replaces its
 //! [`Session`] when the session is lost. Each session has a [`SessionLease`]: the time for which the session is

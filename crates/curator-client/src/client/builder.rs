@@ -221,10 +221,10 @@ impl CuratorClientBuilder {
     pub(super) fn validate(self) -> Result<ValidOptions> {
         let servers = self.check()?;
         let root = in_namespace(self.namespace.as_deref().unwrap_or_default(), servers.chroot())?;
-        let open = || Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]);
+        let all_permissions = || Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]);
         let acls = match self.acl_provider {
             Some(provider) => Acls::provided(provider),
-            None => Acls::same(self.default_acl.unwrap_or_else(open)),
+            None => Acls::same(self.default_acl.unwrap_or_else(all_permissions)),
         };
         if acls.default.is_empty() {
             return Err(Error::InvalidOption {

@@ -108,7 +108,7 @@ pub(super) fn start(client: ValidOptions, runtime: &Handle) -> CuratorClient {
     let (janitor, queue) = Janitor::new(&options.name);
     let mut worker = JoinSet::new();
     worker.spawn_on(InProcess::new(Box::pin(queue.work(Arc::clone(&sessions), timer.clone()))), runtime);
-    let drained = drained(closing.clone(), janitor.clone(), timer.clone(), options.close_timeout);
+    let drained = wait_drained(closing.clone(), janitor.clone(), timer.clone(), options.close_timeout);
     let supervisor = Supervisor {
         options: Arc::clone(&options),
         timer: timer.clone(),
@@ -185,7 +185,7 @@ impl CuratorClient {
 
 /// Waits until the client starts to close, and then until the janitor has nothing left to do, but no longer than
 /// `limit`.
-async fn drained(closing: Closing, janitor: Janitor, timer: Timer, limit: Duration) {
+async fn wait_drained(closing: Closing, janitor: Janitor, timer: Timer, limit: Duration) {
     closing.begun().await;
     tokio::select! {
         () = janitor.idle() => {}

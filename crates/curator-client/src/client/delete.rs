@@ -79,8 +79,8 @@ impl DeleteBuilder {
             result => result,
         };
         // Dropping the promise, on a connection error or with this future, hands the delete to the janitor.
-        let is_left_open = matches!(&result, Err(error) if error.is_retryable() || matches!(error, Error::Closed));
-        if let Some(promise) = promise.filter(|_| !is_left_open) {
+        let janitor_continues = matches!(&result, Err(error) if error.is_retryable() || matches!(error, Error::Closed));
+        if let Some(promise) = promise.filter(|_| !janitor_continues) {
             promise.settled();
         }
         result.map_err(|error| maybe_applied.explain(error))

@@ -103,7 +103,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn exact(max_elapsed_time: Option<Duration>) -> ExponentialBackoff {
+    fn without_jitter(max_elapsed_time: Option<Duration>) -> ExponentialBackoff {
         ExponentialBackoff {
             initial_interval: SECOND,
             multiplier: 2.0,
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn next_delay_depends_only_on_its_arguments() {
-        let policy = BackoffRetry::new(exact(None));
+        let policy = BackoffRetry::new(without_jitter(None));
         for _ in 0..3 {
             for (retries, seconds) in [(4, 8), (0, 1), (3, 8), (1, 2), (2, 4)] {
                 assert_eq!(policy.next_delay(retries, Duration::ZERO), Some(seconds * SECOND));
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_limit_of_an_exponential_backoff_applies_to_the_elapsed_time_passed_in() {
-        let policy = BackoffRetry::new(exact(Some(10 * SECOND)));
+        let policy = BackoffRetry::new(without_jitter(Some(10 * SECOND)));
         assert_eq!(policy.next_delay(0, 9 * SECOND), Some(SECOND));
         assert_eq!(policy.next_delay(0, 10 * SECOND), None);
         assert_eq!(policy.next_delay(1, 9 * SECOND), None);
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_limit_of_a_backoff_is_printed() {
-        let text = format!("{:?}", BackoffRetry::new(exact(Some(SECOND))));
+        let text = format!("{:?}", BackoffRetry::new(without_jitter(Some(SECOND))));
         assert!(text.contains("ExponentialBackoff") && text.contains("max_elapsed: Some(1s)"), "{text}");
     }
 

@@ -63,13 +63,13 @@ impl Certificates {
     /// Makes the configuration of one handshake.
     pub(crate) fn handshake_config(&self) -> Result<HandshakeConfig, InvalidTlsOptions> {
         let key = self.identity.as_ref().map(|identity| Arc::clone(&identity.key));
-        let presented = Arc::new(Presented { key, request: Mutex::new(CertificateRequest::NotRequested) });
+        let recorder = Arc::new(RequestRecorder { key, request: Mutex::new(CertificateRequest::NotRequested) });
         let config = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
         let config = config.with_safe_default_protocol_versions();
         let config = config.map_err(|error| InvalidTlsOptions::Provider { reason: error.to_string() })?;
         let config = config.with_webpki_verifier(Arc::clone(&self.verifier));
-        let resolver: Arc<dyn ResolvesClientCert> = Arc::<Presented>::clone(&presented);
-        Ok(HandshakeConfig { config: Arc::new(config.with_client_cert_resolver(resolver)), presented })
+        let resolver: Arc<dyn ResolvesClientCert> = Arc::<RequestRecorder>::clone(&recorder);
+        Ok(HandshakeConfig { config: Arc::new(config.with_client_cert_resolver(resolver)), recorder })
     }
 }
 
@@ -77,7 +77,7 @@ impl Certificates {
 /// earlier TLS session, because the server would then request none.
 pub(crate) struct HandshakeConfig {
     pub(crate) config: Arc<ClientConfig>,
-    presented: Arc<Presented>,
+    recorder: Arc<RequestRecorder>,
 }
 
 /// Whether the server has requested a client certificate, and what the client has sent.
@@ -94,17 +94,18 @@ pub(crate) enum CertificateRequest {
 
 impl HandshakeConfig {
     pub(crate) fn certificate_request(&self) -> CertificateRequest {
-        *self.presented.request.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.recorder.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The client certificate, if there is one, and whether the server has requested it, which `rustls` does not report.
-struct Presented {
+/// Presents the client certificate, if there is one, and records whether the server has requested it, which `rustls`
+/// does not report.
+struct RequestRecorder {
     key: Option<Arc<CertifiedKey>>,
     request: Mutex<CertificateRequest>,
 }
 
-impl ResolvesClientCert for Presented {
+impl ResolvesClientCert for RequestRecorder {
     fn resolve(&self, _issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let request = match &self.key {
             None => CertificateRequest::WithoutIdentity,
@@ -121,9 +122,9 @@ impl ResolvesClientCert for Presented {
 }
 
 /// Prints no key.
-impl std::fmt::Debug for Presented {
+impl std::fmt::Debug for RequestRecorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Presented").field("request", &self.request).finish_non_exhaustive()
+        f.debug_struct("RequestRecorder").field("request", &self.request).finish_non_exhaustive()
     }
 }
 

@@ -252,10 +252,11 @@ mod tests {
     #[test]
     fn a_confirmation_does_not_cover_watches_dropped_after_it_was_requested() {
         let (all, a) = (Arc::default(), path("/a"));
-        let both = || assert!([Kind::Children, Kind::Data].map(|kind| set(&all, &a, kind)).into_iter().all(give_up));
-        both();
+        let drop_both =
+            || assert!([Kind::Children, Kind::Data].map(|kind| set(&all, &a, kind)).into_iter().all(give_up));
+        drop_both();
         let before = unconfirmed(&all, &a).unwrap();
-        both();
+        drop_both();
         all.confirmed(&a, before);
         let after = unconfirmed(&all, &a).unwrap();
         all.confirmed(&a, after);

@@ -89,7 +89,7 @@ pub(crate) struct Diagnosis<'a> {
     /// Whether the client authenticates by SASL.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     authenticates: bool,
-    found: Mutex<Vec<Found>>,
+    found: Mutex<Vec<Findings>>,
     report: &'a Report<'a>,
 }
 
@@ -98,7 +98,7 @@ pub(crate) type Report<'a> = dyn Fn(&str) + Send + Sync + 'a;
 
 /// The findings about one server.
 #[derive(Debug, Default)]
-struct Found {
+struct Findings {
     problem: Option<Problem>,
     last_examined: Option<ClockInstant>,
     /// When the server was last tested for the other kind of port (TLS or plain), if the test was negative.
@@ -131,7 +131,7 @@ impl<'a> Diagnosis<'a> {
 
     fn of_plain(servers: &'a ConnectString, report: &'a Report<'a>) -> Self {
         let servers = servers.hosts();
-        let found = servers.iter().map(|_| Found::default()).collect();
+        let found = servers.iter().map(|_| Findings::default()).collect();
         Self {
             servers,
             #[cfg(feature = "tls")]
@@ -146,7 +146,7 @@ impl<'a> Diagnosis<'a> {
     /// The TLS failure of each server, if TLS has failed with all of them, in a way that waiting does not solve.
     pub(super) fn tls_failures(&self) -> Option<Vec<TlsFailure>> {
         let found = self.lock();
-        let failure = |(server, found): (&HostPort, &Found)| match &found.problem {
+        let failure = |(server, found): (&HostPort, &Findings)| match &found.problem {
             Some(Problem::Tls(problem)) if problem.is_lasting() => Some(TlsFailure::new(server, problem.clone())),
             _ => None,
         };
@@ -289,7 +289,7 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Found>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Findings>> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -337,21 +337,21 @@ mod tests {
         let share = Duration::from_secs(5);
         let last = Mutex::new(String::new());
         let report = |text: &str| text.clone_into(&mut last.lock().unwrap());
-        let problems = Diagnosis::of_plain(&servers, &report);
-        problems.begin(3);
-        problems.note(2, Problem::Slow(NO_REPLY));
-        problems.note(1, Problem::Unresolved(io::Error::other("unknown")));
-        problems.note(0, Problem::Unconnected(io::ErrorKind::ConnectionRefused.into()));
+        let diagnosis = Diagnosis::of_plain(&servers, &report);
+        diagnosis.begin(3);
+        diagnosis.note(2, Problem::Slow(NO_REPLY));
+        diagnosis.note(1, Problem::Unresolved(io::Error::other("unknown")));
+        diagnosis.note(0, Problem::Unconnected(io::ErrorKind::ConnectionRefused.into()));
         assert_eq!(
             *last.lock().unwrap(),
             "zk1:2181: connection refused; zk2:2181: cannot be resolved (unknown); \
              zk3:2181: connected, but no reply to the handshake yet; zk4:2181: being tried; [::1]:7: not tried yet"
         );
-        problems.end(2, share);
-        problems.end(1, share);
-        problems.note(3, Problem::Ended);
-        problems.note(4, Problem::Unconnected(io::Error::other("no route")));
-        let text = problems.to_string();
+        diagnosis.end(2, share);
+        diagnosis.end(1, share);
+        diagnosis.note(3, Problem::Ended);
+        diagnosis.note(4, Problem::Unconnected(io::Error::other("no route")));
+        let text = diagnosis.to_string();
         assert!(text.contains("zk2:2181: cannot be resolved (unknown); zk3:2181: connected, but no reply"), "{text}");
         assert!(
             text.contains("handshake within 5s; zk4:2181: connected, but the server ended the handshake"),
@@ -363,9 +363,9 @@ mod tests {
     #[test]
     fn a_long_list_of_servers_is_truncated() {
         let servers = ConnectString::parse(&["zk"; 30].join(",")).unwrap();
-        let problems = Diagnosis::of_plain(&servers, &|_| {});
-        (0..30).for_each(|index| problems.note(index, Problem::Slow("no connection")));
-        let text = problems.to_string();
+        let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
+        (0..30).for_each(|index| diagnosis.note(index, Problem::Slow("no connection")));
+        let text = diagnosis.to_string();
         assert_eq!(text.matches("no connection yet").count(), MOST_NAMED);
         assert!(text.ends_with("; and 21 more"), "{text}");
     }
@@ -373,12 +373,12 @@ mod tests {
     #[test]
     fn a_host_of_which_tls_tries_one_address_is_listed_with_its_address_count() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
-        let problems = Diagnosis::of_plain(&servers, &|_| {});
-        problems.resolved_by_zookeeper_client(0, 2);
-        problems.resolved_by_zookeeper_client(1, 1);
-        problems.note(0, Problem::Overdue(NO_REPLY, Duration::from_secs(5)));
+        let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
+        diagnosis.resolved_by_zookeeper_client(0, 2);
+        diagnosis.resolved_by_zookeeper_client(1, 1);
+        diagnosis.note(0, Problem::Overdue(NO_REPLY, Duration::from_secs(5)));
         assert_eq!(
-            problems.to_string(),
+            diagnosis.to_string(),
             "zk1:2181: connected, but no reply to the handshake within 5s (the name has 2 addresses, and with TLS only the \
              first that accepts a connection is tried); zk2:2181: not tried yet"
         );
@@ -387,11 +387,11 @@ mod tests {
     #[test]
     fn a_server_that_ends_a_slow_handshake_is_not_reported_as_silent() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
-        let problems = Diagnosis::of_plain(&servers, &|_| {});
-        problems.note(0, Problem::Slow(NO_REPLY));
-        problems.note(1, Problem::Slow("no connection"));
-        (0..2).for_each(|index| problems.end_early(index));
-        let text = problems.to_string();
+        let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
+        diagnosis.note(0, Problem::Slow(NO_REPLY));
+        diagnosis.note(1, Problem::Slow("no connection"));
+        (0..2).for_each(|index| diagnosis.end_early(index));
+        let text = diagnosis.to_string();
         assert!(text.contains("zk1:2181: connected, but the server ended the handshake"), "{text}");
         assert!(text.ends_with("zk2:2181: no connection yet"), "{text}");
     }
@@ -399,51 +399,51 @@ mod tests {
     #[test]
     fn tls_failures_are_final_only_if_every_server_has_a_permanent_one() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
-        let problems = Diagnosis::of_plain(&servers, &|_| {});
-        problems.note(0, Problem::Tls(TlsProblem::UnknownIssuer));
-        problems.note(1, Problem::Ended);
-        assert_eq!(problems.tls_failures(), None);
-        problems.note(1, Problem::Tls(TlsProblem::NotTls));
-        let failures = problems.tls_failures().unwrap();
+        let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
+        diagnosis.note(0, Problem::Tls(TlsProblem::UnknownIssuer));
+        diagnosis.note(1, Problem::Ended);
+        assert_eq!(diagnosis.tls_failures(), None);
+        diagnosis.note(1, Problem::Tls(TlsProblem::NotTls));
+        let failures = diagnosis.tls_failures().unwrap();
         assert_eq!(failures[0], TlsFailure::new(&servers.hosts()[0], TlsProblem::UnknownIssuer));
         assert_eq!(failures[1], TlsFailure::new(&servers.hosts()[1], TlsProblem::NotTls));
-        assert_eq!(problems.to_string(), crate::tls::listed(&failures));
+        assert_eq!(diagnosis.to_string(), crate::tls::listed(&failures));
         // A problem that passes with time is not final.
-        problems.note(1, Problem::Tls(TlsProblem::NotValidYet { after: Duration::from_secs(9) }));
-        assert_eq!(problems.tls_failures(), None);
-        let text = problems.to_string();
+        diagnosis.note(1, Problem::Tls(TlsProblem::NotValidYet { after: Duration::from_secs(9) }));
+        assert_eq!(diagnosis.tls_failures(), None);
+        let text = diagnosis.to_string();
         assert!(text.ends_with("zk2:2181: its certificate becomes valid in 9s by the clock of this machine"), "{text}");
     }
 
     #[tokio::test]
     async fn the_test_for_the_other_kind_of_port_is_repeated_soon_only_after_a_match() {
         let servers = ConnectString::parse("zk1").unwrap();
-        let problems = Diagnosis::of_plain(&servers, &|_| {});
+        let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
         let note_ended = |result: bool| {
-            problems.note_ended(0, ExaminationCause::EndedOnOpen, TlsProblem::TlsRequired, async move { result })
+            diagnosis.note_ended(0, ExaminationCause::EndedOnOpen, TlsProblem::TlsRequired, async move { result })
         };
         for _ in 0..2 {
             note_ended(true).await;
-            assert!(problems.tls_failures().is_some());
+            assert!(diagnosis.tls_failures().is_some());
         }
         note_ended(false).await;
-        assert_eq!(problems.tls_failures(), None);
+        assert_eq!(diagnosis.tls_failures(), None);
         // The server is not tested.
         note_ended(true).await;
-        assert_eq!(problems.tls_failures(), None);
+        assert_eq!(diagnosis.tls_failures(), None);
         // A server is not tested either if the session was connected to the ensemble before.
-        let problems = Diagnosis::of_plain(&servers, &|_| {});
-        problems
+        let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
+        diagnosis
             .note_ended(0, ExaminationCause::EndedOnResume, TlsProblem::TlsRequired, async { panic!("tested") })
             .await;
-        assert!(problems.to_string().contains("the server ended the handshake"), "{problems}");
+        assert!(diagnosis.to_string().contains("the server ended the handshake"), "{diagnosis}");
     }
 
     #[test]
     fn a_server_is_not_examined_again_in_the_next_pass() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
-        let problems = Diagnosis::of_plain(&servers, &|_| {});
-        assert!(problems.is_due(0) && problems.is_due(1));
-        assert!(!problems.is_due(0) && !problems.is_due(1));
+        let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
+        assert!(diagnosis.is_due(0) && diagnosis.is_due(1));
+        assert!(!diagnosis.is_due(0) && !diagnosis.is_due(1));
     }
 }

@@ -134,7 +134,7 @@ impl Pass<'_> {
     /// Connects to a server, within its share of the time.
     async fn attempt(&self, index: usize) -> Result<Link, Failed> {
         let (server, deadline) = (&self.diagnosis.servers[index], Deadline::after(self.share));
-        self.get_ready(index, deadline).await?;
+        self.get_ticket(index, deadline).await?;
         // A numeric address needs no lookup. `async_net` looks names up on its own threads, which, unlike tokio's
         // blocking threads, do not delay the end of a runtime.
         let resolved = async_net::resolve((server.host(), server.port()));
@@ -250,11 +250,11 @@ impl Pass<'_> {
     }
 }
 
-/// The Kerberos ticket that a client with GSSAPI needs before it connects to a server. Without the feature, there is
-/// nothing to wait for.
+/// Gets the Kerberos ticket that a client with GSSAPI needs before it connects to a server. Without the feature, does
+/// nothing.
 impl Pass<'_> {
     #[cfg(feature = "sasl-gssapi")]
-    async fn get_ready(&self, index: usize, deadline: Deadline) -> Result<(), Failed> {
+    async fn get_ticket(&self, index: usize, deadline: Deadline) -> Result<(), Failed> {
         let problem = tokio::select! {
             biased;
             problem = crate::zk::ticket::missing(self.options, &self.diagnosis.servers[index]) => problem,
@@ -266,7 +266,7 @@ impl Pass<'_> {
     }
 
     #[cfg(not(feature = "sasl-gssapi"))]
-    async fn get_ready(&self, _index: usize, _deadline: Deadline) -> Result<(), Failed> {
+    async fn get_ticket(&self, _index: usize, _deadline: Deadline) -> Result<(), Failed> {
         Ok(())
     }
 }
