@@ -12,7 +12,7 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// processor time from what the test waits for.
 const PAUSE: Duration = Duration::from_millis(1);
 /// The longest pause between two checks.
-const LONGEST_PAUSE: Duration = Duration::from_millis(16);
+const LONGEST_PAUSE: Duration = Duration::from_millis(32);
 
 /// Waits for a future, at most [`DEFAULT_TIMEOUT`]. Returns its output.
 ///
@@ -56,7 +56,7 @@ pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::
 
 /// Polls a condition until it is true, at most for [`DEFAULT_TIMEOUT`].
 ///
-/// Pauses between two checks, first for 1 ms, finally for 16 ms. Measures real time, as [`soon`].
+/// Pauses between two checks, first for 1 ms, finally for 32 ms. Measures real time, as [`soon`].
 ///
 /// ```
 /// # async fn example(server: &curator_test::TestingServer) {

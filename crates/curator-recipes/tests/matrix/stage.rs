@@ -29,7 +29,7 @@ const QUIET_AFTER_CUT: usize = 60;
 /// The pause between two polls; the first one where the pause grows.
 const PAUSE: Duration = Duration::from_millis(2);
 /// The longest pause between two polls.
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// The server that many cells share, and the clients of their neighbours.
 #[derive(Debug)]
