@@ -1,7 +1,7 @@
 //! The protocol of the locks of `curator-recipes`, without I/O.
 //!
-//! Nothing in this crate sends a request, reads a clock or needs a runtime. So `tests/model` can search the code that
-//! ships exhaustively, within bounds: every order of events and every fault at every moment. This crate is to
+//! Nothing in this crate sends a request, reads a clock or needs a runtime. So `tests/model` can check the published
+//! code in every order of events and with every fault at every moment, within bounds. This crate is to
 //! `curator-recipes` what `quinn-proto` is to `quinn`.
 //!
 //! Applications use `curator-recipes`, which re-exports what they need of this crate: the
@@ -22,11 +22,11 @@
 //!
 //! - Requests are pipelined. ZooKeeper answers the requests of a session in order, so the create and the list go out
 //!   together.
-//! - A waiter lists in advance, while its blocker is next. Then it owns the lock as soon as the node before it is
-//!   deleted, and a hand-over takes one round trip instead of two. Exceptions: readers behind several writers do not
-//!   look ahead, since all of them would be woken; and a writer always lists again, since a write lock before it may
-//!   become a read lock.
-//! - After a lost answer, a node is adopted only if it belongs to the session that created it.
+//! - A waiter lists in advance, when the contender before it becomes the owner. So the waiter owns the lock as soon as
+//!   that contender's node is deleted, and a hand-over takes one round trip instead of two. Exceptions: readers behind
+//!   several writers do not look ahead, since all of them would be woken; and a writer always lists again, since a
+//!   write lock before it may become a read lock.
+//! - If the answer to a create is lost, the contender adopts a node with its id only if its session owns the node.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Types that may grow are `non_exhaustive`; the others give their reason.

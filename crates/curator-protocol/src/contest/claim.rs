@@ -1,4 +1,4 @@
-//! How the first in a semaphore's queue takes its leases.
+//! Takes a semaphore's leases, for the contender that is first in the queue.
 //!
 //! Only the first in the queue takes leases. So while a contender is first, the number of leases can only fall, and it
 //! need not list them again after the take, as Curator does. One transaction creates all its leases and deletes its
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::step::{Answer, End, Event, Limit, OwnNode, Pace, Request};
 use crate::driver::{LockInternalsDriver as _, StandardLockInternalsDriver};
 
-/// The index of the queue's directory, and that of the leases'.
+/// The indices of the queue's directory and of the leases' directory.
 const QUEUE: usize = 0;
 pub(super) const LEASES: usize = 1;
 
@@ -115,7 +115,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Starts the claim: our place is first in the queue, by a list that may have come with early answers.
+    /// Starts the claim: our place is first in the queue. The reads that came with the latest list are used, if any.
     pub(super) fn begin(&mut self, place: OwnNode) -> Outcome {
         let State::Queued(known) = self.state else { return Ok(()) };
         self.place = place;
@@ -226,7 +226,7 @@ impl Claim {
 
 impl Claim {
     fn suffices(&self, leases: usize, limit: Limit) -> bool {
-        leases.checked_add(self.quantity).is_some_and(|then| then <= limit.leases)
+        leases.checked_add(self.quantity).is_some_and(|total| total <= limit.leases)
     }
 
     fn with_fixed_limit(&self, known: LeaseReads) -> LeaseReads {
@@ -256,7 +256,7 @@ impl Claim {
         let no_limit = self.note(&mut known, answers)?;
         match (known.leases, known.limit) {
             _ if no_limit => {
-                // If the limit is missing again, another client keeps deleting it: then ask the retry policy.
+                // If the limit is missing again, another client keeps deleting it, so ask the retry policy.
                 let pace = if self.limit_was_created { Pace::Retry } else { Pace::Now };
                 self.request(State::CreatingLimit(known), [(LEASES, Request::CreateLimit)], pace);
             }

@@ -56,7 +56,7 @@ pub(super) enum State {
     Waiting {
         plan: Plan,
     },
-    /// `is_certain` unless a read of the node was left unanswered: another contender may own the queue by now.
+    /// `is_certain` is false if a read of our node was not answered: another contender may own the queue by now.
     Owned {
         is_certain: bool,
     },
@@ -140,8 +140,9 @@ impl Entry {
         self.request(State::Joining, [Request::Create, Request::List], Pace::Now)
     }
 
-    /// Creates the directory together with our node. At the second attempt, the runner has looked up which directories
-    /// are missing; if others are missing then, another client keeps creating and deleting them.
+    /// Creates the directory together with our node. Before the second attempt, the runner looks up which directories
+    /// are missing. If the second attempt finds others missing, another client keeps creating and deleting them, so
+    /// later attempts follow the retry policy.
     fn join_with_parents(&mut self) -> Outcome {
         self.may_exist = true;
         let pace = if self.without_directory < 2 { Pace::Now } else { Pace::Retry };

@@ -263,13 +263,13 @@ impl Contest {
         step
     }
 
-    /// A call out of turn. It concerns no particular queue; the error names the first.
+    /// Ends the contest after a call out of turn. The call concerns no particular queue; the error names the first.
     fn misused(&mut self, detail: &str) -> Step {
         let detail = detail.to_owned();
         self.over(Step::Failed { queue: 0, error: ContestError::Protocol { detail } })
     }
 
-    /// The next requests of all entries, as one pipeline. `None` if one of several nodes is deleted.
+    /// The next requests of all entries, as one pipeline. `None` if one of several nodes is missing.
     fn pending_of_entries(&mut self) -> Option<(Vec<(usize, Request)>, Pace)> {
         let enters = |entry: &Entry| entry.state == State::Joining;
         let finds = |entry: &Entry| matches!(entry.state, State::Recovering | State::Identifying { .. });

@@ -49,8 +49,8 @@ pub enum Pace {
 pub enum Request {
     /// Create our node: ephemeral and sequential.
     Create,
-    /// As `Create`, and in the same transaction create the missing directories. A directory that is created alone and
-    /// never gets a child is never removed.
+    /// As `Create`, and create the missing directories in the same transaction, because the server never removes a
+    /// directory that is created alone and never gets a child.
     CreateWithParents,
     /// Make the connected server catch up with the leader.
     Sync,

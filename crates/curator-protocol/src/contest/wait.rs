@@ -6,11 +6,11 @@ use super::step::{Answer, End, Event, Pace, Request};
 use crate::driver::LockInternalsDriver;
 use crate::queue::Queue;
 
-/// What the answers of a pipeline say about the watched nodes. If our own node is missing, the contest ends instead.
+/// What the answers of a pipeline show about the watched nodes. Not used if our own node is missing: the contest ends.
 #[derive(Default)]
 struct WatchReport {
     gone: Vec<String>,
-    own_is_there: bool,
+    own_exists: bool,
     has_unknown_answer: bool,
 }
 
@@ -45,11 +45,11 @@ impl Entry {
         for name in seen.gone {
             plan = match plan.without(&name) {
                 // A later request of the same pipeline has found our node.
-                Next::Wait(plan) if seen.own_is_there => {
+                Next::Wait(plan) if seen.own_exists => {
                     self.place = self.place.saturating_sub(1);
                     plan
                 }
-                Next::Own if seen.own_is_there => return self.take_ownership(Pace::Now),
+                Next::Own if seen.own_exists => return self.take_ownership(Pace::Now),
                 // Our node was watched before, and its deletion may be among the unread events.
                 Next::Wait(expected) => return self.look(Some(expected), Pace::Now),
                 Next::Own => return self.look(None, Pace::Now),
@@ -182,7 +182,7 @@ impl Entry {
                 // Another client may have created a node with our name, but not in our transaction.
                 (Request::WatchOwn { .. }, Answer::Node { czxid, .. }) if self.is_own(czxid) => {
                     self.watches.own = true;
-                    seen.own_is_there = true;
+                    seen.own_exists = true;
                 }
                 (Request::WatchOwn { .. }, Answer::Node { .. } | Answer::Missing) => {
                     self.restart()?;

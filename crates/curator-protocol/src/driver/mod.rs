@@ -185,11 +185,11 @@ pub fn sequence_after(child: &str, lock_name: &str) -> Option<i32> {
             return None;
         }
     }
-    spelled_after(child, lock_name)
+    sequence_after_slow(child, lock_name)
 }
 
 /// As [`sequence_after`], without the fast path.
-fn spelled_after(child: &str, lock_name: &str) -> Option<i32> {
+fn sequence_after_slow(child: &str, lock_name: &str) -> Option<i32> {
     let (_, text) = child.rsplit_once(lock_name)?;
     let number: i32 = text.parse().ok()?;
     (format!("{number:010}") == text).then_some(number)

@@ -84,8 +84,8 @@ impl World {
                 Answer::Done
             }
             Request::Take { with_directory, quantity, limit, place, place_version } => {
-                let is_trusted = scenario.has(Defect::IgnoresTheLimitsVersion);
-                if !is_trusted && limit.version != self.server.limit.and_then(|limit| limit.version) {
+                let is_checked = !scenario.has(Defect::IgnoresTheLimitsVersion);
+                if is_checked && limit.version != self.server.limit.and_then(|limit| limit.version) {
                     return Answer::LimitChanged;
                 }
                 if self.server.directories[LEASES].exists == *with_directory {

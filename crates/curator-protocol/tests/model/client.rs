@@ -21,15 +21,16 @@ pub(crate) struct Client {
     pub(crate) sessions: u8,
     pub(crate) connected: bool,
     /// Whether the client has acted. See `World::active`.
-    pub(crate) touched: bool,
+    pub(crate) has_acted: bool,
     /// `None` once the contest is over.
     pub(crate) contest: Option<Contest>,
     pub(crate) phase: Phase,
-    /// Sent, but not applied by the server yet. While there is no connection, requests wait here for the next one.
+    /// Requests that were sent, but that the server has not applied yet. While there is no connection, requests wait
+    /// here for the next one.
     pub(crate) wire: VecDeque<Call>,
     /// The answers to the pipeline in flight, so far.
     pub(crate) answers: Vec<Answer>,
-    /// All are on one connection.
+    /// The watches in force, all on one connection.
     pub(crate) watches: Vec<Watch>,
     /// The events of the watches, in the order in which the server sent them.
     pub(crate) events: VecDeque<Seen>,
@@ -70,7 +71,7 @@ pub(crate) enum Call {
     /// One request of a contest, or several that are sent as one, each with its directory. If not `wanted`, the contest
     /// ignores the answers.
     Contest { requests: Vec<(usize, Request)>, contest: u8, wanted: bool },
-    /// A delete by the janitor, which repeats it until it is answered. With the directory.
+    /// A delete of the node with this name in this directory, by the janitor, which repeats it until it is answered.
     Delete(usize, String),
     /// A sweep by the janitor: find the nodes of this contest in this directory, and delete them. In reality, a sweep
     /// is several requests. One step suffices here, because only this session could create such a node in between, and
@@ -86,6 +87,7 @@ pub(crate) enum Watch {
     Limit,
 }
 
+/// The event of a watch, not reported to the contest yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Seen {
     pub(crate) watch: Watch,
@@ -102,7 +104,7 @@ impl Client {
         i64::from(self.number) * 100 + i64::from(self.sessions)
     }
 
-    /// Marks the nodes of the current contest.
+    /// Identifies the nodes of the current contest.
     pub(crate) fn creator(&self) -> Creator {
         Creator::Contest { client: self.number, contest: self.contests }
     }
@@ -123,16 +125,16 @@ impl Client {
         self.node_deleted = [false; 2];
     }
 
-    /// The runner ends the contest. Requests already sent stay in flight.
+    /// Ends the contest. Requests already sent stay in flight, except those that only read.
     pub(crate) fn drop_contest(&mut self) {
         self.contest = None;
         self.answers.clear();
         self.stop_watching();
-        self.disown();
+        self.forget_answers();
     }
 
     /// Stops waiting for answers. Requests that only read are dropped.
-    pub(crate) fn disown(&mut self) {
+    pub(crate) fn forget_answers(&mut self) {
         self.wire.retain(|call| !matches!(call, Call::Contest { .. }) || call.has_effect());
         for call in &mut self.wire {
             if let Call::Contest { wanted, .. } = call {

@@ -23,7 +23,7 @@ use scenario::{Fault, KINDS, Scenario, pairs_of_kinds};
 use search::assert_properties;
 
 #[test]
-fn three_faults() {
+fn properties_hold_with_three_faults() {
     for (i, first) in KINDS.into_iter().enumerate() {
         for (j, second) in KINDS.into_iter().enumerate().skip(i) {
             for third in KINDS.into_iter().skip(j) {
@@ -36,21 +36,21 @@ fn three_faults() {
 }
 
 #[test]
-fn three_contenders_with_a_lost_session_and_another_fault() {
+fn properties_hold_for_three_contenders_with_a_lost_session_and_another_fault() {
     assert_properties(KINDS.map(|fault| Scenario::of(3).with(&[fault, Fault::LostSession])));
 }
 
 #[test]
-fn more_readers_and_writers_with_one_fault() {
-    // With a lost session, only three can be searched in minutes: `main.rs` does that.
+fn properties_hold_for_more_readers_and_writers_with_one_fault() {
+    // With a lost session, only rows of three can be searched in minutes: `main.rs` searches these.
     for fault in KINDS.into_iter().filter(|fault| *fault != Fault::LostSession) {
         assert_properties(Scenario::rows_of_readers_and_writers(4).map(|row| row.with(&[fault])));
     }
 }
 
 #[test]
-fn more_readers_and_writers_with_two_faults() {
-    // These two are the largest by far; `main.rs` searches them with two contenders.
+fn properties_hold_for_more_readers_and_writers_with_two_faults() {
+    // These two pairs have by far the most states; `main.rs` searches them with two contenders.
     let is_large = |faults: &[Fault; 2]| matches!(faults, [Fault::LostSession | Fault::Disconnect, Fault::LostSession]);
     for faults in pairs_of_kinds().filter(|faults| !is_large(faults)) {
         assert_properties(Scenario::rows_of_readers_and_writers(3).map(|row| row.with(&faults)));
@@ -58,12 +58,12 @@ fn more_readers_and_writers_with_two_faults() {
 }
 
 #[test]
-fn one_fault_of_each_kind_together() {
+fn properties_hold_with_one_fault_of_each_kind_together() {
     assert_properties([Scenario::of(1).behind(3).with(&KINDS)]);
 }
 
 #[test]
-fn several_queues_with_more_contenders_and_two_faults() {
+fn properties_hold_for_several_queues_with_more_contenders_and_two_faults() {
     for faults in pairs_of_kinds() {
         let scenarios = [Scenario::of_queues(&[&[0, 1], &[1, 0]]), Scenario::of_queues(&[&[0, 1], &[1]])];
         assert_properties(scenarios.map(|scenario| scenario.with(&faults)));
@@ -75,7 +75,7 @@ fn several_queues_with_more_contenders_and_two_faults() {
 }
 
 #[test]
-fn a_semaphore_with_more_contenders_and_two_faults() {
+fn properties_hold_for_a_semaphore_with_more_contenders_and_two_faults() {
     assert_properties(pairs_of_kinds().map(|faults| Scenario::of_leases(&[1, 2], 2).changed_to(1).with(&faults)));
     for fault in KINDS {
         let scenarios = [Scenario::of_leases(&[1, 1, 2], 2), Scenario::of_leases(&[1, 1, 1], 1).changed_to(2)];
@@ -84,7 +84,7 @@ fn a_semaphore_with_more_contenders_and_two_faults() {
 }
 
 #[test]
-fn contests_without_waiting_with_two_faults() {
+fn properties_hold_for_contests_without_waiting_with_two_faults() {
     for faults in pairs_of_kinds() {
         let scenarios = [Scenario::of(2), Scenario::of_queues(&[&[0, 1], &[1]])];
         assert_properties(scenarios.map(|scenario| scenario.with_impatient(1).with(&faults)));

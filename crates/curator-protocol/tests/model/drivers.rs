@@ -1,4 +1,4 @@
-//! Drivers other than those that ship: some are correct variants, some are wrong on purpose.
+//! Variants of the published drivers: some are correct, some are wrong on purpose.
 
 use curator_protocol::{LockInternalsDriver, ParticipantKind, Queue, StandardLockInternalsDriver, Uuid, Verdict};
 
@@ -10,13 +10,13 @@ pub(crate) const OWNS_TOO_EARLY: &dyn LockInternalsDriver = &Changed(MUTEX, Chan
 pub(crate) const TRUSTS_PREDECESSORS: &dyn LockInternalsDriver = &Changed(WRITER, Change::TrustsPredecessors);
 pub(crate) const IGNORES_OVERFLOW: &dyn LockInternalsDriver = &Changed(WRITER, Change::IgnoresOverflow);
 
-/// A driver that ships, with one change.
+/// A published driver with one change.
 #[derive(Debug)]
 struct Changed(&'static dyn LockInternalsDriver, Change);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// Correct: predecessors are not final, since others may replace their node by a second one.
+    /// Correct: predecessors are not final, since another contender may replace its node with a second one.
     ListsAgain,
     /// Wrong: a node owns the lock as soon as the number before its own is missing from the queue.
     OwnsTooEarly,

@@ -1,4 +1,4 @@
-//! The faults.
+//! Applies faults to the modelled clients and server.
 
 use std::mem;
 
@@ -46,9 +46,9 @@ impl World {
             Fault::Return => self.begin(scenario, who),
             _ => {
                 let client = &mut self.clients[who];
-                client.touched = true;
+                client.has_acted = true;
                 let calls = client.wire.clone();
-                client.disown();
+                client.forget_answers();
                 calls.iter().for_each(|call| self.leave_unanswered(scenario, who, call));
             }
         }
@@ -79,11 +79,11 @@ impl World {
         }
     }
 
-    /// All watches end with the connection. Their earlier events may still be reported, until the runner reports the
-    /// break.
+    /// Ends a connection and its watches. The runner may still report earlier events of these watches, until it reports
+    /// the break.
     fn disconnect(&mut self, scenario: &Scenario, who: usize, done: usize, lost: usize) {
         let client = &mut self.clients[who];
-        client.touched = true;
+        client.has_acted = true;
         client.connected = false;
         if !scenario.has(Defect::KeepsWatchesOverConnections) {
             let watched = !client.watches.is_empty() || !client.events.is_empty();
@@ -121,15 +121,15 @@ impl World {
 
     fn leave_unanswered(&mut self, scenario: &Scenario, who: usize, call: &Call) {
         let Call::Contest { requests, wanted: true, .. } = call else { return };
-        let is_blind =
+        let skips_recovery =
             scenario.has(Defect::TakesAgainWithoutRecovery) && matches!(requests[..], [(_, Request::Take { .. })]);
-        let answer = if is_blind { Answer::LimitChanged } else { Answer::Unknown };
+        let answer = if skips_recovery { Answer::LimitChanged } else { Answer::Unknown };
         self.take_answers(scenario, who, vec![answer; requests.len()]);
     }
 
     fn lose_session(&mut self, scenario: &Scenario, who: usize) {
         let client = &mut self.clients[who];
-        client.touched = true;
+        client.has_acted = true;
         client.connected = true;
         let id = client.session();
         client.sessions += 1;

@@ -3,15 +3,15 @@
 //! Only this suite finds errors that need a particular order of events: two owners, a waiter that misses its turn, a
 //! node left behind.
 //!
-//! The contest and the drivers are those that ship. The model adds a server with two directories (queues, or a queue
+//! The contest and the drivers are the published code. The model adds a server with two directories (queues, or a queue
 //! and the leases of a semaphore) and, for each contender, a session: requests that keep their order, one-shot watches
 //! on one connection whose events keep their order, and the simplest runner of a contest. See `runner.rs`, `writer.rs`
 //! and `faults.rs` for the actions, and `world.rs` for the properties.
 //!
 //! Bounds, and their reasons:
 //!
-//! - Four contenders, or others before one, cover all plans of a waiter (none, one, two or more nodes before it) and
-//!   one node more, so that the queue changes between two reads.
+//! - Four contenders, or a contender behind nodes of other clients, cover all plans of a waiter (none, one, two or more
+//!   nodes before it) and one node more, so that the queue changes between two reads.
 //! - Each fault alone with the most contenders, then each pair of faults with fewer: protocols break at a fault during
 //!   the recovery from another.
 //! - Readers and writers (a writer may also take the read lock, or downgrade to it): up to four contenders without
@@ -43,12 +43,12 @@ use search::{assert_properties, assert_runs_end, assert_violations};
 use world::{LEFTOVER, STUCK_WAITER, TWO_OWNERS, UNUSED_DIRECTORY, WRONG_OWNER};
 
 #[test]
-fn without_faults() {
+fn properties_hold_without_faults() {
     assert_properties((1..=5).map(Scenario::of).chain([Scenario::of(2).behind(5)]));
 }
 
 #[test]
-fn one_fault() {
+fn properties_hold_with_one_fault() {
     for fault in KINDS {
         // A lost session stays alive on the server for a while, which multiplies the states.
         let most = if fault == Fault::LostSession { 3 } else { 4 };
@@ -57,9 +57,9 @@ fn one_fault() {
 }
 
 #[test]
-fn two_faults() {
+fn properties_hold_with_two_faults() {
     for faults in pairs_of_kinds() {
-        // These two are the largest by far; `deep.rs` searches them with three contenders.
+        // These two pairs have by far the most states; `deep.rs` searches them with three contenders.
         let is_large = matches!(faults, [Fault::LostSession | Fault::Disconnect, Fault::LostSession]);
         let most = if is_large { Scenario::of(2).behind(1) } else { Scenario::of(3) };
         assert_properties([most, Scenario::of(1).behind(3)].map(|scenario| scenario.with(&faults)));
@@ -67,14 +67,14 @@ fn two_faults() {
 }
 
 #[test]
-fn a_directory_that_is_missing_or_removed() {
+fn properties_hold_if_a_directory_is_missing_or_removed() {
     assert_properties([Scenario::of(3).in_directories([false, false])]);
     assert_properties(KINDS.map(|fault| Scenario::of(2).in_directories([false, false]).with(&[fault, Fault::Reap])));
 }
 
 /// The predecessors of a writer are not final: a write lock before it may become a read lock.
 #[test]
-fn a_driver_without_final_predecessors() {
+fn properties_hold_with_a_driver_without_final_predecessors() {
     for fault in KINDS {
         let downgraded = Scenario::of(1).behind(2).with(&[fault, Fault::Downgrade]);
         assert_properties([downgraded, Scenario::of(3).with(&[fault])].map(|scenario| scenario.driven_by(LISTS_AGAIN)));
@@ -84,19 +84,19 @@ fn a_driver_without_final_predecessors() {
 }
 
 #[test]
-fn readers_and_writers() {
+fn properties_hold_for_readers_and_writers() {
     assert_properties((1..=4).flat_map(Scenario::rows_of_readers_and_writers));
 }
 
 #[test]
-fn readers_and_writers_with_one_fault() {
+fn properties_hold_for_readers_and_writers_with_one_fault() {
     for fault in KINDS {
         assert_properties(Scenario::rows_of_readers_and_writers(3).map(|row| row.with(&[fault])));
     }
 }
 
 #[test]
-fn readers_and_writers_with_two_faults() {
+fn properties_hold_for_readers_and_writers_with_two_faults() {
     for faults in pairs_of_kinds() {
         assert_properties(Scenario::rows_of_readers_and_writers(2).map(|row| row.with(&faults)));
     }
@@ -104,7 +104,7 @@ fn readers_and_writers_with_two_faults() {
 
 /// More nodes are before the contender than a few contenders could create, and they are deleted in any order.
 #[test]
-fn readers_and_writers_behind_others() {
+fn properties_hold_for_readers_and_writers_behind_others() {
     for fault in KINDS {
         assert_properties(
             Scenario::rows_of_readers_and_writers(1).map(|row| row.behind(3).with(&[fault, Fault::Downgrade])),
@@ -127,7 +127,8 @@ fn sequence_numbers_that_run_out() {
     )]);
 }
 
-/// Some properties are checked only in the final state of a run. A contender that repeats a request for ever has none.
+/// Some properties are checked only in the final state of a run. A run in which a contender repeats a request for ever
+/// has no final state.
 #[test]
 fn every_run_ends() {
     for fault in KINDS {

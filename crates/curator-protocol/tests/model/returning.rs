@@ -8,7 +8,7 @@ use super::search::{assert_properties, assert_runs_end, assert_violations};
 use super::world::{LEFTOVER, STUCK_WAITER, TWO_OWNERS};
 
 #[test]
-fn contenders_that_return_after_owning() {
+fn properties_hold_for_contenders_that_return_after_owning() {
     assert_properties([
         Scenario::of(3).with(&[Return]),
         Scenario::of(2).with(&[Return, Return, Return]),
@@ -17,7 +17,7 @@ fn contenders_that_return_after_owning() {
 }
 
 #[test]
-fn contenders_that_return_after_each_kind_of_fault() {
+fn properties_hold_for_contenders_that_return_after_each_kind_of_fault() {
     for fault in KINDS {
         // A lost session stays alive on the server for a while, which multiplies the states.
         let most = if fault == LostSession { 2 } else { 3 };
@@ -30,7 +30,7 @@ fn contenders_that_return_after_each_kind_of_fault() {
 
 /// For example a contender that leaves while its create is in flight, is disconnected, and returns.
 #[test]
-fn contenders_that_return_after_two_faults() {
+fn properties_hold_for_contenders_that_return_after_two_faults() {
     assert_properties(pairs_of_kinds().map(|[one, other]| Scenario::of(1).behind(2).with(&[one, other, Return])));
     // Without the pairs of faults that multiply the states.
     let pairs = pairs_of_kinds().filter(|pair| !pair.contains(&LostSession) && *pair != [Disconnect, Disconnect]);

@@ -115,7 +115,7 @@ impl World {
                 // The sweeps are late: the create of the next contest is sent before them.
                 self.clients[who].wire.extend(sweeps);
             }
-            Step::Failed { error: ContestError::SequenceOverflow(_), .. } if scenario.is_near_the_end() => {
+            Step::Failed { error: ContestError::SequenceOverflow(_), .. } if scenario.can_overflow() => {
                 self.cancel(scenario, who);
             }
             Step::Failed { queue, error } => client.phase = Phase::Failed(format!("{queue}: {error}")),
@@ -123,7 +123,7 @@ impl World {
     }
 
     fn serve(&mut self, scenario: &Scenario, who: usize) {
-        self.clients[who].touched = true;
+        self.clients[who].has_acted = true;
         let Some(call) = self.clients[who].wire.pop_front() else { return };
         let session = self.clients[who].session();
         let answers = self.apply(scenario, who, session, &call);
@@ -209,7 +209,7 @@ impl World {
     }
 
     pub(super) fn cancel(&mut self, scenario: &Scenario, who: usize) {
-        self.clients[who].touched = true;
+        self.clients[who].has_acted = true;
         self.end(scenario, who, Phase::Cleaning, scenario.has(Defect::HasNoJanitor));
     }
 
@@ -242,15 +242,15 @@ impl World {
         }
     }
 
-    /// Resets clients that are done, unless clients may return: how their contests ended does not matter any more. This
-    /// keeps the number of states small.
-    pub(super) fn forget_the_past(&mut self) {
+    /// Resets clients that are done, unless clients may return. How their contests ended does not matter any more, so
+    /// this reduces the number of states.
+    pub(super) fn reset_done_clients(&mut self) {
         if self.faults.contains(&Fault::Return) {
             return;
         }
         for client in &mut self.clients {
             if client.phase == Phase::Done && client.wire.is_empty() {
-                *client = Client { touched: true, ..Client::new(client.number) };
+                *client = Client { has_acted: true, ..Client::new(client.number) };
             }
         }
     }

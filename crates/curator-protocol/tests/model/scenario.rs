@@ -16,7 +16,7 @@ pub(crate) const LEASES: usize = 1;
 /// A bounded world to search.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scenario {
-    /// The contenders, each in a separate session. Equal ones are adjacent.
+    /// The contenders, each in a separate session. Equal contenders are adjacent.
     pub(crate) clients: Vec<Wanted>,
     /// How many nodes of others are in each queue at the beginning. They are deleted in any order: others release,
     /// cancel and crash.
@@ -29,7 +29,7 @@ pub(crate) struct Scenario {
     pub(crate) limit: usize,
     /// If a node contains the limit: whether it exists at the beginning.
     pub(crate) limit_node: Option<bool>,
-    /// The new limit that the node may get at some time.
+    /// The new limit that may be written to the node at some time.
     pub(crate) change: Option<usize>,
     /// The faults that may happen, each as often as it is listed.
     pub(crate) faults: Vec<Fault>,
@@ -166,7 +166,8 @@ impl Scenario {
 }
 
 impl Scenario {
-    pub(crate) fn is_near_the_end(&self) -> bool {
+    /// Whether the sequence numbers can run out.
+    pub(crate) fn can_overflow(&self) -> bool {
         self.counter > 0
     }
 
@@ -206,8 +207,8 @@ impl Scenario {
         }
     }
 
-    /// Whether two contenders can own the lock together: before a reader is another reader, or a writer that becomes a
-    /// reader.
+    /// Whether two contenders can own the lock together: a reader, and before it another reader, or a writer that
+    /// becomes a reader.
     pub(crate) fn can_be_shared(&self) -> bool {
         let prefix = |client: &Wanted| client.driver.node_prefix(&Uuid::nil());
         self.clients.iter().skip(1).any(|client| prefix(client).ends_with(ReadLockInternalsDriver::LOCK_NAME))

@@ -6,7 +6,7 @@ use super::search::{assert_properties, assert_runs_end, assert_violations};
 use super::world::{LEFTOVER, LIMIT_EXCEEDED, STUCK_WAITER, UNREAD_WRITE, WRONG_LEASES};
 
 #[test]
-fn a_semaphore_without_faults() {
+fn properties_hold_for_a_semaphore_without_faults() {
     assert_properties([
         Scenario::of_leases(&[1, 1], 1),
         Scenario::of_leases(&[1, 1, 1], 1),
@@ -19,7 +19,7 @@ fn a_semaphore_without_faults() {
 }
 
 #[test]
-fn a_semaphore_with_one_fault() {
+fn properties_hold_for_a_semaphore_with_one_fault() {
     for fault in KINDS {
         // A lost session stays alive on the server for a while, which multiplies the states.
         let most: &[_] = if fault == Fault::LostSession { &[1, 1] } else { &[1, 1, 1] };
@@ -34,16 +34,16 @@ fn a_semaphore_with_one_fault() {
 }
 
 #[test]
-fn a_semaphore_with_two_faults() {
+fn properties_hold_for_a_semaphore_with_two_faults() {
     for faults in pairs_of_kinds() {
         let two = Scenario::of_leases(&[1, 1], 1).with_limit_node(true);
         assert_properties([two, Scenario::of_leases(&[2], 2).changed_to(1)].map(|scenario| scenario.with(&faults)));
     }
 }
 
-/// Missing are the directory of the leases, or the node that contains their limit.
+/// The node that contains the limit is missing, alone or together with directories; or an empty directory is removed.
 #[test]
-fn a_semaphore_whose_nodes_are_missing() {
+fn properties_hold_for_a_semaphore_whose_nodes_are_missing() {
     let two = || Scenario::of_leases(&[1, 1], 1);
     for fault in KINDS {
         let directories = [[true, true], [true, false], [false, false]];

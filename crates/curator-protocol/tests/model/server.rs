@@ -42,7 +42,7 @@ pub(crate) struct Node {
     pub(crate) creator: Creator,
     /// Whether this is a read node: readers can own the lock together with it.
     pub(crate) reads: bool,
-    /// How often it was written; counted only where that matters.
+    /// How often the node was written; counted only in a semaphore's queue, where the version matters.
     pub(crate) version: i32,
 }
 

@@ -1,7 +1,8 @@
 //! The search with contests for several queues together, and the defects that it has to find.
 //!
-//! Two queues suffice, since any circle of waiters contains two that are adjacent. Two contenders for both queues, with
-//! a third contender or nodes of others, suffice for a state in which each of the two is first in only one queue.
+//! Two queues suffice: a cycle of waiters needs a contender that blocks another in one queue and waits in a second.
+//! Two contenders for both queues, with a third contender or nodes of other clients, suffice for a state in which each
+//! of the two is first in only one queue.
 
 use super::defect::Defect;
 use super::scenario::{Fault, KINDS, Scenario, pairs_of_kinds};
@@ -30,14 +31,14 @@ fn one_and_singles() -> Scenario {
 }
 
 #[test]
-fn several_queues_without_faults() {
+fn properties_hold_for_several_queues_without_faults() {
     assert_properties([same(), crossed(), Scenario::of_queues(&[&[0, 1], &[1, 0], &[1]]), one_and_singles()]);
     assert_properties([[3, 0], [2, 1], [1, 1]].map(|others| crossed().behind_in(others)));
     assert_properties([[false, false], [true, false]].map(|exist| crossed().in_directories(exist)));
 }
 
 #[test]
-fn several_queues_with_one_fault() {
+fn properties_hold_for_several_queues_with_one_fault() {
     for fault in KINDS {
         let scenarios = [
             crossed().behind_in([0, 1]),
@@ -50,7 +51,7 @@ fn several_queues_with_one_fault() {
 }
 
 #[test]
-fn several_queues_with_two_faults() {
+fn properties_hold_for_several_queues_with_two_faults() {
     for faults in pairs_of_kinds() {
         // A lost session stays alive on the server for a while; `deep.rs` searches these with more contenders.
         let is_large = faults.contains(&Fault::LostSession);
@@ -64,7 +65,7 @@ fn several_queues_with_two_faults() {
 /// A recovery finds only one of the two nodes. If the contest entered the other queue alone, the contenders could wait
 /// for each other.
 #[test]
-fn several_queues_with_an_unknown_create_and_a_deleted_node() {
+fn properties_hold_for_several_queues_with_an_unknown_create_and_a_deleted_node() {
     assert_properties([Fault::Disconnect, Fault::TimeOut].map(|unknown| crossed().with(&[unknown, Fault::Delete])));
 }
 

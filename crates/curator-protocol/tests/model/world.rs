@@ -12,7 +12,7 @@ pub(crate) struct World {
     pub(crate) clients: Vec<Client>,
     /// The faults that may still happen.
     pub(crate) faults: Vec<Fault>,
-    /// The limit of the leases may still be changed to this.
+    /// The number to which the limit of the leases may still be changed.
     pub(crate) change: Option<usize>,
 }
 
@@ -99,7 +99,7 @@ impl Model for Scenario {
         let mut world = world.clone();
         world.act(self, action);
         world.note_the_first(self);
-        world.forget_the_past();
+        world.reset_done_clients();
         Some(world)
     }
 
@@ -277,7 +277,7 @@ impl World {
     fn active(&self, scenario: &Scenario) -> impl Iterator<Item = (usize, &Client)> {
         self.clients.iter().enumerate().filter(|(who, _)| {
             let alike = who.checked_sub(1).filter(|before| scenario.are_alike(*before, *who));
-            alike.is_none_or(|before| self.clients[before].touched)
+            alike.is_none_or(|before| self.clients[before].has_acted)
         })
     }
 

@@ -1,4 +1,4 @@
-//! Wrong numbers, answers and calls must end the contest, and do no harm.
+//! Wrong sequence numbers, answers and calls end the contest, without an owner.
 
 use super::leases::{lease, leases, limit_is, names, others};
 use super::*;
@@ -8,8 +8,8 @@ fn overflow_of(name: String) -> Step {
 }
 
 #[test]
-fn after_an_overflow_no_contest_owns() {
-    // Our node has the number, or another node; a node created after ours looks the same in a list.
+fn a_queue_with_an_overflow_fails_the_contest() {
+    // The number is that of our node, or of another node. A list does not show whether that node is older than ours.
     for number in [-5, i32::MIN, i32::MAX] {
         for (ours, listed) in [(number, children([number])), (5, children([5, number]))] {
             let mut run = Run::joining();
@@ -121,7 +121,7 @@ fn an_answer_that_fits_its_request_continues_the_contest_and_any_other_fails_it(
         assert!(fails(&answers[1..]), "fewer than {answers:?} in {run:?}");
         assert!(fails(&[&answers[..], &[Answer::Unknown]].concat()), "{answers:?} and more in {run:?}");
     }
-    // Another number of leases than requested.
+    // The answer has fewer leases than were requested.
     assert!(is_failed(&Run::taking(2).answers([Answer::Taken(leases(1))])));
 }
 

@@ -47,7 +47,7 @@ fn node(number: i32) -> Answer {
 
 // Requests for the first queue.
 
-fn ahead(number: i32) -> (usize, Request) {
+fn watch_ahead(number: i32) -> (usize, Request) {
     (0, Request::WatchAhead { name: name(number) })
 }
 
@@ -137,7 +137,7 @@ impl Run {
         run
     }
 
-    /// As [`waiting`](Self::waiting); then it was interrupted.
+    /// As [`waiting`](Self::waiting), after an interruption.
     fn interrupted(number: i32) -> Self {
         let mut run = Self::waiting(number);
         let _ = run.event(Event::Interrupted);

@@ -22,10 +22,10 @@ fn missing_parents_are_created_together_with_the_node_and_after_a_pause_from_the
 fn unanswered_requests_are_sent_again_but_watches_in_force_are_not() {
     let unknown = || Answer::Unknown;
     let cases = [
-        ([unknown(), unknown(), unknown()], vec![ahead(0), ahead(1), watch_own(2), LIST]),
-        ([node(0), unknown(), unknown()], vec![ahead(1), watch_own(2), LIST]),
-        ([unknown(), node(1), node(2)], vec![ahead(0), LIST]),
-        ([Answer::Missing, Answer::Missing, unknown()], vec![ahead(0), ahead(1), watch_own(2), LIST]),
+        ([unknown(), unknown(), unknown()], vec![watch_ahead(0), watch_ahead(1), watch_own(2), LIST]),
+        ([node(0), unknown(), unknown()], vec![watch_ahead(1), watch_own(2), LIST]),
+        ([unknown(), node(1), node(2)], vec![watch_ahead(0), LIST]),
+        ([Answer::Missing, Answer::Missing, unknown()], vec![watch_ahead(0), watch_ahead(1), watch_own(2), LIST]),
     ];
     for (answers, again) in cases {
         let (mut run, _) = Run::queued(2);
@@ -33,7 +33,7 @@ fn unanswered_requests_are_sent_again_but_watches_in_force_are_not() {
     }
     let mut run = Run::waiting(5);
     let _ = run.event(gone(3));
-    assert_eq!(run.answers([unknown(), node(5), children([4, 5])]), retry([ahead(4), LIST]));
+    assert_eq!(run.answers([unknown(), node(5), children([4, 5])]), retry([watch_ahead(4), LIST]));
     assert_eq!(run.answers([node(4), unknown()]), retry([LIST]));
     assert_eq!(run.answers([children([4, 5])]), Step::Wait);
 }
@@ -84,7 +84,7 @@ fn of_several_recovered_nodes_the_first_is_kept() {
     let mut run = Run::recovering();
     assert_eq!(run.answers([Answer::Done, children([5, 3, 2, 4])]), now([2, 3, 4, 5].map(inspect)));
     let other = node_of(OTHER_SESSION, 2);
-    assert_eq!(run.answers([other, node(3), Answer::Missing, node(5)]), now([ahead(2), watch_own(3)]));
+    assert_eq!(run.answers([other, node(3), Answer::Missing, node(5)]), now([watch_ahead(2), watch_own(3)]));
     assert_eq!(run.nodes(), [(0, own(3))]);
     assert_eq!(run.contest.surplus().collect::<Vec<_>>(), [(0, &*name(5))]);
 }

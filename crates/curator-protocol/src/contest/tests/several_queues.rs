@@ -26,7 +26,7 @@ impl Run {
     /// First in queue 0, second in queue 1, with all its watches.
     pub(super) fn owning_the_first_and_waiting() -> Self {
         let (mut run, step) = Self::queued_in_two([0, 1]);
-        assert_eq!(step, now([watch_own(0), at(1, ahead(0)), at(1, watch_own(1))]));
+        assert_eq!(step, now([watch_own(0), at(1, watch_ahead(0)), at(1, watch_own(1))]));
         assert_eq!(run.answers([node(0), node(0), node(1)]), Step::Wait);
         run
     }
@@ -57,7 +57,7 @@ fn a_deleted_node_in_an_owned_queue_restarts_the_contest_for_all_queues() {
 fn no_contest_is_won_while_the_node_of_an_owned_queue_is_unconfirmed() {
     // Queue 0 becomes owned by the pipeline that was to watch queue 1's node.
     let (mut run, step) = Run::queued_in_two([1, 0]);
-    assert_eq!(step, now([ahead(0), watch_own(1), at(1, watch_own(0))]));
+    assert_eq!(step, now([watch_ahead(0), watch_own(1), at(1, watch_own(0))]));
     assert_eq!(run.answers([Answer::Missing, node(1), Answer::Unknown]), retry([at(1, watch_own(0))]));
     assert_eq!(run.answers([Answer::Missing]), RESTART);
 }
@@ -95,7 +95,7 @@ fn queues_recover_separately_but_create_their_nodes_together() {
 #[test]
 fn after_an_interruption_one_pipeline_sets_the_watches_of_all_queues() {
     let mut run = Run::owning_the_first_and_waiting();
-    let look = [watch_own(0), at(1, ahead(0)), at(1, watch_own(1)), (1, Request::List)];
+    let look = [watch_own(0), at(1, watch_ahead(0)), at(1, watch_own(1)), (1, Request::List)];
     assert_eq!(run.event(Event::Interrupted), now(look));
 }
 

@@ -4,13 +4,13 @@ use super::*;
 
 #[test]
 fn an_acquire_sends_two_to_six_requests_depending_on_its_place() {
-    // (Place, watches at first, requests of the whole acquire if the others leave in turn.)
+    // (Place, first watches, requests of the whole acquire if the nodes before it are deleted in order.)
     let cases = [
         (0, vec![], 2),
-        (1, vec![ahead(0), watch_own(1)], 4),
-        (2, vec![ahead(0), ahead(1), watch_own(2)], 5),
-        (3, vec![ahead(1)], 6),
-        (9, vec![ahead(7)], 6),
+        (1, vec![watch_ahead(0), watch_own(1)], 4),
+        (2, vec![watch_ahead(0), watch_ahead(1), watch_own(2)], 5),
+        (3, vec![watch_ahead(1)], 6),
+        (9, vec![watch_ahead(7)], 6),
     ];
     for (place, watched, requests) in cases {
         let (mut run, mut step) = Run::queued(place);
@@ -42,14 +42,14 @@ fn an_acquire_sends_two_to_six_requests_depending_on_its_place() {
 fn a_changed_queue_is_followed_without_setting_a_watch_twice() {
     // Our node is 5. When 3 is deleted, 0 and 1 are still there: a contender in the middle gave up.
     let mut run = Run::waiting(5);
-    assert_eq!(run.event(gone(3)), now([ahead(4), watch_own(5), LIST]));
-    assert_eq!(run.answers([node(4), node(5), children([0, 1, 4, 5])]), now([ahead(1)]));
+    assert_eq!(run.event(gone(3)), now([watch_ahead(4), watch_own(5), LIST]));
+    assert_eq!(run.answers([node(4), node(5), children([0, 1, 4, 5])]), now([watch_ahead(1)]));
     assert_eq!(run.answers([node(1)]), Step::Wait);
-    // 4 is deleted out of turn: its event is ignored for now, since the plan is about 1.
+    // 4 is deleted out of turn. Its event has no effect yet, because the plan is to wait for 1.
     assert_eq!(run.event(gone(4)), Step::Wait);
-    // Then 1: the next plan needs 4, whose watch is used up. So 4 is read again, and is missing.
-    assert_eq!(run.event(gone(1)), now([ahead(4), LIST]));
-    assert_eq!(run.answers([Answer::Missing, children([0, 5])]), now([ahead(0)]));
+    // 1 is deleted. The next plan needs 4, whose watch is used up. So 4 is read again, and is missing.
+    assert_eq!(run.event(gone(1)), now([watch_ahead(4), LIST]));
+    assert_eq!(run.answers([Answer::Missing, children([0, 5])]), now([watch_ahead(0)]));
 }
 
 #[test]
@@ -60,11 +60,11 @@ fn a_waiter_knows_its_place_and_the_node_before_it() {
     };
     let mut run = Run::waiting(5);
     assert_eq!(standing(&run), Some((0, name(5), 5, name(4))));
-    assert_eq!(run.event(gone(3)), now([ahead(4), watch_own(5), LIST]));
+    assert_eq!(run.event(gone(3)), now([watch_ahead(4), watch_own(5), LIST]));
     assert_eq!(standing(&run), None, "the contest lists again");
     assert_eq!(run.answers([node(4), node(5), children([4, 5])]), Step::Wait);
     assert_eq!(standing(&run), Some((0, name(5), 1, name(4))));
-    // Both are before it, and the nearer one is deleted first.
+    // Two nodes are before its own, and the nearer one is deleted first.
     let mut run = Run::waiting(2);
     assert_eq!(standing(&run), Some((0, name(2), 2, name(1))));
     assert_eq!(run.event(gone(1)), Step::Wait);
@@ -79,7 +79,7 @@ fn a_missing_node_counts_as_deleted_if_the_own_node_was_seen_after_it() {
         (2, vec![Answer::Missing, Answer::Missing, node(2)], won([own(2)])),
         (2, vec![Answer::Missing, node(1), node(2)], Step::Wait),
         (2, vec![node(0), Answer::Missing, node(2)], Step::Wait),
-        (3, vec![Answer::Missing], now([ahead(2), watch_own(3), LIST])),
+        (3, vec![Answer::Missing], now([watch_ahead(2), watch_own(3), LIST])),
         // Our node is deleted too.
         (1, vec![Answer::Missing, Answer::Missing], RESTART),
         (2, vec![node(0), node(1), Answer::Missing], RESTART),
@@ -95,14 +95,14 @@ fn a_missing_node_counts_as_deleted_if_the_own_node_was_seen_after_it() {
 #[test]
 fn after_an_interruption_one_pipeline_sets_all_watches_and_lists_the_queue() {
     let cases = [
-        (1, vec![ahead(0), watch_own(1), LIST]),
-        (2, vec![ahead(0), ahead(1), watch_own(2), LIST]),
-        (5, vec![ahead(3), LIST]),
+        (1, vec![watch_ahead(0), watch_own(1), LIST]),
+        (2, vec![watch_ahead(0), watch_ahead(1), watch_own(2), LIST]),
+        (5, vec![watch_ahead(3), LIST]),
     ];
     for (place, expected) in cases {
         let mut run = Run::waiting(place);
         assert_eq!(run.event(Event::Interrupted), now(expected.clone()), "at {place}");
-        // If that connection breaks too, all of it is sent again.
+        // If the next connection breaks too, the whole pipeline is sent again.
         assert_eq!(run.answers(vec![Answer::Unknown; expected.len()]), retry(expected), "at {place}");
     }
 }
@@ -111,7 +111,7 @@ fn after_an_interruption_one_pipeline_sets_all_watches_and_lists_the_queue() {
 fn after_a_write_to_a_watched_node_only_its_watch_is_set_again() {
     let mut run = Run::waiting(2);
     let changed = |number| Event::AheadChanged { queue: 0, name: name(number) };
-    for (event, again, number) in [(changed(1), ahead(1), 1), (Event::OwnChanged(0), watch_own(2), 2)] {
+    for (event, again, number) in [(changed(1), watch_ahead(1), 1), (Event::OwnChanged(0), watch_own(2), 2)] {
         assert_eq!(run.event(event), now([again]));
         assert_eq!(run.answers([node(number)]), Step::Wait);
     }

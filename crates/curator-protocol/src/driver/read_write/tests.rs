@@ -137,19 +137,19 @@ fn a_write_node_may_share_its_number_with_read_nodes_but_not_with_a_write_node()
     }
 }
 
-/// A number, the kinds of nodes that have it, and whether the name of the read node comes first.
+/// A number, the kinds of nodes that have it (0: write, 1: read, 2: both), and whether the read node's name is first.
 fn holder() -> impl Strategy<Value = (i32, u8, bool)> {
     (0..12_i32, 0..3_u8, any::<bool>())
 }
 
 fn children(holders: &[(i32, u8, bool)]) -> Vec<String> {
     let mut names = Vec::new();
-    for &(sequence, what, read_first) in holders {
+    for &(sequence, kinds, read_first) in holders {
         let [reader, writer] = if read_first { [1, 2] } else { [2, 1] };
-        if what != 0 {
+        if kinds != 0 {
             names.push(downgraded_read_name(&id(reader), sequence));
         }
-        if what != 1 {
+        if kinds != 1 {
             names.push(format!("{}{sequence:010}", WriteLockInternalsDriver.node_prefix(&id(writer))));
         }
     }
