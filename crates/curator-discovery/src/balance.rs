@@ -24,7 +24,7 @@ use crate::payload::Payload;
 ///   again with the same contents is not inserted again, and keeps its connection.
 /// - While the cache is stale, [`WhenStale`](crate::WhenStale) decides whether all instances are removed.
 ///
-/// The stream ends with the cache, without removals.
+/// The stream ends when the cache ends, without removals.
 ///
 /// Tonic's channels use another type for changes: see [the page on
 /// discovery](https://github.com/curator-rs/curator-rs/blob/main/docs/discovery.md#load-balancers).

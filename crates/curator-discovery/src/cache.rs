@@ -49,8 +49,8 @@ pub enum WhenStale {
 /// The instance of a dead process remains until its session expires. Until then, report its errors with
 /// [`ServiceProvider::note_error`](crate::ServiceProvider::note_error).
 ///
-/// Clones are handles to one cache. It ends with [`close`](Self::close), with the client, or when the last handle,
-/// provider and stream are dropped.
+/// Clones are handles to one cache. The cache ends with [`close`](Self::close), with the client, or when the last
+/// handle, provider and stream are dropped.
 #[derive_where(Clone)]
 pub struct ServiceCache<P = RawJson> {
     pub(crate) cache: CuratorCache,
@@ -131,7 +131,7 @@ impl<P: Payload> ServiceCache<P> {
         Ok(self.instances_of(&self.cache.caught_up().await?))
     }
 
-    /// Whether the instances are up to date, or since when they are not; as a channel of changes. See
+    /// The state of the cache, and its changes: whether the instances are up to date, or since when they are not. See
     /// [`CuratorCache::state`].
     #[must_use]
     pub fn state(&self) -> watch::Receiver<CacheState> {
@@ -150,7 +150,7 @@ impl<P: Payload> ServiceCache<P> {
         events::events(&self.cache)
     }
 
-    /// Ends the cache for all handles. The known instances stay readable. Closing again has no effect.
+    /// Ends the cache for all handles. The known instances stay readable. A second call has no effect.
     ///
     /// # Errors
     ///

@@ -235,7 +235,8 @@ impl<P: Payload> ServiceDiscovery<P> {
 /// The maximum number of attempts while other clients keep creating, writing and deleting the instance.
 const PUBLISH_ROUNDS: u32 = 16;
 
-/// Writes a node, unless it belongs to a session. Retries nothing but lost races; the outer error is one to retry.
+/// Writes a node, unless it belongs to a session. Tries again only after another client was faster. The caller retries
+/// on the outer error; the inner result is final.
 async fn publish(client: &CuratorClient, session: Session, node: &NodeSpec) -> Result<Result<()>, ClientError> {
     let mut rounds = 0;
     loop {

@@ -12,7 +12,7 @@ pub enum DiscoveryError {
     /// An error of the client.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The node of a registration was not created, written or deleted.
+    /// The create, write or delete of a registration's node failed or is not confirmed, or the registration has ended.
     #[error(transparent)]
     Node(#[from] PersistentNodeError),
     /// The cache of a service has ended.
@@ -55,7 +55,7 @@ impl UnreadableInstance {
     }
 }
 
-/// Why an instance is invalid.
+/// Why an instance is invalid, or its node cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidInstance {
@@ -109,7 +109,7 @@ impl InvalidInstance {
 }
 
 impl DiscoveryError {
-    /// Whether an unchanged repetition of the call can succeed.
+    /// Whether the same call can succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {

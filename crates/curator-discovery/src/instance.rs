@@ -61,8 +61,8 @@ pub struct ServiceInstance<P = RawJson> {
 }
 
 impl ServiceInstance {
-    /// An enabled instance, created now, with a random UUID as its id. It has no address and no port; Java guesses the
-    /// address.
+    /// An enabled instance, created now, with a random UUID as its id. It has no address and no port (Java's builder
+    /// guesses an address).
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self::of(name.into(), None)
@@ -189,7 +189,8 @@ impl<P: Payload> ServiceInstance<P> {
         })
     }
 
-    /// JSON as Java writes it, with its fields in order; then `enabled` if it is false, and the [others](Self::other).
+    /// JSON as Java writes it, with the fields in Java's order; then `enabled` if it is false, and the
+    /// [other fields](Self::other).
     ///
     /// # Errors
     ///
@@ -200,7 +201,7 @@ impl<P: Payload> ServiceInstance<P> {
     }
 }
 
-/// The known fields. They are left out of the instance's other fields when it is written.
+/// The known fields. When an instance is written, they are left out of its [other fields](ServiceInstance::other).
 const FIELDS: [&str; 10] =
     ["name", "id", "address", "port", "sslPort", "payload", "registrationTimeUTC", "serviceType", "uriSpec", "enabled"];
 

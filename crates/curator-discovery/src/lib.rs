@@ -56,33 +56,33 @@ struct Readme;
 mod tests {
     use super::*;
 
-    fn is_send_and_sync<T: Send + Sync>() {}
-    fn is_send<T: Send>(_: &T) {}
+    fn assert_send_and_sync<T: Send + Sync>() {}
+    fn assert_send<T: Send>(_: &T) {}
 
-    /// The test is that this compiles.
+    /// Passes if it compiles.
     #[test]
     fn public_types_are_send_and_sync_and_futures_are_send() {
-        is_send_and_sync::<ServiceDiscovery>();
-        is_send_and_sync::<Registration>();
-        is_send_and_sync::<ServiceCache>();
-        is_send_and_sync::<ServiceProvider>();
-        is_send_and_sync::<Instances>();
-        is_send_and_sync::<DiscoveryError>();
+        assert_send_and_sync::<ServiceDiscovery>();
+        assert_send_and_sync::<Registration>();
+        assert_send_and_sync::<ServiceCache>();
+        assert_send_and_sync::<ServiceProvider>();
+        assert_send_and_sync::<Instances>();
+        assert_send_and_sync::<DiscoveryError>();
         let _futures = async |services: ServiceDiscovery, registration: Registration, cache: ServiceCache| {
-            is_send(&services.names());
-            is_send(&services.instances("a"));
-            is_send(&services.instance("a", "b"));
-            is_send(&services.publish(&ServiceInstance::new("a")));
-            is_send(&services.remove("a", "b"));
-            is_send(&registration.registered());
-            is_send(&registration.registered_timeout(std::time::Duration::ZERO));
-            is_send(&registration.update(ServiceInstance::new("a")));
-            is_send(&registration.drain());
-            is_send(&registration.deregister());
-            is_send(&cache.ready());
-            is_send(&cache.caught_up());
-            is_send(&cache.close());
-            is_send(&cache.events().next());
+            assert_send(&services.names());
+            assert_send(&services.instances("a"));
+            assert_send(&services.instance("a", "b"));
+            assert_send(&services.publish(&ServiceInstance::new("a")));
+            assert_send(&services.remove("a", "b"));
+            assert_send(&registration.registered());
+            assert_send(&registration.registered_timeout(std::time::Duration::ZERO));
+            assert_send(&registration.update(ServiceInstance::new("a")));
+            assert_send(&registration.drain());
+            assert_send(&registration.deregister());
+            assert_send(&cache.ready());
+            assert_send(&cache.caught_up());
+            assert_send(&cache.close());
+            assert_send(&cache.events().next());
         };
     }
 }

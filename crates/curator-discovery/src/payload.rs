@@ -119,7 +119,7 @@ impl Payload for ZookeeperInstance {
     const JAVA_CLASS: Option<&'static str> = Some("org.springframework.cloud.zookeeper.discovery.ZookeeperInstance");
 }
 
-/// Java may write null for a map, or for a value.
+/// Reads null as an empty map, and leaves out values that are null: Java may write either.
 fn without_nulls<'de, D: Deserializer<'de>>(json: D) -> Result<BTreeMap<String, String>, D::Error> {
     let map = Option::<BTreeMap<String, Option<String>>>::deserialize(json)?.unwrap_or_default();
     Ok(map.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())

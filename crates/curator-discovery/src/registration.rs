@@ -25,12 +25,12 @@ type Result<T> = std::result::Result<T, DiscoveryError>;
 /// - A reconnect within the session writes nothing. Curator deletes and creates each node again.
 /// - After a lost session the node is replaced in one transaction, if the servers still have the old one. No client
 ///   sees the instance vanish.
-/// - A node that another session has registered under this id is not touched, for example that of the process before a
-///   restart. The registration waits until that session has ended, and the [state](Self::state) names the session.
+/// - If another session has registered the id, for example the session of this process before a restart, its node is
+///   not touched. The registration waits until that session has ended, and the [state](Self::state) names the session.
 ///   Curator deletes the other session's node.
 /// - If another client deletes the instance's node, it is created again with the latest contents.
-/// - The registration also waits for a node with the id that belongs to no session, such as a
-///   [published](crate::ServiceDiscovery::publish) instance, until that node is removed.
+/// - If the id has a node that belongs to no session, such as that of a [published](crate::ServiceDiscovery::publish)
+///   instance, the registration waits until that node is removed.
 ///
 /// # Caveats
 ///
@@ -49,8 +49,8 @@ pub struct Registration<P = RawJson> {
 
 /// The contents of an instance: the accepted ones, and those of updates in progress.
 struct Contents<P> {
-    /// The contents as registered, or of the latest update whose call has ended and was not refused. A call also ends
-    /// when its future is dropped.
+    /// The contents as registered, or of the latest update that was not refused and whose future has completed or was
+    /// dropped.
     accepted: Arc<ServiceInstance<P>>,
     /// The later updates whose outcome is not known yet.
     pending: Vec<Arc<ServiceInstance<P>>>,
@@ -105,16 +105,16 @@ impl<P: Payload> Registration<P> {
         self.node.path()
     }
 
-    /// The instance as registered or last updated, including updates in progress. An update is removed again when its
-    /// call returns that it was refused. If the future of the call was dropped, the update stays, even if it is
-    /// refused: see [`update`](Self::update).
+    /// The instance as registered or last updated, including updates in progress. An update that is refused is discarded
+    /// when its call returns. If the future of the call was dropped, the update stays, even if it is refused: see
+    /// [`update`](Self::update).
     #[must_use]
     pub fn instance(&self) -> ServiceInstance<P> {
         lock(&self.contents).latest().clone()
     }
 
-    /// Whether the instance is registered, waits for another session with its id, or is refused; as a channel of
-    /// changes. See [`PersistentNode::state`].
+    /// The state of the registration, and its changes: the instance is registered, waits for another session that has
+    /// the id, or is refused. See [`PersistentNode::state`].
     #[must_use]
     pub fn state(&self) -> watch::Receiver<PersistentNodeState> {
         self.node.state()
@@ -199,15 +199,15 @@ impl<P: Payload> Registration<P> {
         self.set(|registered| Ok(ServiceInstance { enabled: false, ..registered.clone() })).await
     }
 
-    /// Deregisters the instance, for all clones. Returns when its node is deleted, or when its session has ended, or
-    /// after the client's close timeout; then the call can be repeated. If the servers refuse the delete, the node
-    /// exists until the session ends: close the client.
+    /// Deregisters the instance, for all clones. Returns when its node is deleted or its session has ended. After the
+    /// client's close timeout, the call fails and can be repeated. If the servers refuse the delete, the node exists
+    /// until the session ends: close the client.
     ///
     /// Curator's `unregisterService`.
     ///
     /// # Errors
     ///
-    /// Those of [`PersistentNode::close`].
+    /// Those of [`PersistentNode::close`]: [`DeletePending`](PersistentNodeError::DeletePending) at the timeout.
     ///
     /// # Cancel safety
     ///
@@ -216,7 +216,7 @@ impl<P: Payload> Registration<P> {
         Ok(self.node.close().await?)
     }
 
-    /// Writes the contents that `change` makes from the present ones.
+    /// Writes the contents that `change` makes from the latest ones.
     async fn set(
         &self,
         change: impl FnOnce(&ServiceInstance<P>) -> std::result::Result<ServiceInstance<P>, InvalidInstance>,

@@ -1,7 +1,7 @@
 //! The client on servers that only the embedded server can imitate.
 //!
 //! Only this suite finds wrong stats of created nodes, where a server does not return stats from a transaction.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 mod old_server;
 #[path = "../support/mod.rs"]

@@ -4,7 +4,7 @@
 //!
 //! The tests run in a separate process, because a server that sends without a pause blocks the thread that reads for
 //! all sessions of the process.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 #[path = "../support/mod.rs"]
 mod support;

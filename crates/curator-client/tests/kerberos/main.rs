@@ -4,7 +4,7 @@
 //!
 //! The Kerberos library reads the environment of its process. So each test starts this program again, with another
 //! environment, and runs there.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 mod realm;
 #[path = "../support/mod.rs"]

@@ -5,7 +5,7 @@
 //!
 //! Each module covers one concept. Tests share one server and use different paths; a test that stops, pauses or counts
 //! has a separate server or proxy.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 mod acl;
 mod bounds;

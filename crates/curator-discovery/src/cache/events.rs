@@ -35,9 +35,9 @@ pub enum ServiceEvent<P = RawJson> {
 
 /// The changes of a service, for one consumer; made by [`ServiceCache::events`](crate::ServiceCache::events).
 ///
-/// Implements [`Stream`](futures_core::Stream); [`next`](Changes::next) works without importing the trait. It starts with an
-/// [`Inserted`](ServiceEvent::Inserted) for each known instance, and [`Ready`](ServiceEvent::Ready) if they are up to
-/// date. It ends with the cache.
+/// Implements [`Stream`](futures_core::Stream); [`next`](Changes::next) works without importing the trait. The stream
+/// starts with an [`Inserted`](ServiceEvent::Inserted) for each known instance, and [`Ready`](ServiceEvent::Ready) if
+/// they are up to date. It ends with the cache.
 ///
 /// # Guarantees
 ///

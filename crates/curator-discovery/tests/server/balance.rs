@@ -16,11 +16,11 @@ async fn next(changes: &mut ServiceDiscover<String>) -> String {
     }
 }
 
-fn is_discover(_: &impl Discover<Key = String, Service = String, Error = Infallible>) {}
+fn assert_discover(_: &impl Discover<Key = String, Service = String, Error = Infallible>) {}
 
 fn services(cache: &curator_discovery::ServiceCache) -> ServiceDiscover<String> {
     let changes = cache.discover(|instance| Some(format!("{}:{}", instance.address.as_ref()?, instance.port?)));
-    is_discover(&changes);
+    assert_discover(&changes);
     changes
 }
 

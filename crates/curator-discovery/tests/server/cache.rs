@@ -107,7 +107,7 @@ async fn a_slow_consumer_gets_a_resync_with_all_instances() {
     }
     soon(services.remove("orders", "goes")).await.unwrap();
     wanted.sort_unstable();
-    // The instances of the cache itself are complete, too.
+    // The cache has all instances, although the slow consumer has not taken the events.
     assert_eq!(ids(&soon(cache.caught_up()).await.unwrap()), wanted);
     let resync = async {
         loop {
@@ -121,7 +121,7 @@ async fn a_slow_consumer_gets_a_resync_with_all_instances() {
     assert_eq!([next(&mut slow).await, next(&mut slow).await], ["ready", "stays removed"]);
 }
 
-/// Curator's cache then stays empty: CURATOR-163.
+/// Curator's cache does not fill again: CURATOR-163.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cache_is_empty_after_its_directory_is_deleted_and_fills_again() {
     let (client, others, base) = (connected().await, connected().await, path("cache-deleted"));
@@ -294,7 +294,7 @@ async fn a_service_that_may_not_be_read_is_reported_as_unreadable() {
     assert_eq!(unreadable, [(service.as_str(), &InvalidInstance::NotPermitted)]);
     assert!(instances.is_empty());
     permit(Permission::ALL).await;
-    // A cache reads permissions again after events only.
+    // No event reports a changed permission. The cache notices it when the next event makes it read again.
     let _b = registered(&client, &base, "b").await;
     let instances = soon(cache.caught_up()).await.unwrap();
     assert_eq!((ids(&instances), instances.unreadable().count()), (vec!["a".to_owned(), "b".to_owned()], 0));

@@ -2,7 +2,7 @@
 //!
 //! All tests share one server, each on its own path.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 mod balance;
 mod cache;

@@ -166,7 +166,7 @@ async fn publish_fails_when_the_retry_policy_gives_up_after_lost_requests() {
         let error = soon(discovery(&client, &base).publish(&permanent)).await.unwrap_err();
         assert_eq!((error.outcome(), error.is_retryable()), (Outcome::Unknown, true), "{error}");
         assert_eq!(proxy.requests()[&op], 3);
-        // For the write of an existing instance.
+        // The next round writes an existing instance.
         soon(discovery(&connected().await, &base).publish(&permanent)).await.unwrap();
     }
 }

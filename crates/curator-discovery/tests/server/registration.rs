@@ -41,7 +41,7 @@ async fn an_update_with_another_id_or_name_is_refused() {
 }
 
 #[tokio::test]
-async fn a_registration_of_a_taken_id_waits_and_fails_at_its_deadline() {
+async fn a_registration_waits_while_its_id_is_taken_and_succeeds_when_the_other_session_ends() {
     let (one, other, base) = (connected().await, connected().await, path("taken"));
     let first = registered(&one, &base, "a").await;
     let second = discovery(&other, &base).register(instance("a").port(9090)).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of registrations: each test is about a fault that Curator's registration has had.
+//! Tests of registrations. Most are about a defect that Curator's registration has, or has had.
 
 use std::time::Duration;
 
