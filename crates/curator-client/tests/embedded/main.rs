@@ -1,6 +1,6 @@
-//! The client on servers that only the embedded server can imitate.
+//! The client on old servers, which only the embedded server can imitate.
 //!
-//! Only this suite finds wrong stats of created nodes, where a server does not return stats from a transaction.
+//! Only this suite finds wrong stats of created nodes if a server does not return stats from a transaction.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 mod old_server;

@@ -9,8 +9,8 @@ use curator_test::{EmbeddedServer, FaultProxy, OpCode};
 
 use crate::support::builder;
 
-/// Such a server, a client of it behind a proxy, and a direct client.
-async fn old() -> (EmbeddedServer, FaultProxy, CuratorClient, CuratorClient) {
+/// An old server, a client of it behind a proxy, and a client without a proxy.
+async fn old_server() -> (EmbeddedServer, FaultProxy, CuratorClient, CuratorClient) {
     let server = EmbeddedServer::builder().stats_in_transactions(false).start().unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     proxy.ignore(OpCode::Sync);
@@ -42,7 +42,7 @@ async fn commit_and_meanwhile<T>(
     committed
 }
 
-/// The error if a node's stat could not be determined: the path and the cause.
+/// The path and the cause in the error of a commit after which a node's stat could not be determined.
 fn cause(committed: Result<Vec<TransactionResult>, Error>) -> (String, String) {
     let error = committed.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown);
@@ -54,7 +54,7 @@ fn cause(committed: Result<Vec<TransactionResult>, Error>) -> (String, String) {
 
 #[tokio::test]
 async fn new_nodes_have_the_stats_of_their_creation_despite_later_changes() {
-    let (_server, proxy, client, other) = old().await;
+    let (_server, proxy, client, other) = old_server().await;
     let transaction = create(client.transaction(), "/dir", CreateMode::Persistent);
     let transaction = create(transaction, "/dir/n-", CreateMode::EphemeralSequential);
     let changed = async { other.set_data("/dir", "other data", None).await.unwrap() };
@@ -65,8 +65,8 @@ async fn new_nodes_have_the_stats_of_their_creation_despite_later_changes() {
     assert_eq!(child.stat.ephemeral_owner, client.session().await.unwrap().id());
     let now = other.check_exists("/dir").await.unwrap().unwrap();
     assert_eq!((now.version, now.num_children, now.data_length), (1, 1, 10));
-    let then = (dir.stat.version, dir.stat.num_children, dir.stat.data_length, dir.stat.cversion);
-    assert_eq!(then, (0, 0, 4, 0));
+    let at_creation = (dir.stat.version, dir.stat.num_children, dir.stat.data_length, dir.stat.cversion);
+    assert_eq!(at_creation, (0, 0, 4, 0));
     assert_eq!((dir.stat.czxid, dir.stat.ctime), (now.czxid, now.ctime));
     assert_eq!([dir.stat.mzxid, dir.stat.pzxid, child.stat.czxid], [dir.stat.czxid; 3]);
     assert_eq!(dir.stat.mtime, dir.stat.ctime);
@@ -80,8 +80,8 @@ async fn cost(proxy: &FaultProxy, transaction: Transaction) -> (BTreeMap<OpCode,
 }
 
 #[tokio::test]
-async fn the_stats_of_new_nodes_are_requested_only_where_the_reply_lacks_them() {
-    let (_server, proxy, client, _other) = old().await;
+async fn the_stats_of_new_nodes_are_requested_only_if_they_cannot_be_derived_from_the_reply() {
+    let (_server, proxy, client, _other) = old_server().await;
     proxy.set_delay(Duration::from_millis(5));
     let with = |exists| (BTreeMap::from([(OpCode::Multi, 1), (OpCode::Exists, exists)]), 2);
     let without = (BTreeMap::from([(OpCode::Multi, 1)]), 1);
@@ -100,7 +100,7 @@ async fn the_stats_of_new_nodes_are_requested_only_where_the_reply_lacks_them() 
 
 #[tokio::test]
 async fn stats_derived_from_other_operations_are_correct() {
-    let (_server, _proxy, client, other) = old().await;
+    let (_server, _proxy, client, other) = old_server().await;
     let ttl = CreateMode::PersistentWithTtl(Duration::from_secs(1000));
     for (name, mode) in [("/container", CreateMode::Container), ("/ttl", ttl)] {
         let transaction =
@@ -121,7 +121,7 @@ async fn stats_derived_from_other_operations_are_correct() {
 
 #[tokio::test]
 async fn the_stat_of_a_node_deleted_by_its_transaction_is_derived_or_the_commit_fails() {
-    let (_server, _proxy, client, _other) = old().await;
+    let (_server, _proxy, client, _other) = old_server().await;
     let deleted =
         |transaction| create(transaction, "/deleted", CreateMode::Ephemeral).delete("/deleted", None).unwrap();
     let results = create(deleted(client.transaction()), "/kept", CreateMode::Persistent).commit().await.unwrap();
@@ -135,28 +135,28 @@ async fn the_stat_of_a_node_deleted_by_its_transaction_is_derived_or_the_commit_
 
 #[tokio::test]
 async fn a_new_node_deleted_or_replaced_before_its_stat_is_read_has_an_unknown_outcome() {
-    let (_server, proxy, client, other) = old().await;
+    let (_server, proxy, client, other) = old_server().await;
     let transaction =
         create(create(client.transaction(), "/stays", CreateMode::Persistent), "/goes", CreateMode::Ephemeral);
     let gone = async { other.delete().for_path("/goes").await.unwrap() };
     let gone = commit_and_meanwhile(&proxy, transaction, gone).await;
     assert_eq!(cause(gone), ("/goes".into(), "it is gone".into()));
-    let anew = async |path: &str, mode| {
+    let replace = async |path: &str, mode| {
         other.delete().for_path(path).await.unwrap();
         other.create().with_mode(mode).for_path(path, "").await.unwrap();
     };
     let transaction = create(client.transaction(), "/alone", CreateMode::Ephemeral);
-    let replaced = anew("/alone", CreateMode::Ephemeral);
+    let replaced = replace("/alone", CreateMode::Ephemeral);
     let expected = "another node has its path now";
     assert_eq!(cause(commit_and_meanwhile(&proxy, transaction, replaced).await), ("/alone".into(), expected.into()));
     let transaction = create(create(client.transaction(), "/a", CreateMode::Persistent), "/b", CreateMode::Persistent);
-    let replaced = anew("/b", CreateMode::Persistent);
+    let replaced = replace("/b", CreateMode::Persistent);
     assert_eq!(cause(commit_and_meanwhile(&proxy, transaction, replaced).await), ("/b".into(), expected.into()));
 }
 
 #[tokio::test]
 async fn a_lost_reply_to_the_stat_request_leaves_the_outcome_unknown() {
-    let (_server, proxy, client, other) = old().await;
+    let (_server, proxy, client, other) = old_server().await;
     proxy.cut_before_reply(OpCode::Exists);
     let (path, _) = cause(create(client.transaction(), "/lost", CreateMode::Persistent).commit().await);
     assert_eq!(path, "/lost");

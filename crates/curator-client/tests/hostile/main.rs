@@ -74,12 +74,13 @@ fn open_session(stream: &mut TcpStream, timeout: i32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Opens a session, and then sends a reply that never ends. Returns the error with which the client ends it.
+/// Opens a session, and then sends a reply that never ends. Returns the error of the write that failed because the
+/// client disconnected, or `TimedOut` if none failed.
 fn send_endless_reply(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
     let mut talk = || -> std::io::Result<()> {
         open_session(stream, timeout)?;
         stream.write_all(&i32::MAX.to_be_bytes())?;
-        // For ten seconds, without a silence that a client would notice.
+        // For ten seconds, without a silence after which a client would disconnect.
         for _ in 0..2_000 {
             stream.write_all(&[0; 1024])?;
             thread::sleep(Duration::from_millis(5));
@@ -89,8 +90,8 @@ fn send_endless_reply(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
     talk().err().unwrap_or_else(|| std::io::ErrorKind::TimedOut.into())
 }
 
-/// Opens a session, and then sends irrelevant events as fast as it can, after a signal on `begun`. Returns whether the
-/// client disconnected before the end.
+/// Opens a session, and then sends irrelevant events as fast as it can for at most [`LONG`]. Signals on `begun` when it
+/// has begun. Returns whether the client disconnected before the end.
 fn send_events_without_a_pause(mut stream: TcpStream, begun: &mpsc::Sender<()>) -> std::io::Result<bool> {
     open_session(&mut stream, i32::try_from(TIMEOUT.as_millis()).unwrap())?;
     let (xid, zxid, success) = ((-1_i32).to_be_bytes(), [0; 8], [0; 4]);
@@ -126,7 +127,7 @@ async fn a_server_that_sends_an_endless_reply_is_disconnected_when_the_session_i
     assert_ne!(disconnected.kind(), std::io::ErrorKind::TimedOut, "the client has read to the end");
 }
 
-/// The runtime has one thread, and no task of the client on that thread may be needed to end the connection.
+/// The runtime has one thread. Ending the connection must not need a task of the client on that thread.
 #[tokio::test]
 async fn a_server_that_sends_events_without_a_pause_is_disconnected() {
     let _alone = ALONE.write().await;

@@ -20,7 +20,7 @@ use self::realm::{LOGIN, REALM, Realm, SERVER};
 use crate::support::sasl_server::sasl_server;
 use crate::support::{builder, cause_of_failure, unique_path};
 
-/// How long a client without a ticket retries.
+/// The connection timeout of a client without a ticket.
 const BRIEF: Duration = Duration::from_secs(2);
 
 #[test]

@@ -20,7 +20,7 @@ pub(crate) const REALM: &str = "EXAMPLE.TEST";
 pub(crate) const SERVER: &str = "zookeeper/localhost";
 
 /// How long the key distribution centre may take to start.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A realm in which `alice` and the [server](SERVER) have keys. Its key distribution centre stops when this value is
 /// dropped, or the process ends.
@@ -44,14 +44,14 @@ impl Realm {
             }
         }
         let mut realm = Self { centre: start_centre(dir), directory };
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + START_TIMEOUT;
         while !realm.log().contains("commencing operation") {
             assert!(
                 Instant::now() < end,
-                "the key distribution centre has not started within {PATIENCE:?}: {}",
+                "the key distribution centre has not started within {START_TIMEOUT:?}: {}",
                 realm.log()
             );
-            // It stops if another process has taken its port in the meantime.
+            // The key distribution centre stops if another process has taken its port in the meantime.
             if realm.centre.try_wait().unwrap().is_some() {
                 configure(realm.directory.path());
                 realm.centre = start_centre(realm.directory.path());
@@ -78,7 +78,7 @@ impl Realm {
         path
     }
 
-    /// Runs one test of this program in a separate process, which has a ticket of `user` if that is a principal.
+    /// Runs one test of this program in a separate process, which has a ticket of `user` if `user` is a principal.
     pub(crate) fn run(&self, test: &str, user: &str) {
         let dir = self.directory.path();
         let keytab = dir.join(format!("{user}.keytab"));
@@ -107,7 +107,7 @@ fn start_centre(dir: &Path) -> Child {
 
 /// A program that uses this realm.
 fn command(dir: &Path, program: impl Into<OsString>) -> Command {
-    // The directories in which systems install the programs of a key distribution centre.
+    // The directory in which some systems install the programs of a key distribution centre.
     let path =
         env::join_paths(env::split_paths(&env::var_os("PATH").unwrap()).chain([PathBuf::from("/usr/sbin")])).unwrap();
     // `env`, because `Command` searches the parent's `PATH`.

@@ -27,8 +27,8 @@ async fn connect(connect_string: String, session_timeout: Duration) -> (CuratorC
     (client, session, states)
 }
 
-/// Waits until `observer` sees that `node` is gone, and checks at that moment that `client` knows it.
-async fn gone(observer: &CuratorClient, node: &str, client: &CuratorClient) {
+/// Waits until `observer` sees that `node` is gone, and checks that `client` does not trust its session at that moment.
+async fn wait_until_gone(observer: &CuratorClient, node: &str, client: &CuratorClient) {
     let session = client.current_session();
     until(async || match observer.check_exists(node).await {
         Ok(None) => {
@@ -51,7 +51,7 @@ async fn a_session_on_a_frozen_follower_is_invalid_before_its_node_is_gone() {
     let node = ephemeral(&client).await;
     cluster.member(follower).pause().unwrap();
     let paused_at = ClockInstant::now();
-    let (promised, ()) = tokio::join!(watch_over(session.lease()), gone(&observer, &node, &client));
+    let (promised, ()) = tokio::join!(watch_over(session.lease()), wait_until_gone(&observer, &node, &client));
     assert!(promised < paused_at + session.timeout());
     assert!(soon(states.wait_for(Lost)).await);
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
@@ -83,7 +83,7 @@ async fn replies_of_a_follower_without_a_leader_do_not_renew_a_lease() {
     assert!(promised < paused_at + session.timeout(), "the lease was renewed without a leader");
     assert!(soon(states.wait_for(Lost)).await);
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
-    // The others elect a leader, and the client reconnects.
+    // The other members elect a leader, and the client reconnects.
     assert!(soon(states.wait_for(Reconnected)).await);
     assert_eq!(client.session().await.unwrap().epoch(), 2);
     cluster.member(leader).resume().unwrap();

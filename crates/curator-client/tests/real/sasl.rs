@@ -17,7 +17,7 @@ const REFUSED: &str = "the server refuses the credentials, or asks for others";
 /// The error of a client that the server has accepted as anonymous.
 const ANONYMOUS: &str = "the server accepted this client as anonymous";
 
-fn known(server: &TestingServer, (user, password): (&str, &str)) -> CuratorClientBuilder {
+fn with_credentials(server: &TestingServer, (user, password): (&str, &str)) -> CuratorClientBuilder {
     builder(server.connect_string()).sasl(SaslOptions::digest_md5(user, password))
 }
 
@@ -25,8 +25,8 @@ fn only_for(user: &str) -> [Acl; 1] {
     [Acl::new(Permission::ALL, AuthId::new("sasl", user))]
 }
 
-/// Checks that the client fails soon with this cause, whatever its retry policy.
-async fn is_refused(client: CuratorClientBuilder, why: &str) {
+/// Checks that the client fails without a retry, with this cause.
+async fn assert_refused(client: CuratorClientBuilder, why: &str) {
     let error = refusal(client).await;
     assert!(matches!(&error, Error::ConnectRefused { cause, .. } if cause.contains(why)), "{error}");
 }
@@ -34,7 +34,7 @@ async fn is_refused(client: CuratorClientBuilder, why: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_sasl_user_is_authenticated_by_name() {
     for (user, password) in USERS {
-        let client = known(shared_sasl_server().await, (user, password)).connect().await.unwrap();
+        let client = with_credentials(shared_sasl_server().await, (user, password)).connect().await.unwrap();
         let path = client.create().with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
         let path = path.for_path(unique_path("node"), "").await.unwrap();
         assert_eq!(client.get_acl(&path).await.unwrap().0, only_for(user));
@@ -49,12 +49,12 @@ async fn sasl_users_are_authenticated_by_password_over_tls() {
     let login = write_login_configuration("users-tls.jaas", &USERS);
     let tls = ServerTls::new(of_server.certificate_pem, of_server.key_pem);
     let server = sasl_server(&login).tls(tls).start().await.unwrap();
-    let known = |(user, password)| {
+    let over_tls = |(user, password)| {
         let client = builder(server.secure_connect_string().unwrap()).tls(TlsOptions::from_pem(ca.pem()).unwrap());
         client.sasl(SaslOptions::digest_md5(user, password))
     };
-    is_refused(known(WRONG), REFUSED).await;
-    let alice = known(ALICE).connect().await.unwrap();
+    assert_refused(over_tls(WRONG), REFUSED).await;
+    let alice = over_tls(ALICE).connect().await.unwrap();
     let create = alice.create().with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
     let path = create.for_path(unique_path("node"), "").await.unwrap();
     assert_eq!(alice.get_acl(&path).await.unwrap().0, only_for("alice"));
@@ -63,8 +63,8 @@ async fn sasl_users_are_authenticated_by_password_over_tls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_password_and_an_unknown_user_are_refused_immediately() {
     let server = shared_sasl_server().await;
-    for who in [WRONG, ("unknown", "wonderland"), ("alice", ""), ("super", "wonderland")] {
-        is_refused(known(server, who), REFUSED).await;
+    for credentials in [WRONG, ("unknown", "wonderland"), ("alice", ""), ("super", "wonderland")] {
+        assert_refused(with_credentials(server, credentials), REFUSED).await;
     }
 }
 
@@ -80,7 +80,7 @@ async fn a_session_that_is_resumed_is_authenticated_again() {
     reconnect(&proxy, &client).await;
     assert_eq!(client.session().await.unwrap().id(), id);
     client.get_data(&path).await.unwrap();
-    // The request and the reply to the challenge.
+    // The client sends its first SASL request, and its response to the server's challenge.
     assert!(proxy.requests()[&OpCode::Sasl] >= 2);
 }
 
@@ -93,7 +93,7 @@ async fn a_session_whose_user_has_been_removed_ends_with_auth_failed() {
         let server =
             sasl_server(&login).property("allowSaslFailedClients", accepts_failed.to_string()).start().await.unwrap();
         // The session timeout is longer than a restart of the server.
-        let client = known(&server, ALICE).session_timeout(Duration::from_secs(60)).connect().await.unwrap();
+        let client = with_credentials(&server, ALICE).session_timeout(Duration::from_secs(60)).connect().await.unwrap();
         let (session, mut states) = (client.session().await.unwrap(), client.connection_states());
         expect(&mut states, Connected).await;
         write_login_configuration(&name, &[WRONG]);
@@ -113,8 +113,8 @@ async fn a_session_whose_user_has_been_removed_ends_with_auth_failed() {
 async fn a_client_that_a_server_accepts_unauthenticated_fails_to_connect() {
     let login = write_login_configuration("users-open.jaas", &USERS);
     let server = sasl_server(&login).property("allowSaslFailedClients", "true").start().await.unwrap();
-    is_refused(known(&server, WRONG), ANONYMOUS).await;
-    known(&server, ALICE).connect().await.unwrap();
+    assert_refused(with_credentials(&server, WRONG), ANONYMOUS).await;
+    with_credentials(&server, ALICE).connect().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,10 +123,10 @@ async fn a_server_that_requires_sasl_refuses_clients_without_it() {
     for (property, value) in [("sessionRequireClientSASLAuth", "true"), ("enforce.auth.enabled", "true")] {
         let server = sasl_server(&login).property(property, value).property("enforce.auth.schemes", "sasl");
         let server = server.start().await.unwrap();
-        is_refused(builder(server.connect_string()), REFUSED).await;
-        is_refused(builder(server.connect_string()).authorization("digest", "alice:wonderland"), REFUSED).await;
-        is_refused(known(&server, WRONG), REFUSED).await;
-        let client = known(&server, ALICE).connect().await.unwrap();
+        assert_refused(builder(server.connect_string()), REFUSED).await;
+        assert_refused(builder(server.connect_string()).authorization("digest", "alice:wonderland"), REFUSED).await;
+        assert_refused(with_credentials(&server, WRONG), REFUSED).await;
+        let client = with_credentials(&server, ALICE).connect().await.unwrap();
         client.create().for_path(unique_path("node"), "").await.unwrap();
     }
 }

@@ -8,8 +8,8 @@ use curator_client::{
 
 use crate::support::{behind_proxy_with, direct, direct_with, reconnect, unique_path};
 
-/// A client that is authenticated as a user.
-async fn known(user: &str) -> CuratorClient {
+/// A client that is authenticated as this user.
+async fn authenticated(user: &str) -> CuratorClient {
     direct_with(|client| client.authorization("digest", format!("{user}:secret"))).await
 }
 
@@ -27,9 +27,9 @@ async fn credentials_still_apply_after_a_reconnect() {
 
 #[tokio::test]
 async fn nodes_created_without_an_acl_and_their_parents_get_the_default_acl() {
-    let known = |client: CuratorClientBuilder| client.authorization("digest", "user:secret");
-    let (client, stranger) =
-        (direct_with(|client| known(client).default_acl(only_for_creator())).await, direct().await);
+    let options =
+        |client: CuratorClientBuilder| client.authorization("digest", "user:secret").default_acl(only_for_creator());
+    let (client, stranger) = (direct_with(options).await, direct().await);
     let path = format!("{}/child", unique_path("node"));
     client.create().creating_parent_containers().for_path(&path, "").await.unwrap();
     let parent = client.resolve(&path).unwrap().parent().unwrap();
@@ -40,7 +40,7 @@ async fn nodes_created_without_an_acl_and_their_parents_get_the_default_acl() {
 
 #[tokio::test]
 async fn creating_parents_needs_create_permission_only_on_the_lowest_existing_parent() {
-    let (owner, user) = (known("owner").await, direct().await);
+    let (owner, user) = (authenticated("owner").await, direct().await);
     let read_only = [Acl::new(Permission::READ, AuthId::anyone()), Acl::new(Permission::ALL, AuthId::authed())];
     let top = owner.create().with_acl(read_only).for_path(unique_path("node"), "").await.unwrap();
     let open = owner.create().for_path(format!("{top}/open"), "").await.unwrap();
@@ -51,7 +51,8 @@ async fn creating_parents_needs_create_permission_only_on_the_lowest_existing_pa
 
 #[tokio::test]
 async fn an_acl_can_grant_access_to_another_user_by_name_and_password() {
-    let (owner, reader, stranger) = (known("owner").await, known("reader").await, known("stranger").await);
+    let [owner, reader, stranger] =
+        [authenticated("owner").await, authenticated("reader").await, authenticated("stranger").await];
     let acl = [
         Acl::new(Permission::ALL, digest_id("owner", "secret")),
         Acl::new(Permission::READ, digest_id("reader", "secret")),
@@ -65,7 +66,7 @@ async fn an_acl_can_grant_access_to_another_user_by_name_and_password() {
 
 #[tokio::test]
 async fn an_acl_is_read_and_set_with_a_version_check() {
-    let (owner, anonymous) = (known("owner").await, direct().await);
+    let (owner, anonymous) = (authenticated("owner").await, direct().await);
     let path = owner.create().for_path(unique_path("node"), "").await.unwrap();
     let (acl, stat) = anonymous.get_acl(&path).await.unwrap();
     assert_eq!((acl, stat.aversion), (vec![Acl::new(Permission::ALL, AuthId::anyone())], 0));
@@ -84,7 +85,7 @@ async fn an_acl_is_read_and_set_with_a_version_check() {
     assert!(matches!(owner.set_acl(&missing, own, None).await, Err(Error::NoNode { .. })));
 }
 
-/// Records its queries; nodes called `read-only…` are read-only.
+/// Records the paths of its calls, and returns a read-only ACL for nodes called `read-only…`.
 #[derive(Debug, Clone, Default)]
 struct ByName {
     queries: Arc<Mutex<Vec<String>>>,
@@ -129,9 +130,9 @@ async fn every_new_node_gets_the_acl_that_the_provider_returns_for_its_path() {
         assert_eq!(client.get_acl(path).await.unwrap().0, [read_only()], "{path}");
     }
     let open = create().for_path("/open", "").await.unwrap();
-    let explicit = create().with_acl(only_for_anyone()).for_path("/read-only-not", "").await.unwrap();
+    let explicit = create().with_acl(for_anyone()).for_path("/read-only-not", "").await.unwrap();
     for path in [&open, &explicit, &client.resolve("/").unwrap()] {
-        assert_eq!(client.get_acl(path).await.unwrap().0, only_for_anyone(), "{path}");
+        assert_eq!(client.get_acl(path).await.unwrap().0, for_anyone(), "{path}");
     }
     // The provider gets paths with the namespace, and without numbers and protection ids.
     let mut queries = provider.queries.lock().unwrap().clone();
@@ -143,6 +144,6 @@ async fn every_new_node_gets_the_acl_that_the_provider_returns_for_its_path() {
     assert_eq!(queries, expected.map(|path| format!("{namespace}{path}")));
 }
 
-fn only_for_anyone() -> [Acl; 1] {
+fn for_anyone() -> [Acl; 1] {
     [Acl::new(Permission::ALL, AuthId::anyone())]
 }

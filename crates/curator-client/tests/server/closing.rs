@@ -38,7 +38,7 @@ async fn a_closed_client_leaves_no_session_and_no_ephemeral_node_on_the_server()
     let node = ephemeral(&client).await;
     let id = id_of(&client).await;
     assert!(has_session(id).await);
-    // A delay at which it matters whether the client waits for the reply.
+    // With this delay, the test fails if the client does not wait for the reply.
     proxy.set_delay(Duration::from_millis(50));
     client.close().await.unwrap();
     assert_eq!(observer.check_exists(&node).await.unwrap(), None);
@@ -46,10 +46,10 @@ async fn a_closed_client_leaves_no_session_and_no_ephemeral_node_on_the_server()
 }
 
 #[tokio::test]
-async fn a_session_that_is_being_opened_is_closed_too() {
+async fn a_close_also_closes_a_session_that_is_being_opened() {
     let proxy = proxy().await;
     let (client, id) = being_opened(builder(proxy.connect_string()), &proxy).await;
-    // A delay at which it matters whether the client waits for the reply.
+    // With this delay, the test fails if the client does not wait for the reply.
     proxy.set_delay(Duration::from_millis(50));
     let mut close = Box::pin(client.close());
     assert!(futures_util::FutureExt::now_or_never(&mut close).is_none());

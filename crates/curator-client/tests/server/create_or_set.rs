@@ -10,7 +10,7 @@ fn create_or_set(client: &CuratorClient) -> CreateBuilder {
 }
 
 #[tokio::test]
-async fn a_missing_node_is_created_and_an_existing_one_is_set() {
+async fn a_missing_node_is_created_and_the_data_of_an_existing_one_is_set() {
     let client = direct().await;
     let path = create_or_set(&client).for_path(unique_path("node"), "one").await.unwrap();
     assert_eq!(client.get_data(&path).await.unwrap().1.version, 0);
@@ -37,7 +37,7 @@ async fn sequential_and_protected_nodes_are_always_created() {
     assert_eq!(client.get_children(&dir).await.unwrap().len(), 4);
 }
 
-/// A plain create with an unknown outcome is not retried.
+/// Unlike a plain create, which is not retried after an unknown outcome.
 #[tokio::test]
 async fn create_or_set_succeeds_after_lost_requests_and_replies() {
     let faults: [fn(&FaultProxy, OpCode); 3] =

@@ -18,7 +18,7 @@ async fn impatient() -> (FaultProxy, CuratorClient) {
 }
 
 /// Checks that an operation fails after `least`, and not much later.
-async fn fails_after<T: std::fmt::Debug>(
+async fn assert_fails_after<T: std::fmt::Debug>(
     least: Duration,
     operation: impl Future<Output = curator_client::Result<T>>,
 ) -> Error {
@@ -36,7 +36,7 @@ async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_nev
     let (proxy, client) = behind_proxy_with(|client| client.connection_timeout(CONNECTION).retry_policy(once())).await;
     let session = client.session().await.unwrap();
     begin_outage(&proxy, &client).await;
-    let error = fails_after(CONNECTION, client.delete().for_path("/no-such-node")).await;
+    let error = assert_fails_after(CONNECTION, client.delete().for_path("/no-such-node")).await;
     assert!(matches!(error, Error::NotConnected { after: CONNECTION, .. }), "{error}");
     assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
     let refused = format!("{}: connection refused", proxy.connect_string());
@@ -69,7 +69,7 @@ async fn the_operation_timeout_does_not_apply_to_lease_probes() {
 async fn an_operation_without_a_reply_ends_at_the_operation_timeout() {
     let (proxy, client) = impatient().await;
     proxy.swallow_next_reply(OpCode::GetData);
-    let error = fails_after(OPERATION, client.get_data("/")).await;
+    let error = assert_fails_after(OPERATION, client.get_data("/")).await;
     assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
     // The connection is unaffected.
     client.get_data("/").await.unwrap();
@@ -96,7 +96,7 @@ async fn without_an_operation_timeout_the_session_timeout_applies() {
     let (proxy, client) = behind_proxy_with(|client| client.session_timeout(timeout).retry_policy(once())).await;
     let session = client.session().await.unwrap();
     proxy.swallow_next_reply(OpCode::GetData);
-    let error = fails_after(session.timeout(), client.get_data("/")).await;
+    let error = assert_fails_after(session.timeout(), client.get_data("/")).await;
     assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
 }
 
@@ -109,9 +109,9 @@ async fn an_operation_without_a_session_ends_at_the_connection_timeout() {
     proxy.refuse(true).unwrap();
     proxy.black_hole(Direction::Both);
     soon(session.ended()).await;
-    let error = fails_after(CONNECTION, client.get_data("/")).await;
+    let error = assert_fails_after(CONNECTION, client.get_data("/")).await;
     assert!(matches!(error, Error::NotConnected { after: CONNECTION, .. }), "{error}");
-    let error = fails_after(CONNECTION, client.session()).await;
+    let error = assert_fails_after(CONNECTION, client.session()).await;
     assert!(matches!(error, Error::NotConnected { .. }), "{error}");
 }
 

@@ -20,7 +20,7 @@ async fn a_delete_with_a_lost_reply_succeeds() {
 
 #[tokio::test]
 async fn a_guaranteed_delete_continues_in_the_next_session() {
-    // After this time, an attempt fails.
+    // How long an attempt waits for a connection.
     let timeout = Duration::from_secs(3);
     let (proxy, client) = behind_proxy_with(|client| client.connection_timeout(timeout).retry_policy(once())).await;
     let path = node(&client).await;

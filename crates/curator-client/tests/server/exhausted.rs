@@ -25,7 +25,8 @@ fn use_up_all_descriptors_but(free: usize) -> Vec<File> {
     used
 }
 
-fn a_client_connects_once_there_are_descriptors_again(free: usize) {
+/// Checks that a client that starts with this many free descriptors connects when there are more.
+fn assert_connects_once_descriptors_are_free(free: usize) {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(async {
         let server = TestingServer::shared().await.connect_string();
         let used = use_up_all_descriptors_but(free);
@@ -44,14 +45,14 @@ fn a_client_connects_once_there_are_descriptors_again(free: usize) {
 #[test]
 fn a_client_that_starts_without_a_free_descriptor_connects_when_there_are_some() {
     alone("exhausted::a_client_that_starts_without_a_free_descriptor_connects_when_there_are_some", || {
-        a_client_connects_once_there_are_descriptors_again(0);
+        assert_connects_once_descriptors_are_free(0);
     });
 }
 
 #[test]
 fn a_client_that_starts_with_two_free_descriptors_connects_when_there_are_more() {
     alone("exhausted::a_client_that_starts_with_two_free_descriptors_connects_when_there_are_more", || {
-        a_client_connects_once_there_are_descriptors_again(2);
+        assert_connects_once_descriptors_are_free(2);
     });
 }
 

@@ -38,43 +38,43 @@ fn names(paths: &[ZPath]) -> Vec<String> {
 #[tokio::test]
 async fn existing_nodes_are_deleted_in_one_request() {
     let (proxy, client, session, paths) = nodes(3).await;
-    let baggage = Arc::new(());
+    let attachment = Arc::new(());
     proxy.hold_replies(OpCode::Multi);
-    client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&baggage))));
+    client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&attachment))));
     // The call itself sends the request, before any poll.
     assert_eq!(client.janitor().pending(), 3);
     assert_eq!(pending(&client), names(&paths));
     proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
-    assert_eq!(Arc::strong_count(&baggage), 2);
+    assert_eq!(Arc::strong_count(&attachment), 2);
     proxy.release_held();
     soon(client.janitor().idle()).await;
     assert_eq!(sent(&proxy), [(OpCode::Multi, 1)]);
     assert!(left_of(&paths).await.is_empty());
     assert!(pending(&client).is_empty());
-    until(async || Arc::strong_count(&baggage) == 1).await;
+    until(async || Arc::strong_count(&attachment) == 1).await;
 }
 
 #[tokio::test]
 async fn the_other_nodes_are_deleted_when_one_is_already_gone() {
     let (proxy, client, session, paths) = nodes(4).await;
     direct().await.delete().for_path(&paths[1]).await.unwrap();
-    let baggage = Arc::new(());
+    let attachment = Arc::new(());
     proxy.set_delay(Duration::from_millis(5));
     proxy.hold_replies(OpCode::Delete);
-    client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&baggage))));
-    // All three are sent before the first is answered.
+    client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&attachment))));
+    // All three deletes are sent before the first is answered.
     proxy.wait_for_reply(OpCode::Delete, 3).await.unwrap();
     assert_eq!(pending(&client), names(&[paths[0].clone(), paths[2].clone(), paths[3].clone()]));
     assert!(client.janitor().pending_deletes().iter().all(|delete| {
         matches!(delete.last_error, Some(Error::TransactionFailed { index: 1, .. })) && !delete.given_up
     }));
-    assert_eq!(Arc::strong_count(&baggage), 2);
+    assert_eq!(Arc::strong_count(&attachment), 2);
     proxy.release_held();
     soon(client.janitor().idle()).await;
     assert_eq!(sent(&proxy), [(OpCode::Delete, 3), (OpCode::Multi, 1)]);
     assert_eq!(proxy.round_trips(), 2);
     assert!(left_of(&paths).await.is_empty());
-    until(async || Arc::strong_count(&baggage) == 1).await;
+    until(async || Arc::strong_count(&attachment) == 1).await;
 }
 
 #[tokio::test]

@@ -75,8 +75,8 @@ async fn a_path_that_is_too_long_is_refused_by_every_request_without_side_effect
         client.delete().for_path(&long).await.unwrap_err(),
     ];
     for error in errors {
-        let is_clear = matches!(&error, Error::RequestTooLarge { limit: LIMIT, .. });
-        assert!(is_clear, "{}", error.to_string().get(..200).unwrap_or_default());
+        let is_too_large = matches!(&error, Error::RequestTooLarge { limit: LIMIT, .. });
+        assert!(is_too_large, "{}", error.to_string().get(..200).unwrap_or_default());
         assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, false));
     }
     soon(client.janitor().idle()).await;

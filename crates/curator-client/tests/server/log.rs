@@ -142,8 +142,8 @@ async fn a_suspension_that_ends_on_the_same_connection_is_logged_as_session_conf
 #[tokio::test]
 async fn no_secret_is_logged() {
     listen();
-    let known = |client: CuratorClientBuilder| client.name("secretive").authorization("digest", "user:hush-hush");
-    let (proxy, client) = behind_proxy_with(known).await;
+    let with_secret = |client: CuratorClientBuilder| client.name("secretive").authorization("digest", "user:hush-hush");
+    let (proxy, client) = behind_proxy_with(with_secret).await;
     client.create().for_path(unique_path("node"), "silent-data").await.unwrap();
     reconnect(&proxy, &client).await;
     replace_session(&proxy, &client).await;

@@ -3,8 +3,8 @@
 //! Only this suite finds errors between a whole client and a server: calls, watches, deletes and log lines when the
 //! connection, the session, the client or the runtime ends at a chosen message.
 //!
-//! Each module covers one concept. Tests share one server and use different paths; a test that stops, pauses or counts
-//! has a separate server or proxy.
+//! Each module covers one concept. Tests share one server and use different paths. A test that stops or pauses a
+//! server, or counts requests, has a separate server or proxy.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 mod acl;

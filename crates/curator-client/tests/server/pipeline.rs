@@ -23,8 +23,12 @@ pub(crate) fn slow_down(proxy: &FaultProxy) {
     proxy.set_delay(ONE_WAY);
 }
 
-/// A create and a list in one pipeline, several times.
-pub(crate) async fn two_at_once(proxy: &FaultProxy, client: &CuratorClient, session: &Session) {
+/// Checks that a create and a list in one pipeline take one round trip, several times.
+pub(crate) async fn assert_pipelines_take_one_round_trip(
+    proxy: &FaultProxy,
+    client: &CuratorClient,
+    session: &Session,
+) {
     assert_eq!(pipelines(proxy, client, session, 5).await, 5);
 }
 
@@ -32,17 +36,17 @@ pub(crate) async fn two_at_once(proxy: &FaultProxy, client: &CuratorClient, sess
 async fn two_calls_in_a_spawned_task_on_many_threads_are_one_round_trip() {
     let (proxy, client) = slow_network().await;
     let session = client.session().await.unwrap();
-    tokio::spawn(async move { two_at_once(&proxy, &client, &session).await }).await.unwrap();
+    tokio::spawn(async move { assert_pipelines_take_one_round_trip(&proxy, &client, &session).await }).await.unwrap();
 }
 
 #[tokio::test]
 async fn two_calls_are_one_round_trip_after_an_outage_too() {
     let (proxy, client) = slow_network().await;
     let session = client.session().await.unwrap();
-    two_at_once(&proxy, &client, &session).await;
+    assert_pipelines_take_one_round_trip(&proxy, &client, &session).await;
     for _ in 0..3 {
         reconnect(&proxy, &client).await;
-        two_at_once(&proxy, &client, &session).await;
+        assert_pipelines_take_one_round_trip(&proxy, &client, &session).await;
     }
 }
 

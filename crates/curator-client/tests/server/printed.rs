@@ -6,7 +6,7 @@ use curator_client::{Janitor, SessionLease};
 use crate::support::{direct, unique_path};
 
 #[track_caller]
-fn is_a_line(printed: &str, name: &str) {
+fn assert_brief(printed: &str, name: &str) {
     assert!(printed.starts_with(name) && printed.len() < 250, "{printed}");
     for inside in ["Mutex", "Arc", "Sender", "Receiver", "Atomic", "Handle", "inner"] {
         assert!(!printed.contains(inside), "{inside}: {printed}");
@@ -14,21 +14,21 @@ fn is_a_line(printed: &str, name: &str) {
 }
 
 #[tokio::test]
-async fn public_values_are_printed_as_one_line() {
+async fn public_values_are_printed_briefly_and_without_internals() {
     let client = direct().await;
     let (session, path) = (client.session().await.unwrap(), unique_path("printed"));
-    is_a_line(&format!("{client:?}"), "CuratorClient");
-    is_a_line(&format!("{session:?}"), "Session");
-    is_a_line(&format!("{:?}", session.lease() as &SessionLease), "SessionLease { session_timeout: ");
-    is_a_line(&format!("{:?}", session.turn().await.unwrap()), "Turn");
-    is_a_line(&format!("{:?}", session.exists(&client.resolve(&path).unwrap())), "Request");
-    is_a_line(&format!("{:?}", client.janitor() as &Janitor), "Janitor { pending: 0");
-    is_a_line(&format!("{:?}", client.janitor().refusals(&session)), "Refusals");
-    is_a_line(&format!("{:?}", client.connection_states()), "ConnectionStates { unread: 1");
-    is_a_line(&format!("{:?}", client.retrier()), "Retrier { policy: ExponentialBackoffRetry");
-    is_a_line(&format!("{:?}", client.delete()), "DeleteBuilder");
+    assert_brief(&format!("{client:?}"), "CuratorClient");
+    assert_brief(&format!("{session:?}"), "Session");
+    assert_brief(&format!("{:?}", session.lease() as &SessionLease), "SessionLease { session_timeout: ");
+    assert_brief(&format!("{:?}", session.turn().await.unwrap()), "Turn");
+    assert_brief(&format!("{:?}", session.exists(&client.resolve(&path).unwrap())), "Request");
+    assert_brief(&format!("{:?}", client.janitor() as &Janitor), "Janitor { pending: 0");
+    assert_brief(&format!("{:?}", client.janitor().refusals(&session)), "Refusals");
+    assert_brief(&format!("{:?}", client.connection_states()), "ConnectionStates { unread: 1");
+    assert_brief(&format!("{:?}", client.retrier()), "Retrier { policy: ExponentialBackoffRetry");
+    assert_brief(&format!("{:?}", client.delete()), "DeleteBuilder");
     client.create().for_path(&path, "").await.unwrap();
-    is_a_line(&format!("{:?}", client.watch_data(&path).await.unwrap().2), "Watch");
+    assert_brief(&format!("{:?}", client.watch_data(&path).await.unwrap().2), "Watch");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Creates whose reply or request was lost.
+//! Creates and other writes whose request or reply was lost.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn protected(
 }
 
 /// Checks that the created node is the only one, and belongs to the client's session if it is ephemeral.
-async fn is_the_only_one(client: &CuratorClient, dir: &ZPath, path: &ZPath, mode: CreateMode) {
+async fn assert_only_node(client: &CuratorClient, dir: &ZPath, path: &ZPath, mode: CreateMode) {
     assert_eq!(client.get_children(dir).await.unwrap(), [path.name()], "{mode:?}");
     let (data, stat) = client.get_data(path).await.unwrap();
     assert_eq!(data, b"data");
@@ -49,7 +49,7 @@ async fn a_protected_node_is_created_once_if_its_request_or_reply_is_lost() {
             proxy.reset_counts();
             fault(&proxy, OpCode::Create2);
             let path = soon(protected(&client, &dir, mode)).await.unwrap();
-            is_the_only_one(&client, &dir, &path, mode).await;
+            assert_only_node(&client, &dir, &path, mode).await;
             assert_eq!(proxy.requests()[&OpCode::Create2], requests, "{mode:?}");
             assert!(path.name().ends_with(if mode.is_sequential() { "lock-0000000000" } else { "lock-" }), "{path}");
             assert_eq!(client.janitor().pending(), 0);
@@ -65,7 +65,7 @@ async fn a_protected_create_with_missing_parents_recovers_from_a_lost_reply() {
     proxy.cut_before_reply(OpCode::Multi);
     let create = client.create().with_protection().creating_parent_containers().with_mode(CreateMode::Ephemeral);
     let path = soon(create.for_path(format!("{dir}/node"), "data")).await.unwrap();
-    is_the_only_one(&client, &client.resolve(&dir).unwrap(), &path, CreateMode::Ephemeral).await;
+    assert_only_node(&client, &client.resolve(&dir).unwrap(), &path, CreateMode::Ephemeral).await;
     proxy.wait_for_faults().await.unwrap();
 }
 
@@ -76,7 +76,7 @@ async fn a_protected_create_uses_a_new_id_after_a_lost_session() {
     let dir = directory(&client).await;
     let observer = direct().await;
     let old = client.session().await.unwrap();
-    // The node is created, its reply never arrives, and the session ends.
+    // The node is created, the reply never arrives, and the session ends.
     proxy.swallow_next_reply(OpCode::Create2);
     proxy.reset_counts();
     let create = tokio::spawn(protected(&client, &dir, EphemeralSequential));
@@ -87,7 +87,7 @@ async fn a_protected_create_uses_a_new_id_after_a_lost_session() {
     let path = soon(create).await.unwrap().unwrap();
     assert_eq!(client.session().await.unwrap().epoch(), old.epoch() + 1);
     assert!(!path.name().starts_with(&first_id), "{path} has the id of the node of a dead session");
-    is_the_only_one(&client, &dir, &path, EphemeralSequential).await;
+    assert_only_node(&client, &dir, &path, EphemeralSequential).await;
 }
 
 #[tokio::test]
@@ -170,7 +170,8 @@ async fn a_failed_protected_create_leaves_no_node() {
     assert!(client.get_children(&dir).await.unwrap().is_empty());
 }
 
-/// The client's calls that are retried after an unknown outcome: `node` exists, and `missing` does not.
+/// Makes the call with this request, which the client retries after an unknown outcome: `node` exists, and `missing`
+/// does not.
 async fn write(client: &CuratorClient, op: OpCode, node: &ZPath, missing: &ZPath) -> curator_client::Result<()> {
     let open = [Acl::new(Permission::ALL, AuthId::anyone())];
     match op {
@@ -213,7 +214,7 @@ async fn the_outcome_stays_unknown_if_the_connection_does_not_return_after_a_los
 async fn the_outcome_stays_unknown_if_the_server_refuses_the_retry_after_a_lost_reply() {
     let (proxy, client) = behind_proxy().await;
     let path = directory(&client).await;
-    // The first attempt takes the permission for the second one away.
+    // The first attempt removes the permission that the second one needs.
     let read_only = [Acl::new(Permission::READ, AuthId::anyone())];
     proxy.cut_before_reply(OpCode::SetAcl);
     let error = soon(client.set_acl(&path, &read_only, None)).await.unwrap_err();

@@ -38,8 +38,9 @@ async fn a_connection_whose_probes_are_answered_is_kept() {
     drop(client);
 }
 
-/// Cuts the connection, and withholds the reply to the next handshake until the client tries another connection.
-async fn hang(proxy: &FaultProxy) {
+/// Cuts the connection, holds the replies to handshakes, and waits until the client has given up one connection and
+/// tries another.
+async fn hold_handshakes(proxy: &FaultProxy) {
     proxy.hold_replies(OpCode::CreateSession);
     proxy.cut();
     within(PAUSE, proxy.wait_for_request(OpCode::CreateSession, 2)).await.unwrap();
@@ -48,10 +49,10 @@ async fn hang(proxy: &FaultProxy) {
 #[tokio::test]
 async fn a_session_is_resumed_soon_after_repeated_failed_handshakes() {
     type Fault = fn(&FaultProxy, OpCode, u64);
-    let (during, behind): (Fault, Fault) = (FaultProxy::cut_before_nth_reply, FaultProxy::cut_after_nth_reply);
+    let (before, after): (Fault, Fault) = (FaultProxy::cut_before_nth_reply, FaultProxy::cut_after_nth_reply);
     let (proxy, client, session, mut states) = set_up().await;
     let node = ephemeral(&client).await;
-    for (round, fault) in [during, during, behind].into_iter().enumerate() {
+    for (round, fault) in [before, before, after].into_iter().enumerate() {
         proxy.reset_counts();
         (1..=FAILURES).for_each(|nth| fault(&proxy, OpCode::CreateSession, nth));
         proxy.cut();
@@ -82,7 +83,7 @@ async fn a_session_is_resumed_where_replies_are_slow() {
 async fn an_abandoned_connection_neither_reconnects_nor_closes_the_session() {
     let (proxy, client, _session, mut states) = set_up().await;
     let node = ephemeral(&client).await;
-    hang(&proxy).await;
+    hold_handshakes(&proxy).await;
     proxy.release_held();
     within(PAUSE, states.wait_for(Reconnected)).await;
     // If the abandoned connection reconnected, it would do so immediately, and cut off the new one. So the counts show
@@ -97,10 +98,10 @@ async fn an_abandoned_connection_neither_reconnects_nor_closes_the_session() {
 #[tokio::test]
 async fn a_resumed_session_begins_with_a_confirmed_write() {
     let (proxy, client, session, mut states) = set_up().await;
-    hang(&proxy).await;
+    hold_handshakes(&proxy).await;
     assert_eq!(proxy.requests().get(&OpCode::Multi), None);
     // The first connection ends before the reply. On the second, only the probe behind the write is answered. Neither
-    // suffices.
+    // connection resumes the session.
     proxy.cut_before_reply(OpCode::Multi);
     proxy.swallow_nth_reply(OpCode::Multi, 2);
     proxy.release_held();
@@ -114,7 +115,7 @@ async fn closing_a_client_closes_a_session_that_is_being_resumed() {
     let (proxy, client, ..) = set_up().await;
     let observer = direct().await;
     let (_, _, mut watch) = observer.watch_data(ephemeral(&client).await).await.unwrap();
-    hang(&proxy).await;
+    hold_handshakes(&proxy).await;
     let mut closing = std::pin::pin!(client.close());
     assert!((&mut closing).now_or_never().is_none());
     proxy.release_held();
@@ -125,7 +126,7 @@ async fn closing_a_client_closes_a_session_that_is_being_resumed() {
 #[tokio::test]
 async fn a_session_that_ends_while_it_is_being_resumed_is_replaced() {
     let (proxy, client, session, mut states) = set_up().await;
-    hang(&proxy).await;
+    hold_handshakes(&proxy).await;
     end_session(&proxy).await;
     // The held reply was sent before the session ended, so it confirms the session. The next reply reports its end.
     proxy.cut();
@@ -139,7 +140,7 @@ async fn a_session_that_ends_while_it_is_being_resumed_is_replaced() {
 async fn closing_a_client_while_its_session_is_resumed_completes_pending_deletes_first() {
     let (proxy, client, ..) = set_up().await;
     let path = client.create().for_path(unique_path("node"), "").await.unwrap();
-    hang(&proxy).await;
+    hold_handshakes(&proxy).await;
     client.janitor().delete(&path);
     let mut closing = std::pin::pin!(client.close());
     assert!((&mut closing).now_or_never().is_none());
@@ -165,7 +166,7 @@ async fn a_session_that_is_granted_a_shorter_timeout_ends_immediately() {
     assert!(soon(states.wait_for(Reconnected)).await);
     let next = client.session().await.unwrap();
     assert_eq!((next.epoch(), next.timeout()), (2, granted));
-    // The old session does not delay others until its timeout.
+    // The old session's node is deleted long before that session would time out.
     let gone = async || client.check_exists(&node).await.unwrap().is_none();
     until(gone).await;
 }

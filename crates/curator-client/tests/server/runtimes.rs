@@ -15,7 +15,7 @@ fn multi_thread() -> Runtime {
 }
 
 /// A client that lives on `runtime`.
-async fn on(runtime: &Runtime) -> CuratorClient {
+async fn client_on(runtime: &Runtime) -> CuratorClient {
     let connect = builder(TestingServer::shared().await.connect_string()).connect();
     runtime.spawn(connect).await.unwrap().unwrap()
 }
@@ -31,7 +31,7 @@ fn on_a_plain_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
     }
 }
 
-/// Ends the runtime and waits for that, on another thread because a runtime must not be waited for within one.
+/// Ends the runtime and waits for its end, on another thread because tokio forbids this wait inside a runtime.
 fn shut_down(runtime: Runtime) {
     on_a_plain_thread(move || runtime.shutdown_timeout(DEFAULT_TIMEOUT));
 }
@@ -39,7 +39,7 @@ fn shut_down(runtime: Runtime) {
 #[tokio::test]
 async fn a_client_works_from_another_runtime_and_from_threads_without_one() {
     let (home, other) = (multi_thread(), multi_thread());
-    let client = on(&home).await;
+    let client = client_on(&home).await;
     let path = client.create().for_path(unique_path("node"), "data").await.unwrap();
     let read = || {
         let (client, path) = (client.clone(), path.clone());
@@ -60,7 +60,7 @@ async fn a_client_works_from_another_runtime_and_from_threads_without_one() {
 async fn a_client_whose_runtime_has_ended_returns_errors() {
     for _ in 0..4 {
         let home = multi_thread();
-        let client = on(&home).await;
+        let client = client_on(&home).await;
         let session = client.session().await.unwrap();
         shut_down(home);
         let clone = client.clone();
@@ -89,7 +89,7 @@ async fn a_client_whose_runtime_has_ended_returns_errors() {
 async fn waiting_calls_return_without_a_panic_when_the_runtime_ends() {
     for _ in 0..8 {
         let home = multi_thread();
-        let client = on(&home).await;
+        let client = client_on(&home).await;
         let session = client.session().await.unwrap();
         let path = client.create().for_path(unique_path("node"), "").await.unwrap();
         let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
@@ -122,7 +122,7 @@ async fn waiting_calls_return_without_a_panic_when_the_runtime_ends() {
 async fn calls_of_a_busy_thread_fail_without_a_panic_when_the_runtime_ends() {
     for _ in 0..8 {
         let home = multi_thread();
-        let client = on(&home).await;
+        let client = client_on(&home).await;
         let (started, is_busy) = mpsc::channel();
         let busy = std::thread::spawn(move || {
             loop {

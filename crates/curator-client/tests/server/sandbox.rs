@@ -10,7 +10,7 @@ use curator_test::{FaultProxy, TestingServer};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use tokio::runtime::Builder;
 
-use crate::pipeline::{slow_down, two_at_once};
+use crate::pipeline::{assert_pipelines_take_one_round_trip, slow_down};
 use crate::support::builder;
 
 /// `pidfd_getfd`, `ptrace`, `process_vm_readv`, `process_vm_writev`, `kcmp` and `perf_event_open`: in systemd's
@@ -41,7 +41,7 @@ fn a_pipeline_is_one_round_trip_in_a_sandbox_that_kills_debuggers() {
             Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
                 let client = builder(proxy.connect_string()).connect().await.unwrap();
                 slow_down(&proxy);
-                two_at_once(&proxy, &client, &client.session().await.unwrap()).await;
+                assert_pipelines_take_one_round_trip(&proxy, &client, &client.session().await.unwrap()).await;
             });
         });
         inside.join().unwrap();

@@ -26,8 +26,9 @@ async fn a_connect_with_sasl_fails_immediately_if_the_server_has_no_sasl() {
 /// A client that is authenticated by another scheme is accepted.
 #[tokio::test]
 async fn the_identity_of_a_client_is_checked_once_per_connection_and_leaves_no_node() {
-    let known = |client: CuratorClientBuilder| client.authorization("digest", "alice:wonderland").sasl(alice());
-    let (proxy, client) = behind_proxy_with(known).await;
+    let with_digest_and_sasl =
+        |client: CuratorClientBuilder| client.authorization("digest", "alice:wonderland").sasl(alice());
+    let (proxy, client) = behind_proxy_with(with_digest_and_sasl).await;
     assert_eq!(proxy.requests()[&OpCode::Multi], 1);
     reconnect(&proxy, &client).await;
     // When a session is resumed, the check is part of the write that confirms the session.

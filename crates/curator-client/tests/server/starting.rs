@@ -33,7 +33,7 @@ async fn a_connect_waits_for_its_ensemble_while_the_policy_retries() {
 }
 
 #[tokio::test]
-async fn a_connect_fails_when_its_retry_policy_ends() {
+async fn a_connect_fails_when_its_retry_policy_gives_up() {
     let (_server, client) = stopped_server().await;
     for retries in [0, 3] {
         let policy = Recorded::new(retries, PAUSE);
@@ -114,7 +114,7 @@ async fn a_started_client_that_is_refused_keeps_trying_and_reports_the_cause() {
 }
 
 #[tokio::test]
-async fn closing_a_client_that_has_never_been_connected_takes_no_time() {
+async fn closing_a_client_that_has_never_been_connected_does_not_wait_for_the_close_timeout() {
     let (_server, client) = stopped_server().await;
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let hanging = builder(silent.local_addr().unwrap().to_string());

@@ -10,7 +10,7 @@ use curator_test::{TestingCa, TestingServer};
 
 use crate::support::{builder, cause_of_failure, proxy, tls_problem};
 
-/// How long a client retries.
+/// The connection timeout of a client that cannot connect.
 const BRIEF: Duration = Duration::from_millis(800);
 
 fn tls() -> TlsOptions {
@@ -42,7 +42,7 @@ async fn a_refusing_or_silent_server_is_not_a_permanent_tls_failure() {
 const HESITATION: Duration = Duration::from_millis(250);
 
 /// A server without a quorum, which disconnects every session, and speaks TLS on its port. If it `speaks_plainly` too,
-/// it replies to a four-letter word that it does not serve requests. It ends with the runtime.
+/// it replies to a four-letter word that it does not serve requests. The server ends with the runtime.
 async fn without_quorum(speaks_plainly: bool) -> String {
     let listener = async_net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -76,7 +76,7 @@ async fn a_plain_client_reports_a_port_that_speaks_only_tls() {
 
 /// As with `client.portUnification=true`.
 #[tokio::test]
-async fn a_port_that_speaks_both_is_not_a_permanent_tls_failure() {
+async fn a_port_that_speaks_tls_and_plain_text_is_not_a_permanent_tls_failure() {
     let connect_string = without_quorum(true).await;
     let cause = cause_of_failure(builder(&connect_string).connection_timeout(BRIEF)).await;
     let expected = format!("{connect_string}: connected, but the server ended the handshake");

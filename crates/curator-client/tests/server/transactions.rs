@@ -100,7 +100,7 @@ async fn results_that_do_not_match_the_operations_mean_an_unknown_outcome() {
     let node = client.create().for_path(unique_path("node"), "").await.unwrap();
     // The header of a result: its kind, whether it is the last one, and an error code.
     const RESULT: usize = 9;
-    let lies: [fn(&mut Vec<u8>); 3] = [
+    let alterations: [fn(&mut Vec<u8>); 3] = [
         // One result is missing.
         |answer| drop(answer.drain(16..16 + RESULT)),
         // One result too many.
@@ -111,8 +111,8 @@ async fn results_that_do_not_match_the_operations_mean_an_unknown_outcome() {
         // A delete result for a check.
         |answer| answer[16..20].copy_from_slice(&OpCode::Delete.number().to_be_bytes()),
     ];
-    for lie in lies {
-        proxy.alter_next_reply(OpCode::Multi, lie);
+    for alter in alterations {
+        proxy.alter_next_reply(OpCode::Multi, alter);
         let transaction = client.transaction().check(&node, None).unwrap().check(&node, None).unwrap();
         let error = transaction.commit().await.unwrap_err();
         assert_eq!(error.outcome(), Outcome::Unknown, "{error}");

@@ -155,7 +155,7 @@ async fn a_new_watch_waits_for_the_removal_of_dropped_watches_of_both_kinds_on_i
     drop(data);
     let data = client.watch_data(&path).await.unwrap();
     assert_eq!(syncs(), 0);
-    // Both events are in flight.
+    // The events of both watches are held behind this reply.
     proxy.hold_replies(OpCode::Exists);
     drop(client.check_exists(&path).now_or_never());
     proxy.wait_for_reply(OpCode::Exists, 1).await.unwrap();

@@ -27,7 +27,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 /// A session timeout that a test waits for.
 pub(crate) const SHORT: Duration = Duration::from_millis(1_500);
 
-/// What a loaded machine may need in addition to a timeout.
+/// How much later than its timeout a call may end on a loaded machine.
 pub(crate) const SLACK: Duration = Duration::from_millis(1_500);
 
 /// A client of a server or a proxy, with a session timeout that no test exceeds accidentally.
@@ -156,7 +156,7 @@ pub(crate) fn sent(proxy: &FaultProxy) -> Vec<(OpCode, u64)> {
     proxy.requests().into_iter().filter(|(op, _)| *op != OpCode::Sync).collect()
 }
 
-/// A read in another task.
+/// Starts a read in another task.
 pub(crate) fn reading(client: &CuratorClient) -> JoinHandle<curator_client::Result<(Vec<u8>, Stat)>> {
     let client = client.clone();
     tokio::spawn(async move { client.get_data("/").await })

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use curator_test::{ServerKind, TestingServer, TestingServerBuilder};
 
-/// The users that servers know over DIGEST-MD5, with their passwords.
+/// The users who can authenticate to the servers with DIGEST-MD5, and their passwords.
 pub(crate) const USERS: [(&str, &str); 4] = [
     ("alice", "wonderland"),
     ("bob", "bob's, \"quoted\" = \\ and ≥ 1"),
@@ -12,7 +12,7 @@ pub(crate) const USERS: [(&str, &str); 4] = [
     ("shop", "a long password"),
 ];
 
-/// Writes the login configuration of a server that knows these users. The file stays until the next run.
+/// Writes the login configuration of a server with these users. The file stays until the next run.
 pub(crate) fn write_login_configuration(name: &str, users: &[(&str, &str)]) -> PathBuf {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let users: String =

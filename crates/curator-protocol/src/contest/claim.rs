@@ -1,4 +1,4 @@
-//! Takes a semaphore's leases, for the contender that is first in the queue.
+//! Takes the leases, for the first in a semaphore's queue.
 //!
 //! Only the first in the queue takes leases. So while a contender is first, the number of leases can only fall, and it
 //! need not list them again after the take, as Curator does. One transaction creates all its leases and deletes its

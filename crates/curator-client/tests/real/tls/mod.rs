@@ -48,12 +48,12 @@ impl Setup {
         self.server.secure_connect_string().unwrap()
     }
 
-    /// Trusts the server.
+    /// Options that trust the server.
     fn trust(&self) -> TlsOptions {
         TlsOptions::from_pem(self.ca.pem()).unwrap()
     }
 
-    /// Trusts the server, and has a client certificate of this authority.
+    /// Options that trust the server, with a client certificate of this authority.
     fn identity_by(&self, ca: &TestingCa) -> TlsOptions {
         let client = ca.issue(&["orders"]).unwrap();
         self.trust().with_identity(&client.certificate_pem, &client.key_pem).unwrap()
