@@ -29,14 +29,14 @@ async fn a_request_beyond_the_limit_is_refused_until_a_reply_arrives_even_to_an_
 
 #[tokio::test]
 async fn a_client_at_its_request_limit_keeps_its_session() {
-    let busy =
+    let limited =
         |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(4)).max_requests_in_flight(LIMIT);
-    let (proxy, client) = behind_proxy_with(busy).await;
+    let (proxy, client) = behind_proxy_with(limited).await;
     let mut states = client.connection_states();
     expect(&mut states, ConnectionState::Connected).await;
     let session = client.session().await.unwrap();
     proxy.set_delay(Duration::from_millis(100));
-    let until = session.lease().valid_until() + session.timeout();
+    let much_later = session.lease().valid_until() + session.timeout();
     let busy = async {
         loop {
             let requests = join_all((0..LIMIT).map(|_| session.exists(&ZPath::root())));
@@ -45,7 +45,7 @@ async fn a_client_at_its_request_limit_keeps_its_session() {
         }
     };
     let renewed = async {
-        while session.lease().valid_until() < until {
+        while session.lease().valid_until() < much_later {
             assert!(session.is_valid(), "the session was lost: {:?}", session.end());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

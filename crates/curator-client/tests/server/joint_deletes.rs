@@ -31,7 +31,7 @@ fn pending(client: &CuratorClient) -> Vec<String> {
     client.janitor().pending_deletes().into_iter().map(|delete| delete.path).collect()
 }
 
-fn names(paths: &[ZPath]) -> Vec<String> {
+fn texts(paths: &[ZPath]) -> Vec<String> {
     paths.iter().map(ZPath::to_string).collect()
 }
 
@@ -43,7 +43,7 @@ async fn existing_nodes_are_deleted_in_one_request() {
     client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&attachment))));
     // The call itself sends the request, before any poll.
     assert_eq!(client.janitor().pending(), 3);
-    assert_eq!(pending(&client), names(&paths));
+    assert_eq!(pending(&client), texts(&paths));
     proxy.wait_for_reply(OpCode::Multi, 1).await.unwrap();
     assert_eq!(Arc::strong_count(&attachment), 2);
     proxy.release_held();
@@ -64,7 +64,7 @@ async fn the_other_nodes_are_deleted_when_one_is_already_gone() {
     client.janitor().delete_owned_together(&session, paths.clone(), Some(Box::new(Arc::clone(&attachment))));
     // All three deletes are sent before the first is answered.
     proxy.wait_for_reply(OpCode::Delete, 3).await.unwrap();
-    assert_eq!(pending(&client), names(&[paths[0].clone(), paths[2].clone(), paths[3].clone()]));
+    assert_eq!(pending(&client), texts(&[paths[0].clone(), paths[2].clone(), paths[3].clone()]));
     assert!(client.janitor().pending_deletes().iter().all(|delete| {
         matches!(delete.last_error, Some(Error::TransactionFailed { index: 1, .. })) && !delete.given_up
     }));
@@ -83,7 +83,7 @@ async fn a_joint_delete_of_one_node_sends_a_plain_delete_and_of_none_sends_nothi
     client.janitor().delete_owned_together(&session, Vec::new(), None);
     assert_eq!(client.janitor().pending(), 0);
     client.janitor().delete_owned_together(&session, paths.clone(), None);
-    assert_eq!(pending(&client), names(&paths));
+    assert_eq!(pending(&client), texts(&paths));
     soon(client.janitor().idle()).await;
     assert_eq!(sent(&proxy), [(OpCode::Delete, 1)]);
     assert!(left_of(&paths).await.is_empty());

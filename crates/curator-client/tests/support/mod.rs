@@ -1,5 +1,5 @@
 //! Clients, proxies and waits that the tests share.
-#![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
+#![allow(dead_code, unused_imports, reason = "each test program uses a part")]
 
 #[path = "../../../curator-test/tests/support/alone.rs"]
 mod alone;

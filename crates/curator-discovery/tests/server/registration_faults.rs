@@ -177,7 +177,7 @@ async fn a_refused_registration_reports_its_error_and_succeeds_once_permitted() 
     assert!(registration.last_error().is_none());
 }
 
-/// As above, Curator's `start` swallows the error, and relies on the next reconnect.
+/// Curator's `start` swallows the error, and relies on the next reconnect.
 #[tokio::test]
 async fn a_registration_and_a_cache_started_without_a_connection_complete_on_connect() {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();

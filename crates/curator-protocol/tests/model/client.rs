@@ -149,7 +149,7 @@ impl Client {
         self.interrupted = false;
     }
 
-    /// Whether the client has left. Its janitor may be at work, and in a lost session its node may still exist.
+    /// Whether the client has left. Its janitor may be at work, and its node may still exist in a lost session.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.phase, Phase::Cleaning | Phase::Done)
     }
