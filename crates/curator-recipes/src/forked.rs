@@ -1,5 +1,15 @@
 //! Leaks values in a forked child: their drop could wait forever for a lock that was held at the `fork`.
 
+use curator_client::{CuratorClient, Error};
+
+/// Fails in a forked child. To be called before a lock is taken.
+pub(crate) fn check_fork(client: &CuratorClient) -> Result<(), Error> {
+    match client.try_session() {
+        Err(error @ Error::Forked) => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// A value that belongs to the process that made it. A forked child leaks it instead of dropping it.
 pub(crate) struct LeakedInChild<T> {
     process: u32,

@@ -10,6 +10,7 @@ use curator_client::{
 use super::receipt::{Receipt, Settlement, is_conflict};
 use super::{AtomicValue, DistributedAtomicValue, Result};
 use crate::error::{Error, ValueError};
+use crate::forked::check_fork;
 use crate::shared::ANY_VERSION;
 
 type Change<'a, T> = dyn Fn(&T) -> Result<T> + Send + Sync + 'a;
@@ -29,6 +30,7 @@ type Read = Option<(Vec<u8>, i32)>;
 impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     /// Applies the change once.
     pub(super) async fn change(&self, change: &Change<'_, T>) -> Result<AtomicValue<T>> {
+        check_fork(self.client())?;
         // The changes of a handle with a receipt run one after another.
         let mut receipt = match &self.receipt {
             Some(receipt) => Some(receipt.lock().await),

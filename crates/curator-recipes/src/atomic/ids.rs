@@ -3,11 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, Error as ClientError, NodePath, RecipeSupport as _, ZPath};
+use curator_client::{CuratorClient, NodePath, RecipeSupport as _, ZPath};
 use tokio::sync::Mutex;
 
 use super::{DistributedAtomicLong, Result, ValueError};
 use crate::debug::debug_line;
+use crate::forked::check_fork;
 
 /// Generates ids that are unique among all generators on the same path, starting at 0. It reserves ids in blocks: one
 /// change of a [`DistributedAtomicLong`], with two requests, reserves a whole block.
@@ -84,13 +85,9 @@ impl IdGenerator {
     /// A dropped future uses no id. If it was reserving a block, that block may be skipped.
     pub async fn next(&self) -> Result<i64> {
         // In a forked child, the copied block would repeat ids, and the copied mutex may stay locked.
-        let check_fork = || match self.counter.client().try_session() {
-            Err(error @ ClientError::Forked) => Err(error),
-            _ => Ok(()),
-        };
-        check_fork()?;
+        check_fork(self.counter.client())?;
         let mut left = self.left.lock().await;
-        check_fork()?;
+        check_fork(self.counter.client())?;
         loop {
             if let Some(id) = left.next() {
                 return Ok(id);

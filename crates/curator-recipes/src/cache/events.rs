@@ -6,6 +6,7 @@ use tokio::sync::{broadcast, watch};
 
 use super::snapshot::{CacheState, CachedNode, Nodes, Snapshot};
 use crate::changes::Changes;
+use crate::forked::LeakedInChild;
 
 /// A change in a cache.
 ///
@@ -71,7 +72,7 @@ pub(super) fn events(
     // Subscribe before taking the snapshot; events that the snapshot includes are skipped.
     let events = events.map(broadcast::Sender::subscribe);
     let snapshot = snapshots.borrow().clone();
-    let consumer = Consumer { snapshots, events, snapshot, next: Next::Node(None) };
+    let consumer = Consumer { process: LeakedInChild::new(()), snapshots, events, snapshot, next: Next::Node(None) };
     Changes::new(stream::unfold(consumer, Consumer::next))
 }
 
@@ -83,6 +84,7 @@ pub(super) struct Numbered {
 }
 
 struct Consumer {
+    process: LeakedInChild<()>,
     snapshots: watch::Receiver<Snapshot>,
     events: Option<broadcast::Receiver<Numbered>>,
     /// The snapshot from which the consumer started or resynchronized. Later events follow it.
@@ -101,6 +103,9 @@ enum Next {
 
 impl Consumer {
     async fn next(mut self) -> Option<(CacheEvent, Self)> {
+        if self.process.has_forked() {
+            return std::future::pending().await;
+        }
         if let Next::Node(last) = &self.next {
             if let Some(node) = self.snapshot.next_after(last.as_ref()).cloned() {
                 self.next = Next::Node(Some(node.clone()));

@@ -157,6 +157,9 @@ impl CuratorCache {
     /// Returns the changes as a stream for one consumer; there can be any number of streams. In a forked child, the
     /// stream reports no more changes, and does not end.
     pub fn events(&self) -> CacheEvents {
+        if self.task.has_forked() {
+            return CacheEvents::new(futures_util::stream::pending());
+        }
         events::events(self.snapshots.clone(), self.events.upgrade().as_ref())
     }
 

@@ -156,6 +156,9 @@ impl LeaderLatch {
     /// Whether this participant certainly leads now. Reads the clock, and sends nothing.
     #[must_use]
     pub fn has_leadership(&self) -> bool {
+        if self.task.has_forked() {
+            return false;
+        }
         let term = self.reports.borrow().term.clone();
         term.is_some_and(|term| term.is_valid())
     }

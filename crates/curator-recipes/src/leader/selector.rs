@@ -16,6 +16,7 @@ use super::leaving::wait_until_left;
 use crate::debug::debug_line;
 use crate::engine::task::panic_message;
 use crate::error::{Error, Result};
+use crate::forked::check_fork;
 use crate::lock::{InterProcessMutex, Participant};
 use crate::owner::OwnerId;
 
@@ -345,7 +346,9 @@ impl LeaderSelector {
     /// Ends the terms of all runs of this selector and its clones, by dropping the futures of their jobs. These
     /// participants join the end of the queue again. Does nothing if no run leads.
     pub fn interrupt_leadership(&self) {
-        self.interrupts.send_replace(());
+        if check_fork(self.mutex.client()).is_ok() {
+            self.interrupts.send_replace(());
+        }
     }
 
     /// Whether a run of this selector or of a clone leads now. Reads the clock, and sends nothing.

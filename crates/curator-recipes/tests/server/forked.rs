@@ -8,10 +8,10 @@ use curator_recipes::client::{
     ConnectionState, CreateMode, CuratorClient, Error as ClientError, Outcome, SessionEnd, WatchEvent,
 };
 use curator_recipes::{
-    CacheError, Config, ConfigError, CuratorCache, Error, GroupMember, IdGenerator, InterProcessSemaphoreV2,
-    LeaderLatch, LeaderObserver, LossReason, PersistentNode, PersistentNodeError, ValueError,
+    CacheError, Config, ConfigError, CuratorCache, DistributedAtomicLong, Error, GroupMember, IdGenerator,
+    InterProcessSemaphoreV2, LeaderLatch, LeaderObserver, LossReason, PersistentNode, PersistentNodeError, ValueError,
 };
-use curator_test::OpCode;
+use curator_test::{Direction, OpCode};
 use futures_util::FutureExt as _;
 use tokio::runtime::{Builder, Runtime};
 
@@ -20,8 +20,17 @@ use crate::support::{
     polled_until, queue_of, soon,
 };
 
-/// The number of children that are forked while other threads hold locks at most times.
+/// The number of children of a test in which other threads of the parent take locks all the time.
 const FORKS: u32 = 300;
+
+/// Runs the closure when it is dropped.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
 
 /// A fork copies the process's runtime, so each test has a separate one.
 fn runtime() -> Runtime {
@@ -260,6 +269,8 @@ fn calls_and_drops_end_in_a_child_that_is_forked_while_other_threads_use_the_rec
         });
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            // Also if an assertion fails.
+            let _end = OnDrop(|| is_over.store(true, Ordering::SeqCst));
             for _ in 0..2 {
                 scope.spawn(|| {
                     while !is_over.load(Ordering::SeqCst) {
@@ -272,24 +283,66 @@ fn calls_and_drops_end_in_a_child_that_is_forked_while_other_threads_use_the_rec
             for _ in 0..FORKS {
                 let mut dropped_with_the_child = Some((node.clone(), latch.clone(), cache.clone(), cache.events()));
                 in_forked_child(|| {
-                    let (node, latch, cache, events) = dropped_with_the_child.take().unwrap();
+                    let (node, latch, cache, mut events) = dropped_with_the_child.take().unwrap();
                     assert!(client.block_on(node.set_data("child")).is_err());
                     assert!(client.block_on(node.close()).is_err());
                     assert!(client.block_on(latch.resign()).is_err());
                     assert!(client.block_on(latch.close()).is_err());
                     assert!(client.block_on(cache.caught_up()).is_err());
                     assert!(client.block_on(cache.close()).is_err());
+                    assert!(!latch.has_leadership());
+                    assert!(events.next().now_or_never().is_none() && cache.events().next().now_or_never().is_none());
                     latch.stand_by();
                     drop((node, latch, cache, events));
                 });
             }
-            is_over.store(true, Ordering::SeqCst);
         });
         home.block_on(async {
             soon(node.close()).await.unwrap();
             soon(latch.close()).await.unwrap();
             soon(cache.close()).await.unwrap();
         });
+    });
+}
+
+/// The drop of the last handle closes channels, with locks that the recipe's task may hold at the `fork`.
+#[test]
+fn the_last_handles_are_dropped_in_a_child_that_is_forked_while_their_tasks_run() {
+    alone("forked::the_last_handles_are_dropped_in_a_child_that_is_forked_while_their_tasks_run", || {
+        let (home, path) = (runtime(), path("forked-last"));
+        let client = home.block_on(client());
+        for number in 0..FORKS {
+            let node = PersistentNode::builder(&client, format!("{path}/node-{number}")).unwrap().start();
+            let latch = LeaderLatch::builder(&client, format!("{path}/latch")).unwrap().start();
+            let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
+            let observer = LeaderObserver::observe_latch(&client, format!("{path}/latch")).unwrap();
+            let mut last = Some((node, latch, cache, observer));
+            in_forked_child(|| drop(last.take()));
+        }
+    });
+}
+
+/// Another task of the parent may be changing the counter at the `fork`.
+#[test]
+fn a_change_with_a_receipt_fails_in_a_forked_child_while_another_one_is_in_progress() {
+    alone("forked::a_change_with_a_receipt_fails_in_a_forked_child_while_another_one_is_in_progress", || {
+        let (home, path) = (runtime(), path("forked-receipt"));
+        let ((proxy, client), counter) = home.block_on(async {
+            let (proxy, client) = behind_proxy().await;
+            let counter =
+                DistributedAtomicLong::new(&client, &path).unwrap().exactly_once(format!("{path}-receipt")).unwrap();
+            counter.add(1).await.unwrap();
+            ((proxy, client), counter)
+        });
+        proxy.black_hole(Direction::Both);
+        let mut change = Box::pin(counter.add(1));
+        home.block_on(async { assert!((&mut change).now_or_never().is_none()) });
+        in_forked_child(|| {
+            let added = client.block_on(counter.add(1)).unwrap_err();
+            assert!(matches!(added, ValueError::Client(ClientError::Forked)), "{added:?}");
+        });
+        proxy.heal();
+        assert_eq!(home.block_on(soon(change)).unwrap().post_value, 2);
     });
 }
 

@@ -15,8 +15,8 @@ unsafe extern "C" {
 
 /// Runs `work` in a forked child, and waits until the child ends. Asserts that `work` has not panicked.
 ///
-/// The child has copies of everything, but only the forking thread. So no other thread may hold a lock that `work`
-/// needs.
+/// The child has copies of everything, but only the forking thread. So it hangs if another thread holds a lock that `work`
+/// takes.
 pub(crate) fn in_forked_child(work: impl FnOnce()) {
     // SAFETY: the child has all of this process's memory. The missing threads act like threads that are never scheduled
     // again: a lock that they hold stays held.
