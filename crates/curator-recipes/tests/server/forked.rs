@@ -305,23 +305,6 @@ fn calls_and_drops_end_in_a_child_that_is_forked_while_other_threads_use_the_rec
     });
 }
 
-/// The drop of the last handle closes channels, with locks that the recipe's task may hold at the `fork`.
-#[test]
-fn the_last_handles_are_dropped_in_a_child_that_is_forked_while_their_tasks_run() {
-    alone("forked::the_last_handles_are_dropped_in_a_child_that_is_forked_while_their_tasks_run", || {
-        let (home, path) = (runtime(), path("forked-last"));
-        let client = home.block_on(client());
-        for number in 0..FORKS {
-            let node = PersistentNode::builder(&client, format!("{path}/node-{number}")).unwrap().start();
-            let latch = LeaderLatch::builder(&client, format!("{path}/latch")).unwrap().start();
-            let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
-            let observer = LeaderObserver::observe_latch(&client, format!("{path}/latch")).unwrap();
-            let mut last = Some((node, latch, cache, observer));
-            in_forked_child(|| drop(last.take()));
-        }
-    });
-}
-
 /// Another task of the parent may be changing the counter at the `fork`.
 #[test]
 fn a_change_with_a_receipt_fails_in_a_forked_child_while_another_one_is_in_progress() {
