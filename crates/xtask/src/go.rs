@@ -90,7 +90,7 @@ fn build(go: &Path, module: &Path, program: &Path) -> Command {
     build
 }
 
-/// The `go` command in `PATH`.
+/// Finds `go` in `PATH`; otherwise installs Debian's package.
 fn go() -> Result<PathBuf, String> {
     if let Some(go) = find_on_path("go") {
         return Ok(go);

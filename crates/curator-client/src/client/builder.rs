@@ -40,7 +40,7 @@ use crate::tls::TlsOptions;
 /// # }
 /// ```
 ///
-/// After Curator's `CuratorFrameworkFactory.Builder`, with its defaults.
+/// After Curator's `CuratorFrameworkFactory.Builder`, with its default timeouts of sessions and connections.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(from = "super::configured::Fields"))]
 #[must_use = "nothing happens before `start`, or before `connect` is awaited"]

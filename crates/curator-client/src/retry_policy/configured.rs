@@ -10,7 +10,7 @@ use super::{
 };
 use crate::text::DurationText as Text;
 
-/// A retry policy in a configuration file: any policy of this crate. Needs the feature `serde`.
+/// A retry policy in a configuration file: any policy of this crate except `BackoffRetry`. Needs the feature `serde`.
 ///
 /// The field `type` names the policy; the other fields are the parameters of its constructor. Durations are text with a
 /// unit: `"100ms"`, `"1m 30s"`. Values that the constructor refuses cause the same error when they are read. Missing

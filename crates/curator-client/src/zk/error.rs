@@ -60,7 +60,7 @@ pub(crate) fn describe_failure(error: &ZkError) -> String {
     }
 }
 
-/// Whether a server has answered, even with a refusal.
+/// Whether the error is a server's reply which shows that the request was not applied.
 pub(crate) fn is_server_reply(error: &ZkError) -> bool {
     translate("ask for", &ZPath::root(), error.clone()).outcome() == Outcome::NotApplied
 }

@@ -11,7 +11,7 @@ use crate::support::{DEFAULT_TIMEOUT, Recorded, builder, expect, reading, soon, 
 
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A server that is down, and a client of it with short timeouts per attempt.
+/// A server that is down, and a builder for its clients with short timeouts per attempt.
 async fn stopped_server() -> (TestingServer, CuratorClientBuilder) {
     let server = TestingServer::start().await.unwrap();
     server.stop().await.unwrap();

@@ -11,7 +11,7 @@ use super::act::Act;
 use super::reply::{BODY, CODE, EVENT, PING, ZXID, event, framed, int, set_int, spoil, tame};
 use super::server::{Connection, Requests};
 
-/// The chunk size of an endless stream of events, and the pause between chunks: about 20 MB/s.
+/// The most that an endless stream sends at once, and the pause after it. Streams of events send a tenth of it: 2 MB/s.
 const STREAM: usize = 100 * 1024;
 const STREAM_PAUSE: Duration = Duration::from_millis(5);
 
@@ -104,7 +104,7 @@ impl Connection {
         Ok(Then::Continue)
     }
 
-    /// Corrupts the reply to a handshake: version, timeout, session id, password, and whether the server is read-only.
+    /// Corrupts the reply to a handshake: timeout, session id, password, the length of the password, or random bytes.
     fn spoil_handshake(&mut self, reply: &mut Vec<u8>) {
         let numbers = &mut self.script.numbers;
         match numbers.below(6) {

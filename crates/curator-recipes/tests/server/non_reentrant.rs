@@ -122,7 +122,7 @@ async fn a_reader_of_the_writers_task_waits_for_the_writer_unless_it_is_a_downgr
     let other = lock.read().try_acquire().await.unwrap().unwrap();
     assert!(!other.is_reentry());
     assert_eq!(lock.participants().await.unwrap().len(), 2);
-    // The lock cannot detect that the owner waits for itself.
+    // The lock does not detect that its task is already a reader.
     assert!(lock.write().try_acquire().await.unwrap().is_none());
     other.release().await.unwrap();
     reading.release().await.unwrap();

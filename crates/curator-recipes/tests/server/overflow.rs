@@ -102,7 +102,7 @@ async fn the_lease_limit_holds_after_an_overflow_of_the_lease_counter() {
     let (server, client) = server_at(i32::MAX - 1, &[LEASES]).await;
     let mut clients = vec![client];
     clients.push(connect(&server.connect_string()).await);
-    // The first transaction crosses the end of the counter. Then the same number repeats, for one lease or several.
+    // The first transaction crosses the end of the counter. Each later transaction starts with the same number.
     let mut held = Vec::new();
     for (quantity, client) in [(3, 0), (1, 1), (1, 0), (2, 1)] {
         held.extend(soon(semaphore(&clients[client], 7).acquire_many(quantity)).await.unwrap());

@@ -1,4 +1,4 @@
-//! A persistent node, without connection faults.
+//! A persistent node: its creation, data, owners, refusals and cost.
 
 use std::sync::Arc;
 use std::time::Duration;

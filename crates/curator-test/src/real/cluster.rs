@@ -98,7 +98,7 @@ impl TestingClusterBuilder {
     ///
     /// # Errors
     ///
-    /// When ZooKeeper is not installed, or when a member is not ready within 60 s.
+    /// When `members` is not from 1 to 9, ZooKeeper is not installed, or a member is not ready within 60 s.
     pub async fn start(self, members: usize) -> Result<TestingCluster, Error> {
         if !(1..=MAX_MEMBERS).contains(&members) {
             return Err(Error::Members(members));
@@ -133,7 +133,7 @@ impl TestingCluster {
     ///
     /// # Errors
     ///
-    /// When ZooKeeper is not installed, or when a member is not ready within 60 s.
+    /// When `members` is not from 1 to 9, ZooKeeper is not installed, or a member is not ready within 60 s.
     pub async fn new(members: usize) -> Result<Self, Error> {
         Self::builder().start(members).await
     }

@@ -75,7 +75,7 @@ pub(crate) async fn take_turns(peer: &'static Peer) {
     assert_in_order(&turns::take_turns(barrier, theirs, ours).await);
 }
 
-/// Two sessions of each client wait for one another, in turn.
+/// Two programs of the peer and two acquires of one of our clients share a queue, and each waits for the one before.
 pub(crate) async fn stand_in_one_queue(peer: &Peer) {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let (mut a, mut b) = (peer.start("a", server), peer.start("b", server));

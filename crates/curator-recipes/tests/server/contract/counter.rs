@@ -1,4 +1,4 @@
-//! The end of the sequence counter: the order is undefined from then on, so every acquire fails.
+//! The end of the sequence counter: the order is undefined from then on, so every new acquire fails.
 //!
 //! Each test covers all kinds on one server, because setting the counters of a real server takes two restarts.
 
