@@ -117,9 +117,9 @@ impl CuratorClientBuilder {
     /// Defaults to 15 s.
     ///
     /// The connection timeout also limits an attempt to open a session; each server gets an equal share of it. A
-    /// connection counts as broken when nothing arrives for a server's share or for 2/5 of the configured [session
-    /// timeout](Self::session_timeout), whichever is shorter. If that is more than 3/5 of the granted session timeout,
-    /// 2/5 of the granted timeout applies instead.
+    /// connection counts as broken when nothing arrives for as long as one server's share or 2/5 of the configured
+    /// [session timeout](Self::session_timeout), whichever is shorter. If that limit exceeds 3/5 of the granted session
+    /// timeout, it is 2/5 of the granted timeout instead.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self
@@ -211,7 +211,7 @@ impl CuratorClientBuilder {
     }
 
     /// Sets the data of lock nodes for which none is given. Defaults to this machine's address, as in Curator; here it
-    /// is the local address of the connection to the server of the first session.
+    /// is the local address of the first session's connection.
     pub fn default_lock_data(mut self, data: impl Into<Arc<[u8]>>) -> Self {
         self.lock_data = Some(data.into());
         self

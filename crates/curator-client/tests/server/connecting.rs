@@ -51,7 +51,7 @@ async fn a_client_connects_despite_a_silent_and_a_refusing_server() {
     let refusing = proxy().await;
     refusing.refuse(true).unwrap();
     let connect_string = [&dead, &alive, &refusing].map(FaultProxy::connect_string).join(",");
-    // A client tries the servers in random order, so eventually one tries the dead server before the live one.
+    // A client tries the servers in random order, so eventually one tries the silent server before `alive`.
     let mut clients = 0..64;
     while dead.handshakes() == 0 || clients.start < 6 {
         clients.next().unwrap();

@@ -78,7 +78,7 @@ async fn an_operation_without_a_session_fails_with_the_cause() {
 
 #[tokio::test]
 async fn a_connection_failure_names_each_server_with_its_problem() {
-    // Port 1 refuses connections. For the listener, the system accepts them, and nothing reads from them.
+    // Port 1 refuses connections. The kernel accepts those to the listener, and nothing reads from them.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap();
     let connect_string = format!("127.0.0.1:1,no-such-host.invalid,{silent}/app");

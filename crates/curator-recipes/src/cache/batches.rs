@@ -9,7 +9,7 @@ use super::tree::{Listing, Tree};
 /// Nodes to read: a parent comes before its children.
 pub(super) type Wanted = BTreeMap<ZPath, Listing>;
 
-/// Adds a node, with the stronger of the new and the present listing.
+/// Adds a node. If it is wanted already, keeps the greater [`Listing`].
 pub(super) fn want(wanted: &mut Wanted, path: ZPath, listing: Listing) {
     let wanted = wanted.entry(path).or_insert(listing);
     *wanted = listing.max(*wanted);
@@ -32,7 +32,7 @@ const MIN_ESTIMATE: usize = 14 << 10;
 /// Divides the wanted reads into requests.
 ///
 /// The data of an unread node can be as large as the server permits, usually 1 MiB. So only one request in flight has
-/// unread nodes: at most twice as many as an earlier one had (a slow start, as in TCP), or could have had. If all these
+/// unread nodes: at most twice as many as an earlier one was allowed (a slow start, as in TCP). If all these
 /// nodes are larger than the earlier ones, the reply exceeds its limit, by 286 MiB at most.
 pub(super) struct Batches {
     /// The estimated length of an unread node's data.
@@ -49,8 +49,8 @@ impl Batches {
         Self { estimate: INITIAL_ESTIMATE, reply_limit: MAX_REPLY }
     }
 
-    /// Removes the first nodes from `wanted`: as many as fit into a request of `max_request` bytes and its reply, and
-    /// at least one; but while other requests are in flight, no unread nodes.
+    /// Removes the first nodes from `wanted`: as many as fit into a request of `max_request` bytes and its reply, but
+    /// at least one. While other requests are in flight, it stops before an unread node, so the batch may be empty.
     pub(super) fn take(&self, wanted: &mut Wanted, tree: &Tree, max_request: usize, in_flight: usize) -> Batch {
         let mut batch = Batch::new();
         let (mut request, mut reply) = (ReadOperation::Data(ZPath::root()).size(), 0);

@@ -23,7 +23,7 @@ pub(super) enum Then {
 }
 
 impl Connection {
-    /// Performs a hostile act in place of this reply, to a request of the kind `op`.
+    /// Performs a hostile act instead of only sending this reply, which answers a request of the kind `op`.
     pub(super) async fn act(&mut self, act: Act, mut reply: Vec<u8>, op: Option<i32>) -> io::Result<Then> {
         let is_handshake = op.is_none() && self.before.is_empty();
         match act {

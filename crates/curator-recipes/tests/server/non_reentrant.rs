@@ -9,7 +9,7 @@ use futures_util::{StreamExt as _, stream};
 
 use crate::support::{AnyLock, Witness, arc, client, mutex, path, round_trips, soon};
 
-/// Every lock that can be reentrant, created reentrant or not.
+/// Every exclusive lock that can be reentrant, created reentrant or not.
 pub(super) fn locks(client: &CuratorClient, reentrant: bool) -> [AnyLock; 4] {
     let (dir, (mutex, read_write)) = (path("non-reentrant"), constructors(reentrant));
     let multi = if reentrant { InterProcessMultiLock::new } else { InterProcessMultiLock::non_reentrant };
@@ -41,8 +41,7 @@ pub(super) async fn hold(guard: LockGuard, who: usize, client: &CuratorClient, w
     guard.release().await.unwrap();
 }
 
-/// Acquires in four concurrent futures of one task, the usual way to limit concurrency. Returns the largest number of
-/// concurrent holders.
+/// Acquires in four futures that one task polls concurrently. Returns the largest number of concurrent holders.
 async fn four_at_a_time(client: &CuratorClient, lock: &AnyLock) -> usize {
     let witness = &Witness::default();
     let work = stream::iter(0..4)

@@ -53,7 +53,7 @@ async fn a_waiter_that_finds_a_sequence_overflow_when_it_lists_again_fails() {
     let guard = soon(holding.write().acquire()).await.unwrap();
     let waiter = spawn_acquire(arc(waiting.write().clone()));
     queue_of(&client, "/rw", 2).await;
-    // A node that stays, like one of another program.
+    // A persistent node, such as another program could create.
     let created = client.create().with_mode(CreateMode::PersistentSequential).for_path("/rw/_c_x-__WRIT__", "").await;
     assert_eq!(created.unwrap().name(), "_c_x-__WRIT__2147483647");
     guard.release().await.unwrap();

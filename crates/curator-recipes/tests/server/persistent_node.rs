@@ -202,7 +202,7 @@ async fn the_second_process_at_a_path_waits_until_the_first_closes_its_node() {
     assert!(!exists(&one, &path).await);
 }
 
-/// Both share one session, and neither takes the other's node for its own.
+/// The two persistent nodes share one session, and neither takes the other's node for its own.
 #[tokio::test]
 async fn the_second_persistent_node_of_a_client_at_a_path_waits_for_the_first() {
     let (client, path) = (connected().await, path("kept-twice-here"));

@@ -36,9 +36,9 @@ pub(crate) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-/// Ends a connection with an end of stream, then reads the rest. Closing a socket with unread data would reset the
-/// connection, and the client could lose what it has not read yet. Returns whether the client has closed it too, having
-/// read everything: a client that leaves data unread resets the connection.
+/// Ends the outgoing stream, then reads until the client closes the connection. Closing a socket with unread data would
+/// reset the connection, and the client could lose what it has not read yet. Returns true if the client closed without
+/// a reset, which shows that it has read everything.
 async fn close_lingering(mut client: TcpStream) -> bool {
     // Fails if the connection is already broken or cut.
     client.shutdown().await.is_ok()
@@ -64,8 +64,8 @@ async fn serve_until_end(client: &mut TcpStream, shared: &Shared) -> Option<i64>
     if is_answered { shared.lock().processor.refused_session(id) } else { None }
 }
 
-/// A connection that is registered until this is dropped, even if a test's matcher panics. Without this, the client
-/// would not see the end of the connection.
+/// Unregisters the connection when dropped, also if a test's matcher panics. Otherwise the client would not see the end
+/// of the connection.
 struct Open<'a> {
     id: ConnectionId,
     shared: &'a Shared,
@@ -92,7 +92,7 @@ async fn read(mut client: ReadHalf<'_>, id: ConnectionId, shared: &Shared) -> io
         };
         shared.receive(id, &payload).await;
         if !shared.lock().processor.is_open(id) {
-            // The writer ends the link, after everything queued.
+            // The writer ends the link after it has sent all that is queued.
             std::future::pending::<()>().await;
         }
     }
@@ -112,7 +112,7 @@ async fn first_frame(client: &mut ReadHalf<'_>, max_frame: usize) -> io::Result<
     Ok(Some(First::Frame(frame(length, client, max_frame).await?)))
 }
 
-/// Reads a frame of this length, of which the length was read already.
+/// Reads the payload of a frame whose length was read before.
 async fn frame(length: [u8; 4], client: &mut ReadHalf<'_>, max_frame: usize) -> io::Result<Vec<u8>> {
     let length = usize::try_from(i32::from_be_bytes(length)).ok().filter(|length| *length <= max_frame);
     let mut payload = vec![0; length.ok_or(io::ErrorKind::InvalidData)?];

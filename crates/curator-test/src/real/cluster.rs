@@ -26,7 +26,7 @@ const MAX_MEMBERS: usize = 9;
 
 /// A real ZooKeeper ensemble on the loopback interface.
 ///
-/// Each member is a real [`TestingServer`], regardless of the environment, and can be stopped, killed, paused
+/// Each member is a real [`TestingServer`], whatever `CURATOR_TEST_SERVER` is, and can be stopped, killed, paused
 /// and restarted. Members are numbered from 0. Dropping the cluster kills them all.
 #[derive(Debug)]
 pub struct TestingCluster {

@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct Peer {
     /// Starts a program with this name and a session on these servers. The name is the data of its nodes.
     pub(crate) start: fn(&str, &str) -> Agent,
-    /// The command, to which the path is added, and the prefix of its reply.
+    /// The acquire command, to which the path is added, and the prefix of its reply.
     pub(crate) acquire: (&'static str, &'static str),
     /// The release command, to which the path is added, and its reply.
     pub(crate) release: (&'static str, &'static str),
@@ -105,7 +105,7 @@ pub(crate) async fn stand_in_one_queue(peer: &Peer) {
     assert_eq!(a.ask(&format!("children {path}")), "ok");
 }
 
-/// The lock of a killed program passes to us when its session ends, and a killed waiter is skipped.
+/// The lock of a killed program passes to our mutex when its session ends, and a killed waiter is skipped.
 pub(crate) async fn killed_programs_give_way(peer: &Peer) {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let proxy = FaultProxy::start(server.address()).unwrap();

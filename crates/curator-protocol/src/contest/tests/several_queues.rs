@@ -7,7 +7,7 @@ const JOIN_TWO: [(usize, Request); 4] =
 
 /// A contest for two queues.
 impl Run {
-    /// Its first pipeline is in flight.
+    /// Returns a contest whose first pipeline is in flight.
     pub(super) fn joining_two() -> Self {
         let run = Self::new(Contest::new(ID, SESSION, 2), &DRIVER);
         assert_eq!(run.in_flight, JOIN_TWO);
@@ -15,7 +15,7 @@ impl Run {
         run
     }
 
-    /// Its nodes have these numbers, and it has listed all nodes before.
+    /// Returns a contest whose nodes have these numbers. Its lists contain all lower numbers too.
     fn queued_in_two(numbers: [i32; 2]) -> (Self, Step) {
         let mut run = Self::joining_two();
         let [first, second] = numbers;
@@ -23,7 +23,7 @@ impl Run {
         (run, step)
     }
 
-    /// First in queue 0, second in queue 1, with all its watches.
+    /// Returns a contest that is first in queue 0 and second in queue 1, with all its watches.
     pub(super) fn owning_the_first_and_waiting() -> Self {
         let (mut run, step) = Self::queued_in_two([0, 1]);
         assert_eq!(step, now([watch_own(0), at(1, watch_ahead(0)), at(1, watch_own(1))]));
@@ -31,7 +31,7 @@ impl Run {
         run
     }
 
-    /// Its creates were not answered.
+    /// Returns a contest whose creates were not answered.
     fn recovering_two() -> Self {
         let mut run = Self::joining_two();
         let recover = [(0, Request::Sync), (1, Request::Sync), (0, Request::List), (1, Request::List)];
@@ -46,7 +46,7 @@ fn a_deleted_node_in_an_owned_queue_restarts_the_contest_for_all_queues() {
     assert_eq!(run.event(Event::OwnDeleted(0)), RESTART);
     assert_eq!(run.nodes(), [(1, own(1))], "the caller has to delete it");
     assert_eq!(run.unknown_nodes(), [0; 0]);
-    // Deleted before the watch was placed, or another client has created a node with the same name.
+    // The node was deleted before its watch was set, or another client has created a node with the same name.
     for answer in [Answer::Missing, node(7)] {
         let (mut run, _) = Run::queued_in_two([0, 1]);
         assert_eq!(run.answers([answer, node(0), node(1)]), RESTART);
@@ -55,7 +55,7 @@ fn a_deleted_node_in_an_owned_queue_restarts_the_contest_for_all_queues() {
 
 #[test]
 fn no_contest_is_won_while_the_node_of_an_owned_queue_is_unconfirmed() {
-    // Queue 0 becomes owned by the pipeline that was to watch queue 1's node.
+    // A pipeline's replies make the contender first in queue 0; the reply to the watch of its node in queue 1 is lost.
     let (mut run, step) = Run::queued_in_two([1, 0]);
     assert_eq!(step, now([watch_ahead(0), watch_own(1), at(1, watch_own(0))]));
     assert_eq!(run.answers([Answer::Missing, node(1), Answer::Unknown]), retry([at(1, watch_own(0))]));

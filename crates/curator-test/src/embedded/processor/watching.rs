@@ -10,8 +10,8 @@ use crate::embedded::{
     watches::{Mode, WatcherKind},
 };
 
-/// The zxid of an event that a reconnected client has missed, since it belongs to no transaction. Before 3.9, the zxid
-/// of all events.
+/// The zxid in an event that reports a missed change to a reconnected client: `setWatches` causes it, not a
+/// transaction. Before 3.9, the zxid in all events.
 const NO_ZXID: i64 = -1;
 
 impl Processor {

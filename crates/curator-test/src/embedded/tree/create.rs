@@ -96,8 +96,8 @@ impl DataTree {
     }
 }
 
-/// The kind of the request overrides the flags: only `createContainer` creates a container; in other requests that flag
-/// creates a persistent node.
+/// The kind of the request overrides the flags: only `createContainer` creates a container; in `create` and `create2`,
+/// the container flag creates a persistent node.
 fn lifetime(request: &Create, mode: Mode, session_id: i64) -> Result<Lifetime, Code> {
     match request.kind {
         CreateKind::Container => Ok(Lifetime::Container),
