@@ -195,7 +195,8 @@ pub struct InvalidConnectString {
     pub reason: ConnectStringProblem,
 }
 
-/// What is wrong with a text that is not a connect string. `Display` says what was expected, and names the faulty part unless that is empty.
+/// What is wrong with a text that is not a connect string. `Display` says what was expected, and names the faulty part
+/// unless that is empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectStringProblem {

@@ -211,7 +211,7 @@ impl CuratorClientBuilder {
     }
 
     /// Sets the data of lock nodes for which none is given. Defaults to this machine's address, as in Curator; here it
-    /// is the local address of the first session's connection.
+    /// is the address towards the server of the first session.
     pub fn default_lock_data(mut self, data: impl Into<Arc<[u8]>>) -> Self {
         self.lock_data = Some(data.into());
         self

@@ -597,7 +597,7 @@ async fn a_panic_ends_the_persistent_node_with_its_message() {
 async fn a_persistent_node_sends_the_documented_requests() {
     let ((proxy, client), others, dir) = (counted().await, connected().await, path("kept-cost"));
     create_node(&others, &dir, CreateMode::Persistent, "").await;
-    // The first probe of a connection may be another kind of request.
+    // Probes are not counted: the first of a connection may be of another kind than the later ones.
     proxy.exempt_path("/");
     let path = format!("{dir}/node");
     proxy.reset_counts();
