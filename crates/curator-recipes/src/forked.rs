@@ -10,21 +10,38 @@ pub(crate) fn check_fork(client: &CuratorClient) -> Result<(), Error> {
     }
 }
 
+/// The process that made a value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Process {
+    id: u32,
+}
+
+impl Process {
+    pub(crate) fn current() -> Self {
+        Self { id: std::process::id() }
+    }
+
+    /// Whether the caller runs in a forked child of this process.
+    pub(crate) fn has_forked(self) -> bool {
+        self.id != std::process::id()
+    }
+}
+
 /// A value that belongs to the process that made it. A forked child leaks it instead of dropping it.
 pub(crate) struct LeakedInChild<T> {
-    process: u32,
+    process: Process,
     /// `None` only during the drop.
     value: Option<T>,
 }
 
 impl<T> LeakedInChild<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { process: std::process::id(), value: Some(value) }
+        Self { process: Process::current(), value: Some(value) }
     }
 
     /// Whether this is a copy in a forked child.
     pub(crate) fn has_forked(&self) -> bool {
-        self.process != std::process::id()
+        self.process.has_forked()
     }
 
     pub(crate) fn as_mut(&mut self) -> Option<&mut T> {

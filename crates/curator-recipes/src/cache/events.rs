@@ -6,7 +6,7 @@ use tokio::sync::{broadcast, watch};
 
 use super::snapshot::{CacheState, CachedNode, Nodes, Snapshot};
 use crate::changes::Changes;
-use crate::forked::LeakedInChild;
+use crate::forked::Process;
 
 /// A change in a cache.
 ///
@@ -72,7 +72,7 @@ pub(super) fn events(
     // Subscribe before taking the snapshot; events that the snapshot includes are skipped.
     let events = events.map(broadcast::Sender::subscribe);
     let snapshot = snapshots.borrow().clone();
-    let consumer = Consumer { process: LeakedInChild::new(()), snapshots, events, snapshot, next: Next::Node(None) };
+    let consumer = Consumer { process: Process::current(), snapshots, events, snapshot, next: Next::Node(None) };
     Changes::new(stream::unfold(consumer, Consumer::next))
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Numbered {
 }
 
 struct Consumer {
-    process: LeakedInChild<()>,
+    process: Process,
     snapshots: watch::Receiver<Snapshot>,
     events: Option<broadcast::Receiver<Numbered>>,
     /// The snapshot from which the consumer started or resynchronized. Later events follow it.

@@ -142,7 +142,7 @@ impl LeaderObserver {
         };
         tokio::select! {
             biased;
-            // Checked first: a forked child has only the state of its parent.
+            // Checked first: after the client has closed, the last state is outdated.
             error = self.task.client.closing() => Err(error.into()),
             leader = self.task.until(&self.values, known) => leader,
         }

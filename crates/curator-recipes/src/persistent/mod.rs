@@ -144,7 +144,7 @@ impl PersistentNode {
         let mut commands = self.commands.subscribe();
         tokio::select! {
             biased;
-            // Checked first: a forked child has only the state of its parent.
+            // Checked first: after the client has closed, the last state is outdated.
             error = self.task.client.closing() => Err(error.into()),
             found = self.task.until(values, find) => found,
             _ = commands.wait_for(|command| command.is_closing) => {

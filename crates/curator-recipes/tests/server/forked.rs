@@ -284,12 +284,15 @@ fn calls_and_drops_end_in_a_child_that_is_forked_while_other_threads_use_the_rec
                 let mut dropped_with_the_child = Some((node.clone(), latch.clone(), cache.clone(), cache.events()));
                 in_forked_child(|| {
                     let (node, latch, cache, mut events) = dropped_with_the_child.take().unwrap();
-                    assert!(client.block_on(node.set_data("child")).is_err());
-                    assert!(client.block_on(node.close()).is_err());
-                    assert!(client.block_on(latch.resign()).is_err());
-                    assert!(client.block_on(latch.close()).is_err());
-                    assert!(client.block_on(cache.caught_up()).is_err());
-                    assert!(client.block_on(cache.close()).is_err());
+                    for ended in [client.block_on(node.set_data("child")), client.block_on(node.close())] {
+                        assert!(matches!(ended, Err(PersistentNodeError::Client(ClientError::Forked))), "{ended:?}");
+                    }
+                    for ended in [client.block_on(latch.resign()), client.block_on(latch.close())] {
+                        assert!(matches!(ended, Err(Error::Client(ClientError::Forked))), "{ended:?}");
+                    }
+                    for ended in [client.block_on(cache.caught_up()).map(drop), client.block_on(cache.close())] {
+                        assert!(matches!(ended, Err(CacheError::Client(ClientError::Forked))), "{ended:?}");
+                    }
                     assert!(!latch.has_leadership());
                     assert!(events.next().now_or_never().is_none() && cache.events().next().now_or_never().is_none());
                     latch.stand_by();
