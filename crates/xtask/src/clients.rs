@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn each_client_has_a_module_of_tests() {
         for client in Client::ALL {
-            let main = crate::workspace().join("crates/curator-test/tests/interop/main.rs");
+            let main = crate::workspace().join("crates/curator-recipes/tests/interop/main.rs");
             let text = std::fs::read_to_string(main).unwrap();
             assert!(text.contains(&format!("\nmod {};\n", client.name())), "{client:?}");
         }

@@ -28,7 +28,7 @@ struct Program {
 }
 
 const AGENT: Program =
-    Program { name: "agent", module: "crates/curator-test/tests/interop/go", variable: AGENT_VARIABLE };
+    Program { name: "agent", module: "crates/curator-recipes/tests/interop/go", variable: AGENT_VARIABLE };
 
 const BENCH: Program = Program { name: "bench", module: "crates/curator-bench/peers/go", variable: BENCH_VARIABLE };
 

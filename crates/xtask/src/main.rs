@@ -69,7 +69,7 @@ cargo xtask <command>
   test [--servers <list>] [-- <args>]
                        prepare and run all tests, or `cargo test <args>`, on embedded and on real servers; with a list, on
                        these servers: `embedded`, `debian` (Debian's package) or releases, as in 3.6.4,debian,3.9.5;
-                       `-- -p curator-test --test interop curator::` runs the tests with Curator; also `go::`, `kazoo::`
+                       `-- -p curator-recipes --test interop curator::` runs the tests with Curator; also `go::`, `kazoo::`
   jepsen [--peers curator,kazoo] <args>
                        prepare ZooKeeper and these peers, and run the locks under faults: `curator-jepsen run <args>`;
                        `cargo xtask jepsen --help` lists the arguments

@@ -44,7 +44,7 @@ struct Known {
 impl Known {
     fn read() -> Self {
         let read = |file: &str| fs::read_to_string(crate::workspace().join(file)).unwrap();
-        let (go, lock) = (read("crates/curator-test/tests/interop/go/go.mod"), read("Cargo.lock"));
+        let (go, lock) = (read("crates/curator-recipes/tests/interop/go/go.mod"), read("Cargo.lock"));
         let go_client = after(&go, "go-zookeeper/zk v");
         let words = [
             ("Rust", env!("CARGO_PKG_RUST_VERSION")),

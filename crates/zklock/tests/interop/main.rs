@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 #[allow(dead_code, reason = "the tests of the locks use more of it")]
-#[path = "../../../curator-test/tests/interop/agent.rs"]
+#[path = "../../../curator-recipes/tests/interop/agent.rs"]
 mod agent;
 #[allow(dead_code, reason = "the tests of the locks use more of it")]
-#[path = "../../../curator-test/tests/interop/curator/java.rs"]
+#[path = "../../../curator-recipes/tests/interop/curator/java.rs"]
 mod java;
 #[allow(dead_code, reason = "the tests on one server use more of it")]
 #[path = "../server/support.rs"]
@@ -58,7 +58,7 @@ mod kazoo {
     use super::*;
     use crate::agent::Agent;
 
-    const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../curator-test/tests/interop/kazoo/agent.py");
+    const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../curator-recipes/tests/interop/kazoo/agent.py");
 
     #[tokio::test]
     async fn ls_shows_a_kazoo_holder_and_a_kazoo_waiter() {

@@ -9,15 +9,15 @@
 
 mod agent;
 mod curator;
-#[path = "../../../curator-recipes/tests/support/environment.rs"]
+#[path = "../support/environment.rs"]
 mod environment;
 mod go;
 mod kazoo;
-#[path = "../support/numbers.rs"]
+#[path = "../../../curator-test/tests/support/numbers.rs"]
 mod numbers;
 mod ours;
 mod sharing;
-#[path = "../../../curator-recipes/tests/support/still_waits.rs"]
+#[path = "../support/still_waits.rs"]
 mod still_waits;
 mod turns;
 

@@ -49,7 +49,7 @@ impl Java {
     fn start() -> Self {
         let Some(classpath) = env::var_os(CLASSPATH) else {
             panic!(
-                "{CLASSPATH} is not set: run `cargo xtask test -- -p curator-test --test interop`: it installs Curator"
+                "{CLASSPATH} is not set: run `cargo xtask test -- -p curator-recipes --test interop`: it installs Curator"
             )
         };
         let java =

@@ -94,7 +94,7 @@ impl Agent {
     pub(crate) fn start(client: &'static str, variable: &str, arguments: &[&str]) -> Self {
         let Some(program) = env::var_os(variable) else {
             panic!(
-                "{variable} is not set: run `cargo xtask test -- -p curator-test --test interop`: it installs {client}"
+                "{variable} is not set: run `cargo xtask test -- -p curator-recipes --test interop`: it installs {client}"
             )
         };
         let mut command = Command::new(program);
