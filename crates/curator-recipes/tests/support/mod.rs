@@ -234,7 +234,8 @@ pub(crate) async fn server_at(counter: i32, dirs: &[&str]) -> (TestingServer, Cu
     for dir in dirs {
         client.create().creating_parent_containers().for_path(*dir, "").await.unwrap();
     }
-    server.set_create_counters(dirs, counter).await.unwrap();
+    let counters: Vec<_> = dirs.iter().map(|dir| (*dir, counter)).collect();
+    server.set_create_counters(&counters).await.unwrap();
     (server, client)
 }
 

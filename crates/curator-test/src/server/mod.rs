@@ -243,7 +243,8 @@ impl TestingServer {
     }
 
     /// Sets the number of the next sequential child of each of these nodes: the server's count of all children that
-    /// were ever created. For tests at the counter's maximum, `i32::MAX`; see [`EmbeddedServer::set_create_counter`].
+    /// were ever created. The pairs are a path and its number. For tests at the counter's maximum, `i32::MAX`; see
+    /// [`EmbeddedServer::set_create_counter`].
     ///
     /// An embedded server changes the count immediately. A real one is restarted twice, with its sessions and nodes
     /// kept: first to write its whole tree into a snapshot, then to load the snapshot with another counter. It must not
@@ -253,13 +254,16 @@ impl TestingServer {
     ///
     /// [`Error::NoNode`] when a node does not exist, [`Error::Snapshot`] when a real server's snapshot cannot be read;
     /// other errors as for [`start`](Self::start). A real server is ready again unless the last start fails.
-    pub async fn set_create_counters(&self, paths: &[&str], counter: i32) -> Result<(), Error> {
+    pub async fn set_create_counters(&self, counters: &[(&str, i32)]) -> Result<(), Error> {
+        let mut counters = counters.iter();
         match &self.server {
-            Server::Embedded(server) => paths.iter().try_for_each(|path| server.set_create_counter(path, counter)),
+            Server::Embedded(server) => {
+                counters.try_for_each(|(path, number)| server.set_create_counter(path, *number))
+            }
             Server::Real(server) => {
                 self.restart().await?;
                 self.stop().await?;
-                let changed = paths.iter().try_for_each(|path| server.set_create_counter(path, counter));
+                let changed = counters.try_for_each(|(path, number)| server.set_create_counter(path, *number));
                 self.restart().await?;
                 changed
             }

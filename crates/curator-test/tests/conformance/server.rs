@@ -62,7 +62,7 @@ impl Server {
         let mut client = server.open();
         client.call(&format!("create {path:?} \"\" persistent"));
         client.call("closeSession");
-        block_on(testing.set_create_counters(&[path], counter));
+        block_on(testing.set_create_counters(&[(path, counter)]));
         server
     }
 

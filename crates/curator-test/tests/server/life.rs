@@ -85,13 +85,14 @@ async fn watches_and_sessions_are_listed() {
 }
 
 #[tokio::test]
-async fn a_create_counter_can_be_set_without_other_changes() {
+async fn create_counters_can_be_set_without_other_changes() {
     let server = TestingServer::start().await.unwrap();
     let client = client(server.address()).await;
     client.create("/a", b"data", &PERSISTENT).await.unwrap();
     client.create("/b", b"", &PERSISTENT).await.unwrap();
     client.create("/b/e", b"", &EPHEMERAL).await.unwrap();
-    server.set_create_counters(&["/a"], i32::MAX).await.unwrap();
+    client.create("/c", b"", &PERSISTENT).await.unwrap();
+    server.set_create_counters(&[("/a", i32::MAX), ("/c", -1)]).await.unwrap();
     until(async || client.check_stat("/b/e").await.is_ok_and(|stat| stat.is_some())).await;
     assert_eq!(client.get_data("/a").await.unwrap().0, b"data");
     let sequential = CreateMode::PersistentSequential.with_acls(Acls::anyone_all());
@@ -100,7 +101,8 @@ async fn a_create_counter_can_be_set_without_other_changes() {
         assert_eq!(number(name).await, "2147483647");
     }
     assert_eq!(number("/b/x-").await, "0000000001");
-    let missing = server.set_create_counters(&["/missing"], 1).await.unwrap_err();
+    assert_eq!(number("/c/x-").await, "-000000001");
+    let missing = server.set_create_counters(&[("/missing", 1)]).await.unwrap_err();
     assert!(matches!(&missing, Error::NoNode(path) if path == "/missing"), "{missing}");
     // The server continues after the refusal.
     until(async || client.check_stat("/b/e").await.is_ok_and(|stat| stat.is_some())).await;
