@@ -4,7 +4,8 @@ use std::{
     cell::RefCell,
     net::SocketAddr,
     rc::Rc,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use curator_test::{
@@ -14,12 +15,23 @@ use tokio::runtime;
 
 use crate::{client::Client, jute::Reader, transcript::Transcript};
 
+/// Directories of one server, and the numbers of their next sequential children. Each is for one scenario.
+const COUNTERS: [(&str, i32); 4] = [
+    ("/counter_anew", i32::MAX - 1),
+    ("/counter_end", i32::MAX - 1),
+    ("/counter_end_multi", i32::MAX - 1),
+    ("/counter_negative", -3),
+];
+
+/// A server that scenarios share, once it is started.
+type Shared = Mutex<Option<Arc<TestingServer>>>;
+
 /// A server that one scenario uses exclusively while this value lives.
 #[derive(Debug)]
 pub(crate) struct Server {
     running: Running,
     #[expect(dead_code, reason = "held")]
-    turn: Option<MutexGuard<'static, ()>>,
+    turn: Option<MutexGuard<'static, Option<Arc<TestingServer>>>>,
 }
 
 #[derive(Debug)]
@@ -30,12 +42,39 @@ enum Running {
 }
 
 impl Server {
-    /// The server that most scenarios share. Only one scenario at a time runs on it, because zxids are counted.
+    /// The server that most scenarios share.
     pub(crate) fn common() -> Self {
-        static TURN: Mutex<()> = Mutex::new(());
-        static COMMON: OnceLock<Arc<TestingServer>> = OnceLock::new();
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let server = COMMON.get_or_init(|| start(TestingServer::builder())).clone();
+        static COMMON: Shared = Shared::new(None);
+        Self::shared(&COMMON, || start(TestingServer::builder()))
+    }
+
+    /// The server with [`COUNTERS`].
+    pub(crate) fn with_counters() -> Self {
+        static WITH_COUNTERS: Shared = Shared::new(None);
+        Self::shared(&WITH_COUNTERS, || {
+            let server = start(TestingServer::builder());
+            let mut client = open(server.address());
+            for (path, _) in COUNTERS {
+                client.call(&format!("create {path:?} \"\" persistent"));
+            }
+            client.call("closeSession");
+            block_on(server.set_create_counters(&COUNTERS));
+            server
+        })
+    }
+
+    /// The server that often checks for nodes to remove. Not more often, because a real server on a busy machine would
+    /// request a deletion again before it has executed the first request, which counts as another transaction.
+    pub(crate) fn with_frequent_checks() -> Self {
+        static WITH_FREQUENT_CHECKS: Shared = Shared::new(None);
+        let settings = TestingServer::builder().container_check_interval(Duration::from_millis(400));
+        Self::shared(&WITH_FREQUENT_CHECKS, || start(settings))
+    }
+
+    /// Only one scenario at a time runs on a shared server, because zxids are counted.
+    fn shared(server: &'static Shared, start: impl FnOnce() -> Arc<TestingServer>) -> Self {
+        let mut turn = server.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = turn.get_or_insert_with(start).clone();
         Self { running: Running::Testing(server), turn: Some(turn) }
     }
 
@@ -53,17 +92,6 @@ impl Server {
     pub(crate) fn with_watches_of_3_8() -> Self {
         let server = EmbeddedServer::builder().watch_modes_together(false).zxids_in_events(false).start();
         Self { running: Running::Like("3.8.0", server.unwrap_or_else(|e| panic!("{e}"))), turn: None }
-    }
-
-    /// A server with a node whose next sequential child gets this number.
-    pub(crate) fn with_create_counter(path: &str, counter: i32) -> Self {
-        let testing = start(TestingServer::builder());
-        let server = Self { running: Running::Testing(testing.clone()), turn: None };
-        let mut client = server.open();
-        client.call(&format!("create {path:?} \"\" persistent"));
-        client.call("closeSession");
-        block_on(testing.set_create_counters(&[(path, counter)]));
-        server
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -108,21 +136,27 @@ impl Server {
                 }
             });
         }
-        let mut client = self.open();
+        let mut client = open(self.address());
         client.call("auth digest \"cleaner:secret\"");
-        for name in children(&mut client, "/").iter().filter(|name| *name != "zookeeper") {
-            remove(&mut client, &format!("/{name}"));
+        for path in paths_to_remove(&mut client) {
+            remove(&mut client, &path);
         }
-        assert_eq!(children(&mut client, "/"), ["zookeeper"], "a scenario left nodes");
+        assert_eq!(paths_to_remove(&mut client), [""; 0], "a scenario left nodes");
         client.call("closeSession");
     }
+}
 
-    /// A client with a session. Its requests are not recorded in the transcript of a scenario.
-    fn open(&self) -> Client {
-        let mut client = Client::open("cleaner", self.address(), &Rc::new(RefCell::new(Transcript::new(0))));
-        client.call("connect timeout=30000");
-        client
-    }
+/// A client with a session. Its requests are not recorded in the transcript of a scenario.
+fn open(address: SocketAddr) -> Client {
+    let mut client = Client::open("cleaner", address, &Rc::new(RefCell::new(Transcript::new(0))));
+    client.call("connect timeout=30000");
+    client
+}
+
+/// The children of the root that a scenario created.
+fn paths_to_remove(client: &mut Client) -> Vec<String> {
+    let paths = children(client, "/").into_iter().map(|name| format!("/{name}"));
+    paths.filter(|path| path != "/zookeeper" && COUNTERS.iter().all(|(kept, _)| kept != path)).collect()
 }
 
 fn remove(client: &mut Client, path: &str) {

@@ -7,10 +7,7 @@ mod expiry;
 mod watches_of_3_8;
 mod words;
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    time::Duration,
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use curator_test::TestingServer;
 
@@ -57,23 +54,14 @@ transcripts! { Server::own() =>
     fn a_session_without_a_connection_expires: "expiry_without_connection";
 }
 
-transcripts! { Server::with_create_counter("/a", i32::MAX - 1) =>
+transcripts! { Server::with_counters() =>
     fn at_its_end_the_counter_repeats_its_last_number: "counter_end";
     fn at_the_end_of_the_counter_a_transaction_continues_with_negative_numbers: "counter_end_multi";
     fn a_node_that_a_transaction_recreates_counts_from_zero: "counter_anew";
-}
-
-transcripts! { Server::with_create_counter("/a", -3) =>
     fn a_negative_counter_counts_up: "counter_negative";
 }
 
-/// A server that often checks for nodes to remove. Not more often, because a real server on a busy machine would request a
-/// deletion again before it has executed the first request, which counts as another transaction.
-fn quick() -> Server {
-    Server::with(TestingServer::builder().container_check_interval(Duration::from_millis(400)))
-}
-
-transcripts! { quick() =>
+transcripts! { Server::with_frequent_checks() =>
     fn an_empty_container_is_removed: "container";
     fn a_container_is_created_by_its_request_or_in_a_multi_by_the_flag: "container_by_flag";
     fn a_node_is_removed_after_its_time_to_live: "ttl";
