@@ -243,7 +243,7 @@ async fn leader_and_follower_beside(
 /// Negative numbers sort first, so a newcomer would lead beside the leader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_continues_after_a_sequence_overflow_and_newcomers_do_not_lead() {
-    let (server, client) = server_at(i32::MAX - 1, &["/latch"]).await;
+    let (server, client) = server_at(i32::MAX - 1, "/latch").await;
     let first = latch(&client, "/latch");
     let leadership = until_leader(&first).await;
     assert!(leadership.node().name().ends_with("2147483646"), "{leadership:?}");

@@ -244,13 +244,12 @@ async fn last_error_reports_a_missing_permission_until_it_is_granted() {
 
 #[tokio::test]
 async fn an_observer_reports_a_sequence_overflow_as_an_error() {
-    let (server, client) = server_at(i32::MAX, &["/leaders"]).await;
-    let observer = observer(&client, "/leaders");
+    let (_, client) = server_at(i32::MAX, "/observed").await;
+    let observer = observer(&client, "/observed");
     until_state(&observer, ObservedLeader::NoLeader).await;
-    client.create().for_path(format!("/leaders/x-latch-{}", i32::MAX), "").await.unwrap();
+    client.create().for_path(format!("/observed/x-latch-{}", i32::MAX), "").await.unwrap();
     until(async || matches!(observer.last_error(), Some(Error::SequenceOverflow { .. }))).await;
     assert_eq!(*observer.state().borrow(), ObservedLeader::Unknown);
-    drop(server);
 }
 
 #[tokio::test]

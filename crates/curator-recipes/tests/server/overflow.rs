@@ -23,9 +23,9 @@ fn overflow(error: Error) -> (String, String) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_from_before_the_sequence_overflow_can_still_read_and_downgrade() {
-    let (server, client) = server_at(i32::MAX - 1, &["/rw"]).await;
+    let (server, client) = server_at(i32::MAX - 1, "/writer").await;
     let other = connect(&server.connect_string()).await;
-    let (lock, others) = (lock(&client, "/rw"), lock(&other, "/rw"));
+    let (lock, others) = (lock(&client, "/writer"), lock(&other, "/writer"));
     let writing = soon(lock.write().acquire()).await.unwrap();
     assert!(writing.node().name().ends_with("2147483646"), "{writing:?}");
     for _ in 0..2 {
@@ -48,18 +48,18 @@ async fn a_writer_from_before_the_sequence_overflow_can_still_read_and_downgrade
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_finds_a_sequence_overflow_when_it_lists_again_fails() {
-    let (server, client) = server_at(i32::MAX - 2, &["/rw"]).await;
-    let (holding, waiting) = (lock(&client, "/rw"), lock(&connect(&server.connect_string()).await, "/rw"));
+    let (server, client) = server_at(i32::MAX - 2, "/waiter").await;
+    let (holding, waiting) = (lock(&client, "/waiter"), lock(&connect(&server.connect_string()).await, "/waiter"));
     let guard = soon(holding.write().acquire()).await.unwrap();
     let waiter = spawn_acquire(arc(waiting.write().clone()));
-    queue_of(&client, "/rw", 2).await;
+    queue_of(&client, "/waiter", 2).await;
     // A persistent node, such as another program could create.
-    let created = client.create().with_mode(CreateMode::PersistentSequential).for_path("/rw/_c_x-__WRIT__", "").await;
-    assert_eq!(created.unwrap().name(), "_c_x-__WRIT__2147483647");
+    let created = client.create().with_mode(CreateMode::PersistentSequential).for_path("/waiter/_c_x-__WRIT__", "");
+    assert_eq!(created.await.unwrap().name(), "_c_x-__WRIT__2147483647");
     guard.release().await.unwrap();
     let (_, node) = overflow(soon(waiter).await.unwrap().unwrap_err());
     assert_eq!(node, "_c_x-__WRIT__2147483647");
-    queue_of(&client, "/rw", 1).await;
+    queue_of(&client, "/waiter", 1).await;
     // Ownership cannot be determined either.
     let (_, node) = overflow(holding.participants().await.unwrap_err());
     assert_eq!(node, "_c_x-__WRIT__2147483647");
@@ -67,15 +67,16 @@ async fn a_waiter_that_finds_a_sequence_overflow_when_it_lists_again_fails() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_multi_lock_reports_which_of_its_paths_has_the_sequence_overflow() {
-    let (_server, client) = server_at(i32::MAX, &["/b"]).await;
-    let multi = InterProcessMultiLock::new(&client, ["/a", "/b", "/c"]).unwrap();
-    assert_eq!(overflow(soon(multi.acquire()).await.unwrap_err()).0, "/b");
-    assert_eq!(overflow(soon(multi.try_acquire()).await.unwrap_err()).0, "/b");
+    let [first, second, third] = ["/multi-lock/a", "/multi-lock/b", "/multi-lock/c"];
+    let (_, client) = server_at(i32::MAX, second).await;
+    let multi = InterProcessMultiLock::new(&client, [first, second, third]).unwrap();
+    assert_eq!(overflow(soon(multi.acquire()).await.unwrap_err()).0, second);
+    assert_eq!(overflow(soon(multi.try_acquire()).await.unwrap_err()).0, second);
     soon(client.janitor().idle()).await;
-    for path in ["/a", "/c"] {
+    for path in [first, third] {
         mutex(&client, path).try_acquire().await.unwrap().expect("the lock is free").release().await.unwrap();
     }
-    assert!(children(&client, "/b").await.is_empty());
+    assert!(children(&client, second).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -90,16 +91,14 @@ async fn an_acquire_fails_when_two_contenders_have_the_same_sequence_number() {
     assert_eq!(children(&client, &path).await.len(), 2);
 }
 
-/// The directory of the leases. They are counted and not ordered, so the end of *their* counter has no effect.
-const LEASES: &str = "/s/leases";
-
-fn semaphore(client: &CuratorClient, max_leases: usize) -> InterProcessSemaphoreV2 {
-    InterProcessSemaphoreV2::new(client, "/s", max_leases).unwrap()
-}
-
+/// Leases are counted and not ordered, so the end of *their* counter has no effect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lease_limit_holds_after_an_overflow_of_the_lease_counter() {
-    let (server, client) = server_at(i32::MAX - 1, &[LEASES]).await;
+    const LEASES: &str = "/leases-limited/leases";
+    let (server, client) = server_at(i32::MAX - 1, LEASES).await;
+    let semaphore = |client: &CuratorClient, max_leases| {
+        InterProcessSemaphoreV2::new(client, "/leases-limited", max_leases).unwrap()
+    };
     let mut clients = vec![client];
     clients.push(connect(&server.connect_string()).await);
     // The first transaction crosses the end of the counter. Each later transaction starts with the same number.
@@ -129,14 +128,16 @@ async fn the_lease_limit_holds_after_an_overflow_of_the_lease_counter() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leases_created_after_the_overflow_are_found_after_a_lost_reply() {
-    let (server, steady) = server_at(i32::MAX, &[LEASES]).await;
+    const LEASES: &str = "/leases-found/leases";
+    let (server, steady) = server_at(i32::MAX, LEASES).await;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let unlucky = builder(&proxy.connect_string(), LONG_SESSION).operation_timeout(Duration::from_millis(300));
     let client = unlucky.connect().await.unwrap();
+    let semaphore = InterProcessSemaphoreV2::new(&client, "/leases-found", 3).unwrap();
     for fault in [FaultProxy::cut_before_reply, FaultProxy::cut_before_request] {
         proxy.reset_counts();
         fault(&proxy, OpCode::Multi);
-        let held = soon(semaphore(&client, 3).acquire_many(3)).await.unwrap();
+        let held = soon(semaphore.acquire_many(3)).await.unwrap();
         assert!(requests_of(&proxy, OpCode::Multi) > 0, "no transaction was sent");
         let (mut expected, mut found) =
             (held.iter().map(SemaphoreLease::name).collect::<Vec<_>>(), children(&steady, LEASES).await);

@@ -18,6 +18,7 @@ mod log;
 mod logs;
 #[path = "../../../curator-test/tests/support/numbers.rs"]
 mod numbers;
+mod overflow;
 mod replay;
 mod row;
 mod status;
@@ -49,6 +50,7 @@ pub(crate) use self::left::{free, nothing_left};
 pub(crate) use self::log::Line;
 pub(crate) use self::logs::Logs;
 pub(crate) use self::numbers::Numbers;
+pub(crate) use self::overflow::{KINDS, overflow_server, path_of, server_at};
 pub(crate) use self::replay::Replay;
 pub(crate) use self::row::Row;
 pub(crate) use self::status::status;
@@ -225,18 +227,6 @@ pub(crate) async fn create_dir_without_delete(client: &CuratorClient, path: &str
 pub(crate) async fn create_dir_without_create(client: &CuratorClient, path: &str) {
     let read_only = [Acl::new(Permission::READ, AuthId::anyone())];
     client.create().creating_parent_containers().with_acl(read_only).for_path(path, "").await.unwrap();
-}
-
-/// A server with these directories, whose sequence counters have this value. They are not containers, so they stay.
-pub(crate) async fn server_at(counter: i32, dirs: &[&str]) -> (TestingServer, CuratorClient) {
-    let server = TestingServer::start().await.unwrap();
-    let client = connect(&server.connect_string()).await;
-    for dir in dirs {
-        client.create().creating_parent_containers().for_path(*dir, "").await.unwrap();
-    }
-    let counters: Vec<_> = dirs.iter().map(|dir| (*dir, counter)).collect();
-    server.set_create_counters(&counters).await.unwrap();
-    (server, client)
 }
 
 /// Deletes the node and creates it again, in one transaction. Its version is 0 again.
