@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use curator_recipes::client::{CuratorClient, RetryOneTime};
+use curator_recipes::client::{CuratorClient, CuratorClientBuilder, RetryOneTime};
 use curator_recipes::{CuratorCache, Lookup};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use futures_util::future::join_all;
 
 use crate::support::{
-    End, LONG_SESSION, builder, churn_locks_beside_caches, client, connect, drop_after, path, refuses_watches,
-    requests_of, soon, until, use_cache, watch_once_beside_a_cache,
+    End, LONG_SESSION, QuietServer, behind_proxy, builder, churn_locks_beside_caches, client, connect, drop_after,
+    path, refuses_watches, requests_of, soon, until, use_cache, watch_once_beside_a_cache,
 };
 
-/// Waits until the server, which only this test uses, has no watch.
+/// Waits until the server, which no other test uses meanwhile, has no watch.
 async fn until_no_watch(server: &TestingServer) {
     until(async || server.total_watch_count().await.unwrap() == 0).await;
 }
@@ -23,12 +23,19 @@ async fn watched(server: &TestingServer) -> usize {
     server.watches_by_path().await.unwrap().len()
 }
 
-/// A server, a proxy in front of it, and a client behind the proxy.
-async fn alone_behind_proxy() -> (TestingServer, FaultProxy, CuratorClient) {
-    let server = TestingServer::start().await.unwrap();
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = connect(&proxy.connect_string()).await;
-    (server, proxy, client)
+/// A server that no other test uses meanwhile, a proxy in front of it, and a client behind the proxy.
+async fn alone_behind_proxy() -> (QuietServer, FaultProxy, CuratorClient) {
+    alone_behind_proxy_with(|builder| builder).await
+}
+
+/// Like [`alone_behind_proxy`], with other settings.
+async fn alone_behind_proxy_with(
+    settings: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
+) -> (QuietServer, FaultProxy, CuratorClient) {
+    let quiet = QuietServer::take().await;
+    let proxy = FaultProxy::start(quiet.server.address()).unwrap();
+    let client = settings(builder(&proxy.connect_string(), LONG_SESSION)).connect().await.unwrap();
+    (quiet, proxy, client)
 }
 
 async fn create(client: &CuratorClient, path: &str) {
@@ -60,27 +67,28 @@ async fn read_tree(client: &CuratorClient, path: String, found: &mut BTreeMap<St
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_caches_leave_no_watch() {
     const CONCURRENT: usize = 8;
-    let server = TestingServer::start().await.unwrap();
-    let (client, other) = (connect(&server.connect_string()).await, connect(&server.connect_string()).await);
-    create(&client, "/t/a/b").await;
-    let roots = ["/t", "/t/a", "/t/a/b", "/t/a", "/t/missing"];
+    let (quiet, path) = (QuietServer::take().await, path("thousand"));
+    let connect_string = quiet.server.connect_string();
+    let (client, other) = (connect(&connect_string).await, connect(&connect_string).await);
+    create(&client, &format!("{path}/a/b")).await;
+    let roots = ["", "/a", "/a/b", "/a", "/missing"].map(|below| format!("{path}{below}"));
     let caches = join_all((0..CONCURRENT).map(async |first| {
         for number in (first..1000).step_by(CONCURRENT) {
-            use_cache(&client, roots[number % roots.len()], End::nth(number)).await;
+            use_cache(&client, &roots[number % roots.len()], End::nth(number)).await;
         }
     }));
     tokio::select! {
         _ = caches => {}
-        () = change_forever(&other, "/t") => {}
+        () = change_forever(&other, &path) => {}
     }
-    until_no_watch(&server).await;
+    until_no_watch(quiet.server).await;
     assert_eq!(client.health().watches, 0);
     // The last cache works like the first.
-    let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
+    let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
     soon(cache.ready()).await.unwrap();
-    assert_eq!(watched(&server).await, 1);
+    assert_eq!(watched(quiet.server).await, 1);
     cache.close().await.unwrap();
-    assert_eq!(server.total_watch_count().await.unwrap(), 0);
+    assert_eq!(quiet.server.total_watch_count().await.unwrap(), 0);
     client.close().await.unwrap();
 }
 
@@ -132,13 +140,13 @@ async fn a_cache_misses_no_change_while_other_caches_start_and_end_at_its_paths(
 
 #[tokio::test]
 async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch() {
-    let (server, proxy, client) = alone_behind_proxy().await;
+    let ((quiet, proxy, client), path) = (alone_behind_proxy().await, path("cache-ends"));
     for is_closed in [true, false] {
         proxy.reset_counts();
         proxy.hold_replies(OpCode::AddWatch);
-        let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
+        let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
         proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
-        assert_eq!(watched(&server).await, 1);
+        assert_eq!(watched(quiet.server).await, 1);
         if is_closed {
             // The close is dropped before the reply arrives.
             drop(soon(drop_after(cache.close(), 1)).await);
@@ -147,37 +155,33 @@ async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch() {
         // This request shows that the cache's task no longer waits for the reply.
         proxy.wait_for_request(OpCode::Sync, 1).await.unwrap();
         proxy.release_held();
-        until_no_watch(&server).await;
+        until_no_watch(quiet.server).await;
     }
     client.close().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch_on_an_unresponsive_server() {
-    let (server, proxy) = {
-        let server = TestingServer::start().await.unwrap();
-        let proxy = FaultProxy::start(server.address()).unwrap();
-        (server, proxy)
-    };
-    let builder = builder(&proxy.connect_string(), LONG_SESSION).close_timeout(Duration::from_millis(100));
-    let client = builder.connect().await.unwrap();
+    let close_timeout = Duration::from_millis(100);
+    let (quiet, proxy, client) = alone_behind_proxy_with(|builder| builder.close_timeout(close_timeout)).await;
+    let path = path("cache-ends");
     proxy.hold_replies(OpCode::AddWatch);
-    let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
+    let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
     proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
-    assert_eq!(watched(&server).await, 1);
+    assert_eq!(watched(quiet.server).await, 1);
     // The cache's task gives up after the close timeout.
     let _ = soon(cache.close()).await;
     proxy.release_held();
-    until_no_watch(&server).await;
-    use_cache(&client, "/t", End::Closed).await;
-    until_no_watch(&server).await;
+    until_no_watch(quiet.server).await;
+    use_cache(&client, &path, End::Closed).await;
+    until_no_watch(quiet.server).await;
 }
 
 /// Without this wait, `zookeeper-client` would use freed memory (`docs/upstream.md`).
 #[tokio::test]
 async fn a_reply_is_awaited_between_removing_a_watch_and_setting_the_next() {
-    let (_server, proxy, client) = alone_behind_proxy().await;
-    let cache = || CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
+    let ((proxy, client), path) = (behind_proxy().await, path("cache-next"));
+    let cache = || CuratorCache::builder(&client, &path).unwrap().start().unwrap();
     let (first, second) = (cache(), cache());
     for cache in [&first, &second] {
         soon(cache.ready()).await.unwrap();
@@ -197,9 +201,9 @@ async fn a_reply_is_awaited_between_removing_a_watch_and_setting_the_next() {
 
 #[tokio::test]
 async fn a_client_closes_while_a_cache_is_setting_its_watch() {
-    let (server, proxy, client) = alone_behind_proxy().await;
+    let ((quiet, proxy, client), path) = (alone_behind_proxy().await, path("client-closes"));
     proxy.hold_replies(OpCode::AddWatch);
-    let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
+    let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
     proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
     let closed = tokio::spawn({
         let client = client.clone();
@@ -209,21 +213,22 @@ async fn a_client_closes_while_a_cache_is_setting_its_watch() {
     assert!(error.is_closed(), "{error}");
     proxy.release_held();
     soon(closed).await.unwrap().unwrap();
-    until_no_watch(&server).await;
-    until(async || server.sessions().await.unwrap().is_empty()).await;
+    until_no_watch(quiet.server).await;
+    until(async || quiet.server.sessions().await.unwrap().is_empty()).await;
 }
 
 /// While a watch is being set, removals make `zookeeper-client` read freed memory (`docs/upstream.md`).
 #[tokio::test]
 async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watch() {
-    let (server, proxy, client) = alone_behind_proxy().await;
-    create(&client, "/t/a").await;
+    let ((quiet, proxy, client), path) = (alone_behind_proxy().await, path("client-closes"));
+    let child = format!("{path}/a");
+    create(&client, &child).await;
     let start = |path: &str| CuratorCache::builder(&client, path).unwrap().start().unwrap();
-    let [kept, unwanted] = ["/t", "/t/a"].map(start);
+    let [kept, unwanted] = [&path, &child].map(|path| start(path));
     soon(kept.ready()).await.unwrap();
     soon(unwanted.ready()).await.unwrap();
     proxy.hold_replies(OpCode::AddWatch);
-    let setting = start("/t/a");
+    let setting = start(&child);
     // The count includes the watches of the earlier caches.
     proxy.wait_for_reply(OpCode::AddWatch, 3).await.unwrap();
     drop(unwanted);
@@ -239,21 +244,19 @@ async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watc
     assert_eq!(requests_of(&proxy, OpCode::RemoveWatches), 0);
     // Each of the two sessions is closed over its existing connection.
     assert_eq!((requests_of(&proxy, OpCode::CloseSession), proxy.handshakes()), (2, 2));
-    until_no_watch(&server).await;
-    until(async || server.sessions().await.unwrap().is_empty()).await;
+    until_no_watch(quiet.server).await;
+    until(async || quiet.server.sessions().await.unwrap().is_empty()).await;
 }
 
 #[tokio::test]
 async fn a_cache_sets_its_watch_despite_a_lost_reply() {
-    let (server, proxy, client) = {
-        let server = TestingServer::start().await.unwrap();
-        let proxy = FaultProxy::start(server.address()).unwrap();
-        let once_more = RetryOneTime::new(Duration::from_millis(10)).unwrap();
-        let builder = builder(&proxy.connect_string(), LONG_SESSION);
-        let builder = builder.operation_timeout(Duration::from_millis(300)).retry_policy(once_more);
-        (server, proxy, builder.connect().await.unwrap())
-    };
-    create(&client, "/t").await;
+    let once_more = RetryOneTime::new(Duration::from_millis(10)).unwrap();
+    let (quiet, proxy, client) = alone_behind_proxy_with(|builder| {
+        builder.operation_timeout(Duration::from_millis(300)).retry_policy(once_more)
+    })
+    .await;
+    let path = path("lost-reply");
+    create(&client, &path).await;
     type Fault = fn(&FaultProxy, OpCode);
     let faults: [(&str, Fault); 4] = [
         ("cut before the reply", FaultProxy::cut_before_reply),
@@ -263,27 +266,27 @@ async fn a_cache_sets_its_watch_despite_a_lost_reply() {
     ];
     for (fault, strike) in faults {
         strike(&proxy, OpCode::AddWatch);
-        let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
+        let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
         soon(cache.ready()).await.unwrap_or_else(|error| panic!("{fault}: {error}"));
-        client.set_data("/t", fault, None).await.unwrap();
+        client.set_data(&path, fault, None).await.unwrap();
         let Lookup::Present(node) = soon(cache.caught_up()).await.unwrap().get(cache.path()) else { panic!("{fault}") };
         assert_eq!(node.data(), fault.as_bytes());
         soon(cache.close()).await.unwrap();
-        until_no_watch(&server).await;
+        until_no_watch(quiet.server).await;
     }
     client.close().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_watch_with_a_lost_reply_is_removed_after_its_cache_has_ended() {
-    let (server, proxy, client) = alone_behind_proxy().await;
+    let ((quiet, proxy, client), path) = (alone_behind_proxy().await, path("lost-reply"));
     proxy.swallow_next_reply(OpCode::AddWatch);
-    let cache = CuratorCache::builder(&client, "/t").unwrap().start().unwrap();
+    let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
     proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
     drop(cache);
-    until_no_watch(&server).await;
-    use_cache(&client, "/t", End::Closed).await;
-    until_no_watch(&server).await;
+    until_no_watch(quiet.server).await;
+    use_cache(&client, &path, End::Closed).await;
+    until_no_watch(quiet.server).await;
     client.close().await.unwrap();
 }
 

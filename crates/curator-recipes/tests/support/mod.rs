@@ -19,6 +19,7 @@ mod logs;
 #[path = "../../../curator-test/tests/support/numbers.rs"]
 mod numbers;
 mod overflow;
+mod quiet;
 mod replay;
 mod row;
 mod status;
@@ -51,6 +52,7 @@ pub(crate) use self::log::Line;
 pub(crate) use self::logs::Logs;
 pub(crate) use self::numbers::Numbers;
 pub(crate) use self::overflow::{KINDS, overflow_server, path_of, server_at};
+pub(crate) use self::quiet::QuietServer;
 pub(crate) use self::replay::Replay;
 pub(crate) use self::row::Row;
 pub(crate) use self::status::status;

@@ -2,13 +2,10 @@
 
 use curator_recipes::client::CuratorClient;
 use curator_test::TestingServer;
-use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use tokio::task::JoinHandle;
 
 use super::subjects::{Held, Kind, Lock};
-use crate::support::{children, connect, nothing_left, path, soon, until};
-
-type Alone = MutexGuard<'static, ()>;
+use crate::support::{QuietServer, children, connect, nothing_left, path, soon, until};
 
 pub(super) struct Stage {
     pub(super) kind: Kind,
@@ -17,7 +14,7 @@ pub(super) struct Stage {
     /// Observes the lock, and holds it when other clients have to wait.
     pub(super) admin: CuratorClient,
     /// Set if no other test uses the server, so that all watches of the server are those of the lock.
-    alone: Option<Alone>,
+    quiet: Option<QuietServer>,
 }
 
 impl Stage {
@@ -31,18 +28,13 @@ impl Stage {
     /// A stage on a server that one test uses at a time. Child watches are counted too, but the server reports only
     /// their total.
     pub(super) async fn quiet(kind: Kind, name: &str) -> Self {
-        static SERVER: OnceCell<TestingServer> = OnceCell::const_new();
-        static ALONE: Mutex<()> = Mutex::const_new(());
-        let alone = ALONE.lock().await;
-        let server = SERVER.get_or_init(async || TestingServer::start().await.unwrap()).await;
-        // A failed test may have left watches.
-        until(async || server.total_watch_count().await.unwrap() == 0).await;
-        Self::on(server, kind, name, Some(alone)).await
+        let quiet = QuietServer::take().await;
+        Self::on(quiet.server, kind, name, Some(quiet)).await
     }
 
-    async fn on(server: &'static TestingServer, kind: Kind, name: &str, alone: Option<Alone>) -> Self {
+    async fn on(server: &'static TestingServer, kind: Kind, name: &str, quiet: Option<QuietServer>) -> Self {
         let admin = connect(&server.connect_string()).await;
-        Self { kind, path: path(name), server, admin, alone }
+        Self { kind, path: path(name), server, admin, quiet }
     }
 
     pub(super) async fn client(&self) -> CuratorClient {
@@ -99,7 +91,7 @@ impl Stage {
     }
 
     async fn count_watches(&self) -> u64 {
-        if self.alone.is_some() {
+        if self.quiet.is_some() {
             return self.server.total_watch_count().await.unwrap();
         }
         let watches = self.server.watches_by_path().await.unwrap();
