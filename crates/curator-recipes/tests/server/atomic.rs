@@ -9,11 +9,11 @@ use curator_recipes::client::{CuratorClient, Outcome, RetryNTimes};
 use curator_recipes::{
     BigEndian, DistributedAtomicLong, DistributedAtomicValue, IdGenerator, InterProcessMutex, SharedCount, ValueError,
 };
-use curator_test::{OpCode, TestingServer};
+use curator_test::OpCode;
 use tokio::runtime::Handle;
 use tokio::task::{JoinSet, block_in_place};
 
-use crate::support::{behind_proxy, client, connect, path, replace, soon, until, without_probes};
+use crate::support::{adjusted_server, behind_proxy, client, connect, path, replace, soon, until, without_probes};
 
 fn long(client: &CuratorClient, path: &str) -> DistributedAtomicLong {
     DistributedAtomicLong::new(client, path).unwrap()
@@ -260,20 +260,19 @@ async fn a_change_of_a_replaced_node_with_version_0_again_starts_from_the_new_va
 
 #[tokio::test]
 async fn missing_parents_become_containers_without_data() {
-    let server = TestingServer::builder().container_check_interval(Duration::from_millis(100)).start().await.unwrap();
-    let client = connect(&server.connect_string()).await;
-    let nodes = ["/top/numbers/one", "/top/sure/one", "/top/receipts/w1", "/top/counts/one"];
-    long(&client, nodes[0]).increment().await.unwrap();
-    long(&client, nodes[1]).exactly_once(nodes[2]).unwrap().increment().await.unwrap();
-    SharedCount::new(&client, nodes[3], 0).unwrap().get().await.unwrap();
-    for dir in ["/top", "/top/numbers", "/top/sure", "/top/receipts", "/top/counts"] {
-        assert_eq!(client.get_data(dir).await.unwrap().0, b"", "{dir}");
+    let (client, top) = (connect(&adjusted_server().await.connect_string()).await, path("top"));
+    let nodes = ["numbers/one", "sure/one", "receipts/w1", "counts/one"].map(|below| format!("{top}/{below}"));
+    long(&client, &nodes[0]).increment().await.unwrap();
+    long(&client, &nodes[1]).exactly_once(&nodes[2]).unwrap().increment().await.unwrap();
+    SharedCount::new(&client, &nodes[3], 0).unwrap().get().await.unwrap();
+    for dir in ["", "/numbers", "/sure", "/receipts", "/counts"] {
+        assert_eq!(client.get_data(format!("{top}{dir}")).await.unwrap().0, b"", "{dir}");
     }
     for node in nodes {
         client.delete().for_path(node).await.unwrap();
     }
     // The server removes only containers that have had children.
-    until(async || client.check_exists("/top").await.unwrap().is_none()).await;
+    until(async || client.check_exists(&top).await.unwrap().is_none()).await;
 }
 
 #[tokio::test]

@@ -12,8 +12,8 @@ use futures_util::FutureExt as _;
 
 use crate::cost::{counted, spent, stated};
 use crate::support::{
-    LONG_SESSION, Row, behind_proxy, builder, children, client as connected, path, proxy, requests_of, round_trips,
-    soon, unplug, until, until_watched,
+    LONG_SESSION, Row, adjusted_server, behind_proxy, builder, children, client as connected, path, proxy, requests_of,
+    round_trips, soon, unplug, until, until_watched,
 };
 
 pub(crate) const TTL: Duration = Duration::from_secs(1_000);
@@ -123,15 +123,16 @@ async fn a_node_of_any_mode_is_created_recreated_and_deleted() {
 
 #[tokio::test]
 async fn missing_parents_become_containers() {
-    let server = TestingServer::builder().container_check_interval(Duration::from_millis(100)).start().await.unwrap();
+    let (server, top) = (adjusted_server().await, path("kept-top"));
     let client = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
-    let node = started(&client, "/top/a/b/node");
+    let path = format!("{top}/a/b/node");
+    let node = started(&client, &path);
     created(&node).await;
-    client.delete().deleting_children_if_needed().for_path("/top/a").await.unwrap();
-    until(async || exists(&client, "/top/a/b/node").await).await;
+    client.delete().deleting_children_if_needed().for_path(format!("{top}/a")).await.unwrap();
+    until(async || exists(&client, &path).await).await;
     soon(node.close()).await.unwrap();
     // The server removes containers without children.
-    until(async || !exists(&client, "/top").await).await;
+    until(async || !exists(&client, &top).await).await;
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use curator_recipes::client::{
     SessionEnd,
 };
 use curator_recipes::{PersistentNode, PersistentNodeError, PersistentNodeState};
-use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
+use curator_test::{Direction, FaultProxy, OpCode};
 use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 use tracing::Level;
@@ -18,8 +18,8 @@ use crate::persistent_node::{
     MODES, configured, create_node, created, data, exists, replace, session_id, started, until_foreign, until_state,
 };
 use crate::support::{
-    FAULTS, Line, Logs, Row, behind_proxy, behind_proxy_with, builder, children, client as connected, connect,
-    end_session, owner, path, proxy, requests_of, round_trips, soon, unplug, until, without_probes,
+    FAULTS, Line, Logs, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children, client as connected,
+    connect, end_session, owner, path, proxy, requests_of, round_trips, soon, unplug, until, without_probes,
 };
 
 /// The timeout of sessions that a test makes a client lose.
@@ -513,16 +513,13 @@ async fn a_close_without_a_connection_ends_in_time_and_the_node_is_deleted_after
 /// Curator's TTL node stayed forever after the end of its process, if the node had never been touched (CURATOR-545).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ttl_node_is_recreated_while_its_process_is_connected_and_expires_afterwards() {
-    let server = TestingServer::builder()
-        .property("extendedTypesEnabled", "true")
-        .container_check_interval(Duration::from_millis(100));
-    let server = server.start().await.unwrap();
+    let (server, path) = (adjusted_server().await, path("kept-ttl"));
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, others) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);
     let ttl = CreateMode::PersistentWithTtl(Duration::from_millis(300));
-    let node = configured(&client, "/ttl").mode(ttl).start();
+    let node = configured(&client, &path).mode(ttl).start();
     created(&node).await;
-    let czxid = async || others.check_exists("/ttl").await.unwrap().map(|stat| stat.czxid);
+    let czxid = async || others.check_exists(&path).await.unwrap().map(|stat| stat.czxid);
     let first = czxid().await;
     until(async || czxid().await.is_some_and(|now| first.is_none_or(|first| now > first))).await;
     // From now on, the process is cut off, as if it had died.

@@ -12,7 +12,9 @@ use curator_recipes::{Error, InterProcessSemaphoreV2};
 use curator_test::TestingServer;
 use tokio::runtime::Builder;
 
-use crate::support::{alone, builder, client, connect, mutex, nothing_left, path, polled_until, queue_of, soon};
+use crate::support::{
+    adjusted_server, alone, builder, client, connect, mutex, nothing_left, path, polled_until, queue_of, soon,
+};
 
 /// The name of this test's threads. Only their panics are counted, because concurrent tests may panic on purpose.
 const NAME: &str = "the-end-of-a-runtime";
@@ -64,7 +66,7 @@ async fn waiting_threads_get_an_error_without_a_panic_when_the_runtime_ends() {
 async fn a_lock_is_free_immediately_after_the_runtime_of_its_holder_ends() {
     // Longer than any test waits.
     let session_timeout = Duration::from_secs(600);
-    let server = TestingServer::builder().property("maxSessionTimeout", "600000").start().await.unwrap();
+    let server = adjusted_server().await;
     let next = connect(&server.connect_string()).await;
     for panics in [false, true] {
         let (connect_string, path) = (server.connect_string(), path("runtime-end"));
