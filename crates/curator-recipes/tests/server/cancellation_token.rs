@@ -1,9 +1,11 @@
 //! Cancellation tokens, which are cancelled when their lock is no longer held.
 
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::OpCode;
 use tokio::runtime::Handle;
 
-use crate::support::{LOSSES, behind_proxy, client, connect, lose, mutex, path, round_trips, soon, still_waits, until};
+use crate::support::{
+    LOSSES, behind_proxy, client, connect, lose, mutex, path, proxy, round_trips, soon, still_waits, until,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_cancelled_by_a_loss() {
@@ -56,13 +58,9 @@ async fn a_token_is_cancelled_by_the_release_of_the_last_guard_unless_it_is_for_
 fn a_token_is_cancelled_when_the_runtime_ends() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (servers, clients) = (runtime(), runtime());
-    let (_server, proxy) = servers.block_on(async {
-        let server = TestingServer::start().await.unwrap();
-        let proxy = FaultProxy::start(server.address()).unwrap();
-        (server, proxy)
-    });
+    let proxy = servers.block_on(proxy());
     let (guard, token) = clients.block_on(async {
-        let guard = mutex(&connect(&proxy.connect_string()).await, "/token").acquire().await.unwrap();
+        let guard = mutex(&connect(&proxy.connect_string()).await, &path("token/runtime")).acquire().await.unwrap();
         let token = guard.cancellation_token();
         // After this reply, the token's task waits.
         proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
