@@ -16,8 +16,8 @@ use futures_util::FutureExt as _;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{
-    self, LONG_SESSION, alone, behind_proxy, builder, client, in_forked_child, mutex, non_reentrant, path,
-    polled_until, queue_of, soon,
+    self, LONG_SESSION, alone_on_shared_server, behind_proxy, builder, client, in_forked_child, mutex, non_reentrant,
+    path, polled_until, queue_of, soon,
 };
 
 /// The number of children of a test in which other threads of the parent take locks all the time.
@@ -39,10 +39,11 @@ fn runtime() -> Runtime {
 
 #[test]
 fn a_forked_child_holds_no_lock_and_its_drops_release_nothing_of_the_parent() {
-    alone("forked::a_forked_child_holds_no_lock_and_its_drops_release_nothing_of_the_parent", || {
+    alone_on_shared_server("forked::a_forked_child_holds_no_lock_and_its_drops_release_nothing_of_the_parent", || {
         let home = runtime();
         let ((proxy, client), other) = home.block_on(async { (behind_proxy().await, client().await) });
-        let [held, leased, wanted, watched] = ["held", "leased", "wanted", "watched"].map(path);
+        let [held, leased, wanted, watched] =
+            ["forked-held", "forked-leased", "forked-wanted", "forked-watched"].map(path);
         let blocker = non_reentrant(&other, &wanted).blocking_acquire().unwrap();
         let session = home.block_on(client.session()).unwrap();
         let semaphore = InterProcessSemaphoreV2::new(&client, &leased, 1).unwrap();
@@ -118,45 +119,48 @@ fn a_forked_child_holds_no_lock_and_its_drops_release_nothing_of_the_parent() {
 /// The child's only thread drives its copy of the runtime, and with it the copies of the client's tasks.
 #[test]
 fn a_forked_child_that_drives_and_drops_its_runtime_does_not_affect_the_parents_session() {
-    alone("forked::a_forked_child_that_drives_and_drops_its_runtime_does_not_affect_the_parents_session", || {
-        let outside = runtime();
-        let proxy = outside.block_on(support::proxy());
-        let session_timeout = Duration::from_secs(3);
-        // Without an I/O driver, whose sockets parent and child would share.
-        let mut home = Some(Builder::new_current_thread().enable_time().build().unwrap());
-        let parent = home.as_ref().unwrap();
-        let client = parent.block_on(builder(&proxy.connect_string(), session_timeout).connect()).unwrap();
-        let mut guard = Some(parent.block_on(mutex(&client, &path("driven")).acquire()).unwrap());
-        let mut client = Some(client);
-        proxy.reset_counts();
+    alone_on_shared_server(
+        "forked::a_forked_child_that_drives_and_drops_its_runtime_does_not_affect_the_parents_session",
+        || {
+            let outside = runtime();
+            let proxy = outside.block_on(support::proxy());
+            let session_timeout = Duration::from_secs(3);
+            // Without an I/O driver, whose sockets parent and child would share.
+            let mut home = Some(Builder::new_current_thread().enable_time().build().unwrap());
+            let parent = home.as_ref().unwrap();
+            let client = parent.block_on(builder(&proxy.connect_string(), session_timeout).connect()).unwrap();
+            let mut guard = Some(parent.block_on(mutex(&client, &path("forked-driven")).acquire()).unwrap());
+            let mut client = Some(client);
+            proxy.reset_counts();
 
-        in_forked_child(|| {
-            let home = home.take().unwrap();
-            // Long enough for a few probes of the copied client tasks to be due. The child must not send them.
-            home.block_on(async { tokio::time::sleep(session_timeout / 3).await });
-            // A plain drop would wait for the threads of the runtime, which the child does not have.
-            home.shutdown_background();
-            drop((client.take(), guard.take()));
-        });
+            in_forked_child(|| {
+                let home = home.take().unwrap();
+                // Long enough for a few probes of the copied client tasks to be due. The child must not send them.
+                home.block_on(async { tokio::time::sleep(session_timeout / 3).await });
+                // A plain drop would wait for the threads of the runtime, which the child does not have.
+                home.shutdown_background();
+                drop((client.take(), guard.take()));
+            });
 
-        let (client, guard) = (client.take().unwrap(), guard.take().unwrap());
-        home.as_ref().unwrap().block_on(async {
-            client.check_exists("/").await.unwrap();
-            // The parent has not driven its runtime meanwhile either, so one probe was overdue.
-            let mut sent = proxy.requests();
-            assert!(sent.remove(&OpCode::Sync).is_none_or(|probes| probes == 1));
-            assert_eq!(sent.into_iter().collect::<Vec<_>>(), [(OpCode::Exists, 1)]);
-            assert!(guard.is_valid());
-            guard.release().await.unwrap();
-            assert_eq!(proxy.handshakes(), 0);
-            client.close().await.unwrap();
-        });
-    });
+            let (client, guard) = (client.take().unwrap(), guard.take().unwrap());
+            home.as_ref().unwrap().block_on(async {
+                client.check_exists("/").await.unwrap();
+                // The parent has not driven its runtime meanwhile either, so one probe was overdue.
+                let mut sent = proxy.requests();
+                assert!(sent.remove(&OpCode::Sync).is_none_or(|probes| probes == 1));
+                assert_eq!(sent.into_iter().collect::<Vec<_>>(), [(OpCode::Exists, 1)]);
+                assert!(guard.is_valid());
+                guard.release().await.unwrap();
+                assert_eq!(proxy.handshakes(), 0);
+                client.close().await.unwrap();
+            });
+        },
+    );
 }
 
 #[test]
 fn a_forked_child_does_not_lead_and_its_calls_fail() {
-    alone("forked::a_forked_child_does_not_lead_and_its_calls_fail", || {
+    alone_on_shared_server("forked::a_forked_child_does_not_lead_and_its_calls_fail", || {
         let home = runtime();
         let path = path("forked-latch");
         let (client, latch, leadership, observer) = home.block_on(async {
@@ -187,7 +191,7 @@ fn a_forked_child_does_not_lead_and_its_calls_fail() {
 
 #[test]
 fn a_forked_child_keeps_the_config_value_and_its_calls_fail() {
-    alone("forked::a_forked_child_keeps_the_config_value_and_its_calls_fail", || {
+    alone_on_shared_server("forked::a_forked_child_keeps_the_config_value_and_its_calls_fail", || {
         let (home, path) = (runtime(), path("forked-config"));
         let open = |client: &CuratorClient| Config::builder(client, &path, |data| String::from_utf8(data.to_vec()));
         let (client, config) = home.block_on(async {
@@ -212,7 +216,7 @@ fn a_forked_child_keeps_the_config_value_and_its_calls_fail() {
 
 #[test]
 fn persistent_node_and_group_member_calls_fail_in_a_forked_child() {
-    alone("forked::persistent_node_and_group_member_calls_fail_in_a_forked_child", || {
+    alone_on_shared_server("forked::persistent_node_and_group_member_calls_fail_in_a_forked_child", || {
         let (home, path) = (runtime(), path("forked-member"));
         let (client, node, member) = home.block_on(async {
             let client = client().await;
@@ -255,86 +259,99 @@ fn persistent_node_and_group_member_calls_fail_in_a_forked_child() {
 /// Another thread may hold any lock of a recipe at the `fork`, and in the child it is never released.
 #[test]
 fn calls_and_drops_end_in_a_child_that_is_forked_while_other_threads_use_the_recipes() {
-    alone("forked::calls_and_drops_end_in_a_child_that_is_forked_while_other_threads_use_the_recipes", || {
-        let (home, path) = (runtime(), path("forked-busy"));
-        let (client, node, latch, cache) = home.block_on(async {
-            let client = client().await;
-            let node = PersistentNode::builder(&client, format!("{path}/node")).unwrap().start();
-            let latch = LeaderLatch::builder(&client, format!("{path}/latch")).unwrap().start();
-            let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
-            soon(node.created()).await.unwrap();
-            soon(latch.leadership()).await.unwrap();
-            soon(cache.ready()).await.unwrap();
-            (client, node, latch, cache)
-        });
-        let is_over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            // Also if an assertion fails.
-            let _end = OnDrop(|| is_over.store(true, Ordering::SeqCst));
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while !is_over.load(Ordering::SeqCst) {
-                        drop(node.set_data("parent"));
-                        drop((latch.resign().now_or_never(), cache.caught_up().now_or_never()));
-                        drop((node.state(), latch.state(), cache.state(), cache.events()));
-                    }
-                });
-            }
-            for _ in 0..FORKS {
-                let mut dropped_with_the_child = Some((node.clone(), latch.clone(), cache.clone(), cache.events()));
-                in_forked_child(|| {
-                    let (node, latch, cache, mut events) = dropped_with_the_child.take().unwrap();
-                    for ended in [client.block_on(node.set_data("child")), client.block_on(node.close())] {
-                        assert!(matches!(ended, Err(PersistentNodeError::Client(ClientError::Forked))), "{ended:?}");
-                    }
-                    for ended in [client.block_on(latch.resign()), client.block_on(latch.close())] {
-                        assert!(matches!(ended, Err(Error::Client(ClientError::Forked))), "{ended:?}");
-                    }
-                    for ended in [client.block_on(cache.caught_up()).map(drop), client.block_on(cache.close())] {
-                        assert!(matches!(ended, Err(CacheError::Client(ClientError::Forked))), "{ended:?}");
-                    }
-                    assert!(!latch.has_leadership());
-                    assert!(events.next().now_or_never().is_none() && cache.events().next().now_or_never().is_none());
-                    latch.stand_by();
-                    drop((node, latch, cache, events));
-                });
-            }
-        });
-        home.block_on(async {
-            soon(node.close()).await.unwrap();
-            soon(latch.close()).await.unwrap();
-            soon(cache.close()).await.unwrap();
-        });
-    });
+    alone_on_shared_server(
+        "forked::calls_and_drops_end_in_a_child_that_is_forked_while_other_threads_use_the_recipes",
+        || {
+            let (home, path) = (runtime(), path("forked-busy"));
+            let (client, node, latch, cache) = home.block_on(async {
+                let client = client().await;
+                let node = PersistentNode::builder(&client, format!("{path}/node")).unwrap().start();
+                let latch = LeaderLatch::builder(&client, format!("{path}/latch")).unwrap().start();
+                let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
+                soon(node.created()).await.unwrap();
+                soon(latch.leadership()).await.unwrap();
+                soon(cache.ready()).await.unwrap();
+                (client, node, latch, cache)
+            });
+            let is_over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                // Also if an assertion fails.
+                let _end = OnDrop(|| is_over.store(true, Ordering::SeqCst));
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        while !is_over.load(Ordering::SeqCst) {
+                            drop(node.set_data("parent"));
+                            drop((latch.resign().now_or_never(), cache.caught_up().now_or_never()));
+                            drop((node.state(), latch.state(), cache.state(), cache.events()));
+                        }
+                    });
+                }
+                for _ in 0..FORKS {
+                    let mut dropped_with_the_child = Some((node.clone(), latch.clone(), cache.clone(), cache.events()));
+                    in_forked_child(|| {
+                        let (node, latch, cache, mut events) = dropped_with_the_child.take().unwrap();
+                        for ended in [client.block_on(node.set_data("child")), client.block_on(node.close())] {
+                            assert!(
+                                matches!(ended, Err(PersistentNodeError::Client(ClientError::Forked))),
+                                "{ended:?}"
+                            );
+                        }
+                        for ended in [client.block_on(latch.resign()), client.block_on(latch.close())] {
+                            assert!(matches!(ended, Err(Error::Client(ClientError::Forked))), "{ended:?}");
+                        }
+                        for ended in [client.block_on(cache.caught_up()).map(drop), client.block_on(cache.close())] {
+                            assert!(matches!(ended, Err(CacheError::Client(ClientError::Forked))), "{ended:?}");
+                        }
+                        assert!(!latch.has_leadership());
+                        assert!(
+                            events.next().now_or_never().is_none() && cache.events().next().now_or_never().is_none()
+                        );
+                        latch.stand_by();
+                        drop((node, latch, cache, events));
+                    });
+                }
+            });
+            home.block_on(async {
+                soon(node.close()).await.unwrap();
+                soon(latch.close()).await.unwrap();
+                soon(cache.close()).await.unwrap();
+            });
+        },
+    );
 }
 
 /// Another task of the parent may be changing the counter at the `fork`.
 #[test]
 fn a_change_with_a_receipt_fails_in_a_forked_child_while_another_one_is_in_progress() {
-    alone("forked::a_change_with_a_receipt_fails_in_a_forked_child_while_another_one_is_in_progress", || {
-        let (home, path) = (runtime(), path("forked-receipt"));
-        let ((proxy, client), counter) = home.block_on(async {
-            let (proxy, client) = behind_proxy().await;
-            let counter =
-                DistributedAtomicLong::new(&client, &path).unwrap().exactly_once(format!("{path}-receipt")).unwrap();
-            counter.add(1).await.unwrap();
-            ((proxy, client), counter)
-        });
-        proxy.black_hole(Direction::Both);
-        let mut change = Box::pin(counter.add(1));
-        home.block_on(async { assert!((&mut change).now_or_never().is_none()) });
-        in_forked_child(|| {
-            let added = client.block_on(counter.add(1)).unwrap_err();
-            assert!(matches!(added, ValueError::Client(ClientError::Forked)), "{added:?}");
-        });
-        proxy.heal();
-        assert_eq!(home.block_on(soon(change)).unwrap().post_value, 2);
-    });
+    alone_on_shared_server(
+        "forked::a_change_with_a_receipt_fails_in_a_forked_child_while_another_one_is_in_progress",
+        || {
+            let (home, path) = (runtime(), path("forked-receipt"));
+            let ((proxy, client), counter) = home.block_on(async {
+                let (proxy, client) = behind_proxy().await;
+                let counter = DistributedAtomicLong::new(&client, &path)
+                    .unwrap()
+                    .exactly_once(format!("{path}-receipt"))
+                    .unwrap();
+                counter.add(1).await.unwrap();
+                ((proxy, client), counter)
+            });
+            proxy.black_hole(Direction::Both);
+            let mut change = Box::pin(counter.add(1));
+            home.block_on(async { assert!((&mut change).now_or_never().is_none()) });
+            in_forked_child(|| {
+                let added = client.block_on(counter.add(1)).unwrap_err();
+                assert!(matches!(added, ValueError::Client(ClientError::Forked)), "{added:?}");
+            });
+            proxy.heal();
+            assert_eq!(home.block_on(soon(change)).unwrap().post_value, 2);
+        },
+    );
 }
 
 #[test]
 fn a_forked_child_issues_no_ids() {
-    alone("forked::a_forked_child_issues_no_ids", || {
+    alone_on_shared_server("forked::a_forked_child_issues_no_ids", || {
         let (home, path) = (runtime(), path("forked-ids"));
         let client = home.block_on(client());
         let ids = IdGenerator::new(&client, &path, 100).unwrap();

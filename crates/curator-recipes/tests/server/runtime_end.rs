@@ -13,7 +13,8 @@ use curator_test::TestingServer;
 use tokio::runtime::Builder;
 
 use crate::support::{
-    adjusted_server, alone, builder, client, connect, mutex, nothing_left, path, polled_until, queue_of, soon,
+    adjusted_server, alone_on_shared_server, builder, client, connect, mutex, nothing_left, path, polled_until,
+    queue_of, soon,
 };
 
 /// The name of this test's threads. Only their panics are counted, because concurrent tests may panic on purpose.
@@ -94,30 +95,33 @@ thread_local! {
 /// process.
 #[test]
 fn guards_and_waits_in_thread_local_variables_are_released_when_their_thread_ends() {
-    alone("runtime_end::guards_and_waits_in_thread_local_variables_are_released_when_their_thread_ends", || {
-        let home = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let (client, other) = home.block_on(async { (client().await, client().await) });
-        let [held, leased, lost] = ["held", "leased", "waited-for"].map(path);
-        let blocker = home.block_on(mutex(&other, &lost).acquire()).unwrap();
-        let held_by_thread = (client, held.clone(), leased.clone(), lost.clone());
-        let thread = thread::spawn(move || {
-            let (client, held, leased, waited_for) = held_by_thread;
-            // The thread-local variable that is used first is dropped last.
-            HELD.with(|_| ());
-            let keep = |value: Box<dyn Any>| HELD.with(|held| held.borrow_mut().push(value));
-            keep(Box::new(mutex(&client, &held).blocking_acquire().unwrap()));
-            let semaphore = InterProcessSemaphoreV2::new(&client, &leased, 2).unwrap();
-            keep(Box::new(semaphore.blocking_acquire().unwrap()));
-            let waiting = mutex(&client, &waited_for);
-            let waiting = polled_until(async move { waiting.acquire().await }, queue_of(&client, &waited_for, 2));
-            keep(Box::new(client.block_on(waiting)));
-            keep(Box::new(client));
-        });
-        thread.join().unwrap();
-        home.block_on(async {
-            nothing_left(&other, &[held, format!("{leased}/leases"), format!("{leased}/locks")]).await;
-            blocker.release().await.unwrap();
-            nothing_left(&other, &[lost]).await;
-        });
-    });
+    alone_on_shared_server(
+        "runtime_end::guards_and_waits_in_thread_local_variables_are_released_when_their_thread_ends",
+        || {
+            let home = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            let (client, other) = home.block_on(async { (client().await, client().await) });
+            let [held, leased, lost] = ["thread-held", "thread-leased", "thread-waited-for"].map(path);
+            let blocker = home.block_on(mutex(&other, &lost).acquire()).unwrap();
+            let held_by_thread = (client, held.clone(), leased.clone(), lost.clone());
+            let thread = thread::spawn(move || {
+                let (client, held, leased, waited_for) = held_by_thread;
+                // The thread-local variable that is used first is dropped last.
+                HELD.with(|_| ());
+                let keep = |value: Box<dyn Any>| HELD.with(|held| held.borrow_mut().push(value));
+                keep(Box::new(mutex(&client, &held).blocking_acquire().unwrap()));
+                let semaphore = InterProcessSemaphoreV2::new(&client, &leased, 2).unwrap();
+                keep(Box::new(semaphore.blocking_acquire().unwrap()));
+                let waiting = mutex(&client, &waited_for);
+                let waiting = polled_until(async move { waiting.acquire().await }, queue_of(&client, &waited_for, 2));
+                keep(Box::new(client.block_on(waiting)));
+                keep(Box::new(client));
+            });
+            thread.join().unwrap();
+            home.block_on(async {
+                nothing_left(&other, &[held, format!("{leased}/leases"), format!("{leased}/locks")]).await;
+                blocker.release().await.unwrap();
+                nothing_left(&other, &[lost]).await;
+            });
+        },
+    );
 }

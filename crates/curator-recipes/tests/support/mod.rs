@@ -23,6 +23,7 @@ mod quiet;
 mod replay;
 mod row;
 mod settings;
+mod shared;
 mod status;
 mod still_waits;
 pub(crate) mod subjects;
@@ -41,7 +42,6 @@ use curator_recipes::{
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::task::JoinHandle;
 
-pub(crate) use self::alone::alone;
 pub(crate) use self::caches::{End, churn_locks_beside_caches, refuses_watches, use_cache, watch_once_beside_a_cache};
 pub(crate) use self::driver::Plain;
 pub(crate) use self::dropped::{drop_after, drop_after_when, polled_until};
@@ -57,6 +57,7 @@ pub(crate) use self::quiet::QuietServer;
 pub(crate) use self::replay::Replay;
 pub(crate) use self::row::Row;
 pub(crate) use self::settings::adjusted_server;
+pub(crate) use self::shared::{alone_on_shared_server, shared_address};
 pub(crate) use self::status::status;
 pub(crate) use self::still_waits::{round_trips, still_waits};
 pub(crate) use self::witness::Witness;
@@ -96,18 +97,18 @@ pub(crate) async fn connect(connect_string: &str) -> CuratorClient {
 
 /// A client of the shared server.
 pub(crate) async fn client() -> CuratorClient {
-    connect(&TestingServer::shared().await.connect_string()).await
+    connect(&shared_address().await.to_string()).await
 }
 
 /// A client of the shared server, authenticated as the user `owner`.
 pub(crate) async fn owner() -> CuratorClient {
-    let builder = builder(&TestingServer::shared().await.connect_string(), LONG_SESSION);
+    let builder = builder(&shared_address().await.to_string(), LONG_SESSION);
     builder.authorization("digest", "owner:secret").connect().await.unwrap()
 }
 
 /// A proxy in front of the shared server.
 pub(crate) async fn proxy() -> FaultProxy {
-    FaultProxy::start(TestingServer::shared().await.address()).unwrap()
+    FaultProxy::start(shared_address().await).unwrap()
 }
 
 /// A client of the shared server, behind a separate proxy.
@@ -146,8 +147,7 @@ pub(crate) async fn unplug(proxy: &FaultProxy, client: &CuratorClient) {
 
 /// Ends the session of the client behind `proxy` on the shared server, over another connection.
 pub(crate) async fn end_session(proxy: &FaultProxy) {
-    let address = TestingServer::shared().await.address();
-    curator_test::close_session(address, &proxy.sessions().pop().unwrap()).await.unwrap();
+    curator_test::close_session(shared_address().await, &proxy.sessions().pop().unwrap()).await.unwrap();
 }
 
 /// How a holder can lose its lock on the server.

@@ -11,11 +11,17 @@ const ALONE: &str = "CURATOR_TEST_ALONE";
 /// `test` is the name of the calling test, with its modules. For a test that limits or changes the whole process, or
 /// that would abort it.
 pub(crate) fn alone(test: &str, work: impl FnOnce()) {
+    alone_with(test, |_| {}, work);
+}
+
+/// Like [`alone`], in a process with these settings.
+pub(crate) fn alone_with(test: &str, settings: impl FnOnce(&mut Command), work: impl FnOnce()) {
     if env::var(ALONE).is_ok_and(|alone| alone == test) {
         return work();
     }
     let mut process = Command::new(env::current_exe().unwrap());
     process.args(["--exact", test, "--nocapture"]).env(ALONE, test).stdin(Stdio::null());
+    settings(&mut process);
     let output = process.output().unwrap();
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     assert!(output.status.success(), "{}\n{stdout}\n{stderr}", output.status);

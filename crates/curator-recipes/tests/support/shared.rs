@@ -1,0 +1,33 @@
+//! The server that most tests share, also those that run in a separate process.
+
+use std::env;
+use std::net::SocketAddr;
+use std::process::Command;
+
+use curator_test::TestingServer;
+use tokio::runtime::Builder;
+
+use super::alone::alone_with;
+
+/// Set in such a process: the address of the server.
+const ADDRESS: &str = "CURATOR_TEST_SHARED_ADDRESS";
+
+/// The address of the server.
+pub(crate) async fn shared_address() -> SocketAddr {
+    match env::var(ADDRESS) {
+        Ok(address) => address.parse().unwrap(),
+        Err(_) => TestingServer::shared().await.address(),
+    }
+}
+
+/// Like [`alone`](super::alone::alone), on the server that this process's tests share.
+///
+/// Paths are unique in a process only, so no other test may use the same names. `TestingServer::shared` would start
+/// another server.
+pub(crate) fn alone_on_shared_server(test: &str, work: impl FnOnce()) {
+    let set_address = |process: &mut Command| {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        process.env(ADDRESS, runtime.block_on(shared_address()).to_string());
+    };
+    alone_with(test, set_address, work);
+}
