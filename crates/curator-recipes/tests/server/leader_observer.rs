@@ -12,7 +12,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use crate::cost::{counted, spent, stated};
 use crate::support::{
     LONG_SESSION, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, client as connected, end_session, path,
-    proxy, queue_of, server_at, soon, unplug, until, until_watched, without_probes,
+    proxy, queue_of, soon, unplug, until, until_watched, without_probes,
 };
 
 fn latch(client: &CuratorClient, path: &str, id: &str) -> LeaderLatch {
@@ -244,10 +244,11 @@ async fn last_error_reports_a_missing_permission_until_it_is_granted() {
 
 #[tokio::test]
 async fn an_observer_reports_a_sequence_overflow_as_an_error() {
-    let (_, client) = server_at(i32::MAX, "/observed").await;
-    let observer = observer(&client, "/observed");
+    let (client, path) = (connected().await, path("observed-overflow"));
+    client.create().for_path(&path, "").await.unwrap();
+    let observer = observer(&client, &path);
     until_state(&observer, ObservedLeader::NoLeader).await;
-    client.create().for_path(format!("/observed/x-latch-{}", i32::MAX), "").await.unwrap();
+    client.create().for_path(format!("{path}/x-latch-{}", i32::MAX), "").await.unwrap();
     until(async || matches!(observer.last_error(), Some(Error::SequenceOverflow { .. }))).await;
     assert_eq!(*observer.state().borrow(), ObservedLeader::Unknown);
 }

@@ -9,12 +9,11 @@ use super::connect;
 use super::subjects::Kind;
 
 /// Directories, and the number of the next node in each. A directory is for one test.
-const DIRS: [(&str, i32); 7] = [
+const DIRS: [(&str, i32); 6] = [
     ("/latch", i32::MAX - 1),
     ("/leases-found/leases", i32::MAX),
     ("/leases-limited/leases", i32::MAX - 1),
     ("/multi-lock/b", i32::MAX),
-    ("/observed", i32::MAX),
     ("/waiter", i32::MAX - 2),
     ("/writer", i32::MAX - 1),
 ];
