@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use curator_recipes::client::{self, CuratorClient, SessionEnd, ZPath};
 use curator_recipes::{Error, InterProcessMultiLock, LossReason};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{FaultProxy, OpCode};
 
 use crate::support::{
-    FAULTS, acquiring, arc, behind_proxy, behind_proxy_with, client, connect, end_session, mutex, path, polled_until,
-    queue_of, read_write, soon,
+    FAULTS, acquiring, adjusted_server, arc, behind_proxy, behind_proxy_with, client, connect, end_session, mutex,
+    path, polled_until, queue_of, read_write, soon,
 };
 
 /// Creates a node to write to.
@@ -65,7 +65,7 @@ async fn a_transaction_in_an_ended_session_is_not_applied() {
 /// Each ensemble numbers its sessions separately.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guard_of_two_clients_has_no_transaction_even_if_their_session_ids_are_equal() {
-    let (first, other_server) = (client().await, TestingServer::start().await.unwrap());
+    let (first, other_server) = (client().await, adjusted_server().await);
     let proxy = FaultProxy::start(other_server.address()).unwrap();
     let id = first.session().await.unwrap().id();
     // The offset of the session id: after the version and the timeout.
