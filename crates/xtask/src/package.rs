@@ -24,7 +24,7 @@ const OPTIONAL: [&str; 6] = ["metrics", "sasl-digest-md5", "serde", "tls", "toki
 const OF_DEFAULT_FEATURES: [&str; 2] = ["backoff", "instant"];
 
 /// The builds of the new crate: a name, cargo's subcommand, the arguments, and whether the default features are enabled.
-/// The default build is not run, because the secured one has the same code and more.
+/// The default build is not run, because the minimal and the secured one together run all its code.
 const BUILDS: [(&str, &str, &[&str], bool); 3] = [
     ("default", "check", &[], true),
     ("minimal", "run", &["--no-default-features"], false),

@@ -162,7 +162,7 @@ pub(crate) async fn lose(guard: &LockGuard, proxy: &FaultProxy, reason: LossReas
     }
 }
 
-/// Waits until this session watches the node, on the shared server.
+/// Waits until this session watches the node, on the shared server. Not for a test in [`alone_on_shared_server`].
 pub(crate) async fn until_watched(session: i64, node: &str) {
     let server = TestingServer::shared().await;
     until(async || server.watches_by_path().await.unwrap().get(node).is_some_and(|by| by.contains(&session))).await;

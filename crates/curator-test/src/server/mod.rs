@@ -243,7 +243,7 @@ impl TestingServer {
     }
 
     /// Sets the number of the next sequential child of each of these nodes: the server's count of all children that
-    /// were ever created. The pairs are a path and its number. For tests at the counter's maximum, `i32::MAX`; see
+    /// were ever created. Each pair is a path and its number. For tests at the counter's maximum, `i32::MAX`; see
     /// [`EmbeddedServer::set_create_counter`].
     ///
     /// An embedded server changes the count immediately. A real one is restarted twice, with its sessions and nodes
