@@ -172,7 +172,8 @@ fn is_session_loss(error: &Error) -> bool {
 fn is_pending(error: &Error, fault: Option<Fault>) -> bool {
     match fault {
         Some(Fault::Expired) => is_session_loss(error),
-        Some(Fault::Late) => matches!(error, Error::ReleasePending { .. }),
-        _ => false,
+        // The rollback of a `try_acquire` takes a second at most. A busy machine may need longer for a new connection.
+        Some(_) => matches!(error, Error::ReleasePending { .. }),
+        None => false,
     }
 }
