@@ -81,7 +81,7 @@ async fn mutex_nodes_have_the_names_and_data_of_curator() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_directory_is_a_container_that_the_server_removes_when_unused() {
-    // Below a root of its own, which is such a directory, too.
+    // The chroot is a container too, so the server may also remove it.
     let client = connect(&format!("{}{}", adjusted_server().await.connect_string(), path("unused"))).await;
     let mutex = mutex(&client, "/deep/down/lock");
     for _ in 0..2 {

@@ -254,6 +254,10 @@ impl TestingServer {
     ///
     /// [`Error::NoNode`] when a node does not exist, [`Error::Snapshot`] when a real server's snapshot cannot be read;
     /// other errors as for [`start`](Self::start). A real server is ready again unless the last start fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, a real server may stay stopped, and no counter or each of them may be set.
     pub async fn set_create_counters(&self, counters: &[(&str, i32)]) -> Result<(), Error> {
         let mut counters = counters.iter();
         match &self.server {
