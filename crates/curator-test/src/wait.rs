@@ -1,8 +1,16 @@
 //! Waits for conditions and futures: with a limit, and without a fixed sleep.
 
-use std::{future::Future, panic::Location, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    panic::Location,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use crate::real_time::{sleep, timeout};
+use async_io::Timer;
+
+use crate::real_time::sleep;
 
 /// The limit of [`soon`] and [`until`]: one minute. That is far more than any test needs on a busy machine, so only a
 /// failing test waits that long.
@@ -41,15 +49,34 @@ pub fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
 ///
 /// After the limit, with the location of the call.
 #[track_caller]
-#[expect(clippy::panic, reason = "for tests, which fail by a panic")]
 pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::Output> {
-    let caller = Location::caller();
-    // Boxed, because each layer around a future doubles its size.
-    let future = Box::pin(future);
-    async move {
-        match timeout(bound, future).await {
-            Ok(output) => output,
-            Err(_) => panic!("{caller}: not ready within {bound:?}"),
+    let mut limit = Limit { bound, timer: None, caller: Location::caller() };
+    // Boxed, because each layer around a future doubles its size. And not an `async` block with `select!`: it would be compiled
+    // for each of the hundreds of futures that tests wait for, and take a tenth of their compile time.
+    let mut future = Box::pin(future);
+    poll_fn(move |context| {
+        let output = future.as_mut().poll(context);
+        if output.is_pending() {
+            limit.check(context);
+        }
+        output
+    })
+}
+
+/// The limit of a wait.
+struct Limit {
+    bound: Duration,
+    /// Set when the future was first polled and not ready.
+    timer: Option<Timer>,
+    caller: &'static Location<'static>,
+}
+
+impl Limit {
+    #[expect(clippy::panic, reason = "for tests, which fail by a panic")]
+    fn check(&mut self, context: &mut Context<'_>) {
+        let timer = self.timer.get_or_insert_with(|| Timer::after(self.bound));
+        if let Poll::Ready(_) = Pin::new(timer).poll(context) {
+            panic!("{}: not ready within {:?}", self.caller, self.bound);
         }
     }
 }

@@ -107,6 +107,8 @@ fn directory_of(release: &str, sources: &[impl AsRef<str>]) -> String {
 
 fn javac(compiler: &Path, jars: &Path, classes: &Path, sources: &[PathBuf]) -> Command {
     let mut javac = Command::new(compiler);
+    // The compilation ends too soon for Java's second compiler to repay its time.
+    javac.args(["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1"]);
     javac.arg("-cp").arg(jars.join("*")).arg("-d").arg(classes).args(sources).stdin(Stdio::null());
     javac
 }

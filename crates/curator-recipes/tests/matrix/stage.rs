@@ -21,10 +21,10 @@ const OPERATION: Duration = Duration::from_millis(600);
 pub(crate) const BOUND: Duration = LATE.saturating_add(OPERATION).saturating_add(SESSION).saturating_mul(2);
 /// After this many round trips without another request, the contender is considered idle.
 const QUIET: usize = 4;
-/// The same, in runs that count the requests.
-const QUIET_TO_COUNT: usize = 30;
+/// The same, in runs that count the requests. These pause before each round trip, so that they need fewer of them.
+const QUIET_TO_COUNT: usize = 8;
 /// The same, in runs that count the requests after a cut: these are retried after a pause.
-const QUIET_AFTER_CUT: usize = 60;
+const QUIET_AFTER_CUT: usize = 20;
 
 /// The pause between two polls; the first one where the pause grows.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -69,6 +69,7 @@ pub(crate) struct Stage {
     lock: Lock,
     pub(crate) others: CuratorClient,
     quiet: usize,
+    counts_requests: bool,
     witness: Witness,
     seat: Arc<Mutex<Seat>>,
 }
@@ -127,7 +128,8 @@ impl Stage {
         let others = hall.others[number % hall.others.len()].clone();
         let (witness, seat) = (Witness::default(), Arc::default());
         let lock = kind.lock(&actor, &path);
-        Self { hall: Arc::clone(hall), kind, path, proxy, actor, lock, others, quiet, witness, seat }
+        let (hall, counts_requests) = (Arc::clone(hall), strike.is_none());
+        Self { hall, kind, path, proxy, actor, lock, others, quiet, counts_requests, witness, seat }
     }
 
     /// The lock that the fault strikes.
@@ -224,6 +226,9 @@ impl Stage {
     pub(crate) async fn settle(&self) {
         let (mut quiet, mut sent) = (0, self.sent());
         while quiet < self.quiet {
+            if self.counts_requests {
+                tokio::time::sleep(PAUSE).await;
+            }
             // A session receives replies and events in one order.
             let answered = self.actor.get_acl("/").await.is_ok();
             let now = self.sent();

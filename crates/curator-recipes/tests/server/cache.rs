@@ -279,7 +279,7 @@ async fn a_cache_loads_and_catches_up_while_directories_are_created_all_the_time
     let reading = async {
         let cache = cache(&client, &root).start().unwrap();
         soon(cache.ready()).await.unwrap();
-        for _ in 0..10 {
+        for _ in 0..4 {
             soon(cache.caught_up()).await.unwrap();
         }
     };

@@ -31,7 +31,7 @@ pub(crate) const CLASS_ARCHIVE: &str = "server-classes.jsa";
 pub(crate) const DEBIAN_NAME: &str = "debian";
 
 /// Debian's jar does not depend on a logging back end.
-const DEBIAN_LOGGING: [&str; 2] = ["slf4j-log4j12.jar", "log4j-1.2.jar"];
+const DEBIAN_LOGGING: &str = "slf4j-simple.jar";
 
 /// An installed ZooKeeper: its jars, and a Java to run them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -238,7 +238,7 @@ fn debian_jars() -> Option<Vec<PathBuf>> {
         return None;
     }
     let versioned = jars_in(dir).into_iter().find(|jar| version_of_jar(jar).is_some());
-    let logging = DEBIAN_LOGGING.iter().map(|jar| dir.join(jar)).filter(|jar| jar.is_file());
+    let logging = Some(dir.join(DEBIAN_LOGGING)).filter(|jar| jar.is_file());
     Some([versioned.unwrap_or(plain)].into_iter().chain(logging).collect())
 }
 
