@@ -97,9 +97,7 @@ async fn create_counters_can_be_set_without_other_changes() {
     assert_eq!(client.get_data("/a").await.unwrap().0, b"data");
     let sequential = CreateMode::PersistentSequential.with_acls(Acls::anyone_all());
     let number = async |path: &str| client.create(path, b"", &sequential).await.unwrap().1.to_string();
-    for name in ["/a/x-", "/a/y-"] {
-        assert_eq!(number(name).await, "2147483647");
-    }
+    assert_eq!(number("/a/x-").await, "2147483647");
     assert_eq!(number("/b/x-").await, "0000000001");
     assert_eq!(number("/c/x-").await, "-000000001");
     let missing = server.set_create_counters(&[("/missing", 1)]).await.unwrap_err();
