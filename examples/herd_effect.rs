@@ -24,7 +24,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::task::JoinSet;
 
 const WAITERS: [usize; 3] = [10, 50, 200];
-const HAND_OVERS: usize = 5;
+const HAND_OVERS: usize = 10;
 
 /// All waiters wait for the first node of the queue.
 #[derive(Clone, Debug)]

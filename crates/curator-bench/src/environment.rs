@@ -21,6 +21,8 @@ const RAM_DISK: &str = "/dev/shm";
 /// Options that the servers of tests do not have: the optimizing compiler, compilation as early as by default, and enough
 /// memory for a crowd.
 const JAVA: [&str; 3] = ["-XX:TieredStopAtLevel=4", "-XX:CompileThresholdScaling=1", "-Xmx4g"];
+/// The threads that read from and write to sockets, which the servers of tests do not have: as many as by default.
+const WORKER_THREADS: &str = "zookeeper.nio.numWorkerThreads";
 /// An ensemble drops a member after twenty ticks: no crowd keeps a member busy for so long.
 const TICK: Duration = Duration::from_secs(1);
 /// The interval at which servers delete empty containers: longer than any run, as the requests that recreate a lock's
@@ -88,7 +90,7 @@ async fn one(delay: Duration, kind: ServerKind) -> Result<Environment, BenchErro
     if kind == ServerKind::Real {
         let directory = ram_disk();
         on = format!("its data in {} ({})", directory.display(), file_system(&directory));
-        builder = builder.tick_time(TICK).data_directory(directory);
+        builder = builder.tick_time(TICK).data_directory(directory).system_property(WORKER_THREADS, worker_threads());
         builder = JAVA.into_iter().fold(builder, TestingServerBuilder::java_option);
     }
     let server = builder.start().await?;
@@ -105,11 +107,17 @@ async fn one(delay: Duration, kind: ServerKind) -> Result<Environment, BenchErro
     Ok(Environment { name, description, servers: Servers::One(server), delay, trees: OnceCell::new() })
 }
 
+/// Twice the number of cores, which is ZooKeeper's default.
+fn worker_threads() -> String {
+    (2 * std::thread::available_parallelism().map_or(1, usize::from)).to_string()
+}
+
 async fn ensemble(members: usize, disk: &Path) -> Result<Environment, BenchError> {
     let builder = TestingCluster::builder().tick_time(TICK).data_directory(disk);
     let builder = JAVA.into_iter().fold(builder, TestingClusterBuilder::java_option);
     let builder = builder
         .system_property("zookeeper.forceSync", "yes")
+        .system_property(WORKER_THREADS, worker_threads())
         .system_property("znode.container.checkIntervalMs", CONTAINER_CHECK.as_millis().to_string());
     let cluster = builder.start(members).await?;
     let leader = cluster.leader().await?;

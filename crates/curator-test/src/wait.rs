@@ -51,8 +51,8 @@ pub fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
 #[track_caller]
 pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::Output> {
     let mut limit = Limit { bound, timer: None, caller: Location::caller() };
-    // Boxed, because each layer around a future doubles its size. And not an `async` block with `select!`: it would be compiled
-    // for each of the hundreds of futures that tests wait for, and take a tenth of their compile time.
+    // Boxed, because each layer around a future doubles its size. Not an `async` block with `select!`: such state machines, one for
+    // each of the hundreds of futures that tests wait for, take a tenth of the tests' compile time.
     let mut future = Box::pin(future);
     poll_fn(move |context| {
         let output = future.as_mut().poll(context);

@@ -65,7 +65,7 @@ fn run_server(class_path: &OsStr, work: &Path) -> Result<(), String> {
     command
         .args(["-XX:+UseSerialGC", "-Xmx160m"])
         .arg(format!("-XX:ArchiveClassesAtExit={}", work.join(CLASS_ARCHIVE).display()))
-        // With the tests' logging, which needs hundreds of classes.
+        // With the tests' logging, so that the archive has its classes too.
         .args(logging::options(work))
         // The class path of the tests: an archive is valid only for this order of the jars.
         .arg("-cp")

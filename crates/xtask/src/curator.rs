@@ -60,7 +60,7 @@ pub(crate) fn prepare() -> Result<OsString, String> {
     let jars = home.join(format!("{VERSION}-discovery"));
     let curator = Jars {
         name: format!("Curator {VERSION}"),
-        main: format!("curator-x-discovery-{VERSION}.jar"),
+        required: vec![format!("curator-x-discovery-{VERSION}.jar")],
         // Includes Curator's `curator-recipes`.
         pom: project(("org.apache.curator", DISCOVERY, VERSION), &[NO_LOGGING]),
     };
@@ -107,7 +107,7 @@ fn directory_of(release: &str, sources: &[impl AsRef<str>]) -> String {
 
 fn javac(compiler: &Path, jars: &Path, classes: &Path, sources: &[PathBuf]) -> Command {
     let mut javac = Command::new(compiler);
-    // The compilation ends too soon for Java's second compiler to repay its time.
+    // The compilation is too short for a concurrent collector and Java's second compiler to repay their time.
     javac.args(["-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1"]);
     javac.arg("-cp").arg(jars.join("*")).arg("-d").arg(classes).args(sources).stdin(Stdio::null());
     javac

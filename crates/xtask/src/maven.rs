@@ -1,6 +1,8 @@
 //! Fetches the jars of ZooKeeper and of Curator with Maven.
 
 use std::{
+    env,
+    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio, id},
@@ -15,26 +17,28 @@ use crate::{
 /// Group, name and version.
 pub(crate) type Artifact = (&'static str, &'static str, &'static str);
 
-/// The logging back end for releases up to 3.7. Not theirs, but slf4j's own: a server takes less processor time to start with
-/// it.
-const SIMPLE: Artifact = ("org.slf4j", "slf4j-simple", "1.7.36");
+/// The logging back ends for the two interfaces of slf4j that ZooKeeper uses. Releases ship with others, with which a server takes
+/// more processor time to start.
+const SIMPLE_1: Artifact = ("org.slf4j", "slf4j-simple", "1.7.36");
+const SIMPLE_2: Artifact = ("org.slf4j", "slf4j-simple", "2.0.13");
 
-/// What a server needs besides its declared dependencies, in the versions that its release ships with.
+/// What a server needs besides its declared dependencies: a logging back end; and the others, in the versions that its release
+/// ships with.
 fn extra(version: &str) -> &'static [Artifact] {
     match release(version) {
-        (..=2, _) | (3, ..=5) => &[SIMPLE],
+        (..=2, _) | (3, ..=5) => &[SIMPLE_1],
         (3, 6) => &[
-            SIMPLE,
+            SIMPLE_1,
             ("io.dropwizard.metrics", "metrics-core", "3.2.5"),
             ("org.xerial.snappy", "snappy-java", "1.1.8.4"),
         ],
         (3, 7) => &[
-            SIMPLE,
+            SIMPLE_1,
             ("io.dropwizard.metrics", "metrics-core", "4.1.12.1"),
             ("org.xerial.snappy", "snappy-java", "1.1.10.5"),
         ],
         _ => &[
-            ("org.slf4j", "slf4j-simple", "2.0.13"),
+            SIMPLE_2,
             ("io.dropwizard.metrics", "metrics-core", "4.1.12.1"),
             ("org.xerial.snappy", "snappy-java", "1.1.10.5"),
         ],
@@ -60,8 +64,10 @@ pub(crate) fn is_better_fetched(found: &Distribution) -> bool {
 /// Finds this release of ZooKeeper in the target directory, or fetches it there. Returns its directory.
 pub(crate) fn fetch(version: &str) -> Result<PathBuf, String> {
     let home = prepared_dir(&target_dir()?, version);
-    let jars =
-        Jars { name: format!("ZooKeeper {version}"), main: format!("zookeeper-{version}.jar"), pom: pom(version) };
+    // Earlier versions of xtask fetched another logging back end.
+    let (_, back_end, its_version) = extra(version)[0];
+    let required = vec![format!("zookeeper-{version}.jar"), format!("{back_end}-{its_version}.jar")];
+    let jars = Jars { name: format!("ZooKeeper {version}"), required, pom: pom(version) };
     jars.fetch(&home).map(|()| home)
 }
 
@@ -69,8 +75,8 @@ pub(crate) fn fetch(version: &str) -> Result<PathBuf, String> {
 pub(crate) struct Jars {
     /// The name of the set, for messages.
     pub(crate) name: String,
-    /// The jar that must be in the set.
-    pub(crate) main: String,
+    /// Jars that must be in the set. If one is missing, the set is fetched again.
+    pub(crate) required: Vec<String>,
     /// The Maven project that depends on the jars.
     pub(crate) pom: String,
 }
@@ -96,8 +102,10 @@ impl Jars {
     /// Renames the directory when it is complete, so that other processes never see a part of it.
     fn put_in_place(&self, jars: &Path, home: &Path) -> Result<(), String> {
         if !self.are_complete(jars) {
-            return Err(format!("Maven did not fetch {}", self.main));
+            return Err(format!("Maven did not fetch {}", self.required.join(" and ")));
         }
+        // If this fails, so does the rename.
+        drop(fs::remove_dir_all(home));
         match fs::rename(jars, home) {
             // Another process was faster.
             Err(_) if self.are_complete(home) => Ok(()),
@@ -106,7 +114,7 @@ impl Jars {
     }
 
     fn are_complete(&self, folder: &Path) -> bool {
-        folder.join(&self.main).is_file()
+        self.required.iter().all(|jar| folder.join(jar).is_file())
     }
 }
 
@@ -115,18 +123,24 @@ fn fetch_into(work: &Path, pom: &str) -> Result<PathBuf, String> {
     let describe = |e: std::io::Error| format!("cannot write to the directory {}: {e}", work.display());
     fs::create_dir_all(&jars).map_err(describe)?;
     fs::write(work.join("pom.xml"), pom).map_err(describe)?;
-    let mut output = std::ffi::OsString::from("-DoutputDirectory=");
+    let mut output = OsString::from("-DoutputDirectory=");
     output.push(&jars);
     let mut maven = Command::new("mvn");
     maven
         .current_dir(work)
-        // Maven ends too soon for Java's second compiler to repay its time.
-        .env("MAVEN_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+        .env("MAVEN_OPTS", options())
         .args(["-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"])
         .arg(output)
         .stdin(Stdio::null());
     command::run(&mut maven)?;
     Ok(jars)
+}
+
+/// Options for a short run of Java, and then those of the user.
+fn options() -> OsString {
+    let mut options = OsString::from("-XX:+UseSerialGC -XX:TieredStopAtLevel=1 ");
+    options.push(env::var_os("MAVEN_OPTS").unwrap_or_default());
+    options
 }
 
 fn pom(version: &str) -> String {
@@ -170,9 +184,9 @@ mod tests {
     }
 
     #[test]
-    fn each_release_has_its_logging_back_end() {
+    fn each_release_gets_the_back_end_for_its_slf4j() {
         let back_end = |version| extra(version)[0];
-        assert_eq!(["3.5.10", "3.6.4", "3.7.2"].map(back_end), [("org.slf4j", "slf4j-simple", "1.7.36"); 3]);
-        assert_eq!(["3.8.6", "3.9.5", "4.0.0"].map(back_end), [("org.slf4j", "slf4j-simple", "2.0.13"); 3]);
+        assert_eq!(["3.5.10", "3.6.4", "3.7.2"].map(back_end), [SIMPLE_1; 3]);
+        assert_eq!(["3.8.6", "3.9.5", "3.10.0", "4.0.0"].map(back_end), [SIMPLE_2; 4]);
     }
 }

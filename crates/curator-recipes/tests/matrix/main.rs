@@ -48,7 +48,7 @@ use self::stage::Hall;
 use self::support::say;
 
 /// The minimum numbers of all cells, and of cells after a cut: slightly below the actual numbers.
-const AT_LEAST: (usize, usize) = (4_750, 1_300);
+const AT_LEAST: (usize, usize) = (4_900, 1_500);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fault_at_any_request_ends_in_one_owner_or_an_error_and_leaves_nothing() {

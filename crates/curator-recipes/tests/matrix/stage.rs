@@ -69,7 +69,8 @@ pub(crate) struct Stage {
     lock: Lock,
     pub(crate) others: CuratorClient,
     quiet: usize,
-    counts_requests: bool,
+    /// The pause before each round trip that checks whether the contender is idle.
+    idle_pause: Option<Duration>,
     witness: Witness,
     seat: Arc<Mutex<Seat>>,
 }
@@ -128,8 +129,8 @@ impl Stage {
         let others = hall.others[number % hall.others.len()].clone();
         let (witness, seat) = (Witness::default(), Arc::default());
         let lock = kind.lock(&actor, &path);
-        let (hall, counts_requests) = (Arc::clone(hall), strike.is_none());
-        Self { hall, kind, path, proxy, actor, lock, others, quiet, counts_requests, witness, seat }
+        let (hall, idle_pause) = (Arc::clone(hall), strike.is_none().then_some(PAUSE));
+        Self { hall, kind, path, proxy, actor, lock, others, quiet, idle_pause, witness, seat }
     }
 
     /// The lock that the fault strikes.
@@ -226,8 +227,8 @@ impl Stage {
     pub(crate) async fn settle(&self) {
         let (mut quiet, mut sent) = (0, self.sent());
         while quiet < self.quiet {
-            if self.counts_requests {
-                tokio::time::sleep(PAUSE).await;
+            if let Some(pause) = self.idle_pause {
+                tokio::time::sleep(pause).await;
             }
             // A session receives replies and events in one order.
             let answered = self.actor.get_acl("/").await.is_ok();

@@ -408,8 +408,10 @@ async fn while_reads_fail_after_a_change_the_cache_is_stale() {
 async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_changes() {
     /// So many leaves that the cache needs several requests for them.
     const LEAVES: usize = 900;
-    /// More changes than a cache records.
-    const CHANGES: usize = 66_000;
+    /// More changed nodes than a cache records.
+    const PASSING: usize = 66_000;
+    /// Created before these, so that the cache finds them only when it reads everything again.
+    const STAYING: usize = 10;
     let ((proxy, client), writer, root) = (behind_proxy().await, connected().await, path("cache-overflow"));
     create(&writer, &root, b"").await;
     create_children(&writer, &root, "leaf", LEAVES).await;
@@ -437,15 +439,16 @@ async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_change
     soon(proxy.wait_for_reply(OpCode::MultiRead, 2)).await.unwrap();
     let last = format!("{root}/leaf-{:05}", LEAVES - 1);
     writer.delete().for_path(&last).await.unwrap();
-    create_and_delete_children(&writer, &root, CHANGES).await;
-    until(async || proxy.notifications() > 2 * CHANGES as u64).await;
+    create_children(&writer, &root, "new", STAYING).await;
+    create_and_delete_children(&writer, &root, PASSING).await;
+    until(async || proxy.notifications() > (STAYING + 2 * PASSING) as u64).await;
     resume.send(()).unwrap();
     let snapshot = within(Duration::from_secs(60), cache.caught_up()).await.unwrap();
     assert_eq!(cache.get(&last).unwrap(), Lookup::Absent);
-    assert_eq!(snapshot.len(), LEAVES);
+    assert_eq!(snapshot.len(), LEAVES + STAYING);
 }
 
-/// Changes as many nodes as `count`, and leaves none, so that the cache need not read them.
+/// Creates `count` nodes, and deletes them, so that the cache has fewer nodes to read.
 async fn create_and_delete_children(client: &CuratorClient, dir: &str, count: usize) {
     for first in (0..count).step_by(1_000) {
         let children = (first..count.min(first + 1_000)).map(|number| format!("{dir}/passing-{number:05}"));

@@ -21,7 +21,7 @@ use crate::support::{
 };
 
 /// The number of children of a test in which other threads of the parent take locks all the time.
-const FORKS: u32 = 150;
+const FORKS: u32 = 300;
 
 /// Runs the closure when it is dropped.
 struct OnDrop<F: Fn()>(F);

@@ -23,9 +23,9 @@ pub(crate) const DEBIAN_HOME: &str = "/usr/share/java";
 const DEBIAN_JAR: &str = "zookeeper.jar";
 
 /// The file with the classes of a started server, which `cargo xtask` makes in cargo's target directory, beside the jars of
-/// a release. A server that maps it starts with two thirds of the processor time. The name is not `classes.jsa`: an
-/// earlier version of `cargo xtask` may have made that file, with fewer classes.
-pub(crate) const CLASS_ARCHIVE: &str = "server-classes.jsa";
+/// a release. A server that maps it starts with two thirds of the processor time. The name is not `classes.jsa` or
+/// `server-classes.jsa`: earlier versions of `cargo xtask` made these files, of other classes.
+pub(crate) const CLASS_ARCHIVE: &str = "started-server.jsa";
 
 /// The name of the directory for the archive of Debian's package, beside those of the releases.
 pub(crate) const DEBIAN_NAME: &str = "debian";

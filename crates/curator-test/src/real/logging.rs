@@ -18,7 +18,7 @@ const SIMPLE: [&str; 5] = [
     "-Dorg.slf4j.simpleLogger.showShortLogName=true",
 ];
 
-/// For unpacked releases since 3.8, which log through logback.
+/// For releases since 3.8 that a user has unpacked: they log through logback.
 const LOGBACK: &str = r#"<configuration>
   <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
     <encoder><pattern>%d{HH:mm:ss.SSS} %p %c{0}: %m%n</pattern></encoder>
@@ -27,7 +27,7 @@ const LOGBACK: &str = r#"<configuration>
 </configuration>
 "#;
 
-/// For unpacked releases up to 3.7, which log through log4j.
+/// For releases up to 3.7 that a user has unpacked: they log through log4j.
 const LOG4J: &str = "log4j.rootLogger=WARN, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
 log4j.appender.out.layout=org.apache.log4j.PatternLayout

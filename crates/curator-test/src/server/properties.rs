@@ -8,7 +8,7 @@ use crate::{
     server::settings::Settings,
 };
 
-/// Settings of ensembles, disks, JVMs or logs. Any value is accepted, without effect.
+/// Settings of ensembles, disks, threads, JVMs or logs. Any value is accepted, without effect.
 const WITHOUT_EFFECT: [&str; 11] = [
     "initLimit",
     "syncLimit",

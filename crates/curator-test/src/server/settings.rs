@@ -35,7 +35,8 @@ impl Default for Settings {
             // The data need not survive a power failure.
             ("zookeeper.forceSync", "no"),
             ("zookeeper.preAllocSize", "1024"),
-            // No threads that only read requests: a server takes a tenth less processor time.
+            // The selector threads read from and write to sockets themselves, so that a request needs fewer switches of threads:
+            // a server takes up to a third less processor time. In exchange, it reads from fewer connections at a time.
             ("zookeeper.nio.numWorkerThreads", "0"),
             // JMX is not used.
             ("zookeeper.jmx.log4j.disable", "true"),

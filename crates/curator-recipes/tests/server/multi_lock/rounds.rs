@@ -9,7 +9,7 @@ use super::{multi, paths};
 use crate::support::{Numbers, Witness, client, free, mutex, soon};
 
 const PATHS: usize = 5;
-const ROUNDS: usize = 50;
+const ROUNDS: usize = 100;
 
 /// Acquires three random paths and one random path in turn. Returns the number of acquires that timed out.
 async fn contend(who: usize, client: CuratorClient, paths: [String; PATHS], witnesses: [Witness; PATHS]) -> u32 {

@@ -20,7 +20,7 @@ async fn ten_sessions_that_acquire_random_quantities_never_exceed_the_limit() {
         let (semaphore, witness, mut numbers) =
             (semaphore(&client().await, &path, MAX), witness.clone(), Numbers(who as u64));
         contenders.spawn(async move {
-            for _ in 0..50 {
+            for _ in 0..100 {
                 let quantity = 1 + numbers.below(MAX);
                 let leases = soon(semaphore.acquire_many(quantity)).await.unwrap();
                 assert_eq!(leases.len(), quantity);
