@@ -104,8 +104,11 @@ impl Jars {
         if !self.are_complete(jars) {
             return Err(format!("Maven did not fetch {}", self.required.join(" and ")));
         }
-        // If this fails, so does the rename.
-        drop(fs::remove_dir_all(home));
+        // Not a complete set, which another process may use already.
+        if !self.are_complete(home) {
+            // If this fails, so does the rename.
+            drop(fs::remove_dir_all(home));
+        }
         match fs::rename(jars, home) {
             // Another process was faster.
             Err(_) if self.are_complete(home) => Ok(()),
