@@ -2,8 +2,9 @@
 
 use curator_protocol::{Answer, Limit, LockInternalsDriver as _, OwnNode, Request, StandardLockInternalsDriver};
 
-use super::client::{Call, Watch, contender_id};
+use super::client::{Call, Client, Watch, contender_id};
 use super::defect::Defect;
+use super::part::Part;
 use super::runner::keeps_its_place;
 use super::scenario::{LEASES, Scenario};
 use super::server::{Creator, Node};
@@ -44,7 +45,7 @@ impl World {
             return vec![Answer::NoParent; requests.len()];
         }
         let directories = requests.iter().map(|(dir, _)| *dir);
-        let client = &mut self.clients[sender.who];
+        let client = &mut *self.clients[sender.who];
         let prefix = scenario.clients[sender.who].driver.node_prefix(&contender_id(client.number, sender.contest));
         let creator = Creator::Contest { client: client.number, contest: sender.contest };
         if client.creator() == creator {
@@ -134,9 +135,7 @@ impl World {
         let (gone, kept): (Vec<_>, _) = std::mem::take(nodes).into_iter().partition(which);
         *nodes = kept;
         for node in gone {
-            for client in self.clients.iter_mut().filter(|client| client.connected) {
-                client.fire(scenario, true, |watch| watch.is_on(dir, &node.name));
-            }
+            self.fire(scenario, true, |watch| watch.is_on(dir, &node.name));
         }
         if scenario.is_semaphore() && dir == LEASES {
             self.leases_changed(scenario);
@@ -144,7 +143,13 @@ impl World {
     }
 
     fn leases_changed(&mut self, scenario: &Scenario) {
-        self.clients.iter_mut().for_each(|client| client.fire(scenario, false, |watch| *watch == Watch::Leases));
+        self.fire(scenario, false, |watch| *watch == Watch::Leases);
+    }
+
+    /// Fires these watches of all connected clients.
+    pub(super) fn fire(&mut self, scenario: &Scenario, deleted: bool, which: impl Fn(&Watch) -> bool) {
+        let has_one = |client: &&mut Part<Client>| client.connected && client.watches.iter().any(&which);
+        self.clients.iter_mut().filter(has_one).for_each(|client| client.fire(scenario, deleted, &which));
     }
 
     /// Records which contests have, at some moment, been first in all their queues (readers: behind read nodes only).
@@ -152,7 +157,10 @@ impl World {
         let directories = &self.server.directories;
         for (client, wanted) in self.clients.iter_mut().zip(&scenario.clients) {
             let is_first = |dir: &usize| directories[*dir].is_entitled(client.creator());
-            client.was_first = client.contends() && (client.was_first || wanted.queues.iter().all(is_first));
+            let was_first = client.contends() && (client.was_first || wanted.queues.iter().all(is_first));
+            if was_first != client.was_first {
+                client.was_first = was_first;
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ mod answers;
 mod client;
 mod defect;
 mod faults;
+mod part;
 mod runner;
 mod scenario;
 mod search;

@@ -16,7 +16,7 @@ impl World {
             Action::ChangeLimit => {
                 let (Some(leases), Some(limit)) = (self.change.take(), &mut self.server.limit) else { return };
                 *limit = Limit { leases, version: limit.version.map(|version| version + 1) };
-                self.clients.iter_mut().for_each(|client| client.fire(scenario, false, |watch| *watch == Watch::Limit));
+                self.fire(scenario, false, |watch| *watch == Watch::Limit);
             }
             Action::Disconnect { who, done, lost } => {
                 self.spend(Fault::Disconnect);
@@ -45,7 +45,7 @@ impl World {
             Fault::Cancel => self.cancel(scenario, who),
             Fault::Return => self.begin(scenario, who),
             _ => {
-                let client = &mut self.clients[who];
+                let client = &mut *self.clients[who];
                 client.has_acted = true;
                 let calls = client.wire.clone();
                 client.forget_answers();
@@ -55,16 +55,15 @@ impl World {
     }
 
     fn strike_node(&mut self, scenario: &Scenario, fault: Fault, dir: usize, place: usize) {
-        let directory = &mut self.server.directories[dir];
+        let directory = &mut *self.server.directories[dir];
         let node = &mut directory.nodes[place];
         match fault {
             Fault::Delete => self.delete_contenders_node(scenario, dir, place),
             Fault::Write => {
                 // Only a semaphore reads the version.
                 node.version += i32::from(scenario.is_semaphore());
-                for client in &mut self.clients {
-                    client.fire(scenario, false, |watch| watch.is_on(dir, &node.name));
-                }
+                let name = node.name.clone();
+                self.fire(scenario, false, |watch| watch.is_on(dir, &name));
             }
             _ => {
                 let name = format!("{}{:010}", scenario.downgraded_prefix(), node.sequence);
@@ -82,7 +81,7 @@ impl World {
     /// Ends a connection and its watches. The runner may still report earlier events of these watches, until it reports
     /// the break.
     fn disconnect(&mut self, scenario: &Scenario, who: usize, done: usize, lost: usize) {
-        let client = &mut self.clients[who];
+        let client = &mut *self.clients[who];
         client.has_acted = true;
         client.connected = false;
         if !scenario.has(Defect::KeepsWatchesOverConnections) {
@@ -106,7 +105,7 @@ impl World {
     }
 
     pub(super) fn reconnect(&mut self, scenario: &Scenario, who: usize) {
-        let client = &mut self.clients[who];
+        let client = &mut *self.clients[who];
         client.connected = true;
         // There are watches only with the defect `KeepsWatchesOverConnections`. They are set again, and report the
         // deletions that they missed.
@@ -128,7 +127,7 @@ impl World {
     }
 
     fn lose_session(&mut self, scenario: &Scenario, who: usize) {
-        let client = &mut self.clients[who];
+        let client = &mut *self.clients[who];
         client.has_acted = true;
         client.connected = true;
         let id = client.session();

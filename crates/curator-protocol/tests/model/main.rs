@@ -26,6 +26,7 @@ mod defect;
 mod drivers;
 mod faults;
 mod impatience;
+mod part;
 mod returning;
 mod runner;
 mod scenario;

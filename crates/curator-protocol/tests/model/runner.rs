@@ -4,6 +4,7 @@ use curator_protocol::{Answer, Contest, ContestError, Event, Pace, Request, Step
 
 use super::client::{Call, Client, Phase, Watch};
 use super::defect::Defect;
+use super::part::Part;
 use super::scenario::{Fault, LEASES, Scenario};
 use super::world::{Action, World};
 
@@ -38,7 +39,7 @@ impl World {
     }
 
     pub(super) fn begin(&mut self, scenario: &Scenario, who: usize) {
-        let client = &mut self.clients[who];
+        let client = &mut *self.clients[who];
         client.next_contest(scenario);
         let Some(contest) = &mut client.contest else { return };
         let step = contest.start();
@@ -64,7 +65,7 @@ impl World {
 
     /// Performs the contest's step.
     pub(super) fn perform(&mut self, scenario: &Scenario, who: usize, step: Step) {
-        let client = &mut self.clients[who];
+        let client = &mut *self.clients[who];
         match step {
             Step::Send { requests, .. } => {
                 client.answers.clear();
@@ -144,7 +145,7 @@ impl World {
             (Request::WatchLimit, Answer::Limit(_)) => Watch::Limit,
             _ => return,
         };
-        let client = &mut self.clients[who];
+        let client = &mut *self.clients[who];
         // A client owns a queue if it watches its own node there, and no node ahead of it.
         let is_owned = |dir| !client.watches.iter().any(|watch| matches!(watch, Watch::Ahead(of, _) if *of == dir));
         let is_ignored = match &watch {
@@ -163,7 +164,7 @@ impl World {
     }
 
     pub(super) fn take_answers(&mut self, scenario: &Scenario, who: usize, answers: impl IntoIterator<Item = Answer>) {
-        let client = &mut self.clients[who];
+        let client = &mut *self.clients[who];
         client.answers.extend(answers);
         if client.phase == Phase::InFlight(client.answers.len())
             && let Some(contest) = &mut client.contest
@@ -175,7 +176,7 @@ impl World {
     }
 
     fn observe(&mut self, scenario: &Scenario, who: usize, event: usize) {
-        let client = &mut self.clients[who];
+        let client = &mut *self.clients[who];
         let Some(seen) = client.events.remove(event) else { return };
         let Some(contest) = &mut client.contest else { return };
         if scenario.has(Defect::ForgetsOneOfTwoEvents) && matches!(seen.watch, Watch::Own(..)) && event > 0 {
@@ -193,7 +194,7 @@ impl World {
     }
 
     pub(super) fn interrupt(&mut self, scenario: &Scenario, who: usize) {
-        let client = &mut self.clients[who];
+        let client = &mut *self.clients[who];
         client.stop_watching();
         let Some(contest) = &mut client.contest else { return };
         let step = contest.observed(Event::Interrupted);
@@ -202,7 +203,7 @@ impl World {
 
     /// Releases the lock. An owner that is notified of the loss of its node does the same.
     fn release(&mut self, who: usize) {
-        let client = &mut self.clients[who];
+        let client = &mut *self.clients[who];
         let Phase::Owning { nodes, .. } = std::mem::replace(&mut client.phase, Phase::Cleaning) else { return };
         // Of a writer's two nodes, the second is deleted first. `ReleaseWrite` covers the other order.
         client.wire.extend(nodes.into_iter().rev().map(|(dir, name)| Call::Delete(dir, name)));
@@ -225,7 +226,7 @@ impl World {
 
     /// Deletes the nodes that the contest knows, and returns the sweeps for the others.
     fn clean_up(&mut self, scenario: &Scenario, who: usize) -> Vec<Call> {
-        let client = &mut self.clients[who];
+        let client = &mut *self.clients[who];
         let (creator, Some(contest)) = (client.creator(), &client.contest) else { return Vec::new() };
         let directory = |number| scenario.directory(who, number);
         let nodes = contest.nodes().map(|(number, node)| (number, node.name.as_str())).chain(contest.surplus());
@@ -250,7 +251,10 @@ impl World {
         }
         for client in &mut self.clients {
             if client.phase == Phase::Done && client.wire.is_empty() {
-                *client = Client { has_acted: true, ..Client::new(client.number) };
+                let reset = Client { has_acted: true, ..Client::new(client.number) };
+                if **client != reset {
+                    *client = Part::new(reset);
+                }
             }
         }
     }

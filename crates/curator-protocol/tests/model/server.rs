@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 use curator_protocol::{Limit, ReadLockInternalsDriver};
 
 use super::client::Call;
+use super::part::Part;
 use super::scenario::Scenario;
 
 /// The nodes of the recipe, and facts that only the search knows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     /// Two queues, or a queue and the leases.
-    pub(crate) directories: [Directory; 2],
+    pub(crate) directories: [Part<Directory>; 2],
     /// The node that contains the limit of the leases, if it exists.
     pub(crate) limit: Option<Limit>,
     /// Sessions that their clients have given up.
@@ -68,7 +69,7 @@ pub(crate) const OTHERS: i64 = -1;
 
 impl Server {
     pub(crate) fn new(scenario: &Scenario) -> Self {
-        let directory = |exists| Directory { exists, next: 0, created: 0, nodes: Vec::new() };
+        let directory = |exists| Part::new(Directory { exists, next: 0, created: 0, nodes: Vec::new() });
         let mut directories = scenario.directories.map(directory);
         directories[0].next = scenario.counter;
         let exists = scenario.limit_node == Some(true);

@@ -3,13 +3,14 @@
 use stateright::{Model, Property};
 
 use super::client::{Client, Phase};
+use super::part::Part;
 use super::scenario::{Fault, LEASES, Scenario};
 use super::server::{Creator, OTHERS, Server};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     pub(crate) server: Server,
-    pub(crate) clients: Vec<Client>,
+    pub(crate) clients: Vec<Part<Client>>,
     /// The faults that may still happen.
     pub(crate) faults: Vec<Fault>,
     /// The number to which the limit of the leases may still be changed.
@@ -76,7 +77,7 @@ impl Model for Scenario {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        let clients = (0_u8..).zip(&self.clients).map(|(number, _)| Client::new(number)).collect();
+        let clients = (0_u8..).zip(&self.clients).map(|(number, _)| Part::new(Client::new(number))).collect();
         let mut world = World { server: Server::new(self), clients, faults: self.faults.clone(), change: self.change };
         for (dir, others) in self.others.into_iter().enumerate() {
             for i in 0..others {
@@ -106,13 +107,13 @@ impl Model for Scenario {
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
             Property::always(WRONG_OWNER, |_, world: &World| {
-                !world.clients.iter().any(|client| matches!(client.phase, Phase::Owning { rightful: false, .. }))
+                !world.clients().any(|client| matches!(client.phase, Phase::Owning { rightful: false, .. }))
             }),
             Property::always("no contest fails, and each step has the right pace", |_, world: &World| {
-                !world.clients.iter().any(|client| matches!(client.phase, Phase::Failed(_)))
+                !world.clients().any(|client| matches!(client.phase, Phase::Failed(_)))
             }),
             Property::always("no node is watched twice by one contender", |_, world: &World| {
-                world.clients.iter().all(Client::watches_each_node_once)
+                world.clients().all(Client::watches_each_node_once)
             }),
             // These two are checked in the states in which nothing can happen except another fault.
             Property::always(STUCK_WAITER, |scenario: &Self, world: &World| {
@@ -126,7 +127,7 @@ impl Model for Scenario {
                 let mut directories = world.server.directories.iter().zip(scenario.directories);
                 directories.all(|(directory, was_there)| was_there || directory.is_missing_or_used())
             }),
-            Property::sometimes(OWNED, |_, world: &World| world.clients.iter().any(Client::is_owner)),
+            Property::sometimes(OWNED, |_, world: &World| world.clients().any(Client::is_owner)),
         ];
         if self.is_semaphore() {
             properties.extend([
@@ -139,21 +140,27 @@ impl Model for Scenario {
         }
         if self.can_be_shared() {
             properties.push(Property::sometimes(SHARED, |_, world: &World| {
-                world.clients.iter().filter(|client| client.shares()).count() > 1
+                world.clients().filter(|client| client.shares()).count() > 1
             }));
         }
         if self.is_any_impatient() {
             properties.extend([
                 Property::always(FORBIDDEN_WAIT, |scenario: &Self, world: &World| {
-                    let mut clients = world.clients.iter().zip(&scenario.clients);
+                    let mut clients = world.clients().zip(&scenario.clients);
                     clients.all(|(client, wanted)| wanted.waits || client.phase != Phase::Waiting)
                 }),
                 Property::sometimes(REFUSED, |_, world: &World| {
-                    world.clients.iter().any(|client| client.phase == Phase::Refused)
+                    world.clients().any(|client| client.phase == Phase::Refused)
                 }),
             ]);
         }
         properties
+    }
+}
+
+impl World {
+    fn clients(&self) -> impl Iterator<Item = &Client> + Clone {
+        self.clients.iter().map(|client| &**client)
     }
 }
 
@@ -164,7 +171,7 @@ impl World {
             // An owner whose node was deleted by another client does not count.
             let owns =
                 |client: &&Client| !client.node_deleted[dir] && client.owned_nodes().iter().any(|node| node.0 == dir);
-            let mut owners = self.clients.iter().filter(owns);
+            let mut owners = self.clients().filter(owns);
             owners.clone().count() <= 1 || owners.all(Client::shares)
         })
     }
@@ -176,17 +183,17 @@ impl World {
         let is_at_rest = |client: &Client| client.phase == Phase::Done || is_hopeless(usize::from(client.number));
         let is_first_hopeless = matches!(queue.nodes.first().map(|node| node.creator),
             Some(Creator::Contest { client, .. }) if is_hopeless(usize::from(client)));
-        is_first_hopeless || self.clients.iter().all(is_at_rest)
+        is_first_hopeless || self.clients().all(is_at_rest)
     }
 
     fn is_of_a_waiter(&self, dir: usize, node: &super::server::Node) -> bool {
         let is_it = |client: &Client| client.phase == Phase::Waiting && client.creator() == node.creator;
-        dir != LEASES && self.clients.iter().any(is_it)
+        dir != LEASES && self.clients().any(is_it)
     }
 
     fn holds_exactly(&self, scenario: &Scenario) -> bool {
         let leases = &self.server.directories[LEASES].nodes;
-        self.clients.iter().zip(&scenario.clients).filter(|(client, _)| client.is_owner()).all(|(client, wanted)| {
+        self.clients().zip(&scenario.clients).filter(|(client, _)| client.is_owner()).all(|(client, wanted)| {
             let owned = client.owned_nodes();
             let mut there = leases.iter().filter(|node| node.creator == client.creator());
             owned.len() == wanted.leases
@@ -253,8 +260,7 @@ impl World {
         for (dir, place, node) in self.server.nodes() {
             let (is_other, is_lease) = (node.creator == Creator::Other, scenario.is_semaphore() && dir == LEASES);
             // A write affects clients that watch the node, and a take, which checks the version of its place.
-            let matters =
-                scenario.is_semaphore() || self.clients.iter().any(|client| client.watches_node(dir, &node.name));
+            let matters = scenario.is_semaphore() || self.clients().any(|client| client.watches_node(dir, &node.name));
             let strikes = [
                 (Fault::Delete, !is_other && !is_lease),
                 (Fault::Write, matters && !is_lease),
@@ -275,7 +281,7 @@ impl World {
     /// Clients that want the same are interchangeable at the beginning. So only the runs in which they first act in the
     /// order of their numbers are searched; any other run is one of these, renumbered.
     fn active(&self, scenario: &Scenario) -> impl Iterator<Item = (usize, &Client)> {
-        self.clients.iter().enumerate().filter(|(who, _)| {
+        self.clients().enumerate().filter(|(who, _)| {
             let alike = who.checked_sub(1).filter(|before| scenario.are_alike(*before, *who));
             alike.is_none_or(|before| self.clients[before].has_acted)
         })

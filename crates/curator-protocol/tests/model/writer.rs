@@ -31,7 +31,7 @@ impl World {
 
     pub(super) fn take_read(&mut self, who: usize) {
         let Some((dir, place)) = self.place_of_write_node(who) else { return };
-        let (client, directory) = (&mut self.clients[who], &mut self.server.directories[dir]);
+        let (client, directory) = (&mut *self.clients[who], &mut self.server.directories[dir]);
         let name = client.downgraded_name(directory.nodes[place].sequence);
         directory.create_second(place, name.clone());
         if let Phase::Owning { nodes, .. } = &mut client.phase {
