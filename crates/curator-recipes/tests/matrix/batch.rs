@@ -66,9 +66,9 @@ pub(crate) async fn run_all(hall: &Arc<Hall>, cells: &[Cell]) -> Vec<Result> {
             };
             results.push(Result { cell, outcome, requests, took });
         }
-        for (cell, leaked) in close(hall, stages).await {
+        for (cell, leak) in close(hall, stages).await {
             let result = results.iter_mut().find(|result| result.cell == cell).expect("the cell was run");
-            result.outcome = Err(format!("{leaked} watches are left on the server"));
+            result.outcome = Err(leak);
         }
     }
     results
@@ -90,10 +90,15 @@ async fn run_with_retries(hall: Arc<Hall>, cell: Cell) -> Option<Finished> {
     None
 }
 
-/// Closes the clients of these cells. No watches should be left before that; if some are, returns the cells whose
-/// sessions have them, and how many each has.
-async fn close(hall: &Hall, stages: Vec<(Cell, Stage)>) -> Vec<(Cell, u64)> {
+/// Closes the clients of these cells. No nodes and no watches should be left before that; if some are, returns the cells
+/// whose sessions have them, and what is left.
+async fn close(hall: &Hall, stages: Vec<(Cell, Stage)>) -> Vec<(Cell, String)> {
     let mut leaks = Vec::new();
+    // A node that was created late would end with its session.
+    for (cell, stage) in &stages {
+        let nodes = stage.nodes().await;
+        leaks.extend((nodes > 0).then(|| (*cell, format!("{nodes} nodes are left"))));
+    }
     if has_watches_left(hall, BOUND).await {
         let cells: Vec<_> = stages.iter().map(|(cell, _)| cell.to_string()).collect();
         for (cell, stage) in stages {
@@ -105,7 +110,7 @@ async fn close(hall: &Hall, stages: Vec<(Cell, Stage)>) -> Vec<(Cell, u64)> {
             while leaked == 0 && begun.elapsed() < WATCH_REMOVAL_TIME {
                 leaked = before.saturating_sub(hall.watch_count().await);
             }
-            leaks.extend((leaked > 0).then_some((cell, leaked)));
+            leaks.extend((leaked > 0).then(|| (cell, format!("{leaked} watches are left on the server"))));
         }
         // The neighbours' clients stay open for all later cells.
         let is_left = has_watches_left(hall, Duration::ZERO).await;

@@ -49,7 +49,8 @@ pub(crate) async fn run(hall: &Arc<Hall>, cell: Cell) -> Option<Finished> {
     drop(operation);
     in_time(begun, "not every participant has led", scene.lead_in_turn()).await;
     let took = begun.elapsed();
-    in_time(begun, "a node or pending work is left", scene.stage.check_free()).await;
+    in_time(begun, "a node or pending work is left", scene.stage.check_nothing_is_left()).await;
+    in_time(begun, "the path is not free", scene.stage.check_free()).await;
     free_watches(strike, &scene.stage);
     Some(Finished { outcome, requests, took, stage: scene.stage })
 }

@@ -78,9 +78,9 @@ async fn a_fault_at_any_request_ends_in_one_owner_or_an_error_and_leaves_nothing
     // Cells of one batch wait for each other, so group those that take equally long.
     quick.sort_by_key(Cell::fault);
     let halves = [&slow, &quick].map(|cells| cells.split_at(cells.len().div_ceil(2)));
+    let halls = [Arc::clone(&hall), other_hall, Arc::new(Hall::open().await), Arc::new(Hall::open().await)];
     let mut running = Vec::new();
-    for cells in halves.into_iter().flat_map(|(some, others)| [some, others]) {
-        let hall = Arc::new(Hall::open().await);
+    for (cells, hall) in halves.into_iter().flat_map(|(some, others)| [some, others]).zip(halls) {
         running.push(async move { run_all(&hall, cells).await });
     }
     let with_faults = join_all(running).await.concat();

@@ -51,11 +51,16 @@ pub(crate) async fn run(hall: &Arc<Hall>, cell: Cell) -> Option<Finished> {
     let struck = Instant::now();
     let result = in_time(struck, "the operation has not ended", scene.complete_fault(fault, &mut operation)).await;
     let outcome = in_time(struck, "the contender has not released the lock", scene.check_outcome(fault, result)).await;
-    if let Some(mut behind) = scene.behind.take() {
+    let behind = scene.behind.take();
+    let has_been_free = behind.is_some();
+    if let Some(mut behind) = behind {
         in_time(struck, "the next contender has not had the lock", behind.finish()).await;
     }
     let took = struck.elapsed();
-    in_time(struck, "a node or pending work is left", scene.stage.check_free()).await;
+    in_time(struck, "a node or pending work is left", scene.stage.check_nothing_is_left()).await;
+    if !has_been_free {
+        in_time(struck, "the lock is not free", scene.stage.check_free()).await;
+    }
     free_watches(strike, &scene.stage);
     Some(Finished { outcome, requests, took, stage: scene.stage })
 }

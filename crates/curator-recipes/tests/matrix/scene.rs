@@ -38,8 +38,12 @@ impl Scene {
         let mut scene =
             Self { course, stage, before: VecDeque::new(), behind: None, nodes: 0, waiting: None, held: None };
         let stage = &scene.stage;
-        if phase != Phase::NewDirectory {
+        // If a contender is ahead, the first one creates them.
+        if phase != Phase::NewDirectory && position.before() == 0 {
             stage.create_directories().await;
+        }
+        if phase == Phase::Transaction {
+            stage.create_data().await;
         }
         for nth in 0..position.before() {
             let mut neighbour = stage.line_up(nth).await;

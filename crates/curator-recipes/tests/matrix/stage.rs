@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use curator_recipes::client::{CuratorClient, RetryNTimes};
+use curator_recipes::client::{CuratorClient, Error as ClientError, ReadOperation, ReadResult, RetryNTimes};
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
 
 use super::cells::Requests;
 use super::fault::{Cut, LATE, Strike};
 use super::neighbour::{Neighbour, make_round_trips};
 use super::support::subjects::{Held, Kind, Lock};
-use crate::support::{Witness, builder, children, connect, path};
+use crate::support::{Witness, builder, connect, path};
 
 /// The session timeout of the contender. A reply that is [`LATE`] must not end its lease, even on a busy machine.
 const SESSION: Duration = Duration::from_secs(20);
@@ -148,10 +148,14 @@ impl Stage {
         format!("{}-data", self.path)
     }
 
-    /// Creates all nodes that outlive a lock.
+    /// Creates the directories of the lock.
     pub(crate) async fn create_directories(&self) {
         let held = self.kind.lock(&self.others, &self.path).acquire().await.unwrap();
         held.release().await.unwrap();
+    }
+
+    /// Creates the node that the holder of the lock writes to.
+    pub(crate) async fn create_data(&self) {
         self.others.create().creating_parent_containers().for_path(self.data_path(), "old").await.unwrap();
     }
 
@@ -273,11 +277,21 @@ impl Stage {
 
     /// The number of the lock's nodes.
     pub(crate) async fn nodes(&self) -> usize {
-        let mut nodes = 0;
-        for dir in self.kind.dirs(&self.path) {
-            nodes += children(&self.others, &dir).await.len();
-        }
-        nodes
+        // One request for all directories: these lists are the most frequent requests of the matrix.
+        let dirs = self.kind.dirs(&self.path);
+        let lists: Vec<_> = dirs.iter().map(|dir| ReadOperation::Children(self.others.resolve(dir).unwrap())).collect();
+        let results = loop {
+            match self.others.session().await.unwrap().read_all(lists.clone()).await {
+                Ok(results) => break results,
+                Err(error) => assert!(error.is_retryable(), "{error}"),
+            }
+        };
+        let count = |result| match result {
+            Ok(ReadResult::Children(children)) => children.len(),
+            Err(ClientError::NoNode { .. }) => 0,
+            other => panic!("{other:?}"),
+        };
+        results.into_iter().map(count).sum()
     }
 
     /// Waits until `are_right` returns true for the number of the lock's nodes.
@@ -291,10 +305,15 @@ impl Stage {
         }
     }
 
-    /// Checks that the contender has no work left, that no node of the lock is left, and that the lock is free.
-    pub(crate) async fn check_free(&self) {
+    /// Checks that the contender has no work left, that no node of the lock is left, and that no contender holds the lock.
+    pub(crate) async fn check_nothing_is_left(&self) {
         self.actor.janitor().idle().await;
         self.until_nodes(|nodes| nodes == 0).await;
+        assert_eq!(self.witness.holders(), 0);
+    }
+
+    /// Checks that the lock is free.
+    pub(crate) async fn check_free(&self) {
         let blocker = self.kind.blocker().lock(&self.others, &self.path);
         let held = blocker.try_acquire().await.unwrap().expect("the lock is not free");
         self.witness.enter(BEHIND, blocker.shares(), &held);
