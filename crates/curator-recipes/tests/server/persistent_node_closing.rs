@@ -25,6 +25,8 @@ async fn all_calls_fail_after_a_close_whose_delete_waits_for_a_connection() {
     assert!(matches!(*node.state().borrow(), PersistentNodeState::Closed));
     proxy.heal();
     proxy.refuse(false).unwrap();
+    // The next close waits only 200 ms for the delete, and a new connection may take longer.
+    until(async || client.check_exists(node.path()).await.unwrap().is_none()).await;
     soon(node.close()).await.unwrap();
 }
 
