@@ -285,6 +285,7 @@ impl Stage {
                 Ok(results) => break results,
                 Err(error) => assert!(error.is_retryable(), "{error}"),
             }
+            tokio::time::sleep(PAUSE).await;
         };
         let count = |result| match result {
             Ok(ReadResult::Children(children)) => children.len(),
