@@ -32,7 +32,7 @@ pub(crate) async fn create_tree(client: &CuratorClient, name: &str) -> String {
 }
 
 /// Creates children with numbered names and 100 bytes of data, in large transactions.
-pub(crate) async fn create_children(client: &CuratorClient, dir: &str, name: &str, count: usize) {
+async fn create_children(client: &CuratorClient, dir: &str, name: &str, count: usize) {
     for first in (0..count).step_by(1_000) {
         let mut transaction = client.transaction();
         for number in first..count.min(first + 1_000) {

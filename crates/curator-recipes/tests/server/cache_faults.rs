@@ -1,14 +1,14 @@
 //! Caches under faults, mainly those that Curator's caches have or had.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::ops::Range;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use curator_recipes::client::{ConnectionState, CreateMode, CuratorClient, Error as ClientError, ZPath};
 use curator_recipes::{CacheError, CacheEvents, CacheState, CuratorCache, Lookup};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer, within};
 
-use crate::cache::{cache, create, create_children, create_tree, next, shown};
+use crate::cache::{cache, create, create_tree, next, shown};
 use crate::support::{
     FAULTS, LONG_SESSION, Numbers, Replay, SHORT_SESSION, behind_proxy, behind_proxy_with, builder,
     client as connected, new_seed, path, proxy, requests_of, soon, unplug, until,
@@ -403,67 +403,62 @@ async fn while_reads_fail_after_a_change_the_cache_is_stale() {
     assert!(cache.last_error().is_none());
 }
 
-/// When the cache stops recording changes, replies with nodes from before the changes can be in flight.
+/// When the cache stops recording changes, the reply with a new node from before the changes can be in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_changes() {
-    /// So many leaves that the cache needs several requests for them.
-    const LEAVES: usize = 900;
     /// More changed nodes than a cache records.
     const PASSING: usize = 66_000;
-    /// Created before these, so that the cache finds them only when it reads everything again.
-    const STAYING: usize = 10;
     let ((proxy, client), writer, root) = (behind_proxy().await, connected().await, path("cache-overflow"));
     create(&writer, &root, b"").await;
-    create_children(&writer, &root, "leaf", LEAVES).await;
-    // Blocks the cache's task when it processes the first leaf, while the reply with the other leaves is in flight.
-    let (report_blocked, blocked) = std::sync::mpsc::channel();
+    // Blocks the cache's task at the event of each of these nodes: before it reads the first, and while it waits for the reply.
+    let (report_blocked, mut blocked) = tokio::sync::mpsc::unbounded_channel();
     let (resume, resumed) = std::sync::mpsc::channel::<()>();
-    let (is_armed, resumed) = (Arc::new(AtomicBool::new(false)), Mutex::new(resumed));
-    let arm = Arc::clone(&is_armed);
+    let blocking = Mutex::new((vec!["second", "first"], resumed));
     let filter = move |path: &ZPath| {
-        if path.name() == "leaf-00000" && is_armed.swap(false, Ordering::SeqCst) {
+        let (names, resumed) = &mut *blocking.lock().unwrap();
+        if names.pop_if(|name| *name == path.name()).is_some() {
             report_blocked.send(()).unwrap();
-            let _ = resumed.lock().unwrap().recv();
+            let _ = resumed.recv();
         }
         true
     };
     let cache = cache(&client, &root).filter(filter).start().unwrap();
     soon(cache.ready()).await.unwrap();
-    unplug(&proxy, &client).await;
-    until_stale(&cache).await;
-    writer.set_data(format!("{root}/leaf-00000"), "new", None).await.unwrap();
-    arm.store(true, Ordering::SeqCst);
+    let other = self::cache(&client, &path("cache-overflow-other")).start().unwrap();
+    soon(other.ready()).await.unwrap();
+    // The caches of a client share a connection, which delivers events and replies in order.
+    let until_events_have_arrived = async || drop(soon(other.caught_up()).await.unwrap());
+    create(&writer, &format!("{root}/first"), b"old").await;
+    soon(blocked.recv()).await.unwrap();
+    create(&writer, &format!("{root}/second"), b"").await;
+    until_events_have_arrived().await;
     proxy.reset_counts();
-    proxy.refuse(false).unwrap();
-    tokio::task::spawn_blocking(move || blocked.recv()).await.unwrap().unwrap();
-    soon(proxy.wait_for_reply(OpCode::MultiRead, 2)).await.unwrap();
-    let last = format!("{root}/leaf-{:05}", LEAVES - 1);
-    writer.delete().for_path(&last).await.unwrap();
-    create_children(&writer, &root, "new", STAYING).await;
-    create_and_delete_children(&writer, &client, &root, PASSING).await;
-    // Not all: the client's connection may break meanwhile, and events on their way are lost.
-    assert!(proxy.notifications() > PASSING as u64, "too few events for the cache");
     resume.send(()).unwrap();
-    let snapshot = within(Duration::from_secs(60), cache.caught_up()).await.unwrap();
-    assert_eq!(cache.get(&last).unwrap(), Lookup::Absent);
-    assert_eq!(snapshot.len(), LEAVES + STAYING);
+    soon(blocked.recv()).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
+    writer.set_data(format!("{root}/first"), "new", None).await.unwrap();
+    create(&writer, &format!("{root}/third"), b"").await;
+    for first in (0..PASSING).step_by(1_000) {
+        create_and_delete_children(&writer, &root, first..first + 1_000).await;
+        until_events_have_arrived().await;
+    }
+    resume.send(()).unwrap();
+    within(Duration::from_secs(60), cache.caught_up()).await.unwrap();
+    let expected = [("/", ""), ("/first", "new"), ("/second", ""), ("/third", "")];
+    assert_eq!(shown(&cache), expected.map(|(node, data)| (node.to_owned(), data.to_owned())).into());
+    assert_eq!(proxy.handshakes(), 0, "the cache read everything because its connection broke");
 }
 
-/// Creates `count` nodes, and deletes them, so that the cache has fewer nodes to read. Returns when `watching` has received
-/// the events that its connection has.
-async fn create_and_delete_children(client: &CuratorClient, watching: &CuratorClient, dir: &str, count: usize) {
-    for first in (0..count).step_by(1_000) {
-        let children = (first..count.min(first + 1_000)).map(|number| format!("{dir}/passing-{number:05}"));
-        let (mut creation, mut deletion) = (client.transaction(), client.transaction());
-        for child in children {
-            creation = creation.create(&child, "", CreateMode::Persistent).unwrap();
-            deletion = deletion.delete(&child, None).unwrap();
-        }
-        creation.commit().await.unwrap();
-        deletion.commit().await.unwrap();
-        // A connection has events and replies in one order.
-        soon(watching.check_exists("/")).await.unwrap();
+/// Creates nodes with these numbers, and deletes them, so that a cache has fewer nodes to read.
+async fn create_and_delete_children(client: &CuratorClient, dir: &str, numbers: Range<usize>) {
+    let (mut creation, mut deletion) = (client.transaction(), client.transaction());
+    for number in numbers {
+        let child = format!("{dir}/passing-{number:05}");
+        creation = creation.create(&child, "", CreateMode::Persistent).unwrap();
+        deletion = deletion.delete(&child, None).unwrap();
     }
+    creation.commit().await.unwrap();
+    deletion.commit().await.unwrap();
 }
 
 /// Before `caught_up` returns, a cache may contain a part of the transaction's changes.
