@@ -28,11 +28,22 @@ pub(crate) struct Job {
 pub(crate) struct Outcome {
     pub(crate) title: String,
     pub(crate) row: String,
-    /// The error, if the job failed.
-    pub(crate) failed: Option<String>,
+    /// The error, and the end of the output, if the job failed.
+    pub(crate) failed: Option<Failure>,
     pub(crate) tally: Tally,
     pub(crate) servers: Servers,
 }
+
+/// Why a job failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) error: String,
+    /// The part of the output that shows the failed tests, or else its end.
+    pub(crate) output: String,
+}
+
+/// The most lines of a failed job's output to repeat at the end.
+const REPEATED_LINES: usize = 60;
 
 type Queue = VecDeque<(usize, Job)>;
 
@@ -55,7 +66,7 @@ pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) 
             let (outcome, output) = job.run(&log);
             let mut outcomes = locked(&outcomes);
             let Outcome { title, tally, failed, .. } = &outcome;
-            let failed = failed.as_ref().map_or(String::new(), |error| format!("; FAILED: {error}"));
+            let failed = failed.as_ref().map_or(String::new(), |failure| format!("; FAILED: {}", failure.error));
             let line = format!("\nxtask: {title}, {} of {count}: {tally}{failed}\n", outcomes.len() + 1);
             print(&[line.as_bytes(), &output].concat());
             outcomes.push(outcome);
@@ -78,12 +89,14 @@ impl Job {
     fn run(mut self, log: &Path) -> (Outcome, Vec<u8>) {
         let report = log.with_extension("servers");
         let begin = Instant::now();
-        let failed = match self.status(log, &report) {
+        let error = match self.status(log, &report) {
             Ok(status) => (!status.success()).then(|| status.to_string()),
             Err(error) => Some(format!("it could not be started: {error}")),
         };
         let output = fs::read(log).unwrap_or_default();
-        let tally = Tally { time: begin.elapsed(), ..Tally::read(&String::from_utf8_lossy(&output)) };
+        let text = String::from_utf8_lossy(&output);
+        let failed = error.map(|error| Failure { error, output: failures(&text) });
+        let tally = Tally { time: begin.elapsed(), ..Tally::read(&text) };
         let servers = Servers::read(&fs::read_to_string(&report).unwrap_or_default());
         // These files are needed during this run only.
         drop((fs::remove_file(log), fs::remove_file(report)));
@@ -95,6 +108,15 @@ impl Job {
         let both = File::create(log)?;
         self.command.env(REPORT_VARIABLE, report).stderr(both.try_clone()?).stdout(both).status()
     }
+}
+
+/// The last lines of the output of a failed program, from the first failed test on if there is one. libtest prints the
+/// output of the failed tests after the line `failures:`.
+fn failures(output: &str) -> String {
+    let lines: Vec<_> = output.lines().collect();
+    let first = lines.iter().position(|line| *line == "failures:").unwrap_or(0);
+    let lines = &lines[first.max(lines.len().saturating_sub(REPEATED_LINES))..];
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -118,13 +140,24 @@ mod tests {
         let mut console = Vec::new();
         let outcomes = run(jobs, &directory.path().join("new"), &mut console).unwrap();
         let of = |row| outcomes.iter().find(|outcome| outcome.row == row).unwrap();
-        assert_eq!((of(good).failed.as_deref(), of(good).tally.passed), (None, 2));
-        assert_eq!((of(bad).failed.as_deref(), of(bad).tally.failed), (Some("exit status: 3"), 1));
-        assert!(of("missing").failed.as_ref().unwrap().starts_with("it could not be started"), "{outcomes:?}");
+        assert_eq!((&of(good).failed, of(good).tally.passed), (&None, 2));
+        let output = "test result: FAILED. 1 passed; 1 failed; 0 ignored".to_owned();
+        let failure = Failure { error: "exit status: 3".to_owned(), output };
+        assert_eq!((&of(bad).failed, of(bad).tally.failed), (&Some(failure), 1));
+        assert!(of("missing").failed.as_ref().unwrap().error.starts_with("it could not be started"), "{outcomes:?}");
         assert!(of(on_a_server).servers.to_string().contains("1 embedded server"), "{outcomes:?}");
         let console = String::from_utf8(console).unwrap();
         assert!(console.contains("FAILED: exit status: 3\ntest result: FAILED. 1 passed; 1 failed"), "{console}");
         assert_eq!(fs::read_dir(directory.path().join("new")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_failures_are_the_last_lines_from_the_first_failed_test_on() {
+        let end = "failures:\n\n---- a stdout ----\nno\n\nfailures:\n    a\n\ntest result: FAILED.";
+        assert_eq!(failures(&format!("running 2 tests\ntest a ... FAILED\ntest b ... ok\n\n{end}\n")), end);
+        assert_eq!(failures("memory allocation failed\n"), "memory allocation failed");
+        let long = format!("failures:\n{}{end}", "x\n".repeat(REPEATED_LINES));
+        assert_eq!(failures(&long).lines().count(), REPEATED_LINES);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, fmt::Write};
 
-use crate::{kind::ServerKind, not_run::NotRun, servers::Servers, tally::Tally};
+use crate::{jobs::Failure, kind::ServerKind, not_run::NotRun, servers::Servers, tally::Tally};
 
 /// The results of the tests on one server, or of the tests without a server.
 #[derive(Debug, Default)]
@@ -13,8 +13,8 @@ pub(crate) struct Run {
     pub(crate) required: Option<ServerKind>,
     pub(crate) tally: Tally,
     pub(crate) servers: Servers,
-    /// The failed programs, with their errors.
-    pub(crate) failed: Vec<String>,
+    /// The failed programs, each with its server.
+    pub(crate) failed: Vec<(String, Failure)>,
 }
 
 /// The results of all tests.
@@ -37,17 +37,24 @@ impl Summary {
         lines.push(("all", total.to_string()));
         let width = lines.iter().map(|(title, _)| title.len()).max().unwrap_or_default();
         let mut text = String::new();
+        // Writing to a `String` cannot fail.
+        for (title, Failure { error, output }) in self.failed() {
+            let _ = writeln!(text, "xtask: {title} failed: {error}\n{output}\n");
+        }
         for (title, line) in lines {
-            // Writing to a `String` cannot fail.
             let _ = writeln!(text, "xtask: {title:<width$}  {line}");
         }
         text.extend(self.not_run.iter().map(NotRun::text));
         text
     }
 
+    fn failed(&self) -> impl Iterator<Item = &(String, Failure)> {
+        self.runs.iter().flat_map(|run| &run.failed)
+    }
+
     /// Whether the run passed. If `all_required` is set, tests that did not run are a failure.
     pub(crate) fn verdict(&self, all_required: bool) -> Result<(), String> {
-        let failed: Vec<_> = self.runs.iter().flat_map(|run| &run.failed).map(String::as_str).collect();
+        let failed: Vec<_> = self.failed().map(|(title, failure)| format!("{title} ({})", failure.error)).collect();
         if !failed.is_empty() {
             return Err(format!("these test programs failed (see their output above): {}", failed.join("; ")));
         }
@@ -142,7 +149,9 @@ xtask: all              800 tests passed, 0 failed, 0 ignored, in 40.0 s
     fn a_failed_run_fails_the_summary() {
         for index in 0..2 {
             let mut summary = both();
-            summary.runs[index].failed.push("x (exit status: 3)".to_owned());
+            let (error, output) = ("exit status: 3".to_owned(), "failures:\n    a".to_owned());
+            summary.runs[index].failed.push(("x".to_owned(), Failure { error, output }));
+            assert!(summary.text().starts_with("xtask: x failed: exit status: 3\nfailures:\n    a\n\nxtask: embedded"));
             let refused = summary.verdict(false).unwrap_err();
             assert_eq!(refused, "these test programs failed (see their output above): x (exit status: 3)");
         }

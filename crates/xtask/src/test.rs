@@ -201,7 +201,7 @@ fn rows(server_runs: &[ServerRun], outcomes: Vec<Outcome>) -> Vec<Run> {
     let mut rows: Vec<_> = without.into_iter().chain(server_runs.iter().map(of_server_run)).collect();
     for Outcome { title, row, failed, tally, servers } in outcomes {
         if let Some(run) = rows.iter_mut().find(|run| run.title == row) {
-            run.failed.extend(failed.map(|error| format!("{title} ({error})")));
+            run.failed.extend(failed.map(|failure| (title, failure)));
             run.tally.add(tally);
             run.servers.add(servers);
         }
