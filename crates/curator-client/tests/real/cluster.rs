@@ -70,15 +70,16 @@ async fn replies_of_a_follower_without_a_leader_do_not_renew_a_lease() {
     let paused_at = ClockInstant::now();
     // The follower waits for its leader for syncLimit ticks, and continues to answer reads.
     let reads = async {
-        let mut last_answer = paused_at;
-        while session.is_valid() && reader.get_data(&ZPath::root()).await.is_ok() {
-            last_answer = ClockInstant::now();
+        let mut answers = 0;
+        while session.is_valid() {
+            soon(reader.get_data(&ZPath::root())).await.unwrap();
+            answers += 1;
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        last_answer
+        answers
     };
-    let (promised, last_answer) = tokio::join!(watch_over(session.lease()), reads);
-    assert!(last_answer > paused_at + session.timeout() / 2, "the follower does not answer reads");
+    let (promised, answers) = tokio::join!(watch_over(session.lease()), reads);
+    assert!(answers > 0, "the lease has ended before the follower has answered a read");
     // Replies of the follower do not prove that the leader keeps the session.
     assert!(promised < paused_at + session.timeout(), "the lease was renewed without a leader");
     assert!(soon(states.wait_for(Lost)).await);
