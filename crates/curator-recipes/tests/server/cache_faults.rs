@@ -418,7 +418,8 @@ async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_change
         let (names, resumed) = &mut *blocking.lock().unwrap();
         if names.pop_if(|name| *name == path.name()).is_some() {
             report_blocked.send(()).unwrap();
-            let _ = resumed.recv();
+            // Other tasks of this thread continue, such as that of the connection.
+            let _ = tokio::task::block_in_place(|| resumed.recv());
         }
         true
     };
