@@ -12,6 +12,9 @@ use crate::support::{SHORT, behind_proxy_with, builder, direct, direct_with, eph
 /// How many clients are cut off in each direction, each at another point between two of its probes.
 const ROUNDS: u32 = 5;
 
+/// Long enough that a loaded machine does not lose the session accidentally.
+const MEDIUM: Duration = Duration::from_secs(4);
+
 /// Whichever direction is cut off, the lease ends before an observer sees that the node is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lease_of_a_client_that_is_cut_off_ends_before_others_see_its_node_gone() {
@@ -44,7 +47,7 @@ async fn cut_off(direction: Direction, observer: &CuratorClient, round: u32) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_resumed_near_the_end_of_its_lease_renews_it_and_outlives_it() {
     let observer = direct().await;
-    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(SHORT)).await;
+    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(MEDIUM)).await;
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
     let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
@@ -93,8 +96,6 @@ async fn a_session_is_not_used_if_opening_it_has_taken_half_of_its_lease() {
 
 #[tokio::test]
 async fn a_session_that_outlives_its_lease_is_closed_with_its_nodes() {
-    // Long enough that a loaded machine does not lose the session accidentally.
-    const MEDIUM: Duration = Duration::from_secs(4);
     let ((proxy, client), observer) =
         (behind_proxy_with(|client| client.session_timeout(MEDIUM)).await, direct().await);
     let session = client.session().await.unwrap();
