@@ -28,8 +28,8 @@ pub(crate) struct Job {
 pub(crate) struct Outcome {
     pub(crate) title: String,
     pub(crate) row: String,
-    /// The error, and the end of the output, if the job failed.
-    pub(crate) failed: Option<Failure>,
+    /// Why the job failed, if it did.
+    pub(crate) failure: Option<Failure>,
     pub(crate) tally: Tally,
     pub(crate) servers: Servers,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) error: String,
-    /// The part of the output that shows the failed tests, or else its end.
+    /// The part of the output that shows the failed tests, or else its last lines.
     pub(crate) output: String,
 }
 
@@ -65,8 +65,8 @@ pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) 
             print(format!("xtask: {} starts; its output is in {}\n", job.title, log.display()).as_bytes());
             let (outcome, output) = job.run(&log);
             let mut outcomes = locked(&outcomes);
-            let Outcome { title, tally, failed, .. } = &outcome;
-            let failed = failed.as_ref().map_or(String::new(), |failure| format!("; FAILED: {}", failure.error));
+            let Outcome { title, tally, failure, .. } = &outcome;
+            let failed = failure.as_ref().map_or(String::new(), |failure| format!("; FAILED: {}", failure.error));
             let line = format!("\nxtask: {title}, {} of {count}: {tally}{failed}\n", outcomes.len() + 1);
             print(&[line.as_bytes(), &output].concat());
             outcomes.push(outcome);
@@ -95,12 +95,12 @@ impl Job {
         };
         let output = fs::read(log).unwrap_or_default();
         let text = String::from_utf8_lossy(&output);
-        let failed = error.map(|error| Failure { error, output: failures(&text) });
+        let failure = error.map(|error| Failure { error, output: failed_output(&text) });
         let tally = Tally { time: begin.elapsed(), ..Tally::read(&text) };
         let servers = Servers::read(&fs::read_to_string(&report).unwrap_or_default());
         // These files are needed during this run only.
         drop((fs::remove_file(log), fs::remove_file(report)));
-        (Outcome { title: self.title, row: self.row, failed, tally, servers }, output)
+        (Outcome { title: self.title, row: self.row, failure, tally, servers }, output)
     }
 
     fn status(&mut self, log: &Path, report: &Path) -> io::Result<ExitStatus> {
@@ -110,13 +110,15 @@ impl Job {
     }
 }
 
-/// The last lines of the output of a failed program, from the first failed test on if there is one. libtest prints the
-/// output of the failed tests after the line `failures:`.
-fn failures(output: &str) -> String {
+/// The part of a failed program's output to repeat: from its first failed test on, or everything if it names none; at most the
+/// last [`REPEATED_LINES`] lines. libtest prints the output of the failed tests after the line `failures:`.
+fn failed_output(output: &str) -> String {
     let lines: Vec<_> = output.lines().collect();
     let first = lines.iter().position(|line| *line == "failures:").unwrap_or(0);
-    let lines = &lines[first.max(lines.len().saturating_sub(REPEATED_LINES))..];
-    lines.join("\n")
+    // The documentation tests are several programs, and those of packages that pass may follow.
+    let last = lines.iter().rposition(|line| line.starts_with("test result: FAILED"));
+    let end = last.map_or(lines.len(), |last| last + 1);
+    lines[first.max(end.saturating_sub(REPEATED_LINES)).min(end)..end].join("\n")
 }
 
 #[cfg(test)]
@@ -140,11 +142,11 @@ mod tests {
         let mut console = Vec::new();
         let outcomes = run(jobs, &directory.path().join("new"), &mut console).unwrap();
         let of = |row| outcomes.iter().find(|outcome| outcome.row == row).unwrap();
-        assert_eq!((&of(good).failed, of(good).tally.passed), (&None, 2));
+        assert_eq!((&of(good).failure, of(good).tally.passed), (&None, 2));
         let output = "test result: FAILED. 1 passed; 1 failed; 0 ignored".to_owned();
         let failure = Failure { error: "exit status: 3".to_owned(), output };
-        assert_eq!((&of(bad).failed, of(bad).tally.failed), (&Some(failure), 1));
-        assert!(of("missing").failed.as_ref().unwrap().error.starts_with("it could not be started"), "{outcomes:?}");
+        assert_eq!((&of(bad).failure, of(bad).tally.failed), (&Some(failure), 1));
+        assert!(of("missing").failure.as_ref().unwrap().error.starts_with("it could not be started"), "{outcomes:?}");
         assert!(of(on_a_server).servers.to_string().contains("1 embedded server"), "{outcomes:?}");
         let console = String::from_utf8(console).unwrap();
         assert!(console.contains("FAILED: exit status: 3\ntest result: FAILED. 1 passed; 1 failed"), "{console}");
@@ -152,12 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn the_failures_are_the_last_lines_from_the_first_failed_test_on() {
-        let end = "failures:\n\n---- a stdout ----\nno\n\nfailures:\n    a\n\ntest result: FAILED.";
-        assert_eq!(failures(&format!("running 2 tests\ntest a ... FAILED\ntest b ... ok\n\n{end}\n")), end);
-        assert_eq!(failures("memory allocation failed\n"), "memory allocation failed");
-        let long = format!("failures:\n{}{end}", "x\n".repeat(REPEATED_LINES));
-        assert_eq!(failures(&long).lines().count(), REPEATED_LINES);
+    fn the_repeated_output_begins_at_the_first_failed_test_and_ends_with_the_last_failed_result() {
+        let failed = "failures:\n\n---- a stdout ----\nno\n\nfailures:\n    a\n\ntest result: FAILED. 1 passed";
+        let passed = format!("{}test result: ok. 60 passed\n", "test b ... ok\n".repeat(REPEATED_LINES));
+        assert_eq!(failed_output(&format!("{passed}test a ... FAILED\n\n{failed}\n\n{passed}")), failed);
+        assert_eq!(failed_output("memory allocation failed\n"), "memory allocation failed");
+        let long = failed_output(&format!("failures:\n{}{failed}\n", "x\n".repeat(REPEATED_LINES)));
+        assert!(long.lines().count() == REPEATED_LINES && long.ends_with(failed), "{long}");
+        assert_eq!(failed_output(""), "");
     }
 
     #[test]
@@ -175,6 +179,6 @@ mod tests {
             wait_for_others("c", ["a", "b"]),
         ];
         let outcomes = run(jobs, directory.path(), io::sink()).unwrap();
-        assert!(outcomes.len() == 4 && outcomes.iter().all(|outcome| outcome.failed.is_none()));
+        assert!(outcomes.len() == 4 && outcomes.iter().all(|outcome| outcome.failure.is_none()));
     }
 }

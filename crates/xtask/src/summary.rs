@@ -13,7 +13,7 @@ pub(crate) struct Run {
     pub(crate) required: Option<ServerKind>,
     pub(crate) tally: Tally,
     pub(crate) servers: Servers,
-    /// The failed programs, each with its server.
+    /// Why each failed program failed, after its title.
     pub(crate) failed: Vec<(String, Failure)>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// The last lines of the output.
+    /// What is printed at the end: the output of failed programs, then the results.
     pub(crate) fn text(&self) -> String {
         let mut total = Tally::default();
         let mut lines = Vec::new();

@@ -199,9 +199,9 @@ fn rows(server_runs: &[ServerRun], outcomes: Vec<Outcome>) -> Vec<Run> {
     };
     let without = ["documentation", WITHOUT_SERVER].map(|title| row(title, None));
     let mut rows: Vec<_> = without.into_iter().chain(server_runs.iter().map(of_server_run)).collect();
-    for Outcome { title, row, failed, tally, servers } in outcomes {
+    for Outcome { title, row, failure, tally, servers } in outcomes {
         if let Some(run) = rows.iter_mut().find(|run| run.title == row) {
-            run.failed.extend(failed.map(|failure| (title, failure)));
+            run.failed.extend(failure.map(|failure| (title, failure)));
             run.tally.add(tally);
             run.servers.add(servers);
         }
