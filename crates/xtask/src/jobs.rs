@@ -35,7 +35,7 @@ pub(crate) struct Outcome {
 }
 
 /// Why a job failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) error: String,
     /// The part of the output that shows the failed tests, or else its last lines.
@@ -110,12 +110,12 @@ impl Job {
     }
 }
 
-/// The part of a failed program's output to repeat: from its first failed test on, or everything if it names none; at most the
-/// last [`REPEATED_LINES`] lines. libtest prints the output of the failed tests after the line `failures:`.
+/// The part of a failed program's output to repeat: from its first failed test on, or everything if it names none; at
+/// most the last [`REPEATED_LINES`] lines. libtest prints the output of the failed tests after the line `failures:`.
 fn failed_output(output: &str) -> String {
     let lines: Vec<_> = output.lines().collect();
     let first = lines.iter().position(|line| *line == "failures:").unwrap_or(0);
-    // The documentation tests are several programs, and those of packages that pass may follow.
+    // The documentation tests are several programs. The output of those that pass after the last failed one is left out.
     let last = lines.iter().rposition(|line| line.starts_with("test result: FAILED"));
     let end = last.map_or(lines.len(), |last| last + 1);
     lines[first.max(end.saturating_sub(REPEATED_LINES)).min(end)..end].join("\n")

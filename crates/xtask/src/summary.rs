@@ -13,7 +13,7 @@ pub(crate) struct Run {
     pub(crate) required: Option<ServerKind>,
     pub(crate) tally: Tally,
     pub(crate) servers: Servers,
-    /// Why each failed program failed, after its title.
+    /// The title of each failed program, and why it failed.
     pub(crate) failed: Vec<(String, Failure)>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// What is printed at the end: the output of failed programs, then the results.
+    /// What is printed at the end: the last lines of the output of each failed program, then the results.
     pub(crate) fn text(&self) -> String {
         let mut total = Tally::default();
         let mut lines = Vec::new();

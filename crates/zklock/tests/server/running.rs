@@ -3,7 +3,7 @@
 use curator_recipes::client::CuratorClient;
 use curator_test::{TestingServer, soon, until};
 use rustix::process::Signal;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 use crate::support::{Notes, client, finished, host, path, printed, runs, signal, state, words, zklock};
 
@@ -221,14 +221,15 @@ async fn a_signal_ends_the_wait_and_leaves_no_node() {
 async fn the_lock_is_held_until_the_last_process_of_the_command_has_ended() {
     let (lock, notes, server) = (path("left"), Notes::new(), TestingServer::shared().await);
     let script = format!("(sleep 1000 & echo $! > {}) ; exit 5", notes.file("left").display());
-    let child = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
+    let mut child = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
     let left = notes.process("left").await;
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = soon(stderr.next_line()).await.unwrap().unwrap();
+    assert!(line.ends_with("has ended; waiting for processes that it has started"), "{line}");
     let printed = printed(&format!("run --lock {lock} --wait 200ms"), Some("exit 3")).await;
     assert_eq!(printed.code, Some(121), "{printed:?}");
     rustix::process::kill_process(left, Signal::TERM).unwrap();
-    let printed = finished(child).await;
-    assert_eq!(printed.code, Some(5));
-    assert!(printed.error.contains("waiting for processes that it has started"), "{printed:?}");
+    assert_eq!(finished(child).await.code, Some(5));
 }
 
 /// The parent of the zombie has left the group, and does not reap it.
