@@ -96,10 +96,9 @@ async fn a_worker_continues_to_count_in_its_next_session() {
     let findings = check(&history, &run.store.stop().await);
     assert_eq!(findings.violations, []);
     assert_eq!(findings.counters.len(), 3);
-    // Each counter had at most one increment without a reply when the session was lost, and one when the worker had to
-    // finish.
+    // A counter can have one increment without a reply for each connection, also for one that the server refuses.
     let unknown = findings.counters.values().map(|tally| tally.unknown + tally.cut_off);
-    assert!(unknown.max().unwrap() <= 2, "{findings:?}");
+    assert!(unknown.max().unwrap() <= proxy.handshakes(), "{} connections: {findings:?}", proxy.handshakes());
 }
 
 #[tokio::test]
