@@ -25,7 +25,7 @@ pub enum WhenStale {
     /// The last known instances: most still work if only ZooKeeper is unreachable.
     #[default]
     Keep,
-    /// No instances.
+    /// No instances; none while the cache is [loading](CacheState::Loading) either.
     Empty,
 }
 
@@ -89,7 +89,8 @@ impl<P: Payload> ServiceCache<P> {
 
     fn instances_of(&self, snapshot: &Snapshot) -> Instances<P> {
         let state = snapshot.state();
-        if self.when_stale == WhenStale::Empty && matches!(state, CacheState::Stale { .. }) {
+        // A cache that loses its connection before it has read everything stays in the state `Loading`.
+        if self.when_stale == WhenStale::Empty && matches!(state, CacheState::Loading | CacheState::Stale { .. }) {
             return Instances::new([], state);
         }
         // Use snapshots instead of events: a node that is replaced in one transaction is in every snapshot.

@@ -4,9 +4,10 @@ use std::convert::Infallible;
 
 use curator_discovery::client::CreateMode;
 use curator_discovery::{ServiceDiscover, ServiceInstance, ServiceType, WhenStale};
+use curator_test::OpCode;
 use tower::discover::{Change, Discover};
 
-use crate::support::{behind_proxy, connected, discovery, instance, path, registered, soon, unplug};
+use crate::support::{behind_proxy, connected, discovery, instance, path, registered, soon, unplug, until};
 
 /// The next change, as text.
 async fn next(changes: &mut ServiceDiscover<String>) -> String {
@@ -85,6 +86,27 @@ async fn a_stale_cache_removes_all_services_only_with_when_stale_empty() {
     soon(a.drain()).await.unwrap();
     // No change was reported before this one.
     assert_eq!([next(&mut kept).await, next(&mut emptied).await], ["a removed"; 2]);
+}
+
+/// If the connection breaks, the cache stays in this state.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cache_that_is_loading_can_hide_the_instances_that_it_has_read() {
+    /// More than a cache reads in the first request for instances.
+    const INSTANCES: usize = 20;
+    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("balance-loading"));
+    let mut registrations = Vec::new();
+    for number in 0..INSTANCES {
+        registrations.push(registered(&others, &base, &format!("i{number}")).await);
+    }
+    // The first reply has the names of the instances, the second some of them.
+    proxy.hold_nth_reply(OpCode::MultiRead, 3);
+    let cache = discovery(&client, &base).start_cache("orders").unwrap();
+    let hiding = cache.clone().when_stale(WhenStale::Empty);
+    until(async || cache.instances().iter().count() > 0).await;
+    assert_eq!(hiding.instances().iter().count(), 0);
+    proxy.release_held();
+    soon(cache.ready()).await.unwrap();
+    assert_eq!([&cache, &hiding].map(|cache| cache.instances().iter().count()), [INSTANCES; 2]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
