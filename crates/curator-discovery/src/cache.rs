@@ -25,7 +25,7 @@ pub enum WhenStale {
     /// The last known instances: most still work if only ZooKeeper is unreachable.
     #[default]
     Keep,
-    /// No instances; none while the cache is [loading](CacheState::Loading) either.
+    /// No instances. Also while the cache is [loading](CacheState::Loading), because it may have lost its connection.
     Empty,
 }
 

@@ -93,7 +93,7 @@ impl Lookup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheState {
-    /// Not everything is loaded yet.
+    /// Not everything is loaded yet. A cache that loses its connection meanwhile stays in this state.
     Loading,
     /// Everything is loaded, and changes are followed. The cache lags behind the servers by the delay of the events;
     /// see [`caught_up`](crate::CuratorCache::caught_up).
