@@ -23,11 +23,11 @@ async fn stopped_server() -> (TestingServer, CuratorClientBuilder) {
 async fn a_connect_waits_for_its_ensemble_while_the_policy_retries() {
     let (server, client) = stopped_server().await;
     let patient = Recorded::new(u32::MAX, PAUSE);
-    let connecting = tokio::spawn(client.connection_timeout(PAUSE).retry_policy(patient.clone()).connect());
-    until(async || patient.calls.lock().unwrap().len() >= 10).await;
+    let connecting = tokio::spawn(client.retry_policy(patient.clone()).connect());
+    until(async || patient.calls.lock().unwrap().len() >= 3).await;
     server.restart().await.unwrap();
     let client = soon(connecting).await.unwrap().unwrap();
-    // With such a short timeout, its connection may be suspended again by now.
+    // On a busy machine, its connection can be suspended again by now.
     assert_eq!(client.session().await.unwrap().epoch(), 1);
     client.get_data("/").await.unwrap();
 }

@@ -281,10 +281,10 @@ async fn a_run_waits_for_its_servers_and_can_be_stopped_meanwhile() {
     server.stop().await.unwrap();
     let client =
         builder(&address, LONG_SESSION).retry_policy(client::RetryOneTime::new(Duration::from_millis(1)).unwrap());
-    let client = client.connection_timeout(Duration::from_millis(100)).start().unwrap();
+    let client = client.connection_timeout(Duration::from_millis(500)).start().unwrap();
     let (mut first, second) = (running(&client, &path, "first"), running(&client, &path, "second"));
-    // In this time, both acquires fail: two attempts of 100 ms each.
-    client.wait_connected(Duration::from_millis(400)).await.unwrap_err();
+    // In this time, both acquires fail: two attempts of 500 ms each.
+    client.wait_connected(Duration::from_millis(1_500)).await.unwrap_err();
     second.stop.send(()).unwrap();
     soon(second.task).await.unwrap().unwrap();
     server.restart().await.unwrap();
