@@ -6,7 +6,10 @@ use curator_client::ConnectionState::{Connected, Lost, Reconnected, Suspended};
 use curator_client::{ClockInstant, ConnectionStates, CuratorClient, Error, Session, SessionEnd, ZPath};
 use curator_test::TestingCluster;
 
-use crate::support::{SHORT, builder, ephemeral, expect, soon, until, watch_over};
+use crate::support::{builder, ephemeral, expect, soon, until, watch_over};
+
+/// A session timeout that a test waits for.
+const SHORT: Duration = Duration::from_secs(4);
 
 /// Long enough for an ensemble to elect another leader.
 const LONG: Duration = Duration::from_secs(30);
@@ -14,7 +17,7 @@ const LONG: Duration = Duration::from_secs(30);
 /// Three members that tolerate each other's silence for longer than the timeout of a short session. Returns also the
 /// indices of the leader and of another member.
 async fn ensemble() -> (TestingCluster, usize, usize) {
-    let cluster = TestingCluster::builder().sync_limit(30).start(3).await.unwrap();
+    let cluster = TestingCluster::builder().sync_limit(60).start(3).await.unwrap();
     let leader = cluster.leader().await.unwrap();
     (cluster, leader, (leader + 1) % 3)
 }
@@ -63,9 +66,9 @@ async fn a_session_on_a_frozen_follower_is_invalid_before_its_node_is_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn replies_of_a_follower_without_a_leader_do_not_renew_a_lease() {
     let (cluster, leader, follower) = ensemble().await;
-    let (client, session, mut states) = connect(cluster.member(follower).connect_string(), SHORT).await;
-    // The probes of this second client are too rare to coincide with the pause.
+    // The probes of this client are too rare to coincide with the pause.
     let (_bystander, reader, _) = connect(cluster.member(follower).connect_string(), 2 * LONG).await;
+    let (client, session, mut states) = connect(cluster.member(follower).connect_string(), SHORT).await;
     cluster.member(leader).pause().unwrap();
     let paused_at = ClockInstant::now();
     // The follower waits for its leader for syncLimit ticks, and continues to answer reads.

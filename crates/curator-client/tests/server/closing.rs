@@ -132,7 +132,7 @@ async fn a_close_during_an_outage_ends_in_time_and_abandons_pending_deletes() {
 
 #[tokio::test]
 async fn a_close_after_a_session_loss_does_not_wait_for_a_new_session() {
-    let brief = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(1)).close_timeout(CLOSE);
+    let brief = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(3)).close_timeout(CLOSE);
     let (proxy, client) = behind_proxy_with(brief).await;
     let session = client.session().await.unwrap();
     begin_outage(&proxy, &client).await;

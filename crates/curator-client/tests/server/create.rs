@@ -82,7 +82,7 @@ async fn any_number_of_missing_parents_takes_three_round_trips() {
     for below in ["node", "a/b/c/node"] {
         let ((proxy, client), top) = (behind_proxy().await, unique_path("far"));
         proxy.ignore(OpCode::Sync);
-        proxy.set_delay(Duration::from_millis(5));
+        proxy.set_delay(Duration::from_millis(50));
         proxy.reset_counts();
         client.create().creating_parent_containers().for_path(format!("{top}/{below}"), "").await.unwrap();
         assert_eq!(proxy.round_trips(), 3, "{:?}", proxy.requests());

@@ -10,7 +10,7 @@ use crate::support::{SLACK, begin_outage, behind_proxy_with, once, soon, until};
 const OPERATION: Duration = Duration::from_millis(300);
 /// Longer than any test.
 const FOREVER: Duration = Duration::from_secs(600);
-const CONNECTION: Duration = Duration::from_secs(1);
+const CONNECTION: Duration = Duration::from_secs(2);
 
 /// A client with a short operation timeout that makes one attempt.
 async fn impatient() -> (FaultProxy, CuratorClient) {
@@ -55,13 +55,13 @@ async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_nev
 
 #[tokio::test]
 async fn the_operation_timeout_does_not_apply_to_lease_probes() {
-    let (timeout, operation) = (Duration::from_secs(2), Duration::from_millis(20));
+    let (timeout, operation) = (Duration::from_secs(8), Duration::from_millis(20));
     let (proxy, client) =
         behind_proxy_with(|client| client.session_timeout(timeout).operation_timeout(operation)).await;
     let session = client.session().await.unwrap();
     let first = session.lease().valid_until();
     proxy.set_delay(Duration::from_millis(50));
-    until(async || session.lease().valid_until() > first + session.timeout()).await;
+    until(async || session.lease().valid_until() > first + session.timeout() / 3).await;
     assert_eq!(session.end(), None);
 }
 
@@ -72,27 +72,28 @@ async fn an_operation_without_a_reply_ends_at_the_operation_timeout() {
     let error = assert_fails_after(OPERATION, client.get_data("/")).await;
     assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
     // The connection is unaffected.
-    client.get_data("/").await.unwrap();
+    until(async || client.get_data("/").await.is_ok()).await;
     assert_eq!(proxy.handshakes(), 1);
 }
 
 #[tokio::test]
 async fn the_operation_timeout_of_an_unpolled_request_counts_from_the_call() {
-    let (proxy, client) = impatient().await;
+    let operation = Duration::from_secs(3);
+    let (proxy, client) = behind_proxy_with(|client| client.operation_timeout(operation).retry_policy(once())).await;
     proxy.swallow_next_reply(OpCode::Exists);
     let session = client.session().await.unwrap();
     let started = Instant::now();
     let (swallowed, answered) = (session.exists(&ZPath::root()), session.exists(&ZPath::root()));
     answered.await.unwrap();
-    tokio::time::sleep(OPERATION).await;
+    tokio::time::sleep(operation).await;
     let error = soon(swallowed).await.unwrap_err();
     assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
-    assert!(started.elapsed() < OPERATION + SLACK);
+    assert!(started.elapsed() < 2 * operation);
 }
 
 #[tokio::test]
 async fn without_an_operation_timeout_the_session_timeout_applies() {
-    let timeout = Duration::from_secs(1);
+    let timeout = Duration::from_secs(4);
     let (proxy, client) = behind_proxy_with(|client| client.session_timeout(timeout).retry_policy(once())).await;
     let session = client.session().await.unwrap();
     proxy.swallow_next_reply(OpCode::GetData);
@@ -103,7 +104,7 @@ async fn without_an_operation_timeout_the_session_timeout_applies() {
 /// Until there is another session, the client does not return the ended one.
 #[tokio::test]
 async fn an_operation_without_a_session_ends_at_the_connection_timeout() {
-    let brief = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(1)).retry_policy(once());
+    let brief = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(3)).retry_policy(once());
     let (proxy, client) = behind_proxy_with(|client| brief(client).connection_timeout(CONNECTION)).await;
     let session = client.session().await.unwrap();
     proxy.refuse(true).unwrap();
@@ -130,10 +131,10 @@ async fn an_operation_under_way_ends_with_its_session() {
     // Replies to other requests keep the connection open.
     let others = async {
         while session.exists(&ZPath::root()).await.is_ok() {}
-        session.end()
+        session.ended().await
     };
     let (end, read) = soon(async { tokio::join!(others, reading) }).await;
-    assert_eq!(end, Some(SessionEnd::LeaseOver));
+    assert_eq!(end, SessionEnd::LeaseOver);
     // The client also gives up the connection of an ended session. Another thread may report that first.
     let error = read.unwrap_err();
     let is_over = matches!(error, Error::SessionEnded { end: SessionEnd::LeaseOver, .. });

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::time::Duration;
 
-use curator_client::Error;
+use curator_client::{CuratorClient, Error};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 use curator_test::EmbeddedServer;
 use curator_test::TestingServer;
@@ -15,6 +15,14 @@ use crate::support::{DEFAULT_TIMEOUT, alone, builder, soon};
 
 /// The limit of descriptors that a test sets for its process: far more than it needs, and quickly exhausted.
 const DESCRIPTORS: u64 = 256;
+
+/// Why the client has not connected within 500 ms. On a busy machine, its first attempt can take longer.
+async fn cause_of_outage(client: &CuratorClient) -> String {
+    match client.wait_connected(Duration::from_millis(500)).await {
+        Err(Error::NotConnected { cause, .. }) => cause,
+        other => panic!("{other:?}"),
+    }
+}
 
 /// Opens descriptors until only `free` of them are left.
 fn use_up_all_descriptors_but(free: usize) -> Vec<File> {
@@ -31,9 +39,7 @@ fn assert_connects_once_descriptors_are_free(free: usize) {
         let server = TestingServer::shared().await.connect_string();
         let used = use_up_all_descriptors_but(free);
         let client = builder(server).start().unwrap();
-        let error = client.wait_connected(Duration::from_millis(500)).await.unwrap_err();
-        let Error::NotConnected { cause, .. } = &error else { panic!("{error}") };
-        assert!(cause.contains("too few file descriptors left"), "{cause}");
+        while !cause_of_outage(&client).await.contains("too few file descriptors left") {}
         drop(used);
         client.wait_connected(DEFAULT_TIMEOUT).await.unwrap();
         client.get_data("/").await.unwrap();
@@ -67,12 +73,10 @@ fn a_client_that_starts_while_no_thread_can_be_spawned_connects_once_one_can() {
         let client = home.block_on(async { builder(server.connect_string()).start().unwrap() });
         let without_threads = || {
             forbid_threads();
-            home.block_on(client.wait_connected(Duration::from_millis(500)))
+            let expected = "the attempt has panicked: cannot spawn async-io thread";
+            home.block_on(async { while !cause_of_outage(&client).await.starts_with(expected) {} });
         };
-        let failed = std::thread::scope(|scope| scope.spawn(without_threads).join().unwrap());
-        let error = failed.unwrap_err();
-        let Error::NotConnected { cause, .. } = &error else { panic!("{error}") };
-        assert!(cause.starts_with("the attempt has panicked: cannot spawn async-io thread"), "{cause}");
+        std::thread::scope(|scope| scope.spawn(without_threads).join().unwrap());
         home.block_on(async {
             client.wait_connected(DEFAULT_TIMEOUT).await.unwrap();
             client.get_data("/").await.unwrap();

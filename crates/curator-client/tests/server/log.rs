@@ -41,7 +41,9 @@ async fn each_session_event_is_logged_as_one_line() {
     replace_session(&proxy, &client).await;
     let next = client.session().await.unwrap();
     client.close().await.unwrap();
-    let lines = lines_since_start("life");
+    let mut lines = lines_since_start("life");
+    // On a busy machine, an attempt can also fail because the server is slow.
+    lines.retain(|line| line.message != "not connected" || line.fields["cause"].ends_with("connection refused"));
     assert_eq!(
         messages(&lines),
         [
@@ -127,7 +129,7 @@ async fn a_close_without_a_session_logs_no_confirmation() {
 #[tokio::test]
 async fn a_suspension_that_ends_on_the_same_connection_is_logged_as_session_confirmed() {
     listen();
-    let slow = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(6)).name("slow");
+    let slow = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(12)).name("slow");
     let (proxy, client) = behind_proxy_with(slow).await;
     let mut states = client.connection_states();
     proxy.hold_replies(OpCode::Sync);

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use curator_client::Error;
 use curator_test::OpCode;
 
-use crate::support::{SHORT, behind_proxy_with, direct_with, once};
+use crate::support::{behind_proxy_with, direct_with, once};
 
 #[tokio::test(start_paused = true)]
 async fn a_session_is_kept_alive_while_the_clock_jumps_and_while_it_stands_still() {
-    let client = direct_with(|client| client.session_timeout(SHORT)).await;
+    let client = direct_with(|client| client.session_timeout(Duration::from_secs(6))).await;
     let session = client.session().await.unwrap();
-    let outlived = 2 * session.timeout();
+    let outlived = session.timeout() * 5 / 4;
     for _ in 0..10 {
         tokio::time::sleep(outlived).await;
         client.get_data("/").await.unwrap();

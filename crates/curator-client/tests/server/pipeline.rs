@@ -8,7 +8,7 @@ use curator_test::{FaultProxy, OpCode};
 use crate::support::{behind_proxy, pipelines, reconnect, soon, unique_path};
 
 /// Long enough that no reply arrives before the second of two requests is sent.
-const ONE_WAY: Duration = Duration::from_millis(5);
+const ONE_WAY: Duration = Duration::from_millis(50);
 
 /// A client behind a slow network, whose probes are not counted.
 async fn slow_network() -> (FaultProxy, CuratorClient) {

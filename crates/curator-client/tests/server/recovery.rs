@@ -8,6 +8,7 @@ use curator_client::{
     ZPath,
 };
 use curator_test::{FaultProxy, OpCode};
+use futures_util::future::join_all;
 
 use crate::support::{
     behind_proxy, behind_proxy_with, builder, direct, end_session, once, proxy, soon, unique_path, until,
@@ -43,9 +44,10 @@ async fn a_protected_node_is_created_once_if_its_request_or_reply_is_lost() {
     let faults: [(Fault, u64); 3] =
         [(FaultProxy::cut_before_reply, 1), (FaultProxy::swallow_next_reply, 1), (FaultProxy::cut_before_request, 2)];
     for (fault, requests) in faults {
-        let (proxy, client) = behind_proxy_with(|client| client.operation_timeout(Duration::from_millis(300))).await;
+        let (proxy, client) = behind_proxy_with(|client| client.operation_timeout(Duration::from_secs(1))).await;
+        let admin = direct().await;
         for mode in [EphemeralSequential, CreateMode::PersistentSequential, CreateMode::Persistent] {
-            let dir = directory(&client).await;
+            let dir = directory(&admin).await;
             proxy.reset_counts();
             fault(&proxy, OpCode::Create2);
             let path = soon(protected(&client, &dir, mode)).await.unwrap();
@@ -187,9 +189,9 @@ const WRITES: [OpCode; 5] = [OpCode::SetData, OpCode::SetAcl, OpCode::Delete, Op
 
 #[tokio::test]
 async fn the_outcome_stays_unknown_if_the_connection_does_not_return_after_a_lost_reply() {
-    for op in WRITES {
+    join_all(WRITES.map(async |op| {
         let (proxy, client) = behind_proxy_with(|client| {
-            client.connection_timeout(10 * PAUSE).retry_policy(RetryNTimes::new(1, PAUSE).unwrap())
+            client.connection_timeout(Duration::from_secs(3)).retry_policy(RetryNTimes::new(1, PAUSE).unwrap())
         })
         .await;
         let (dir, node) = (directory(&client).await, directory(&client).await);
@@ -207,7 +209,8 @@ async fn the_outcome_stays_unknown_if_the_connection_does_not_return_after_a_los
         let Error::RetryFailed { in_doubt, cause } = &error else { panic!("{op:?}: {error}") };
         assert!(matches!(**in_doubt, Error::ConnectionLost { .. }), "{op:?}: {in_doubt}");
         assert!(matches!(**cause, Error::NotConnected { .. }), "{op:?}: {cause}");
-    }
+    }))
+    .await;
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ async fn set_up() -> (FaultProxy, CuratorClient, Session, ConnectionStates) {
 
 #[tokio::test]
 async fn a_connection_whose_probes_are_answered_is_kept() {
-    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(Duration::from_secs(4))).await;
+    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(Duration::from_secs(8))).await;
     // The client sends six probes in a session timeout, and gives up a connection over which none of them is answered.
     soon(proxy.wait_for_reply(OpCode::Sync, 8)).await.unwrap();
     assert_eq!(proxy.handshakes(), 1);
@@ -60,7 +60,7 @@ async fn a_session_is_resumed_soon_after_repeated_failed_handshakes() {
             within(PAUSE, proxy.wait_for_request(OpCode::CreateSession, count)).await.unwrap();
         }
         expect(&mut states, Suspended).await;
-        within(PAUSE, states.wait_for(Reconnected)).await;
+        assert!(soon(states.wait_for(Reconnected)).await);
         assert_eq!(client.session().await.unwrap().id(), session.id(), "round {round}");
         assert_eq!(client.check_exists(&node).await.unwrap().unwrap().ephemeral_owner, session.id(), "round {round}");
         assert!(session.is_valid(), "round {round}");
@@ -74,7 +74,7 @@ async fn a_session_is_resumed_where_replies_are_slow() {
     proxy.set_delay(Duration::from_millis(700));
     proxy.cut();
     expect(&mut states, Suspended).await;
-    within(4 * PAUSE, states.wait_for(Reconnected)).await;
+    assert!(within(4 * PAUSE, states.wait_for(Reconnected)).await);
     assert_eq!(client.session().await.unwrap().id(), session.id());
     assert!(session.is_valid());
 }
@@ -85,12 +85,12 @@ async fn an_abandoned_connection_neither_reconnects_nor_closes_the_session() {
     let node = ephemeral(&client).await;
     hold_handshakes(&proxy).await;
     proxy.release_held();
-    within(PAUSE, states.wait_for(Reconnected)).await;
-    // If the abandoned connection reconnected, it would do so immediately, and cut off the new one. So the counts show
-    // it after the next probe, which is due within ten seconds.
-    let probes = proxy.requests()[&OpCode::Sync];
+    assert!(soon(states.wait_for(Reconnected)).await);
+    // If the abandoned connection reconnected, it would do so immediately, and cut off the new one, and so on. So the
+    // counts show it after the next probe, which is due within ten seconds.
+    let (handshakes, probes) = (proxy.handshakes(), proxy.requests()[&OpCode::Sync]);
     soon(proxy.wait_for_reply(OpCode::Sync, probes + 1)).await.unwrap();
-    assert_eq!((proxy.handshakes(), proxy.connections()), (2, 1));
+    assert_eq!((proxy.handshakes(), proxy.connections()), (handshakes, 1));
     assert_eq!(proxy.requests().get(&OpCode::CloseSession), None);
     assert!(client.check_exists(&node).await.unwrap().is_some());
 }
@@ -106,7 +106,7 @@ async fn a_resumed_session_begins_with_a_confirmed_write() {
     proxy.swallow_nth_reply(OpCode::Multi, 2);
     proxy.release_held();
     assert!(soon(states.wait_for(Reconnected)).await);
-    assert_eq!(proxy.requests()[&OpCode::Multi], 3);
+    assert!(proxy.requests()[&OpCode::Multi] >= 3, "{:?}", proxy.requests());
     assert_eq!(client.session().await.unwrap().id(), session.id());
 }
 
@@ -155,11 +155,11 @@ async fn closing_a_client_while_its_session_is_resumed_completes_pending_deletes
 #[tokio::test]
 async fn a_session_that_is_granted_a_shorter_timeout_ends_immediately() {
     let server = EmbeddedServer::start().unwrap();
-    let client = builder(server.connect_string()).session_timeout(Duration::from_secs(8)).connect().await.unwrap();
+    let client = builder(server.connect_string()).session_timeout(Duration::from_secs(16)).connect().await.unwrap();
     let (session, node) = (client.session().await.unwrap(), ephemeral(&client).await);
     let mut states = client.connection_states();
-    let granted = Duration::from_millis(1_600);
-    server.set_session_timeouts(Duration::from_millis(800), granted).unwrap();
+    let granted = Duration::from_secs(4);
+    server.set_session_timeouts(granted / 2, granted).unwrap();
     server.cut();
     assert_eq!(soon(session.ended()).await, SessionEnd::TimeoutLowered { granted });
     assert!(!session.is_valid());
@@ -212,6 +212,9 @@ async fn a_session_whose_lease_is_over_is_closed_as_soon_as_a_server_is_reachabl
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(4)).connect().await.unwrap();
     let session = client.session().await.unwrap();
+    // A renewed lease ends long before the server's timeout.
+    let first = session.lease().valid_until();
+    until(async || session.lease().valid_until() > first).await;
     proxy.black_hole(Direction::Both);
     assert_eq!(soon(session.ended()).await, SessionEnd::LeaseOver);
     proxy.heal();

@@ -3,12 +3,12 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, RetryNTimes, WatchEvent};
+use curator_client::{CuratorClient, WatchEvent};
 use curator_test::TestingServer;
 use futures_executor::block_on as drive;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::support::{DEFAULT_TIMEOUT, SHORT, builder, ephemeral, unique_path, until};
+use crate::support::{DEFAULT_TIMEOUT, builder, ephemeral, once, unique_path, until};
 
 fn multi_thread() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
@@ -145,11 +145,7 @@ async fn a_session_is_opened_while_all_blocking_threads_are_busy() {
     let runtime = Builder::new_multi_thread().worker_threads(1).max_blocking_threads(1).enable_all().build().unwrap();
     let (finish, wait) = mpsc::channel::<()>();
     let busy = runtime.spawn_blocking(move || wait.recv());
-    let connect = builder(TestingServer::shared().await.connect_string())
-        .session_timeout(SHORT)
-        .connection_timeout(2 * SHORT)
-        .retry_policy(RetryNTimes::new(0, SHORT).unwrap())
-        .connect();
+    let connect = builder(TestingServer::shared().await.connect_string()).retry_policy(once()).connect();
     let client = runtime.spawn(connect).await.unwrap().unwrap();
     drop((client, finish));
     busy.await.unwrap().unwrap_err();

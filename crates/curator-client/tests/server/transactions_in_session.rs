@@ -76,8 +76,8 @@ async fn a_transaction_waits_for_the_connection_of_its_session() {
     soon(commit).await.unwrap();
     assert!(session.is_valid());
     assert!(client.check_exists(&path).await.unwrap().is_some());
-    // The other transaction is the first request of the resumed session.
-    assert_eq!(multis(&proxy), 2);
+    // The other transactions are the first request of each connection that resumes the session, normally one.
+    assert!(multis(&proxy) >= 2);
 }
 
 #[tokio::test]

@@ -69,12 +69,12 @@ async fn a_session_continues_over_another_tls_connection() {
 async fn the_session_of_a_tls_client_that_is_cut_off_is_invalid_before_its_node_is_gone() {
     let setup = Setup::open().await;
     let proxy = FaultProxy::start(setup.server.secure_address().unwrap()).unwrap();
-    let short = Duration::from_millis(1_500);
-    let client = builder(proxy.connect_string()).tls(setup.trust()).session_timeout(short);
-    let client = soon(client.connect()).await.unwrap();
-    let node = ephemeral(&client).await;
     let observer = soon(setup.builder().session_timeout(LONG).connect()).await.unwrap();
+    let client = builder(proxy.connect_string()).tls(setup.trust()).session_timeout(Duration::from_secs(5));
+    let client = soon(client.connect()).await.unwrap();
     let session = client.session().await.unwrap();
+    let node = ephemeral(&client).await;
+    assert_eq!(observer.check_exists(&node).await.unwrap().unwrap().ephemeral_owner, session.id());
     proxy.black_hole(curator_test::Direction::Both);
     until(async || {
         let is_gone = observer.check_exists(&node).await.unwrap().is_none();
