@@ -72,7 +72,7 @@ pub(crate) async fn run(servers: &Handle, good: SocketAddr, seed: u64) -> Survey
 /// Runs a case without hostile acts.
 pub(crate) async fn run_without_acts(servers: &Handle, good: SocketAddr) {
     let server = HostileServer::start(servers, good, 0, 0).await.unwrap();
-    let client = builder(&server, &mut Numbers(0)).connect().await.unwrap();
+    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
     for path in ["/hostile", "/hostile-acl"] {
         client.create().for_path(path, "").await.unwrap();
     }

@@ -33,7 +33,7 @@ use self::{
 /// A session timeout so long that a session ends only when a test ends it.
 const LONG: Duration = Duration::from_secs(30);
 /// A session timeout so short that a test can wait for its end, and long enough for a busy machine.
-const SHORT: Duration = Duration::from_secs(3);
+const SHORT: Duration = Duration::from_secs(5);
 
 /// A seed for all random numbers of a test: from the environment, or a new one, which is printed.
 fn seed() -> Numbers {

@@ -14,8 +14,8 @@ use crate::support::{
     read_write, requests_of, soon, still_waits, unplug,
 };
 
-const CONNECTION_TIMEOUT: Duration = Duration::from_millis(200);
-const OPERATION_TIMEOUT: Duration = Duration::from_millis(300);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(1);
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -206,7 +206,7 @@ async fn the_elapsed_time_of_a_retry_policy_excludes_the_time_in_the_queue() {
 async fn locks_created_before_the_first_session_are_acquired_in_it() {
     let server = TestingServer::start().await.unwrap();
     server.stop().await.unwrap();
-    let client = builder(&server.connect_string(), LONG_SESSION).connection_timeout(CONNECTION_TIMEOUT);
+    let client = builder(&server.connect_string(), LONG_SESSION);
     let client = client.retry_policy(RetryForever::new(PAUSE).unwrap()).start().unwrap();
     let mutex = mutex(&client, &path("early"));
     let semaphore = InterProcessSemaphoreV2::new(&client, path("early"), 2).unwrap();

@@ -484,9 +484,11 @@ async fn ten_thousand_leaves_are_loaded_by_fewer_than_fifty_requests() {
     until(async || shown(&cache)["/leaf-00007"] == "new").await;
     assert_eq!(proxy.requests().get(&OpCode::MultiRead), Some(&1), "a change costs one read");
     proxy.reset_counts();
+    proxy.refuse(true).unwrap();
     proxy.cut();
     let mut state = cache.state();
     soon(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
+    proxy.refuse(false).unwrap();
     soon(cache.ready()).await.unwrap();
     let counts = proxy.requests();
     assert!(counts[&OpCode::MultiRead] < 50 && counts[&OpCode::AddWatch] == 1, "{counts:?}");

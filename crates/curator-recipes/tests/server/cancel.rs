@@ -4,8 +4,7 @@ use curator_test::OpCode;
 use futures_util::FutureExt as _;
 
 use crate::support::{
-    SHORT_SESSION, behind_proxy, behind_proxy_with, client, end_session, free, mutex, non_reentrant, path,
-    polled_until, queue_of, requests_of, soon,
+    behind_proxy, client, end_session, free, mutex, non_reentrant, path, polled_until, queue_of, requests_of, soon,
 };
 
 #[test]
@@ -31,7 +30,7 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
-    let (proxy, client) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
+    let (proxy, client) = behind_proxy().await;
     let (steady, path) = (self::client().await, path("drop-session"));
     // The directory exists, so the next create is that of the queue node.
     free(&client, &[&path]).await;

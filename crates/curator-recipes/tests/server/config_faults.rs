@@ -145,7 +145,7 @@ async fn a_lost_read_is_repeated() {
 /// The connection and the watch stay, but the probes get no replies.
 #[tokio::test]
 async fn while_the_session_is_suspended_the_value_is_stale() {
-    let client = behind_proxy_with(|builder| builder.session_timeout(3 * SHORT_SESSION));
+    let client = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION));
     let ((proxy, client), path) = (client.await, path("config/silence"));
     write(&client, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();

@@ -12,8 +12,8 @@ use crate::support::{
 
 /// The lanes run concurrently, each with separate sessions and a separate proxy, because a round takes as long as a
 /// session timeout.
-const LANES: usize = 5;
-const ROUNDS: usize = 4;
+const LANES: usize = 10;
+const ROUNDS: usize = 2;
 
 /// In each round, a holder is cut off while another session waits for its lock.
 async fn check_cut_off(direction: Direction) {

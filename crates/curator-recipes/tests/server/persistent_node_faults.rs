@@ -505,8 +505,8 @@ async fn a_close_without_a_connection_ends_in_time_and_the_node_is_deleted_after
         assert_eq!(client.janitor().pending(), 1);
         proxy.refuse(false).unwrap();
         until(async || !exists(&others, &at).await).await;
+        soon(client.janitor().idle()).await;
         soon(node.close()).await.unwrap();
-        client.janitor().idle().await;
     }
 }
 

@@ -130,8 +130,7 @@ async fn a_lost_reply_is_harmless_or_reported_as_outcome_unknown() {
 async fn a_set_that_gives_up_after_a_lost_reply_is_outcome_unknown() {
     let once_more = RetryNTimes::new(1, Duration::from_millis(20)).unwrap();
     let (proxy, client) =
-        behind_proxy_with(|builder| builder.connection_timeout(Duration::from_millis(300)).retry_policy(once_more))
-            .await;
+        behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(2)).retry_policy(once_more)).await;
     let count = count(&client, &path("count/gives-up"), 6);
     soon(count.set(7)).await.unwrap();
     proxy.cut_before_reply(OpCode::SetData);
@@ -233,7 +232,7 @@ async fn the_stream_goes_on_over_another_connection_and_in_another_session_witho
 async fn an_outage_beyond_the_retry_policy_causes_no_error_in_the_stream() {
     let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
     let (proxy, one) =
-        behind_proxy_with(|builder| builder.connection_timeout(Duration::from_millis(200)).retry_policy(once)).await;
+        behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(2)).retry_policy(once)).await;
     let (other, path) = (client().await, path("changes/outage"));
     let mut changes = count(&one, &path, 0).changes();
     assert_eq!(next(&mut changes).await, (0, 0));

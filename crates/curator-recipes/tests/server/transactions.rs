@@ -87,7 +87,7 @@ async fn a_guard_of_two_clients_has_no_transaction_even_if_their_session_ids_are
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_with_a_lost_reply_is_ambiguous_and_not_retried() {
-    let (proxy, holder) = behind_proxy_with(|builder| builder.operation_timeout(Duration::from_secs(1))).await;
+    let (proxy, holder) = behind_proxy_with(|builder| builder.operation_timeout(Duration::from_secs(5))).await;
     let steady = client().await;
     let guard = mutex(&holder, &path("transaction-lost")).acquire().await.unwrap();
     for (name, fault) in FAULTS {

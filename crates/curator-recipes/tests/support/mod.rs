@@ -66,7 +66,7 @@ pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path as path, until}
 /// The session timeout in tests in which no session should expire.
 pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);
 /// The session timeout in tests that wait until a session expires.
-pub(crate) const SHORT_SESSION: Duration = Duration::from_millis(1000);
+pub(crate) const SHORT_SESSION: Duration = Duration::from_secs(6);
 /// The time that a loaded machine may need in addition to a timeout.
 pub(crate) const SLACK: Duration = Duration::from_secs(3);
 
@@ -132,10 +132,10 @@ pub(crate) async fn behind_proxy_with(
     (proxy, client)
 }
 
-/// A client behind a proxy, whose operations fail after two attempts of 300 ms each if no reply arrives.
+/// A client behind a proxy, whose operations fail after two attempts of a second each if no reply arrives.
 pub(crate) async fn gives_up() -> (FaultProxy, CuratorClient) {
     let once_more = RetryOneTime::new(Duration::from_millis(10)).unwrap();
-    behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(300)).retry_policy(once_more)).await
+    behind_proxy_with(|builder| builder.operation_timeout(Duration::from_secs(1)).retry_policy(once_more)).await
 }
 
 /// Breaks the connection and prevents new ones; returns when the client has noticed.

@@ -88,7 +88,7 @@ async fn log_lines_are_short_and_contain_no_secret() {
     let once_more = RetryNTimes::new(1, Duration::from_millis(10)).unwrap();
     let (proxy, admin) = behind_proxy_with(|builder| {
         let builder = builder.authorization("digest", "orders:open-sesame").retry_policy(once_more);
-        builder.connection_timeout(Duration::from_millis(100))
+        builder.connection_timeout(Duration::from_secs(3))
     })
     .await;
     let (dir, logs) = (path("logs/long"), Logs::at(Level::TRACE));
