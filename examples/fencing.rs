@@ -27,7 +27,7 @@ const PATH: &str = "/curator-examples/fencing";
 /// The first argument of the second process; the connect string follows.
 const HOLDER: &str = "holder";
 /// The holder's session timeout. Short, as its lock is free only after its session has expired.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// The limit of each wait for the other process.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 

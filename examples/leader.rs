@@ -25,7 +25,7 @@ const PATH: &str = "/curator-examples/leader";
 /// The first argument of a replica; its name and the connect string follow.
 const REPLICA: &str = "replica";
 /// Short, to keep the example short: a dead leader has a successor only after its session has expired.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// The limit of each wait.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 

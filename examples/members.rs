@@ -25,7 +25,7 @@ const PATH: &str = "/curator-examples/members";
 /// The first argument of a member; its id, its data, and the connect string follow.
 const MEMBER: &str = "member";
 /// Short, to keep the example short: a dead process stays a member until its session expires.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// The limit of each wait.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -61,7 +61,7 @@ async fn main() -> Result<(), Failure> {
     let (network, connect_string) = ensemble.proxy()?;
     // A try first waits for a connection, for up to the connection timeout. The policy determines the pause between two
     // tries.
-    let builder = builder(connect_string).connection_timeout(1_000 * MS);
+    let builder = builder(connect_string).connection_timeout(3_000 * MS);
     let hasty = Printed { who: "hasty", policy: RetryOneTime::new(50 * MS)? };
     let patient = Printed { who: "patient", policy: BoundedExponentialBackoffRetry::new(50 * MS, 400 * MS, 29)? };
     let hasty = builder.clone().retry_policy(hasty).connect().await?;

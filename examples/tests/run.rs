@@ -249,8 +249,8 @@ fn retry_policies() {
             .collect();
         assert!(bounded.len() == 8 && bounded.iter().all(|delay| (50..=400).contains(delay)), "{printed}");
 
-        let retries =
-            |who: &str| printed.lines().filter(|line| line.starts_with(who) && line.contains("retry")).count();
+        let (_, outage) = printed.split_once("From now on").unwrap();
+        let retries = |who: &str| outage.lines().filter(|line| line.starts_with(who) && line.contains("retry")).count();
         assert_eq!(retries("hasty:"), 1, "{printed}");
         assert!(retries("patient:") >= 1, "{printed}");
         let at = |what: &str| printed.find(what).unwrap_or_else(|| panic!("no {what:?} in {printed}"));

@@ -45,6 +45,8 @@ async fn a_registration_waits_while_its_id_is_taken_and_succeeds_when_the_other_
     let (one, other, base) = (connected().await, connected().await, path("taken"));
     let first = registered(&one, &base, "a").await;
     let second = discovery(&other, &base).register(instance("a").port(9090)).unwrap();
+    let mut state = second.state();
+    soon(state.wait_for(|state| matches!(state, PersistentNodeState::Foreign { .. }))).await.unwrap();
     let error = soon(second.registered_timeout(Duration::from_millis(200))).await.unwrap_err();
     let owner = one.session().await.unwrap().id();
     let is_owner = |found: &i64| *found == owner;

@@ -17,8 +17,8 @@ use curator_test::{FaultProxy, TestingServer, close_session, until};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-/// A session timeout that every server grants.
-pub(crate) const SESSION: Duration = Duration::from_secs(4);
+/// A session timeout that every server grants, and that no test exceeds accidentally.
+pub(crate) const SESSION: Duration = Duration::from_secs(30);
 /// The tick of a server that grants shorter session timeouts.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 

@@ -84,7 +84,7 @@ async fn a_server_that_refuses_keeps_the_connections_that_it_has() {
 
 /// A client with a short session timeout.
 async fn short_lived(proxy: &FaultProxy) -> Client {
-    let connector = Client::connector().with_session_timeout(Duration::from_millis(300));
+    let connector = Client::connector().with_session_timeout(Duration::from_secs(3));
     connector.connect(&proxy.connect_string()).await.unwrap()
 }
 

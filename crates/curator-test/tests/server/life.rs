@@ -35,13 +35,13 @@ async fn a_paused_server_is_silent_until_it_is_resumed() {
     server.pause().unwrap();
     assert_eq!(server.mode().await, None);
     server.resume().unwrap();
-    assert_eq!(server.mode().await, Some(Mode::Standalone));
+    until(async || server.mode().await == Some(Mode::Standalone)).await;
     server.pause().unwrap();
     server.stop().await.unwrap();
     assert!(TcpStream::connect(server.address()).is_err());
     // A restarted server is not paused.
     server.restart().await.unwrap();
-    assert_eq!(server.mode().await, Some(Mode::Standalone));
+    until(async || server.mode().await == Some(Mode::Standalone)).await;
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ use curator_test::{FaultProxy, TestingServer, soon, unique_path, until};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::process::{Child, Command};
 
-/// The session timeout of a run that loses its session: the shortest that the servers grant.
-pub(crate) const SHORT: &str = "4s";
+/// The session timeout of a run that loses its session.
+pub(crate) const SHORT: &str = "8s";
 
 pub(crate) fn path(name: &str) -> String {
     unique_path(&format!("zklock-{name}"))

@@ -159,11 +159,11 @@ async fn after_an_outage_the_job_has_a_new_lock_and_late_requests_are_refused() 
 async fn the_exported_metrics_count_the_events_and_cover_alerts_and_dashboard() {
     let server = TestingServer::start().await.unwrap();
     let network = FaultProxy::start(server.address()).unwrap();
-    let service = Service::start(network.connect_string(), &[("SESSION_TIMEOUT", "4")]).await;
+    let service = Service::start(network.connect_string(), &[("SESSION_TIMEOUT", "12")]).await;
     service.wait_for_term().await;
     service.wait_for_answer("POST /orders/7/reservation", 201, "").await;
     service.wait_for_answer("GET /orders", 200, "7: 0 waiting").await;
-    // The request waits for a second, and then fails.
+    // The request waits for `LOCK_TIMEOUT`, and then fails.
     assert_eq!(service.ask("POST /orders/7", "tea").await.0, 409);
     assert_eq!(service.ask("POST /orders/7/reservation", "").await.0, 409);
     network.black_hole(Direction::Both);
