@@ -118,7 +118,8 @@ async fn a_close_during_an_outage_ends_in_time_and_abandons_pending_deletes() {
     let started = Instant::now();
     let error = soon(client.close()).await.unwrap_err();
     let took = started.elapsed();
-    assert!(took < 2 * CLOSE + SLACK, "{took:?}");
+    // Less than the default timeout.
+    assert!(took < Duration::from_secs(5), "{took:?}");
     // The error contains the total time, not only the close timeout.
     let Error::CloseUnconfirmed { after } = error else { panic!("{error}") };
     assert!((2 * CLOSE..=took).contains(&after), "{error}");

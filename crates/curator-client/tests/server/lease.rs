@@ -63,7 +63,7 @@ async fn a_session_resumed_near_the_end_of_its_lease_renews_it_and_outlives_it()
     proxy.heal();
     proxy.cut();
     soon(session.connected()).await.unwrap();
-    // The probe that was answered before the outage would renew the lease by the time since the connect alone.
+    // Without the new connect, only the probe before the outage would renew the lease, and by less than `rest`.
     assert!(session.lease().valid_until() > before + rest, "{session:?}");
     proxy.black_hole(Direction::Both);
     let (promised, gone_at) = tokio::join!(watch_over(session.lease()), async {

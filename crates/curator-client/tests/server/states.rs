@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 /// How long a loaded machine may take to run a task that is due.
-const SCHEDULING: Duration = Duration::from_secs(5);
+const SCHEDULING: Duration = Duration::from_secs(3);
 
 #[tokio::test]
 async fn the_state_becomes_reconnected_only_after_a_reply() {
@@ -32,7 +32,7 @@ async fn the_state_becomes_reconnected_only_after_a_reply() {
 #[tokio::test]
 async fn a_server_pause_past_the_lease_loses_the_session_in_time_and_a_new_one_opens() {
     let server = TestingServer::start().await.unwrap();
-    let client = builder(server.connect_string()).session_timeout(Duration::from_secs(4)).connect().await.unwrap();
+    let client = builder(server.connect_string()).session_timeout(Duration::from_secs(8)).connect().await.unwrap();
     let mut states = client.connection_states();
     expect(&mut states, Connected).await;
     let session = client.session().await.unwrap();

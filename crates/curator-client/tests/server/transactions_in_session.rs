@@ -76,8 +76,9 @@ async fn a_transaction_waits_for_the_connection_of_its_session() {
     soon(commit).await.unwrap();
     assert!(session.is_valid());
     assert!(client.check_exists(&path).await.unwrap().is_some());
-    // The other transactions are the first request of each connection that resumes the session, normally one.
-    assert!(multis(&proxy) >= 2);
+    // Each connection that resumes the session sends one more transaction first. On a busy machine, there can be several.
+    let sent = multis(&proxy);
+    assert!((2..=proxy.handshakes()).contains(&sent), "{sent} transactions, {} handshakes", proxy.handshakes());
 }
 
 #[tokio::test]

@@ -205,6 +205,7 @@ async fn a_connection_ends_when_watches_of_both_kinds_are_dropped_while_another_
         proxy.release_held();
         let (_, _, mut watch) = soon(next).await.unwrap();
         assert_eq!(proxy.requests().get(&OpCode::RemoveWatches), None);
+        assert!(proxy.handshakes() >= 1, "the connection has not ended");
         other.set_data(&path, "2", None).await.unwrap();
         assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
     }

@@ -261,6 +261,7 @@ async fn a_change_that_gives_up_after_a_lost_reply_is_outcome_unknown() {
     let error = soon(number.increment()).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::NotApplied, "{error:?}");
     proxy.refuse(false).unwrap();
+    // On a busy machine, an increment may be applied without a reply.
     let mut unknown = 0;
     let counted = soon(async {
         loop {
@@ -269,8 +270,8 @@ async fn a_change_that_gives_up_after_a_lost_reply_is_outcome_unknown() {
                 Err(error) => unknown += i64::from(error.outcome() == Outcome::Unknown),
             }
         }
-    });
-    let counted = counted.await;
+    })
+    .await;
     assert!((3..=3 + unknown).contains(&counted), "{counted} after {unknown} more without a reply");
 }
 

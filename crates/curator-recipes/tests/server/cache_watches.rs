@@ -244,9 +244,8 @@ async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watc
     soon(closed).await.unwrap().unwrap();
     assert_eq!(requests_of(&proxy, OpCode::RemoveWatches), 0);
     // Each of the two sessions is closed over its existing connection, unless a server takes a second to answer.
-    if began.elapsed() < Duration::from_secs(1) {
-        assert_eq!((requests_of(&proxy, OpCode::CloseSession), proxy.handshakes()), (2, 2));
-    }
+    let closes = (requests_of(&proxy, OpCode::CloseSession), proxy.handshakes());
+    assert!(closes == (2, 2) || closes.0 >= 2 && began.elapsed() > Duration::from_secs(1), "{closes:?}");
     until_no_watch(quiet.server).await;
     until(async || quiet.server.sessions().await.unwrap().is_empty()).await;
 }

@@ -57,7 +57,6 @@ fn a_forked_child_holds_no_lock_and_its_drops_release_nothing_of_the_parent() {
         let node = home.block_on(create.for_path(&watched, "")).unwrap();
         let mut watch = Some(home.block_on(client.watch_data(&node)).unwrap().2);
         let mut dropped_with_the_child = Some(client.clone());
-        proxy.ignore(OpCode::Sync);
         proxy.reset_counts();
 
         in_forked_child(|| {

@@ -126,7 +126,7 @@ async fn a_command_stopped_while_disconnected_exits_as_lost_even_if_the_session_
         file("stopped"),
         file("child")
     );
-    let options = format!("run --lock {lock} --session-timeout 10s --grace 1s");
+    let options = format!("run --lock {lock} --session-timeout 20s --grace 3s");
     let child = zklock(&proxy.connect_string(), &options, Some(&script)).spawn().unwrap();
     notes.process("child").await;
     proxy.black_hole(Direction::Both);

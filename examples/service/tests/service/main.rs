@@ -231,7 +231,7 @@ async fn a_stopping_service_answers_requests_then_releases_its_locks_then_closes
     };
     let mut waiting = wait();
     until(async || {
-        // The request waits for a second only, and may have ended before the test has read the participants.
+        // The request waits for `LOCK_TIMEOUT` only, and may have ended before the test has read the participants.
         if waiting.is_finished() {
             waiting = wait();
         }
