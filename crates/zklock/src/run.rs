@@ -23,8 +23,8 @@ use crate::waiting;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// A term of at least this length resets the pauses.
 const GOOD_TERM: Duration = Duration::from_secs(60);
-/// The shortest connect timeout, even with a shorter `--wait`: enough to connect to servers that are up.
-const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The shortest connect timeout, even with a shorter `--wait`: enough to connect to distant or busy servers that are up.
+const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 /// The exit codes after which `--leader` does not repeat a command: those of zklock, and of a shell, if the command
 /// cannot be executed.
 const CANNOT_RUN: [u8; 2] = [Code::NotExecutable as u8, Code::NotFound as u8];

@@ -212,7 +212,7 @@ async fn the_doctor_reports_problems_of_servers_and_permissions() {
     proxy.set_delay(std::time::Duration::from_millis(100));
     let both = format!("{},{nowhere}", proxy.connect_string());
     let seen =
-        diagnose(format!("doctor --connect {both} --session-timeout 5s --connect-timeout 2s --root {root}/none/none"))
+        diagnose(format!("doctor --connect {both} --session-timeout 5s --connect-timeout 8s --root {root}/none/none"))
             .await;
     assert!(seen.out.contains("a round trip to "), "{seen:?}");
     assert!(seen.out.contains(&format!("{nowhere} cannot be used")), "{seen:?}");
