@@ -29,7 +29,7 @@ fn a_smoke_run_measures_and_counts_every_kind_of_case_and_draws_all_plots() {
          reconnect,cache,increment-counter,increment-counter-4,increment-receipt,register,find",
     ];
     let files = ["--json", &json, "--markdown", &markdown, "--svg", &svg];
-    let (is_done, text) = bench(PEER, &[&["--quick", "--seconds", "0.25"][..], &cases, &files].concat());
+    let (is_done, text) = bench(PEER, &[&["--quick", "--seconds", "0.15"][..], &cases, &files].concat());
     assert!(is_done, "{text}");
 
     let document: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();

@@ -13,7 +13,7 @@ const UNCOUNTED: [&str; 4] = ["reentry", "handover-processes", "reconnect", "cac
 
 /// Runs these cases, and checks that each was measured and, unless it is in `UNCOUNTED`, counted.
 fn run(peer: &str, cases: &[&str]) -> Value {
-    run_for("0.4", peer, cases)
+    run_for("0.15", peer, cases)
 }
 
 /// The same, with this length of a round.

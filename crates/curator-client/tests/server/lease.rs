@@ -12,6 +12,9 @@ use crate::support::{behind_proxy_with, builder, direct, direct_with, ephemeral,
 /// How many clients are cut off in each direction, each at another point between two of its probes.
 const ROUNDS: u32 = 5;
 
+/// A session timeout that a test waits for.
+const SHORT: Duration = Duration::from_secs(4);
+
 /// Long enough that a loaded machine does not lose the session accidentally.
 const MEDIUM: Duration = Duration::from_secs(8);
 
@@ -25,7 +28,7 @@ async fn the_lease_of_a_client_that_is_cut_off_ends_before_others_see_its_node_g
 }
 
 async fn cut_off(direction: Direction, observer: &CuratorClient, round: u32) {
-    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(MEDIUM)).await;
+    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(SHORT)).await;
     let session = client.session().await.unwrap();
     let node = ephemeral(&client).await;
     let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
@@ -115,7 +118,7 @@ async fn a_session_that_outlives_its_lease_is_closed_with_its_nodes() {
 async fn a_lease_ends_in_time_while_the_runtime_is_stuck() {
     let proxy = proxy().await;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let connecting = builder(proxy.connect_string()).session_timeout(MEDIUM).connect();
+    let connecting = builder(proxy.connect_string()).session_timeout(SHORT).connect();
     let client = runtime.spawn(connecting).await.unwrap().unwrap();
     let session = client.session().await.unwrap();
     let (release, blocked) = std::sync::mpsc::channel::<()>();
@@ -136,7 +139,7 @@ async fn a_lease_ends_in_time_while_the_runtime_is_stuck() {
 async fn the_servers_end_the_session_of_a_client_whose_runtime_is_stuck() {
     let (proxy, observer) = (proxy().await, direct().await);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let connecting = builder(proxy.connect_string()).session_timeout(MEDIUM).connect();
+    let connecting = builder(proxy.connect_string()).session_timeout(SHORT).connect();
     let client = runtime.spawn(connecting).await.unwrap().unwrap();
     let node = ephemeral(&client).await;
     let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();

@@ -57,11 +57,11 @@ async fn without_a_connection_each_lock_fails_with_its_path_and_the_number_of_at
     tokio::join!(
         async { assert_not_connected(soon(mutex.acquire()).await.map(drop), 3).await },
         async { assert_not_connected(soon(both.read().acquire()).await.map(drop), 3).await },
+        async { assert_not_connected(soon(both.write().acquire()).await.map(drop), 3).await },
         async { assert_not_connected(soon(semaphore.acquire()).await.map(drop), 3).await },
         async { assert_not_connected(soon(exclusive.acquire()).await.map(drop), 3).await },
         async { assert_not_connected(soon(together.acquire()).await.map(drop), 3).await },
     );
-    assert_not_connected(soon(both.write().acquire()).await.map(drop), 3).await;
     // `try_acquire` does not retry.
     assert_not_connected(mutex.try_acquire().await.map(drop), 1).await;
     assert_not_connected(both.write().try_acquire().await.map(drop), 1).await;

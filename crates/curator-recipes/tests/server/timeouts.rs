@@ -110,7 +110,7 @@ async fn a_timed_acquire_of_several_locks_returns_in_time_during_an_outage() {
     let (first, second) = (path("outage-first"), path("outage-second"));
     let _held = mutex(&others, &second).acquire().await.unwrap();
     let both = InterProcessMultiLock::of([&first, &second].map(|path| arc(mutex(&client, path)))).unwrap();
-    let (began, timeout) = (Instant::now(), Duration::from_secs(8));
+    let (began, timeout) = (Instant::now(), Duration::from_secs(5));
     let acquiring = tokio::spawn(async move { both.acquire_timeout(timeout).await });
     queue_of(&others, &second, 2).await;
     proxy.black_hole(Direction::Both);

@@ -66,7 +66,7 @@ pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path as path, until}
 /// The session timeout in tests in which no session should expire.
 pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);
 /// The session timeout in tests that wait until a session expires.
-pub(crate) const SHORT_SESSION: Duration = Duration::from_secs(6);
+pub(crate) const SHORT_SESSION: Duration = Duration::from_secs(4);
 /// The time that a loaded machine may need in addition to a timeout.
 pub(crate) const SLACK: Duration = Duration::from_secs(3);
 
