@@ -23,7 +23,7 @@ use tokio::sync::RwLock;
 use crate::support::log::{all_lines_of, listen};
 use crate::support::{builder, soon};
 
-const TIMEOUT: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a server sends if the client does not disconnect.
 const LONG: Duration = Duration::from_secs(20);
 

@@ -78,7 +78,7 @@ async fn a_stopped_zklock_does_not_keep_its_command_running() {
 async fn a_deleted_node_stops_the_command_immediately() {
     let (lock, notes, server) = (path("deleted"), Notes::new(), TestingServer::shared().await);
     let script = format!(
-        "trap 'echo stopped > {}; exit 0' TERM; echo $$ > {}; while :; do sleep 0.01; done",
+        "trap 'echo stopped > {}; exit 0' TERM; echo $$ > {}; while :; do sleep 0.1; done",
         notes.file("stopped").display(),
         notes.file("child").display()
     );
@@ -122,7 +122,7 @@ async fn a_command_stopped_while_disconnected_exits_as_lost_even_if_the_session_
     let (lock, notes, proxy) = (path("doubt"), Notes::new(), proxy().await);
     let file = |name| notes.file(name).display().to_string();
     let script = format!(
-        "trap 'echo stopped > {}; read line; exit 0' TERM; echo $$ > {}; while :; do sleep 0.01; done",
+        "trap 'echo stopped > {}; read line; exit 0' TERM; echo $$ > {}; while :; do sleep 0.1; done",
         file("stopped"),
         file("child")
     );
@@ -228,7 +228,7 @@ async fn a_signal_to_all_processes_lets_the_command_finish() {
     let (lock, notes, server) = (path("all"), Notes::new(), TestingServer::shared().await);
     let file = |name| notes.file(name).display().to_string();
     let script = format!(
-        "trap 'echo $$ > {}; read line; exit 6' TERM; echo $$ > {}; while :; do sleep 0.01; done",
+        "trap 'echo $$ > {}; read line; exit 6' TERM; echo $$ > {}; while :; do sleep 0.1; done",
         file("asked"),
         file("child")
     );

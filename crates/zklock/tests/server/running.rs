@@ -151,10 +151,8 @@ async fn signals_are_passed_on_to_the_command() {
     for (name, sent, code) in
         [("HUP", Signal::HUP, 11), ("INT", Signal::INT, 12), ("TERM", Signal::TERM, 13), ("USR1", Signal::USR1, 14)]
     {
-        let script = format!(
-            "trap 'exit {code}' {name}; echo $$ > {}; while :; do sleep 0.01; done",
-            notes.file(name).display()
-        );
+        let script =
+            format!("trap 'exit {code}' {name}; echo $$ > {}; while :; do sleep 0.1; done", notes.file(name).display());
         let child = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
         notes.process(name).await;
         signal(&child, sent);
