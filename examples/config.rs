@@ -72,8 +72,8 @@ async fn main() -> Result<(), Failure> {
     let (reported, status) = watch::channel(config.status().borrow().clone());
     let reporting = tokio::spawn(report(config.status(), reported));
     let mut stage = Stage { config, applied: seen, status };
-    // The service has read its first settings.
-    stage.applied.changed().await?;
+    // Waits until the service has read its first settings.
+    tokio::time::timeout(DEFAULT_TIMEOUT, stage.applied.changed()).await??;
 
     println!("\nAn operator writes other settings.");
     write(&operator, "workers = 4\ngreeting = good evening").await?;

@@ -77,7 +77,7 @@ pub(crate) struct Run {
     /// again after a growing pause, until a signal ends zklock or the command cannot be run
     #[arg(long, group = "kind")]
     pub(crate) leader: bool,
-    /// How long to wait for the lock [default: without a limit]
+    /// How long to wait for the lock; connecting may take up to 4s in any case [default: without a limit]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with = "leader")]
     pub(crate) wait: Option<Duration>,
     /// Do not wait: exit with 121 if another client has the lock
