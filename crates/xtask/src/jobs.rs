@@ -1,4 +1,4 @@
-//! Runs test programs, three at a time: a CPU-bound one, and two that mostly wait.
+//! Runs test programs concurrently: a CPU-bound one, and some that mostly wait.
 
 use std::{
     collections::VecDeque,
@@ -42,13 +42,16 @@ pub(crate) struct Failure {
     pub(crate) output: String,
 }
 
+/// The jobs that mostly wait and run at a time. With two, two cores are idle for a tenth of the time.
+const WAITING_JOBS: usize = 3;
+
 /// The most lines of a failed job's output to repeat at the end.
 const REPEATED_LINES: usize = 60;
 
 type Queue = VecDeque<(usize, Job)>;
 
-/// Runs all jobs in three lanes. The list is ordered from CPU-bound jobs to jobs that mostly wait: one lane takes jobs
-/// from its front, the others from its end. Prints the output of a job when the job ends; until then it is in a file in
+/// Runs all jobs. The list is ordered from CPU-bound jobs to jobs that mostly wait: one lane takes jobs from its front,
+/// [`WAITING_JOBS`] lanes from its end. Prints the output of a job when the job ends; until then it is in a file in
 /// `directory`.
 pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) -> Result<Vec<Outcome>, String> {
     let unwritable = |e: io::Error| format!("cannot write to the directory {}: {e}", directory.display());
@@ -73,9 +76,10 @@ pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) 
         }
     };
     thread::scope(|scope| {
-        scope.spawn(|| lane(VecDeque::pop_front));
-        scope.spawn(|| lane(VecDeque::pop_back));
-        lane(VecDeque::pop_back);
+        for _ in 0..WAITING_JOBS {
+            scope.spawn(|| lane(VecDeque::pop_back));
+        }
+        lane(VecDeque::pop_front);
     });
     Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
@@ -165,20 +169,19 @@ mod tests {
     }
 
     #[test]
-    fn the_first_job_and_the_last_two_run_concurrently() {
+    fn the_first_job_and_the_last_jobs_run_concurrently() {
         let directory = tempfile::tempdir().unwrap();
-        let wait_for_others = |mine: &str, others: [&str; 2]| {
-            let exist = others.map(|other| format!("[ -e {other} ]")).join(" && ");
-            let wait = format!("for i in $(seq 1000); do {exist} && exit; sleep 0.01; done; exit 1");
-            job(&format!("cd '{}'; touch {mine}; {wait}", directory.path().display()))
+        let count = 1 + WAITING_JOBS;
+        let wait_for_all = |number: usize| {
+            let wait =
+                format!("for i in $(seq 1000); do [ $(ls | wc -l) = {count} ] && exit; sleep 0.01; done; exit 1");
+            job(&format!("cd '{}'; touch {number}; {wait}", directory.path().display()))
         };
-        let jobs = vec![
-            wait_for_others("a", ["b", "c"]),
-            job("true"),
-            wait_for_others("b", ["a", "c"]),
-            wait_for_others("c", ["a", "b"]),
-        ];
-        let outcomes = run(jobs, directory.path(), io::sink()).unwrap();
-        assert!(outcomes.len() == 4 && outcomes.iter().all(|outcome| outcome.failure.is_none()));
+        let logs = tempfile::tempdir().unwrap();
+        let mut jobs: Vec<_> = (0..count).map(wait_for_all).collect();
+        // It has to wait for the first or the last ones.
+        jobs.insert(1, job("true"));
+        let outcomes = run(jobs, logs.path(), io::sink()).unwrap();
+        assert!(outcomes.len() == count + 1 && outcomes.iter().all(|outcome| outcome.failure.is_none()));
     }
 }
