@@ -21,6 +21,7 @@ pub(crate) struct Job {
     /// The row of the summary to which its tests are added.
     pub(crate) row: String,
     pub(crate) command: Command,
+    pub(crate) is_cpu_bound: bool,
 }
 
 /// The result of a job.
@@ -42,17 +43,20 @@ pub(crate) struct Failure {
     pub(crate) output: String,
 }
 
-/// The jobs that mostly wait and run at a time. With two, two cores are idle for a tenth of the time.
-const WAITING_JOBS: usize = 3;
+/// How many jobs run at a time. With three, two cores are idle for a tenth of the time.
+const LANES: usize = 4;
+
+/// How many CPU-bound jobs run at a time. With more, the tests that wait for servers exceed their timeouts on two cores.
+const CPU_BOUND_LANES: usize = 2;
 
 /// The most lines of a failed job's output to repeat at the end.
 const REPEATED_LINES: usize = 60;
 
 type Queue = VecDeque<(usize, Job)>;
 
-/// Runs all jobs. The list is ordered from CPU-bound jobs to jobs that mostly wait: one lane takes jobs from its front,
-/// [`WAITING_JOBS`] lanes from its end. Prints the output of a job when the job ends; until then it is in a file in
-/// `directory`.
+/// Runs all jobs. The list is ordered from CPU-bound jobs to jobs that mostly wait. One lane takes jobs from its front, the
+/// others from its end; all but [`CPU_BOUND_LANES`] take only jobs that mostly wait. Prints the output of a job when the
+/// job ends; until then it is in a file in `directory`.
 pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) -> Result<Vec<Outcome>, String> {
     let unwritable = |e: io::Error| format!("cannot write to the directory {}: {e}", directory.display());
     fs::create_dir_all(directory).map_err(unwritable)?;
@@ -76,12 +80,19 @@ pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) 
         }
     };
     thread::scope(|scope| {
-        for _ in 0..WAITING_JOBS {
-            scope.spawn(|| lane(VecDeque::pop_back));
+        for number in 1..LANES {
+            let take = if number < CPU_BOUND_LANES { VecDeque::pop_back } else { pop_back_waiting };
+            scope.spawn(move || lane(take));
         }
         lane(VecDeque::pop_front);
     });
     Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Takes the last job if it mostly waits.
+fn pop_back_waiting(queue: &mut Queue) -> Option<(usize, Job)> {
+    let waits = queue.back().is_some_and(|(_, job)| !job.is_cpu_bound);
+    waits.then(|| queue.pop_back()).flatten()
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -132,7 +143,7 @@ mod tests {
     fn job(script: &str) -> Job {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Job { title: "x".to_owned(), row: script.to_owned(), command }
+        Job { title: "x".to_owned(), row: script.to_owned(), command, is_cpu_bound: false }
     }
 
     #[test]
@@ -171,17 +182,24 @@ mod tests {
     #[test]
     fn the_first_job_and_the_last_jobs_run_concurrently() {
         let directory = tempfile::tempdir().unwrap();
-        let count = 1 + WAITING_JOBS;
         let wait_for_all = |number: usize| {
             let wait =
-                format!("for i in $(seq 1000); do [ $(ls | wc -l) = {count} ] && exit; sleep 0.01; done; exit 1");
+                format!("for i in $(seq 1000); do [ $(ls | wc -l) = {LANES} ] && exit; sleep 0.01; done; exit 1");
             job(&format!("cd '{}'; touch {number}; {wait}", directory.path().display()))
         };
         let logs = tempfile::tempdir().unwrap();
-        let mut jobs: Vec<_> = (0..count).map(wait_for_all).collect();
+        let mut jobs: Vec<_> = (0..LANES).map(wait_for_all).collect();
         // It has to wait for the first or the last ones.
         jobs.insert(1, job("true"));
         let outcomes = run(jobs, logs.path(), io::sink()).unwrap();
-        assert!(outcomes.len() == count + 1 && outcomes.iter().all(|outcome| outcome.failure.is_none()));
+        assert!(outcomes.len() == LANES + 1 && outcomes.iter().all(|outcome| outcome.failure.is_none()));
+    }
+
+    #[test]
+    fn lanes_for_jobs_that_wait_leave_cpu_bound_jobs_to_the_others() {
+        let cpu_bound = Job { is_cpu_bound: true, ..job("cpu-bound") };
+        let mut queue = Queue::from([(0, cpu_bound), (1, job("waits"))]);
+        assert_eq!(pop_back_waiting(&mut queue).map(|(number, _)| number), Some(1));
+        assert!(pop_back_waiting(&mut queue).is_none() && queue.len() == 1);
     }
 }

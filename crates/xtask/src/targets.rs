@@ -39,6 +39,9 @@ pub(crate) const PEERS: &str = "peers";
 /// The short runs under faults, in which peers can take part.
 pub(crate) const JEPSEN: &str = "jepsen";
 
+/// The fault matrix, the last CPU-bound target in [`KNOWN`].
+const MATRIX: &str = "matrix";
+
 /// The soak.
 pub(crate) const SOAK: &str = "soak";
 
@@ -55,7 +58,7 @@ const KNOWN: [(&str, Needs); 18] = [
     (UNIT, Needs::Nothing),
     (JEPSEN, Needs::Real),
     ("crowd", Needs::Either),
-    ("matrix", Needs::Either),
+    (MATRIX, Needs::Either),
     ("hostile", Needs::Embedded),
     (INTEROP, Needs::Clients),
     ("real", Needs::Real),
@@ -74,6 +77,11 @@ const KNOWN: [(&str, Needs); 18] = [
 /// The needs of a target; `None` if it is unknown.
 pub(crate) fn needs(target: &str) -> Option<Needs> {
     KNOWN.iter().find(|(name, _)| *name == target).map(|(_, needs)| *needs)
+}
+
+/// Whether the tests of a target use a core most of the time.
+pub(crate) fn is_cpu_bound(target: &str) -> bool {
+    rank(target) <= rank(MATRIX)
 }
 
 /// The position of a target in [`KNOWN`].

@@ -180,7 +180,8 @@ fn job(program: &Program, server_run: &ServerRun, clients: &[Prepared]) -> Optio
         Needs::Nothing => (WITHOUT_SERVER.to_owned(), String::new()),
         _ => (server_run.title.clone(), format!(" on {}", server_run.title)),
     };
-    Some(Job { title: format!("{} {}{on}", program.package, program.target), row, command })
+    let is_cpu_bound = targets::is_cpu_bound(&program.target);
+    Some(Job { title: format!("{} {}{on}", program.package, program.target), row, command, is_cpu_bound })
 }
 
 /// The job for the examples in the documentation.
@@ -188,7 +189,7 @@ fn documentation(features: &[&str]) -> Job {
     let mut command = command::cargo();
     command.args(["test", "--workspace", "--no-fail-fast", "--doc"]).args(features);
     command.env(SERVER_VARIABLE, ServerKind::Embedded.name());
-    Job { title: "documentation".to_owned(), row: "documentation".to_owned(), command }
+    Job { title: "documentation".to_owned(), row: "documentation".to_owned(), command, is_cpu_bound: true }
 }
 
 /// The results of all jobs, by row. A server without jobs has a row too.
