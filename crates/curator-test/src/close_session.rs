@@ -15,11 +15,11 @@ use crate::{
     real_time::{sleep, timeout},
 };
 
-/// The limit of a call. A running server replies in milliseconds.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// The limit of one attempt. If the session is already closing, ZooKeeper drops a request without a reply, and keeps the
-/// connection open. That happens when the client's reconnect has interrupted the previous attempt, whose request the
-/// server still processes.
+/// The limit of a call. A running server replies in milliseconds; one on a busy machine, in seconds.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// The limit of the first attempt. If the session is already closing, ZooKeeper drops a request without a reply, and
+/// keeps the connection open. That happens when the client's reconnect has interrupted the previous attempt, whose
+/// request the server still processes. The server may also be slow, so each further attempt may take twice as long.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -50,12 +50,13 @@ pub struct SessionCredentials {
 ///
 /// # Errors
 ///
-/// [`Error::NoSession`] when the session has already ended or the password is wrong. [`Error::Timeout`] after 10 s.
+/// [`Error::NoSession`] when the session has already ended or the password is wrong. [`Error::Timeout`] after 20 s.
 pub async fn close_session(address: SocketAddr, session: &SessionCredentials) -> Result<(), Error> {
-    let mut is_granted = false;
+    let (mut is_granted, mut limit) = (false, ATTEMPT_TIMEOUT);
     let close = async {
         loop {
-            let Ok(closed) = timeout(ATTEMPT_TIMEOUT, attempt(address, session, &mut is_granted)).await else {
+            let Ok(closed) = timeout(limit, attempt(address, session, &mut is_granted)).await else {
+                limit *= 2;
                 continue;
             };
             match closed {
@@ -148,6 +149,25 @@ mod tests {
         });
         close_session(address, &credentials).await.unwrap();
         server.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_further_attempt_waits_longer_for_a_slow_server() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let credentials = SessionCredentials { session_id: 7, password: vec![0; 16] };
+        let server = tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                receive(&mut stream).await.unwrap();
+                sleep(ATTEMPT_TIMEOUT.mul_f64(1.2)).await;
+                // Fails if the attempt has ended.
+                drop(write(&mut stream, &Granted::refusal(true).frame()).await);
+            }
+        });
+        let error = close_session(address, &credentials).await.unwrap_err();
+        assert!(matches!(error, Error::NoSession(7)), "{error}");
+        server.abort();
     }
 
     async fn accept(listener: &TcpListener, response: &Granted) -> TcpStream {
