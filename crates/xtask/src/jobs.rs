@@ -46,7 +46,7 @@ pub(crate) struct Failure {
 /// How many jobs run at a time. With three, two cores are idle for a tenth of the time.
 const LANES: usize = 4;
 
-/// How many CPU-bound jobs run at a time. With more, the tests that wait for servers exceed their timeouts on two cores.
+/// How many CPU-bound jobs run at a time. With four on two cores, a server of the fault matrix did not reply for 10 s.
 const CPU_BOUND_LANES: usize = 2;
 
 /// The most lines of a failed job's output to repeat at the end.
@@ -54,9 +54,9 @@ const REPEATED_LINES: usize = 60;
 
 type Queue = VecDeque<(usize, Job)>;
 
-/// Runs all jobs. The list is ordered from CPU-bound jobs to jobs that mostly wait. One lane takes jobs from its front, the
-/// others from its end; all but [`CPU_BOUND_LANES`] take only jobs that mostly wait. Prints the output of a job when the
-/// job ends; until then it is in a file in `directory`.
+/// Runs all jobs. The list is ordered from CPU-bound jobs to jobs that mostly wait. One lane takes jobs from its front,
+/// the others from its end; all but [`CPU_BOUND_LANES`] take only jobs that mostly wait. Prints the output of a job when
+/// the job ends; until then it is in a file in `directory`.
 pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) -> Result<Vec<Outcome>, String> {
     let unwritable = |e: io::Error| format!("cannot write to the directory {}: {e}", directory.display());
     fs::create_dir_all(directory).map_err(unwritable)?;
