@@ -3,8 +3,8 @@
 //! Only these tests cover the whole program, and all locks together while servers are killed and isolated, clients are
 //! stopped, and clocks run at different rates.
 //!
-//! The processes wait most of the time, so the runs are parallel. Only their starts are sequential, as each start uses
-//! the whole machine.
+//! A run uses half a core, so the runs are parallel. Only their starts are sequential, as each start uses the whole
+//! machine.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 use std::fs;

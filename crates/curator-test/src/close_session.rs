@@ -19,8 +19,9 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The limit of the first attempt. If the session is already closing, ZooKeeper drops a request without a reply, and
 /// keeps the connection open. That happens when the client's reconnect has interrupted the previous attempt, whose
-/// request the server still processes. The server may also be slow, so each further attempt may take twice as long.
-const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+/// request the server still processes. The server may also be slow: after an attempt that has exceeded its limit, the
+/// limit of the next one is twice as long.
+const FIRST_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
 /// The session timeout that the take-over requests. It must be longer than this call; the server limits it to its
@@ -52,7 +53,7 @@ pub struct SessionCredentials {
 ///
 /// [`Error::NoSession`] when the session has already ended or the password is wrong. [`Error::Timeout`] after 20 s.
 pub async fn close_session(address: SocketAddr, session: &SessionCredentials) -> Result<(), Error> {
-    let (mut is_granted, mut limit) = (false, ATTEMPT_TIMEOUT);
+    let (mut is_granted, mut limit) = (false, FIRST_ATTEMPT_TIMEOUT);
     let close = async {
         loop {
             let Ok(closed) = timeout(limit, attempt(address, session, &mut is_granted)).await else {
@@ -159,9 +160,9 @@ mod tests {
         let server = tokio::spawn(async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
-                receive(&mut stream).await.unwrap();
-                sleep(ATTEMPT_TIMEOUT.mul_f64(1.2)).await;
-                // Fails if the attempt has ended.
+                // This and the write may fail, because the attempt may have ended.
+                drop(receive(&mut stream).await);
+                sleep(FIRST_ATTEMPT_TIMEOUT.mul_f64(1.2)).await;
                 drop(write(&mut stream, &Granted::refusal(true).frame()).await);
             }
         });

@@ -1,6 +1,7 @@
-//! Runs test programs concurrently: a CPU-bound one, and some that mostly wait.
+//! Runs test programs concurrently, a limited number of them CPU-bound.
 
 use std::{
+    array,
     collections::VecDeque,
     fs::{self, File},
     io::{self, Write},
@@ -43,10 +44,11 @@ pub(crate) struct Failure {
     pub(crate) output: String,
 }
 
-/// How many jobs run at a time. With three, two cores are idle for a tenth of the time.
+/// At most how many jobs run at a time. With three, two cores are idle for a tenth of the time.
 const LANES: usize = 4;
 
-/// How many CPU-bound jobs run at a time. With four on two cores, a server of the fault matrix did not reply for 10 s.
+/// At most how many CPU-bound jobs run at a time. With four on two cores, one session of the fault matrix could not be
+/// closed within 10 s.
 const CPU_BOUND_LANES: usize = 2;
 
 /// The most lines of a failed job's output to repeat at the end.
@@ -54,9 +56,12 @@ const REPEATED_LINES: usize = 60;
 
 type Queue = VecDeque<(usize, Job)>;
 
-/// Runs all jobs. The list is ordered from CPU-bound jobs to jobs that mostly wait. One lane takes jobs from its front,
-/// the others from its end; all but [`CPU_BOUND_LANES`] take only jobs that mostly wait. Prints the output of a job when
-/// the job ends; until then it is in a file in `directory`.
+/// How a lane takes its next job.
+type Take = fn(&mut Queue) -> Option<(usize, Job)>;
+
+/// Runs all jobs. The list must be ordered from CPU-bound jobs to jobs that mostly wait. One lane takes jobs from its
+/// front, the others from its end; all but [`CPU_BOUND_LANES`] take only jobs that mostly wait. A lane ends if it has no
+/// job to take. Prints the output of a job when the job ends; until then it is in a file in `directory`.
 pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) -> Result<Vec<Outcome>, String> {
     let unwritable = |e: io::Error| format!("cannot write to the directory {}: {e}", directory.display());
     fs::create_dir_all(directory).map_err(unwritable)?;
@@ -65,7 +70,7 @@ pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) 
     let console = Mutex::new(console);
     // The tests run even if the output cannot be written.
     let print = |text: &[u8]| drop(locked(&console).write_all(text));
-    let lane = |take: fn(&mut Queue) -> Option<(usize, Job)>| {
+    let lane = |take: Take| {
         let next = || take(&mut locked(&queue));
         while let Some((number, job)) = next() {
             let log = directory.join(format!("{}-{number}.txt", id()));
@@ -80,17 +85,23 @@ pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) 
         }
     };
     thread::scope(|scope| {
-        for number in 1..LANES {
-            let take = if number < CPU_BOUND_LANES { VecDeque::pop_back } else { pop_back_waiting };
+        for take in lanes() {
             scope.spawn(move || lane(take));
         }
-        lane(VecDeque::pop_front);
     });
     Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
+fn lanes() -> [Take; LANES] {
+    array::from_fn(|number| match number {
+        0 => VecDeque::pop_front,
+        1..CPU_BOUND_LANES => VecDeque::pop_back,
+        _ => pop_back_unless_cpu_bound,
+    })
+}
+
 /// Takes the last job if it mostly waits.
-fn pop_back_waiting(queue: &mut Queue) -> Option<(usize, Job)> {
+fn pop_back_unless_cpu_bound(queue: &mut Queue) -> Option<(usize, Job)> {
     let waits = queue.back().is_some_and(|(_, job)| !job.is_cpu_bound);
     waits.then(|| queue.pop_back()).flatten()
 }
@@ -189,17 +200,19 @@ mod tests {
         };
         let logs = tempfile::tempdir().unwrap();
         let mut jobs: Vec<_> = (0..LANES).map(wait_for_all).collect();
-        // It has to wait for the first or the last ones.
-        jobs.insert(1, job("true"));
+        // It runs when one of the others has ended, so all of them have created their files.
+        jobs.insert(1, job(&format!("cd '{}'; [ $(ls | wc -l) = {LANES} ]", directory.path().display())));
         let outcomes = run(jobs, logs.path(), io::sink()).unwrap();
         assert!(outcomes.len() == LANES + 1 && outcomes.iter().all(|outcome| outcome.failure.is_none()));
     }
 
     #[test]
-    fn lanes_for_jobs_that_wait_leave_cpu_bound_jobs_to_the_others() {
-        let cpu_bound = Job { is_cpu_bound: true, ..job("cpu-bound") };
-        let mut queue = Queue::from([(0, cpu_bound), (1, job("waits"))]);
-        assert_eq!(pop_back_waiting(&mut queue).map(|(number, _)| number), Some(1));
-        assert!(pop_back_waiting(&mut queue).is_none() && queue.len() == 1);
+    fn two_lanes_take_cpu_bound_jobs_and_all_lanes_take_those_that_wait() {
+        let taking_lanes = |is_cpu_bound| {
+            let jobs = (0..2 * LANES).map(|number| (number, Job { is_cpu_bound, ..job("true") }));
+            let mut queue: Queue = jobs.collect();
+            lanes().iter().filter(|take| take(&mut queue).is_some()).count()
+        };
+        assert_eq!((taking_lanes(true), taking_lanes(false)), (2, 4));
     }
 }

@@ -39,9 +39,6 @@ pub(crate) const PEERS: &str = "peers";
 /// The short runs under faults, in which peers can take part.
 pub(crate) const JEPSEN: &str = "jepsen";
 
-/// The fault matrix, the last CPU-bound target in [`KNOWN`].
-const MATRIX: &str = "matrix";
-
 /// The soak.
 pub(crate) const SOAK: &str = "soak";
 
@@ -56,9 +53,9 @@ pub(crate) const UNIT: &str = "unit";
 const KNOWN: [(&str, Needs); 18] = [
     ("model", Needs::Nothing),
     (UNIT, Needs::Nothing),
-    (JEPSEN, Needs::Real),
+    ("matrix", Needs::Either),
     ("crowd", Needs::Either),
-    (MATRIX, Needs::Either),
+    (JEPSEN, Needs::Real),
     ("hostile", Needs::Embedded),
     (INTEROP, Needs::Clients),
     ("real", Needs::Real),
@@ -79,12 +76,28 @@ pub(crate) fn needs(target: &str) -> Option<Needs> {
     KNOWN.iter().find(|(name, _)| *name == target).map(|(_, needs)| *needs)
 }
 
-/// Whether the tests of a target use a core most of the time.
+/// Whether the tests of a target use a core or more while they run. The runs under faults are the last such target in
+/// [`KNOWN`]: three concurrent runs use one and a half cores.
 pub(crate) fn is_cpu_bound(target: &str) -> bool {
-    rank(target) <= rank(MATRIX)
+    rank(target) <= rank(JEPSEN)
 }
 
 /// The position of a target in [`KNOWN`].
 pub(crate) fn rank(target: &str) -> usize {
     KNOWN.iter().position(|(name, _)| *name == target).unwrap_or(KNOWN.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_bound_targets_are_distinguished_from_those_that_wait() {
+        for target in ["model", UNIT, "matrix", "crowd", JEPSEN] {
+            assert!(needs(target).is_some() && is_cpu_bound(target), "{target}");
+        }
+        for target in ["hostile", INTEROP, SERVER, CONFORMANCE, "no such target"] {
+            assert!(!is_cpu_bound(target), "{target}");
+        }
+    }
 }
