@@ -60,8 +60,8 @@ type Queue = VecDeque<(usize, Job)>;
 type Take = fn(&mut Queue) -> Option<(usize, Job)>;
 
 /// Runs all jobs. The list must be ordered from CPU-bound jobs to jobs that mostly wait. One lane takes jobs from its
-/// front, the others from its end; all but [`CPU_BOUND_LANES`] take only jobs that mostly wait. A lane ends if it has no
-/// job to take. Prints the output of a job when the job ends; until then it is in a file in `directory`.
+/// front, the others from its end; all but [`CPU_BOUND_LANES`] take only jobs that mostly wait. A lane without a job to
+/// take ends. Prints the output of a job when the job ends; until then it is in a file in `directory`.
 pub(crate) fn run(jobs: Vec<Job>, directory: &Path, console: impl Write + Send) -> Result<Vec<Outcome>, String> {
     let unwritable = |e: io::Error| format!("cannot write to the directory {}: {e}", directory.display());
     fs::create_dir_all(directory).map_err(unwritable)?;
