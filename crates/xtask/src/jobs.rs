@@ -44,7 +44,7 @@ pub(crate) struct Failure {
     pub(crate) output: String,
 }
 
-/// At most how many jobs run at a time. With three, two cores are idle for a tenth of the time.
+/// At most how many jobs run at a time: more than CI has cores, because most of the jobs mostly wait.
 const LANES: usize = 4;
 
 /// At most how many CPU-bound jobs run at a time. With four on two cores, one session of the fault matrix could not be
