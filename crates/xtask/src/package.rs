@@ -178,26 +178,33 @@ mod tests {
         }
     }
 
-    /// The lines of a manifest's table.
-    fn table<'a>(manifest: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
-        let found = manifest.split_once(&format!("\n[{name}]\n")).map_or("", |(_, rest)| rest);
-        found.split("\n[").next().unwrap().lines().filter(|line| !line.starts_with('#'))
+    /// The lines of a manifest's table, if it has this table.
+    fn table<'a>(manifest: &'a str, name: &str) -> Option<impl Iterator<Item = &'a str>> {
+        let (_, found) = manifest.split_once(&format!("\n[{name}]\n"))?;
+        Some(found.split("\n[").next()?.lines().filter(|line| !line.starts_with('#')))
     }
 
     #[test]
-    fn the_oldest_rust_checks_each_published_package_and_each_of_its_features() {
+    fn the_oldest_rust_checks_each_published_package_and_each_feature() {
         let steps = read(".ci/run").unwrap();
         let step = steps.split_once("\nmsrv() {").and_then(|(_, rest)| rest.split("\n}\n").next()).unwrap();
-        let words: Vec<_> = step.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
-        // `curator-recipes` is checked once with its default features: these are the only ones of any package.
-        assert!(step.lines().any(|line| line.contains("-p curator-recipes --features ")), "{step}");
-        for package in PUBLISHED {
-            let features = manifest_of(&workspace().join("crates").join(package));
-            let features = table(&features, "features").filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
-            // The dependencies and features of `curator-protocol` are those that `curator-recipes` gives it.
-            let named = (package != "curator-protocol").then_some(package);
-            for name in features.filter(|name| !["default", "backoff"].contains(name)).chain(named) {
-                assert!(words.contains(&name), "the step `msrv` does not check {name} of {package}");
+        let commands = step.lines().filter_map(|line| line.trim().strip_prefix("\"${check[@]}\" -p "));
+        let commands: Vec<Vec<_>> = commands.map(|command| command.split([' ', ',']).collect()).collect();
+        // The dependencies and features of `curator-protocol` are those that `curator-recipes` gives it.
+        for package in PUBLISHED.iter().filter(|package| **package != "curator-protocol") {
+            // `curator-recipes` passes the features of the client on.
+            let same = ["curator-client", "curator-recipes"];
+            let is_of =
+                |command: &&Vec<_>| command[0] == *package || same.contains(package) && same.contains(&command[0]);
+            assert!(commands.iter().any(|command| command[0] == *package), "no check of {package}");
+            let manifest = manifest_of(&workspace().join("crates").join(package));
+            for feature in table(&manifest, "features").unwrap().filter_map(|line| line.split(" = ").next()) {
+                let enables = |command: &Vec<_>| match feature {
+                    "default" | "backoff" => !command.contains(&"--no-default-features"),
+                    _ => command[1..].contains(&feature),
+                };
+                let is_checked = feature.is_empty() || commands.iter().filter(is_of).any(enables);
+                assert!(is_checked, "no check of {package} with {feature}");
             }
         }
     }
@@ -206,7 +213,7 @@ mod tests {
     fn the_new_crate_uses_each_package_directly_or_through_another_one() {
         let ours = PUBLISHED.map(|package| manifest_of(&workspace().join("crates").join(package)));
         let manifests = ours.iter().map(String::as_str).chain([include_str!("../fresh/manifest.toml")]);
-        let dependencies = manifests.flat_map(|manifest| table(manifest, "dependencies"));
+        let dependencies = manifests.flat_map(|manifest| table(manifest, "dependencies").unwrap());
         let used: Vec<_> = dependencies.filter_map(|line| line.split([' ', '.']).next()).collect();
         for package in PUBLISHED {
             assert!(used.contains(&package), "{package}");
