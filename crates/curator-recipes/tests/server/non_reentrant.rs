@@ -34,7 +34,7 @@ fn constructors(reentrant: bool) -> (Make<InterProcessMutex>, Make<InterProcessR
     (InterProcessMutex::non_reentrant, InterProcessReadWriteLock::non_reentrant)
 }
 
-/// Holds the lock for a while, so that all contenders that may share it hold it at the same time.
+/// Holds the lock for a while, so that contenders that wrongly share it usually hold it at the same time.
 pub(super) async fn hold(guard: LockGuard, who: usize, client: &CuratorClient, witness: &Witness) {
     witness.enter_with(who, true, guard.fencing_token());
     round_trips(client).await;
