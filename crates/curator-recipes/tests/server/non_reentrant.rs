@@ -43,8 +43,8 @@ pub(super) async fn hold(guard: LockGuard, who: usize, client: &CuratorClient, w
 }
 
 /// Polls four futures concurrently in one task.
-async fn poll_four<F: Future<Output = ()>>(future: impl FnMut(usize) -> F) {
-    soon(stream::iter(0..4).map(future).buffer_unordered(4).collect::<Vec<_>>()).await;
+async fn poll_four<F: Future>(future: impl FnMut(usize) -> F) -> Vec<F::Output> {
+    stream::iter(0..4).map(future).buffer_unordered(4).collect().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,7 +52,7 @@ async fn futures_that_share_a_task_hold_one_after_the_other() {
     let client = &client().await;
     for lock in &locks(client, false) {
         let witness = &Witness::default();
-        poll_four(|who| async move { hold(lock.acquire().await.unwrap(), who, client, witness).await }).await;
+        soon(poll_four(|who| async move { hold(lock.acquire().await.unwrap(), who, client, witness).await })).await;
         assert_eq!(witness.most_sharing(), 1, "{:?}", lock.paths());
     }
     // For comparison: a reentrant lock admits every acquire of the task.
@@ -61,9 +61,13 @@ async fn futures_that_share_a_task_hold_one_after_the_other() {
         let acquire = |_| async move {
             let guard = lock.acquire().await.unwrap();
             all_hold.wait().await;
+            assert!(guard.is_valid());
+            let is_reentry = guard.is_reentry();
             guard.release().await.unwrap();
+            is_reentry
         };
-        poll_four(acquire).await;
+        let reentries = soon(poll_four(acquire)).await;
+        assert_eq!(reentries.iter().filter(|is_reentry| **is_reentry).count(), 3, "{:?}", lock.paths());
     }
 }
 
