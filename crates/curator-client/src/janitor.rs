@@ -48,7 +48,7 @@ pub(crate) struct Promise {
 }
 
 impl Promise {
-    /// The node is gone, or the server does not permit its deletion.
+    /// For a node that is gone, or whose deletion the server refuses: the janitor then does nothing.
     pub(crate) fn settled(mut self) {
         if let Some(id) = self.id.take() {
             self.janitor.ledger.remove(id);
@@ -130,9 +130,8 @@ impl Janitor {
     }
 
     /// Deletes the node at `path` that was created by the change `czxid`, but not another node that has replaced it:
-    /// each attempt first reads the node to check. If its current version is given, with the session in which it was
-    /// `seen`, the first attempt deletes the node with this version without a read, unless the session has another
-    /// connection by then.
+    /// each attempt first reads the node to check this. Only the first attempt skips the read, if `seen` has the node's
+    /// version and its session still has the same connection.
     ///
     /// If a `session` is given, the node must belong to it, and the delete ends with the session. `keep_alive` is held
     /// until the node is gone. The delete is pending from this call on; the result may be dropped.

@@ -49,8 +49,8 @@ pub(crate) fn install_all(packages: &[&str]) -> Result<(), String> {
     apt_get(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 
-/// Waits until no other process of this workspace runs `apt-get`, which fails while another process runs it. The lock
-/// ends with the file.
+/// Waits until no other process of this workspace runs `apt-get`, which fails while another process runs it. Dropping
+/// the file releases the lock.
 fn lock() -> Result<File, String> {
     let path = target_dir()?.join("apt-get.lock");
     let locked = File::create(&path).and_then(|file| file.lock().map(|()| file));

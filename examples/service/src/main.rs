@@ -64,8 +64,7 @@ async fn main() -> Result<(), Failure> {
     let listener = TcpListener::bind(&settings.listen).await?;
     println!("Listening on http://{}", listener.local_addr()?);
 
-    // Returns immediately, even if no server can be reached. From here on `main` must not return before it has closed
-    // the client.
+    // Returns immediately, even if no server can be reached.
     let client = builder(ensemble.connect_string())
         .name("orders")
         .session_timeout(settings.session_timeout)
@@ -73,6 +72,7 @@ async fn main() -> Result<(), Failure> {
         .retry_policy(RetryForever::new(Duration::from_millis(500))?)
         .start()?;
     let service = Arc::new(Service::new(client.clone(), &settings)?);
+    // From here on, `main` closes the client before it returns.
     let requests = Requests::default();
     let (ended, no_more_requests, no_more_work) =
         (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());

@@ -305,7 +305,7 @@ fn next_name() -> String {
 /// Checks that a certificate can name the servers.
 #[cfg(feature = "tls")]
 fn check_names(servers: &ConnectString) -> Result<()> {
-    match servers.hosts().iter().find(|server| !TlsOptions::can_name(server.host())) {
+    match servers.hosts().iter().find(|server| !TlsOptions::is_nameable(server.host())) {
         None => Ok(()),
         Some(server) => Err(Error::InvalidOption {
             option: "host name",

@@ -103,7 +103,7 @@ impl TlsOptions {
     }
 
     /// Whether a certificate can name this host.
-    pub(crate) fn can_name(host: &str) -> bool {
+    pub(crate) fn is_nameable(host: &str) -> bool {
         ServerName::try_from(host).is_ok()
     }
 

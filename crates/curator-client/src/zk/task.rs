@@ -1,4 +1,4 @@
-//! Runs the side of a connection that `zookeeper-client` implements.
+//! Runs the task of `zookeeper-client` for one connection, and ends it when the connection breaks.
 //!
 //! `zookeeper-client` spawns one task for each session. Left alone, that task reconnects at its own pace, keeps the
 //! requests and watches of the old connection, and does not report the timeout that the next server grants. So the task
@@ -62,7 +62,7 @@ struct Shared {
 }
 
 impl SessionTask {
-    /// Runs `work`, whose state `states` reports.
+    /// Runs `work`; `states` reports its state.
     ///
     /// The connection ends when the session is closed or lost, when a handle ends it, or at the first poll after the
     /// time until which it was last [kept](Self::keep).
@@ -109,7 +109,7 @@ impl SessionTask {
         self.running.run();
     }
 
-    /// Ends the connection like [`abort`](Self::abort), and drops `client`, its last handle, after its end. A
+    /// Ends the connection like [`abort`](Self::abort), and only then drops `client`, its last handle. A
     /// connection that is still being polled would treat the drop as a request to close the session.
     pub(crate) fn abandon(&self, client: impl Send + 'static) {
         self.drop_afterwards(client);
@@ -412,7 +412,7 @@ pub(super) mod tests {
         assert_eq!(task.end(), Some(LinkEnd::Lost));
     }
 
-    /// Like the task of `zookeeper-client`, which then writes the request to close the session.
+    /// In this last poll, `zookeeper-client` writes the request to close the session.
     #[test]
     fn a_connection_that_is_closed_is_polled_once_more() {
         let counting = Counting::start();

@@ -117,7 +117,7 @@ impl<'a> Contender<'a> {
                 continue;
             }
             let names = || contest.nodes().filter(|(queue, _)| *queue == directory).map(|(_, node)| node.name.as_str());
-            // Most replies change nothing. Then this does not build the paths, which would validate each of them.
+            // Most replies change nothing. Then no paths are built, because building a path validates it.
             if self.nodes.are_named(directory, names()) {
                 continue;
             }

@@ -80,7 +80,7 @@ pub enum ValueError {
     },
     /// Another handle has written the receipt (in another process, or for another value in this process), or another
     /// client has deleted it. Each handle needs a different receipt. The next call takes the receipt over.
-    #[error("the receipt {receipt} was written or deleted by another client; it is {}known whether {path} was changed", if *is_in_doubt { "not " } else { "" })]
+    #[error("the receipt {receipt} was written by another handle, or deleted; {}", if *is_in_doubt { format!("it is unknown whether {path} was changed") } else { format!("{path} was not changed") })]
     ReceiptInUse {
         /// The node of the value.
         path: ZPath,
@@ -92,7 +92,7 @@ pub enum ValueError {
 }
 
 impl ValueError {
-    /// Whether the call can succeed if repeated unchanged. Check [`outcome`](Self::outcome) before a retry.
+    /// Whether the call can succeed if repeated unchanged. `false` if a repeat could change the value twice.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {

@@ -59,7 +59,7 @@ async fn another_task_does_not_re_enter_the_hold_of_a_task() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn futures_joined_in_one_task_are_one_owner_and_do_not_wait_for_each_other() {
+async fn futures_joined_in_one_task_are_one_owner_and_hold_together() {
     let (client, path) = (client().await, path("joined"));
     let mutex = mutex(&client, &path);
     let (a, b) = soon(async { tokio::join!(mutex.acquire(), mutex.acquire()) }).await;

@@ -20,8 +20,8 @@ use crate::support::{
 /// The name of this test's threads. Only their panics are counted, because concurrent tests may panic on purpose.
 const NAME: &str = "the-end-of-a-runtime";
 const ROUNDS: usize = 30;
-/// The number of waiters that have nodes in the queue. Further waiters wait within the client; without a timeout, they
-/// have no timer that would end with the runtime.
+/// The number of waiters that have nodes in the queue. Further waiters wait within the client, without a
+/// timer: the end of the runtime must reach them in another way.
 const IN_QUEUE: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -100,9 +100,9 @@ fn guards_and_waits_in_thread_local_variables_are_released_when_their_thread_end
         || {
             let home = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
             let (client, other) = home.block_on(async { (client().await, client().await) });
-            let [held, leased, lost] = ["thread-held", "thread-leased", "thread-waited-for"].map(path);
-            let blocker = home.block_on(mutex(&other, &lost).acquire()).unwrap();
-            let held_by_thread = (client, held.clone(), leased.clone(), lost.clone());
+            let [held, leased, waited_for] = ["thread-held", "thread-leased", "thread-waited-for"].map(path);
+            let blocker = home.block_on(mutex(&other, &waited_for).acquire()).unwrap();
+            let held_by_thread = (client, held.clone(), leased.clone(), waited_for.clone());
             let thread = thread::spawn(move || {
                 let (client, held, leased, waited_for) = held_by_thread;
                 // The thread-local variable that is used first is dropped last.
@@ -120,7 +120,7 @@ fn guards_and_waits_in_thread_local_variables_are_released_when_their_thread_end
             home.block_on(async {
                 nothing_left(&other, &[held, format!("{leased}/leases"), format!("{leased}/locks")]).await;
                 blocker.release().await.unwrap();
-                nothing_left(&other, &[lost]).await;
+                nothing_left(&other, &[waited_for]).await;
             });
         },
     );

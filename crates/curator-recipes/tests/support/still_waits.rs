@@ -13,9 +13,8 @@ pub(crate) async fn round_trips(client: &CuratorClient) {
 
 /// Whether the task still waits after its client has had the time to see what has happened and to act upon it.
 ///
-/// Right after an action no task can have finished yet, whatever the code does. A session receives replies and events
-/// in one order, and a task that wrongly continues would need a request or two: their replies come before those of
-/// these round trips.
+/// Right after an action, no task has finished yet, so an immediate check could not fail. A task that wrongly continues
+/// needs a request or two. A session receives all replies in order, so it has theirs before the last round trip ends.
 pub(crate) async fn still_waits<T>(task: &JoinHandle<T>, client: &CuratorClient) -> bool {
     round_trips(client).await;
     !task.is_finished()

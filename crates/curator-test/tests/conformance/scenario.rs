@@ -92,8 +92,8 @@ impl Scenario<'_> {
         self.line(&format!("{word}: {text:?}"));
     }
 
-    /// Records a metric, up to the first point or comma. A plus precedes the growth of a number since the last read;
-    /// where the transcript has no value, any number is accepted.
+    /// Records a metric, up to the first point or comma. If the transcript has a plus, records the growth since the
+    /// last read; if it has no value, accepts any number.
     fn record_metric(&self, name: &str, recorded: &str, seen: &mut BTreeMap<String, String>) {
         let mntr = self.word("mntr");
         let value = mntr.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'));
@@ -125,7 +125,7 @@ impl Scenario<'_> {
         let mut clock = Instant::now();
         // The last value of each metric.
         let mut metrics = BTreeMap::new();
-        // The name of the client for each line that was read before its place in the transcript.
+        // The client's name of each reply that was read before its line in the transcript.
         let mut early: Vec<&str> = Vec::new();
         while let Some(line) = lines.next() {
             match line {

@@ -92,7 +92,7 @@ fn a_key_in_the_wrong_argument_is_not_shown_in_the_error() {
 }
 
 #[test]
-fn an_identity_without_a_signature_scheme_of_the_server_is_not_presented() {
+fn an_identity_that_can_sign_with_no_scheme_of_the_server_is_not_presented() {
     let ca = ca();
     let client = ca.issue(&["orders"]).unwrap();
     let plain = TlsOptions::from_pem(ca.pem()).unwrap();
@@ -123,7 +123,7 @@ fn update_changes_all_clones_but_not_options_with_another_identity() {
     assert_eq!(format!("{with_identity:?}"), "TlsOptions { has_identity: true, .. }");
     plain.update(&with_identity);
     assert!(has_identity(&plain) && has_identity(&clone));
-    // `update` copies: the newer options stay independent.
+    // `update` copies: a later change of its argument does not reach `plain`.
     with_identity.update(&TlsOptions::from_pem(ca.pem()).unwrap());
     assert!(has_identity(&plain) && !has_identity(&with_identity));
     // Options can be updated from their own clone.
@@ -132,11 +132,11 @@ fn update_changes_all_clones_but_not_options_with_another_identity() {
 }
 
 #[test]
-fn can_name_accepts_only_dns_names_and_ip_addresses() {
+fn certificates_can_name_only_dns_names_and_ip_addresses() {
     for host in ["zk1", "zk-0.zk_headless.shop.svc.", "127.0.0.1", "::1", "ZK1.example.org"] {
-        assert!(TlsOptions::can_name(host), "{host}");
+        assert!(TlsOptions::is_nameable(host), "{host}");
     }
     for host in ["127.0.1", "1", "a..b", "-a", "a-", ".a", "x".repeat(64).as_str()] {
-        assert!(!TlsOptions::can_name(host), "{host}");
+        assert!(!TlsOptions::is_nameable(host), "{host}");
     }
 }

@@ -122,7 +122,7 @@ impl Run {
         Self::new(Contest::new(ID, SESSION, 1), &DRIVER)
     }
 
-    /// A contest whose node has this number, and which has listed all nodes before.
+    /// A contest whose node has this number, and whose list has all lower numbers.
     fn queued(number: i32) -> (Self, Step) {
         let mut run = Self::joining();
         let step = run.answers([created(number), children((0..=number).rev())]);

@@ -53,7 +53,8 @@ impl LockGuard {
         Error::of_releases(self.release_within(timeout).await)
     }
 
-    /// Gives up this guard, and returns the future that deletes its nodes; `None` if the owner has other guards.
+    /// Gives up this guard, and returns the future that deletes its nodes; `None` for a guard of one lock whose owner
+    /// has other guards.
     fn releasing(self) -> Option<BoxFuture<'static, Result<()>>> {
         if self.others.is_empty() {
             return self.first.release();

@@ -85,37 +85,37 @@ async fn overtake<T>(proxy: &FaultProxy, number: &DistributedAtomicLong, begin: 
 /// Both languages need the mutex, because another client changes the number during their first attempts. The first in
 /// the queue is delayed by a held listing of the queue.
 #[tokio::test]
-async fn promoted_additions_of_both_languages_wait_for_each_others_mutex() {
+async fn promoted_additions_of_both_languages_wait_for_each_other() {
     let (path, client) = (unique_path("counter-promoted"), ours().await);
     let (lock, number) = (format!("{path}-lock"), DistributedAtomicLong::new(&client, &path).unwrap());
-    // With the directory, the first listing of a contender comes after the create of its node.
+    // If the directory exists, the first listing of a contender, which is held, comes after the create of its node.
     client.create().for_path(&lock, "").await.unwrap();
-    let of_ours = Promoted::connect(&path, &lock).await;
-    let of_java = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let mut java = java_at(&of_java.connect_string(), LONG).await;
+    let our_number = Promoted::connect(&path, &lock).await;
+    let javas_proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
+    let mut java = java_at(&javas_proxy.connect_string(), LONG).await;
     let add = format!("add-promoted {path} 1 {lock}");
     assert_eq!(java.ask(&add).await, "ok true 0 1");
 
     // Java waits for us.
-    of_ours.proxy.hold_nth_reply(OpCode::GetChildren, 1);
-    let adding = overtake(&of_ours.proxy, &number, || of_ours.add(1)).await;
-    of_ours.proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
-    overtake(&of_java, &number, || java.send(&add)).await;
+    our_number.proxy.hold_nth_reply(OpCode::GetChildren, 1);
+    let adding = overtake(&our_number.proxy, &number, || our_number.add(1)).await;
+    our_number.proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
+    overtake(&javas_proxy, &number, || java.send(&add)).await;
     until_children(&client, &lock, 2).await;
     assert!(java.still_waits().await);
-    of_ours.proxy.release_held();
+    our_number.proxy.release_held();
     let added = soon(adding).await.unwrap();
     assert_eq!((added.pre_value, added.post_value), (201, 202));
     assert_eq!(java.answer().await, "ok true 202 203");
 
     // We wait for Java.
-    of_java.hold_nth_reply(OpCode::GetChildren2, 1);
-    overtake(&of_java, &number, || java.send(&add)).await;
-    of_java.wait_for_reply(OpCode::GetChildren2, 1).await.unwrap();
-    let adding = overtake(&of_ours.proxy, &number, || of_ours.add(1)).await;
+    javas_proxy.hold_nth_reply(OpCode::GetChildren2, 1);
+    overtake(&javas_proxy, &number, || java.send(&add)).await;
+    javas_proxy.wait_for_reply(OpCode::GetChildren2, 1).await.unwrap();
+    let adding = overtake(&our_number.proxy, &number, || our_number.add(1)).await;
     until_children(&client, &lock, 2).await;
-    assert!(still_waits(&adding, &of_ours.client).await);
-    of_java.release_held();
+    assert!(still_waits(&adding, &our_number.client).await);
+    javas_proxy.release_held();
     assert_eq!(java.answer().await, "ok true 403 404");
     let added = soon(adding).await.unwrap();
     assert_eq!((added.pre_value, added.post_value), (404, 405));

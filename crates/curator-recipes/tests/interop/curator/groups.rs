@@ -38,29 +38,29 @@ async fn agree(ours: &[&GroupMember], java: &mut [&mut JavaSession], path: &str,
 async fn both_languages_see_the_same_members_of_a_group() {
     let (client, path) = (ours().await, unique_path("group"));
     let (mut one, mut other) = (java().await, java().await);
-    let (its_name, others_name) = (one.name().to_owned(), other.name().to_owned());
-    let [its, others] = [&*its_name, &*others_name];
+    let (one_id, other_id) = (one.name().to_owned(), other.name().to_owned());
+    let [one_id, other_id] = [&*one_id, &*other_id];
     let a = join(&client, &path, "a", "1").await;
     assert_eq!(one.ask(&format!("member {path} 2")).await, "ok");
-    agree(&[&a], &mut [&mut one], &path, &[("a", "1"), (its, "2")]).await;
+    agree(&[&a], &mut [&mut one], &path, &[("a", "1"), (one_id, "2")]).await;
     let second_client = ours().await;
     let b = join(&second_client, &path, "b", "3").await;
     assert_eq!(other.ask(&format!("member {path} 4")).await, "ok");
-    let all = [("a", "1"), (its, "2"), ("b", "3"), (others, "4")];
+    let all = [("a", "1"), (one_id, "2"), ("b", "3"), (other_id, "4")];
     agree(&[&a, &b], &mut [&mut one, &mut other], &path, &all).await;
 
     // One member of each language sets new data.
     soon(a.node().set_data("5")).await.unwrap();
     assert_eq!(one.ask(&format!("member-data {path} 6")).await, "ok");
-    let all = [("a", "5"), (its, "6"), ("b", "3"), (others, "4")];
+    let all = [("a", "5"), (one_id, "6"), ("b", "3"), (other_id, "4")];
     agree(&[&a, &b], &mut [&mut one, &mut other], &path, &all).await;
 
-    // One of each leaves, and one of each loses its session and rejoins.
+    // One of each leaves; Java's remaining one loses its session and rejoins.
     soon(b.close()).await.unwrap();
     assert_eq!(other.ask(&format!("shut {path}")).await, "ok");
-    agree(&[&a], &mut [&mut one], &path, &[("a", "5"), (its, "6")]).await;
+    agree(&[&a], &mut [&mut one], &path, &[("a", "5"), (one_id, "6")]).await;
     one.end().await;
-    agree(&[&a], &mut [&mut one], &path, &[("a", "5"), (its, "6")]).await;
+    agree(&[&a], &mut [&mut one], &path, &[("a", "5"), (one_id, "6")]).await;
     soon(a.close()).await.unwrap();
-    one.ask_until(&format!("members {path}"), &format!("ok {its}=6")).await;
+    one.ask_until(&format!("members {path}"), &format!("ok {one_id}=6")).await;
 }

@@ -41,7 +41,7 @@ async fn eight_writers_hold_one_at_a_time_in_the_order_of_their_nodes() {
 }
 
 #[tokio::test]
-async fn eight_sessions_that_read_and_write_never_hold_together_with_a_writer() {
+async fn of_eight_sessions_that_read_and_write_none_holds_beside_a_writer() {
     let path = unique_path("read-write");
     let barrier = StartBarrier::hold(write, &path, &[&path], 9).await;
     let theirs = |_, log: &str, seed| java_turns(format!("read-write-cycles {path} {log} {CYCLES} {seed}"));
@@ -94,7 +94,7 @@ async fn a_reader_does_not_overtake_a_writer_of_the_other_language() {
     guard.release().await.unwrap();
     assert_eq!(writer.answer().await, "ok true");
     assert!(reader.still_waits().await && still_waits(&ours, &other).await);
-    // Now both readers hold, and a writer of ours waits for Java's.
+    // Now both readers hold, and then a writer of ours waits for Java's reader.
     assert_eq!(writer.ask(&format!("release write {path}")).await, "ok");
     assert_eq!(reader.answer().await, "ok true");
     let guard = soon(ours).await.unwrap();
