@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the way to fail")]
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
 use curator_recipes::client::CuratorClient;
 use curator_test::TestingServer;
@@ -106,6 +107,19 @@ fn check_mutex(printed: &str) {
     let [a, b, c] = [0, 4, 7].map(|at| token(events[at].1));
     assert!(a < b && b < c, "{printed}");
     assert!(events[8].1.ends_with(&format!("the fencing token {b} is stale: {c} has been seen.")), "{printed}");
+}
+
+#[test]
+fn server() {
+    let mut server = program("server").stdout(Stdio::piped()).spawn().unwrap();
+    let mut printed = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut printed).unwrap();
+    let (_, connect_string) = printed.trim_end().trim_end_matches('.').rsplit_once(' ').unwrap_or_default();
+    let connecting = CuratorClient::builder(connect_string).connect();
+    let connected = tokio::runtime::Runtime::new().unwrap().block_on(connecting);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(connected.is_ok(), "{connected:?} at the server of: {printed}");
 }
 
 #[test]

@@ -130,8 +130,8 @@ impl Janitor {
     }
 
     /// Deletes the node at `path` that was created by the change `czxid`, but not another node that has replaced it:
-    /// each attempt first reads the node to check this. Only the first attempt skips the read, if `seen` has the node's
-    /// version and its session still has the same connection.
+    /// each attempt first reads the node to check this. Only the first attempt may skip the read: if `seen` (the version,
+    /// and the session that read it) is given, and this session still has the same connection.
     ///
     /// If a `session` is given, the node must belong to it, and the delete ends with the session. `keep_alive` is held
     /// until the node is gone. The delete is pending from this call on; the result may be dropped.

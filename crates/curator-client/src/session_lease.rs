@@ -94,9 +94,8 @@ use crate::process::Process;
 ///   `tickTime`.
 /// - Clocks *run* equally fast on client and leader, to one part in 16. They need not show the same time.
 /// - A leader that was deposed without knowing it stops answering `sync`, which no quorum confirms, within 3/8 of the
-///   session timeout after its successor took over. Normally followers give up a silent leader at about the same time
-///   as the leader gives up silent followers, after `syncLimit` ticks, give or take one or two; so a session timeout of
-///   6 `tickTime` is enough.
+///   session timeout after its successor took over. Normally followers give up a silent leader, and the leader silent
+///   followers, after `syncLimit` ticks, at most two ticks apart; so a session timeout of 6 `tickTime` is enough.
 ///
 /// If an assumption fails, or a request that was sent while the lease was valid arrives after its end, only a fencing
 /// token protects.

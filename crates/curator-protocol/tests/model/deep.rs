@@ -64,7 +64,7 @@ fn properties_hold_with_one_fault_of_each_kind_together() {
 }
 
 #[test]
-fn properties_hold_for_several_queues_with_two_faults_or_more_contenders() {
+fn properties_hold_for_several_queues_with_more_contenders_or_two_faults() {
     for faults in pairs_of_kinds() {
         let scenarios = [Scenario::of_queues(&[&[0, 1], &[1, 0]]), Scenario::of_queues(&[&[0, 1], &[1]])];
         assert_properties(scenarios.map(|scenario| scenario.with(&faults)));
@@ -76,7 +76,7 @@ fn properties_hold_for_several_queues_with_two_faults_or_more_contenders() {
 }
 
 #[test]
-fn properties_hold_for_a_semaphore_with_two_faults_or_more_contenders() {
+fn properties_hold_for_a_semaphore_with_more_contenders_or_two_faults() {
     assert_properties(pairs_of_kinds().map(|faults| Scenario::of_leases(&[1, 2], 2).changed_to(1).with(&faults)));
     for fault in KINDS {
         let scenarios = [Scenario::of_leases(&[1, 1, 2], 2), Scenario::of_leases(&[1, 1, 1], 1).changed_to(2)];

@@ -21,7 +21,7 @@ use crate::support::{
 const NAME: &str = "the-end-of-a-runtime";
 const ROUNDS: usize = 30;
 /// The number of waiters that have nodes in the queue. Further waiters wait within the client, without a
-/// timer: the end of the runtime must reach them in another way.
+/// deadline: they learn of the runtime's end from the client.
 const IN_QUEUE: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,7 +14,7 @@ pub(crate) async fn round_trips(client: &CuratorClient) {
 /// Whether the task still waits after its client has had the time to see what has happened and to act upon it.
 ///
 /// Right after an action, no task has finished yet, so an immediate check could not fail. A task that wrongly continues
-/// needs a request or two. A session receives all replies in order, so it has theirs before the last round trip ends.
+/// needs a request or two, whose replies arrive before that of the last round trip.
 pub(crate) async fn still_waits<T>(task: &JoinHandle<T>, client: &CuratorClient) -> bool {
     round_trips(client).await;
     !task.is_finished()

@@ -88,7 +88,7 @@ async fn overtake<T>(proxy: &FaultProxy, number: &DistributedAtomicLong, begin: 
 async fn promoted_additions_of_both_languages_wait_for_each_other() {
     let (path, client) = (unique_path("counter-promoted"), ours().await);
     let (lock, number) = (format!("{path}-lock"), DistributedAtomicLong::new(&client, &path).unwrap());
-    // If the directory exists, the first listing of a contender, which is held, comes after the create of its node.
+    // Only if the directory exists, a contender's first listing, which is held below, follows the create of its node.
     client.create().for_path(&lock, "").await.unwrap();
     let our_number = Promoted::connect(&path, &lock).await;
     let javas_proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
@@ -128,25 +128,25 @@ async fn after_a_lost_reply_java_adds_twice_and_we_do_not() {
     let (client, server) = (ours().await, TestingServer::shared().await);
     let proxy = || FaultProxy::start(server.address()).unwrap();
 
-    let (of_java, path) = (proxy(), unique_path("counter-lost-java"));
-    let mut java = java_at(&of_java.connect_string(), LONG).await;
+    let (javas_proxy, path) = (proxy(), unique_path("counter-lost-java"));
+    let mut java = java_at(&javas_proxy.connect_string(), LONG).await;
     assert_eq!(java.ask(&format!("add {path} 1")).await, "ok true 0 1");
-    of_java.cut_before_reply(OpCode::SetData);
+    javas_proxy.cut_before_reply(OpCode::SetData);
     assert_eq!(java.ask(&format!("add {path} 1")).await, "ok true 2 3");
     assert_eq!(value(&client, &path).await, 3);
 
-    let (of_ours, path) = (proxy(), unique_path("counter-lost-ours"));
-    let cut_off = connect(&of_ours.connect_string(), LONG).await;
+    let (our_proxy, path) = (proxy(), unique_path("counter-lost-ours"));
+    let cut_off = connect(&our_proxy.connect_string(), LONG).await;
     let number = DistributedAtomicLong::new(&cut_off, &path).unwrap();
     soon(number.add(1)).await.unwrap();
-    of_ours.cut_before_reply(OpCode::SetData);
+    our_proxy.cut_before_reply(OpCode::SetData);
     let error = soon(number.add(1)).await.unwrap_err();
     assert!(matches!(error, ValueError::OutcomeUnknown { .. }), "{error:?}");
     assert_eq!(value(&client, &path).await, 2);
 
     let with_receipt = number.exactly_once(format!("{path}-receipt")).unwrap();
     soon(with_receipt.add(1)).await.unwrap();
-    of_ours.cut_before_reply(OpCode::Multi);
+    our_proxy.cut_before_reply(OpCode::Multi);
     let added = soon(with_receipt.add(1)).await.unwrap();
     assert_eq!((added.pre_value, added.post_value), (3, 4));
     assert_eq!(value(&client, &path).await, 4);
