@@ -47,7 +47,7 @@ fn program(example: &str) -> Command {
 }
 
 fn printed_by(example: &mut Command) -> String {
-    let output = example.output().expect("cargo builds the examples");
+    let output = example.output().expect("first: cargo build -p curator-examples --examples");
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{example:?} has failed: {}\n{printed}\n{errors}", output.status);

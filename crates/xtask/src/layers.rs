@@ -308,13 +308,13 @@ impl Source {
         };
         let missing = table.iter().filter(|(module, _)| !self.named.contains_key(*module));
         let mut problems: Vec<_> = missing.map(|(module, _)| format!("the module {module} does not exist")).collect();
-        let mut arrows = BTreeSet::new();
+        let (mut arrows, mut unlisted) = (BTreeSet::new(), BTreeSet::new());
         // The root of the crate only re-exports.
         for (file, named) in self.named.iter().filter(|(file, _)| !file.is_empty()) {
             for name in named {
                 let origin = self.origin(name);
                 let (Some((from, depth)), Some((to, below))) = (layer_of(file), layer_of(&origin)) else {
-                    problems.push(format!("{file} or {name} is in no layer"));
+                    unlisted.extend([file.clone(), origin].into_iter().filter(|module| layer_of(module).is_none()));
                     continue;
                 };
                 if below < depth {
@@ -332,6 +332,7 @@ impl Source {
             arrows.retain(|(from, to)| all.iter().any(|all| all.1 == *from) && all.iter().any(|all| all.0 == *to));
         }
         problems.extend(arrows.iter().map(|(from, to)| format!("{from} imports {to}, in a cycle")));
+        problems.extend(unlisted.iter().map(|module| format!("{module} is in no layer")));
         problems
     }
 
@@ -401,7 +402,7 @@ fn an_import_from_a_higher_layer_is_found() {
     for planted in ["use crate::top;", "use super::{top::Top as T};", "fn f(_: crate::Top) {}", "m!(B<super::Top>);"] {
         assert_eq!(check(planted), up, "{planted}");
     }
-    assert_eq!(check("use crate::side; use self::x; use crate::lost;"), "low or lost is in no layer");
+    assert_eq!(check("use crate::side; use self::x; use crate::lost;"), "lost is in no layer");
 }
 
 #[test]
