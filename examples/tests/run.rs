@@ -43,11 +43,13 @@ fn runs(example: &str) -> impl Iterator<Item = Run> {
 fn program(example: &str) -> Command {
     let this_test = std::env::current_exe().unwrap();
     let profile = this_test.parent().and_then(|deps| deps.parent()).expect("tests are built into `deps`");
-    Command::new(profile.join("examples").join(example).with_extension(std::env::consts::EXE_EXTENSION))
+    let program = profile.join("examples").join(example).with_extension(std::env::consts::EXE_EXTENSION);
+    assert!(program.exists(), "no {program:?}: first run `cargo build -p curator-examples --examples`");
+    Command::new(program)
 }
 
 fn printed_by(example: &mut Command) -> String {
-    let output = example.output().expect("first: cargo build -p curator-examples --examples");
+    let output = example.output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{example:?} has failed: {}\n{printed}\n{errors}", output.status);

@@ -314,7 +314,10 @@ impl Source {
             for name in named {
                 let origin = self.origin(name);
                 let (Some((from, depth)), Some((to, below))) = (layer_of(file), layer_of(&origin)) else {
-                    unlisted.extend([file.clone(), origin].into_iter().filter(|module| layer_of(module).is_none()));
+                    unlisted.insert(match layer_of(file) {
+                        None => format!("{file} is in no layer"),
+                        Some(_) => format!("{origin}, named by {file}, is in no layer"),
+                    });
                     continue;
                 };
                 if below < depth {
@@ -332,7 +335,7 @@ impl Source {
             arrows.retain(|(from, to)| all.iter().any(|all| all.1 == *from) && all.iter().any(|all| all.0 == *to));
         }
         problems.extend(arrows.iter().map(|(from, to)| format!("{from} imports {to}, in a cycle")));
-        problems.extend(unlisted.iter().map(|module| format!("{module} is in no layer")));
+        problems.extend(unlisted);
         problems
     }
 
@@ -402,7 +405,14 @@ fn an_import_from_a_higher_layer_is_found() {
     for planted in ["use crate::top;", "use super::{top::Top as T};", "fn f(_: crate::Top) {}", "m!(B<super::Top>);"] {
         assert_eq!(check(planted), up, "{planted}");
     }
-    assert_eq!(check("use crate::side; use self::x; use crate::lost;"), "lost is in no layer");
+    assert_eq!(check("use crate::side; use self::x; use crate::lost;"), "lost, named by low, is in no layer");
+}
+
+#[test]
+fn a_module_without_a_layer_is_named_once() {
+    let files = [("low.rs", ""), ("new.rs", "use crate::low::{Low, x};")];
+    let source = Source::of(&files.map(|(file, text)| (file.to_owned(), text.to_owned())));
+    assert_eq!(source.check(&[&["low"]]), ["new is in no layer"]);
 }
 
 #[test]

@@ -88,7 +88,7 @@ async fn overtake<T>(proxy: &FaultProxy, number: &DistributedAtomicLong, begin: 
 async fn promoted_additions_of_both_languages_wait_for_each_other() {
     let (path, client) = (unique_path("counter-promoted"), ours().await);
     let (lock, number) = (format!("{path}-lock"), DistributedAtomicLong::new(&client, &path).unwrap());
-    // Only if the directory exists, a contender's first listing, which is held below, follows the create of its node.
+    // A contender's first listing, which is held below, follows the create of its node only if the directory exists.
     client.create().for_path(&lock, "").await.unwrap();
     let our_number = Promoted::connect(&path, &lock).await;
     let javas_proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
