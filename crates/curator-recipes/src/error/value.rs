@@ -80,7 +80,7 @@ pub enum ValueError {
     },
     /// Another handle has written the receipt (in another process, or for another value in this process), or another
     /// client has deleted it. Each handle needs a different receipt. The next call takes the receipt over.
-    #[error("the receipt {receipt} was written by another handle, or deleted; {}", if *is_in_doubt { format!("it is unknown whether {path} was changed") } else { format!("{path} was not changed") })]
+    #[error("the receipt {receipt} was written by another handle, or deleted; {path} {} changed", if *is_in_doubt { "may have been" } else { "was not" })]
     ReceiptInUse {
         /// The node of the value.
         path: ZPath,

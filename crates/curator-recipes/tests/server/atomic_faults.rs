@@ -159,7 +159,7 @@ async fn a_receipt_is_adopted_after_a_restart_and_its_concurrent_use_is_reported
     let error = first.increment().await.unwrap_err();
     assert!(matches!(&error, ValueError::ReceiptInUse { is_in_doubt: false, .. }), "{error}");
     assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
-    assert!(error.to_string().ends_with(&format!("; {} was not changed", one.resolve(&path).unwrap())), "{error}");
+    assert!(error.to_string().ends_with(" was not changed"), "{error}");
     // `first` has read the other client's change by now.
     assert_eq!(first.increment().await.unwrap().post_value, 3);
     let (data, _) = one.get_data(receipt(&path)).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_lost_reply_during_concurrent_use_of_a_receipt_is_outcome_unknown() {
     let error = soon(changing).await.unwrap().unwrap_err();
     assert!(matches!(&error, ValueError::ReceiptInUse { is_in_doubt: true, .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::Unknown);
-    assert!(error.to_string().contains("; it is unknown whether "), "{error}");
+    assert!(error.to_string().ends_with(" may have been changed"), "{error}");
     assert_eq!(long(&other, &path).get().await.unwrap(), 3);
 }
 
