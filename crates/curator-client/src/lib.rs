@@ -67,9 +67,11 @@
 //!
 //! # Features
 //!
-//! - `backoff`, on by default: `BackoffRetry`, which makes retry policies from the curves of the crate `backoff`. That
-//!   crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384).
-//!   `default-features = false` compiles neither, and removes only this adapter.
+//! No feature is enabled by default.
+//!
+//! - `backoff`: `BackoffRetry`, which makes retry policies from the curves of the crate `backoff`. That crate and its
+//!   dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384). [`ExponentialBackoffRetry`]
+//!   needs neither.
 //! - `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and files;
 //!   [`CuratorClientBuilder`] and `ConfiguredRetryPolicy`, a client and a policy from a configuration file.
 //! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` and `CuratorClientBuilder::sasl`, which authenticate the client

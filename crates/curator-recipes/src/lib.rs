@@ -84,9 +84,11 @@
 //!
 //! # Features
 //!
-//! - `backoff`, on by default: `client::BackoffRetry`, which turns a backoff of the crate `backoff` into a retry
-//!   policy. That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384).
-//!   `default-features = false` compiles neither, and removes only that adapter.
+//! No feature is enabled by default.
+//!
+//! - `backoff`: `client::BackoffRetry`, which turns a backoff of the crate `backoff` into a retry policy. That crate and
+//!   its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384).
+//!   [`ExponentialBackoffRetry`](client::ExponentialBackoffRetry) needs neither.
 //! - `serde`: [`FencingToken`], [`VersionedValue`], [`client::ConnectionState`] and [`client::ConnectString`] implement
 //!   `Serialize` and `Deserialize`; [`Participant`], [`LossReason`] and paths implement `Serialize`. A client's options
 //!   can come from a configuration file ([`client::CuratorClientBuilder`], `client::ConfiguredRetryPolicy`). A

@@ -17,12 +17,12 @@ pub(crate) const PUBLISHED: [&str; 5] =
 /// The version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Dependencies that must not be in a build without default features.
-const OF_DEFAULT_FEATURES: [&str; 2] = ["backoff", "instant"];
+/// Unmaintained dependencies, which must not be in a build without the feature `backoff`.
+const UNMAINTAINED: [&str; 2] = ["backoff", "instant"];
 
-/// The builds of the new crate: a name, the arguments, and whether the default features are enabled.
+/// The builds of the new crate: a name, the arguments, and whether the feature `backoff` is enabled.
 const BUILDS: [(&str, &[&str], bool); 2] =
-    [("minimal", &["--no-default-features"], false), ("full", &["--features", "tls,sasl-digest-md5,unused"], true)];
+    [("default", &[], false), ("full", &["--features", "backoff,tls,sasl-digest-md5,unused"], true)];
 
 /// Packs every package. Then builds and runs a new crate that depends on the packed packages.
 pub(crate) fn run() -> Result<(), String> {
@@ -30,16 +30,13 @@ pub(crate) fn run() -> Result<(), String> {
     let target = target_dir()?;
     command::run(&mut packing(&target))?;
     let fresh = Fresh::new(&target)?;
-    for (build, arguments, has_default) in BUILDS {
+    for (build, arguments, has_backoff) in BUILDS {
         command::run(fresh.cargo("run").args(["--quiet", "--package", "fresh"]).args(arguments))?;
         let packages = fresh.packages(arguments)?;
-        let found: Vec<_> =
-            OF_DEFAULT_FEATURES.into_iter().filter(|name| packages.iter().any(|have| have == name)).collect();
-        let expected: &[_] = if has_default { &OF_DEFAULT_FEATURES } else { &[] };
+        let found: Vec<_> = UNMAINTAINED.into_iter().filter(|name| packages.iter().any(|have| have == name)).collect();
+        let expected: &[_] = if has_backoff { &UNMAINTAINED } else { &[] };
         if found != expected {
-            return Err(format!(
-                "of {OF_DEFAULT_FEATURES:?}, a {build} build contains {found:?}; expected {expected:?}"
-            ));
+            return Err(format!("of {UNMAINTAINED:?}, a {build} build contains {found:?}; expected {expected:?}"));
         }
         print_line(&format!(
             "a new crate with a {build} build of curator-recipes works, with {} packages",
@@ -199,10 +196,7 @@ mod tests {
             assert!(commands.iter().any(|command| command[0] == *package), "no check of {package}");
             let manifest = manifest_of(&workspace().join("crates").join(package));
             for feature in table(&manifest, "features").unwrap().filter_map(|line| line.split(" = ").next()) {
-                let enables = |command: &Vec<_>| match feature {
-                    "default" | "backoff" => !command.contains(&"--no-default-features"),
-                    _ => command[1..].contains(&feature),
-                };
+                let enables = |command: &Vec<_>| command[1..].contains(&feature);
                 let is_checked = feature.is_empty() || commands.iter().filter(is_of).any(enables);
                 assert!(is_checked, "no check of {package} with {feature}");
             }
