@@ -59,7 +59,9 @@ impl Suite {
         match self {
             Self::All => !matches!(needs, Needs::Real | Needs::Kerberos | Needs::Time),
             // Kerberos is tested on one release only, as its support is the same in all releases.
-            Self::Real => matches!(needs, Needs::Either | Needs::Clients | Needs::Real | Needs::Kerberos),
+            Self::Real => {
+                matches!(needs, Needs::Either | Needs::EitherInCi | Needs::Clients | Needs::Real | Needs::Kerberos)
+            }
             Self::Server => target == SERVER || needs == Needs::Clients,
             Self::ServerAndConformance => Self::Server.has(target, needs) || target == CONFORMANCE,
             Self::Conformance => target == CONFORMANCE,
@@ -147,13 +149,23 @@ pub(crate) mod tests {
 
     #[test]
     fn every_suite_selects_its_targets() {
-        const TARGETS: [&str; 9] =
-            ["server", "conformance", "interop", "peers", "soak", "embedded", "real", "kerberos", "model-deep"];
+        const TARGETS: [&str; 10] = [
+            "matrix",
+            "server",
+            "conformance",
+            "interop",
+            "peers",
+            "soak",
+            "embedded",
+            "real",
+            "kerberos",
+            "model-deep",
+        ];
         let of = |suite: Suite| -> Vec<_> {
             TARGETS.into_iter().filter(|target| suite.has(target, needs(target).unwrap())).collect()
         };
-        assert_eq!(of(Suite::All), ["server", "conformance", "interop", "peers", "soak", "embedded"]);
-        assert_eq!(of(Suite::Real), ["server", "conformance", "interop", "real", "kerberos"]);
+        assert_eq!(of(Suite::All), ["matrix", "server", "conformance", "interop", "peers", "soak", "embedded"]);
+        assert_eq!(of(Suite::Real), ["matrix", "server", "conformance", "interop", "real", "kerberos"]);
         assert_eq!(of(Suite::Server), ["server", "interop"]);
         assert_eq!(of(Suite::ServerAndConformance), ["server", "conformance", "interop"]);
         assert_eq!(of(Suite::Conformance), ["conformance"]);

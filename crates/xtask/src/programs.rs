@@ -29,13 +29,9 @@ pub(crate) struct Program {
 /// Builds every test program: the programs of plain `cargo test --workspace`, which also builds the examples, and the
 /// programs that it leaves out. `features` are additional arguments; without them, the tests with Kerberos tickets are
 /// not built.
-pub(crate) fn build(features: &[&str]) -> Result<Vec<Program>, String> {
+pub(crate) fn build(features: &[&str], ci: bool) -> Result<Vec<Program>, String> {
     let left_out = left_out(&command::output(command::cargo().args(["metadata", "--no-deps", "--format-version=1"]))?)?;
-    let wanted = left_out.iter().filter(|target| match needs(target) {
-        Some(Needs::Time) => false,
-        Some(Needs::Kerberos) => !features.is_empty(),
-        _ => true,
-    });
+    let wanted = left_out.iter().filter(|target| is_wanted(needs(target), !features.is_empty(), ci));
     // `--lib` and `--bins` select targets of all packages: a build enables only the features of packages with a selected
     // target.
     let named = ["--lib", "--bins"].into_iter().chain(wanted.flat_map(|target| ["--test", target]));
@@ -46,6 +42,16 @@ pub(crate) fn build(features: &[&str]) -> Result<Vec<Program>, String> {
         }
     }
     Ok(programs)
+}
+
+/// Whether a test target that plain `cargo test` leaves out is built.
+fn is_wanted(needs: Option<Needs>, has_kerberos: bool, ci: bool) -> bool {
+    match needs {
+        Some(Needs::Time) => false,
+        Some(Needs::Kerberos) => has_kerberos,
+        Some(Needs::EitherInCi) => ci,
+        _ => true,
+    }
 }
 
 /// The test targets that plain `cargo test` leaves out, according to `cargo metadata`.
@@ -146,6 +152,14 @@ mod tests {
         let targets = [target("test", "real", false), target("test", "server", true), target("example", "x", false)];
         let metadata = format!(r#"{{"packages":[{{"targets":[{}]}}]}}"#, targets.join(","));
         assert_eq!(left_out(&metadata), Ok(["real".to_owned()].into()));
+    }
+
+    #[test]
+    fn the_fault_matrix_is_built_only_with_ci() {
+        for ci in [false, true] {
+            assert_eq!(is_wanted(needs("matrix"), true, ci), ci);
+            assert!(is_wanted(needs("real"), true, ci) && !is_wanted(needs("model-deep"), true, ci));
+        }
     }
 
     #[test]

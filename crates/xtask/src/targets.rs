@@ -7,6 +7,9 @@ pub(crate) enum Needs {
     Nothing,
     /// Servers of the selected kind. These tests run on both kinds.
     Either,
+    /// Servers of the selected kind, and many minutes of processor time. These tests run on both kinds, but only with
+    /// `CI` or if they are selected.
+    EitherInCi,
     /// Servers of the selected kind. One kind is enough for these tests.
     One,
     /// Servers of the selected kind, and other clients. These tests run on both kinds, with the clients that are
@@ -53,7 +56,7 @@ pub(crate) const UNIT: &str = "unit";
 const KNOWN: [(&str, Needs); 18] = [
     ("model", Needs::Nothing),
     (UNIT, Needs::Nothing),
-    ("matrix", Needs::Either),
+    ("matrix", Needs::EitherInCi),
     ("crowd", Needs::Either),
     (JEPSEN, Needs::Real),
     ("hostile", Needs::Embedded),

@@ -75,7 +75,7 @@ fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
             not_run.extend(missing);
             (server_runs, clients)
         });
-        let programs = programs::build(features);
+        let programs = programs::build(features, ci);
         let (server_runs, clients) = others.join().map_err(|_| "a thread that prepares servers panicked")?;
         Ok::<_, String>((programs?, server_runs, clients))
     })?;

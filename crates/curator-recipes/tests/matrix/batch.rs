@@ -12,9 +12,9 @@ use super::run::{Finished, run};
 use super::stage::{BOUND, Hall, Stage};
 
 /// The number of cells that run concurrently in a hall. A batch ends with its slowest cell.
-const CONCURRENT: usize = 50;
+const CONCURRENT: usize = 20;
 /// The limit of file descriptors that four halls need, with about nine per cell.
-const DESCRIPTORS: u64 = 2_048;
+const DESCRIPTORS: u64 = 1_024;
 /// How long a server may take to remove the watches of a closed session.
 const WATCH_REMOVAL_TIME: Duration = Duration::from_millis(200);
 /// Attempts per cell until its request is sent: a request that depends on a race may come later, or not at all.

@@ -73,7 +73,7 @@ impl Cell {
 
     /// Whether the cell takes seconds.
     pub(crate) fn is_slow(&self) -> bool {
-        self.course.phase == Phase::TimeOut || self.fault() == Some(Fault::Late)
+        self.course.phase == Phase::TimeOut || matches!(self.fault(), Some(Fault::Late | Fault::Lost))
     }
 
     fn parts(&self) -> Vec<String> {

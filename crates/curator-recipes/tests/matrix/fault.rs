@@ -13,7 +13,7 @@ named! {
     /// What goes wrong at one request of a contender.
     enum Fault {
         /// The reply, and all replies behind it on this connection, arrive later than the operation timeout.
-        Late => "3 s late",
+        Late => "6 s late",
         /// The reply is lost, and the connection stays open.
         Lost => "answer lost",
         /// The connection breaks before the server receives the request.
@@ -28,7 +28,7 @@ named! {
 }
 
 /// How late a reply is.
-pub(crate) const LATE: Duration = Duration::from_secs(3);
+pub(crate) const LATE: Duration = Duration::from_secs(6);
 
 impl Fault {
     /// Whether the fault is possible in this phase.

@@ -15,7 +15,7 @@ use super::support::subjects::Held;
 use crate::support::soon;
 
 /// The timeout in [`Phase::TimeOut`]: long enough that the contender is queued before it, even on a busy machine.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(1_500);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A contender and its neighbours, at the beginning of a phase and from then on.
 pub(crate) struct Scene {

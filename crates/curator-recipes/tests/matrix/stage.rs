@@ -12,12 +12,13 @@ use super::neighbour::{Neighbour, make_round_trips};
 use super::support::subjects::{Held, Kind, Lock};
 use crate::support::{Witness, builder, connect, path};
 
-/// The session timeout of the contender. A reply that is [`LATE`] must not end its lease, even on a busy machine.
-const SESSION: Duration = Duration::from_secs(20);
+/// The session timeout of the contender. A reply that is [`LATE`] must not end its lease, even on a machine that is ten
+/// times slower: the shortest lease is 0.4 of it.
+const SESSION: Duration = Duration::from_secs(60);
 /// The operation timeout of the contender.
-const OPERATION: Duration = Duration::from_millis(600);
-/// The longest time that a cell may take after its fault: twice the longest expected time, because a hundred cells run
-/// concurrently.
+const OPERATION: Duration = Duration::from_secs(2);
+/// The longest time that a cell may take after its fault. Cells take far less; only a contender that never acquires
+/// the lock takes as long.
 pub(crate) const BOUND: Duration = LATE.saturating_add(OPERATION).saturating_add(SESSION).saturating_mul(2);
 /// After this many round trips without another request, the contender is considered idle.
 const QUIET: usize = 4;
@@ -123,7 +124,8 @@ impl Stage {
             (Some(_), None) => QUIET_AFTER_CUT,
             (None, None) => QUIET_TO_COUNT,
         };
-        let actor = builder(&proxy.connect_string(), SESSION).retry_policy(retries);
+        // A latch that closes waits for a reply that is [`LATE`].
+        let actor = builder(&proxy.connect_string(), SESSION).retry_policy(retries).close_timeout(SESSION);
         let actor = actor.operation_timeout(operation_timeout).connect().await.unwrap();
         let number: usize = path.bytes().map(usize::from).sum();
         let others = hall.others[number % hall.others.len()].clone();
@@ -297,7 +299,7 @@ impl Stage {
 
     /// Waits until `are_right` returns true for the number of the lock's nodes.
     pub(crate) async fn until_nodes(&self, are_right: impl Fn(usize) -> bool + Send) {
-        // Not with `until`: the compiler could not prove that the future is `Send`. The pause grows, because a hundred
+        // Not with `until`: the compiler could not prove that the future is `Send`. The pause grows, because many
         // cells poll concurrently.
         let mut pause = PAUSE;
         while !are_right(self.nodes().await) {
