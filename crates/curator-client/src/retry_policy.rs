@@ -7,6 +7,7 @@ mod closure;
 mod configured;
 mod context;
 mod failures;
+mod invalid;
 mod unlimited;
 
 use std::fmt;
@@ -20,6 +21,7 @@ pub use self::closure::{RetryFn, retry_fn};
 pub use self::configured::ConfiguredRetryPolicy;
 pub use self::context::RetryContext;
 pub(crate) use self::failures::Failures;
+pub use self::invalid::InvalidRetryPolicy;
 pub(crate) use self::unlimited::Unlimited;
 
 /// Decides how long to wait before the next attempt, or to give up. Pure: a policy never sleeps; a
@@ -80,19 +82,6 @@ impl<P: RetryPolicy + ?Sized> RetryPolicy for Box<P> {
     fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
         (**self).next_delay(failed)
     }
-}
-
-/// A retry policy got an invalid parameter.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid {parameter} {value}: expected {expected}")]
-#[non_exhaustive]
-pub struct InvalidRetryPolicy {
-    /// The name of the parameter.
-    pub parameter: &'static str,
-    /// The value that was given.
-    pub value: String,
-    /// The values that are accepted.
-    pub expected: &'static str,
 }
 
 /// The maximum number of retries of an exponential policy, as in Curator: the range doubles each time.

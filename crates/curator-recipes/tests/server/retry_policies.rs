@@ -63,10 +63,13 @@ fn failed(error: Error) -> (u32, Duration, ClientError) {
     }
 }
 
+/// The retries, the elapsed time and the error of one failure.
+type Call = (u32, Duration, Option<ClientError>);
+
 /// A policy that records what it gets, and decides like its inner policy.
 #[derive(Debug, Clone)]
 struct Recording<P> {
-    calls: Arc<Mutex<Vec<(u32, Duration, Option<ClientError>)>>>,
+    calls: Arc<Mutex<Vec<Call>>>,
     policy: P,
 }
 
@@ -75,7 +78,7 @@ impl<P> Recording<P> {
         Self { calls: Arc::default(), policy }
     }
 
-    fn taken(&self) -> Vec<(u32, Duration, Option<ClientError>)> {
+    fn taken(&self) -> Vec<Call> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 }
@@ -154,7 +157,7 @@ async fn a_closure_gives_up_by_the_kind_of_error() {
         proxy.alter_next_reply(op, |reply| {
             reply.truncate(16);
             reply[12..16].copy_from_slice(&THROTTLED.to_be_bytes());
-        })
+        });
     };
     for (lock, list) in mutex_and_multi_lock(&view, &path).into_iter().zip(LISTS) {
         // The directories exist from now on.
@@ -262,7 +265,7 @@ async fn a_release_is_repeated_by_the_policy_of_its_lock() {
         }
         // One more failure may be that the connection is still down.
         assert!((1..=retries.max(1) as usize).contains(&policy.taken().len()));
-        nothing_left(&client, &[path.clone()]).await;
+        nothing_left(&client, std::slice::from_ref(&path)).await;
     }
 }
 
