@@ -1,7 +1,7 @@
 //! Compares the retry policies, and shows them while no server can be reached.
 //!
-//! The servers stay unreachable until a client whose policy retries once has given up. A client with a more patient
-//! policy has sent its request at the same time, and gets its reply when the servers are reachable again.
+//! The servers stay unreachable until a request whose policy retries once has failed. A request of the same client with a
+//! more patient policy was made at the same time, and gets its reply when the servers are reachable again.
 //!
 //! ```console
 //! cargo run --example retry_policies
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::{
-    BackoffRetry, BoundedExponentialBackoffRetry, ConnectionState, CreateMode, ExponentialBackoffRetry, RetryForever,
-    RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
+    BackoffRetry, BoundedExponentialBackoffRetry, ConnectionState, CreateMode, ExponentialBackoffRetry, RetryContext,
+    RetryForever, RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed, retry_fn,
 };
 
 const NODE: &str = "/curator-examples/retry-policies";
@@ -27,31 +27,26 @@ struct FibonacciRetry {
 }
 
 impl RetryPolicy for FibonacciRetry {
-    fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
-        if retries >= self.max_retries {
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        if failed.retries() >= self.max_retries {
             return None;
         }
-        let (factor, _) = (0..retries).fold((1_u32, 1_u32), |(a, b), _| (b, a.saturating_add(b)));
+        let (factor, _) = (0..failed.retries()).fold((1_u32, 1_u32), |(a, b), _| (b, a.saturating_add(b)));
         Some(self.first.saturating_mul(factor))
     }
 }
 
-/// Another custom policy: decides as `policy` does, and prints the decision.
-#[derive(Debug)]
-struct Printed<P> {
-    who: &'static str,
-    policy: P,
-}
-
-impl<P: RetryPolicy> RetryPolicy for Printed<P> {
-    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
-        let delay = self.policy.next_delay(retries, elapsed);
-        match delay {
-            Some(delay) => println!("{}: failed for {elapsed:.1?}, retry {} in {delay:.0?}", self.who, retries + 1),
-            None => println!("{}: failed for {elapsed:.1?}, gives up", self.who),
-        }
+/// A closure as a policy: decides as `policy` does, and prints the decision.
+fn printed(who: &'static str, policy: impl RetryPolicy) -> impl RetryPolicy {
+    retry_fn(move |failed| {
+        let delay = policy.next_delay(failed);
+        let decision = match delay {
+            Some(delay) => format!("retry {} in {} ms", failed.retries() + 1, delay.as_millis()),
+            None => "gives up".to_owned(),
+        };
+        println!("{who}: {:.1} s after the first failure: {decision}", failed.elapsed().as_secs_f64());
         delay
-    }
+    })
 }
 
 #[tokio::main]
@@ -61,21 +56,20 @@ async fn main() -> Result<(), Failure> {
     let (network, connect_string) = ensemble.proxy()?;
     // A try first waits for a connection, for up to the connection timeout. The policy determines the pause between two
     // tries.
-    let builder = builder(connect_string).connection_timeout(3_000 * MS);
-    let hasty = Printed { who: "hasty", policy: RetryOneTime::new(50 * MS)? };
-    let patient = Printed { who: "patient", policy: BoundedExponentialBackoffRetry::new(50 * MS, 400 * MS, 29)? };
-    let hasty = builder.clone().retry_policy(hasty).connect().await?;
-    let patient = builder.retry_policy(patient).connect().await?;
+    let client = builder(connect_string).connection_timeout(3_000 * MS).connect().await?;
+    // Two views of one client, with one session.
+    let hasty = client.using_retry_policy(printed("hasty", RetryOneTime::new(50 * MS)?));
+    let patient = BoundedExponentialBackoffRetry::new(50 * MS, 400 * MS, 29)?;
+    let patient = client.using_retry_policy(printed("patient", patient));
     let create = patient.create().with_mode(CreateMode::Ephemeral).creating_parent_containers();
     create.for_path(NODE, "blue").await?;
 
     println!("\nFrom now on no server can be reached.");
-    let (mut state_of_hasty, mut state_of_patient) = (hasty.connection_states(), patient.connection_states());
+    let mut states = client.connection_states();
     network.refuse(true)?;
     network.cut();
-    // Before the clients have noticed the outage, a request would wait for its answer until the operation timeout.
-    state_of_hasty.wait_for(ConnectionState::Suspended).await;
-    state_of_patient.wait_for(ConnectionState::Suspended).await;
+    // Before the client has noticed the outage, a request would wait for its answer until the operation timeout.
+    states.wait_for(ConnectionState::Suspended).await;
     let reading = tokio::spawn({
         let patient = patient.clone();
         async move { patient.get_data(NODE).await }
@@ -88,8 +82,7 @@ async fn main() -> Result<(), Failure> {
     network.refuse(false)?;
     let (data, _) = reading.await??;
     println!("patient: has read {:?}", String::from_utf8(data)?);
-    patient.close().await?;
-    hasty.close().await?;
+    client.close().await?;
     Ok(())
 }
 
@@ -120,7 +113,7 @@ fn print_delays() -> Result<(), Failure> {
     for (name, policy) in &policies {
         let (mut row, mut elapsed) = (String::new(), Duration::ZERO);
         for retries in 0..DELAYS {
-            let Some(delay) = policy.next_delay(retries, elapsed) else {
+            let Some(delay) = policy.next_delay(&RetryContext::new(retries, elapsed)) else {
                 row += &format!("{:>7}", "-");
                 break;
             };

@@ -32,6 +32,7 @@ fn handles_are_send_and_sync() {
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     assert_send_sync::<SaslOptions>();
     assert_send_sync::<std::sync::Arc<dyn RetryPolicy>>();
+    assert_send_sync::<RetryContext<'static>>();
     assert_send_sync::<std::sync::Arc<dyn AclProvider>>();
 }
 

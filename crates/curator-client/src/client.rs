@@ -62,6 +62,7 @@ pub struct CuratorClient {
     inner: Arc<Inner>,
     /// The connect string's chroot followed by the namespace: prepended to paths given as text.
     root: ZPath,
+    retry_policy: Arc<dyn RetryPolicy>,
 }
 
 /// Kept short, because the `Debug` output of every type with a client contains it.
@@ -84,7 +85,6 @@ struct Inner {
     states: Arc<ConnectionStateManager>,
     journal: Arc<Journal>,
     janitor: Janitor,
-    retry_policy: Arc<dyn RetryPolicy>,
     acls: Acls,
     lock_data: Arc<LockData>,
     extensions: Extensions,
@@ -267,7 +267,31 @@ impl CuratorClient {
     /// [`Error::InvalidPath`].
     pub fn using_namespace(&self, namespace: impl AsRef<str>) -> Result<Self> {
         let root = in_namespace(namespace.as_ref(), self.inner.options.servers.chroot())?;
-        Ok(Self { inner: Arc::clone(&self.inner), root })
+        Ok(Self { root, ..self.clone() })
+    }
+
+    /// Returns this client with another retry policy instead of the current one: a view on the same session, for one
+    /// lock, recipe or request. Sends nothing.
+    ///
+    /// The policy applies to each call of the view, and to each recipe that is made with it: to its acquires, releases
+    /// and requests, but not to work that must not end: a recipe's task never gives up, nor does the client when it
+    /// connects, nor when it deletes nodes in the background.
+    ///
+    /// Closing one of the views closes all.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), curator_client::Error> {
+    /// # use curator_client::{CuratorClient, RetryForever, retry_fn};
+    /// # use std::time::Duration;
+    /// let client = CuratorClient::builder("zk1:2181").connect().await?;
+    /// let patient = client.using_retry_policy(RetryForever::new(Duration::from_millis(500))?);
+    /// let impatient = client.using_retry_policy(retry_fn(|_| None));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn using_retry_policy(&self, policy: impl RetryPolicy) -> Self {
+        Self { retry_policy: Arc::new(policy), ..self.clone() }
     }
 
     /// The data of lock nodes for which the caller gives none.

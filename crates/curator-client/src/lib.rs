@@ -150,8 +150,8 @@ pub use crate::retry_policy::BackoffRetry;
 #[cfg(feature = "serde")]
 pub use crate::retry_policy::ConfiguredRetryPolicy;
 pub use crate::retry_policy::{
-    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryForever, RetryNTimes,
-    RetryOneTime, RetryPolicy, RetryUntilElapsed,
+    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryContext, RetryFn, RetryForever,
+    RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed, retry_fn,
 };
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 pub use crate::sasl::SaslOptions;

@@ -65,7 +65,7 @@ impl Retrier {
         }
         let (client, retries) = (&*self.client, self.failures.count());
         tracing::debug!(client, error = %Truncated(&error), retries, "retrying, if the policy allows it");
-        if self.again().await? { Ok(()) } else { Err(error) }
+        if self.waited(Some(&error)).await? { Ok(()) } else { Err(error) }
     }
 
     /// Like [`pause`](Self::pause), for a failure that is not an [`enum@Error`]. Returns `false` when the policy gives
@@ -79,7 +79,11 @@ impl Retrier {
     ///
     /// The same as [`pause`](Self::pause).
     pub async fn again(&mut self) -> Result<bool> {
-        let Some(delay) = self.failures.next_delay(&*self.policy, Instant::now()) else { return Ok(false) };
+        self.waited(None).await
+    }
+
+    async fn waited(&mut self, error: Option<&Error>) -> Result<bool> {
+        let Some(delay) = self.failures.next_delay(&*self.policy, error, Instant::now()) else { return Ok(false) };
         let pause = self.timer.sleep(delay);
         match &self.closing {
             Some(closing) => tokio::select! {

@@ -2,9 +2,12 @@
 
 #[cfg(feature = "backoff")]
 mod backoff;
+mod closure;
 #[cfg(feature = "serde")]
 mod configured;
+mod context;
 mod failures;
+mod invalid;
 mod unlimited;
 
 use std::fmt;
@@ -13,75 +16,72 @@ use std::time::Duration;
 
 #[cfg(feature = "backoff")]
 pub use self::backoff::BackoffRetry;
+pub use self::closure::{RetryFn, retry_fn};
 #[cfg(feature = "serde")]
 pub use self::configured::ConfiguredRetryPolicy;
+pub use self::context::RetryContext;
 pub(crate) use self::failures::Failures;
+pub use self::invalid::InvalidRetryPolicy;
 pub(crate) use self::unlimited::Unlimited;
 
 /// Decides how long to wait before the next attempt, or to give up. Pure: a policy never sleeps; a
 /// [`Retrier`](crate::Retrier) does.
 ///
-/// An operation is retried when its error is [retryable](crate::Error::is_retryable) and a retry is safe
-/// ([`Error::outcome`](crate::Error::outcome)), as often as the client's policy allows. The default is
-/// [`ExponentialBackoffRetry`] with 100 ms and 3 retries. A policy counts consecutive failures: a success resets the
-/// count.
+/// A client has a policy ([`CuratorClientBuilder::retry_policy`](crate::CuratorClientBuilder::retry_policy)), and a view
+/// of it can have another one ([`CuratorClient::using_retry_policy`](crate::CuratorClient::using_retry_policy)), which
+/// applies to the locks and other recipes that are made with the view. The default is [`ExponentialBackoffRetry`] with
+/// 100 ms and 3 retries. [`retry_fn`] makes a policy of a closure.
 ///
 /// After Curator's `RetryPolicy.allowRetry`, without its sleep: the caller sleeps, and can be cancelled meanwhile. One
 /// policy serves many operations at the same time, so the result depends only on the arguments, and for some policies
 /// on chance.
 ///
+/// # Guarantees
+///
+/// - A policy is asked only after an error that is [retryable](crate::Error::is_retryable), and only if a repetition is
+///   safe ([`Error::outcome`](crate::Error::outcome)): it can prevent retries, but not cause one that would otherwise
+///   be wrong.
+/// - A pause has at least 1 ms and at most 24 hours: a shorter or longer one is replaced by this bound. So no policy
+///   causes a busy loop.
+/// - A pause ends early when the client closes, and at the deadline of a timed acquire.
+/// - If a policy panics, so does the call that asked it. This leaves behind what a dropped future leaves behind; the
+///   client and its session continue. A recipe with a task, such as a leader latch, ends with an error.
+///
 /// ```
 /// use std::time::Duration;
 ///
-/// use curator_client::RetryPolicy;
+/// use curator_client::{RetryContext, RetryPolicy};
 ///
-/// /// Retries twice without waiting, then gives up.
+/// /// Retries twice, almost immediately, then gives up.
 /// #[derive(Debug)]
 /// struct Impatient;
 ///
 /// impl RetryPolicy for Impatient {
-///     fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
-///         (retries < 2).then_some(Duration::ZERO)
+///     fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+///         (failed.retries() < 2).then_some(Duration::from_millis(1))
 ///     }
 /// }
 ///
-/// assert_eq!(Impatient.next_delay(1, Duration::ZERO), Some(Duration::ZERO));
-/// assert_eq!(Impatient.next_delay(2, Duration::ZERO), None);
+/// assert_eq!(Impatient.next_delay(&RetryContext::new(1, Duration::ZERO)), Some(Duration::from_millis(1)));
+/// assert_eq!(Impatient.next_delay(&RetryContext::new(2, Duration::ZERO)), None);
 /// ```
 pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
     /// Returns the wait before the next attempt; `None` to give up.
     ///
-    /// `retries` is the number of retries so far: 0 after the first failure. `elapsed` is the time since the first of
-    /// these consecutive failures, on a monotonic clock: zero after that failure itself, however long the first attempt
-    /// took. A success ends the sequence, so an acquire that has waited for hours still has the full time for retries
-    /// when a request fails. Curator measures from the start of the first attempt, on the wall clock, so correcting
-    /// that clock can end an operation early.
-    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration>;
+    /// A policy counts consecutive failures: a success resets the count.
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration>;
 }
 
 impl<P: RetryPolicy + ?Sized> RetryPolicy for Arc<P> {
-    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
-        (**self).next_delay(retries, elapsed)
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        (**self).next_delay(failed)
     }
 }
 
 impl<P: RetryPolicy + ?Sized> RetryPolicy for Box<P> {
-    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
-        (**self).next_delay(retries, elapsed)
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        (**self).next_delay(failed)
     }
-}
-
-/// A retry policy got an invalid parameter.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid {parameter} {value}: expected {expected}")]
-#[non_exhaustive]
-pub struct InvalidRetryPolicy {
-    /// The name of the parameter.
-    pub parameter: &'static str,
-    /// The value that was given.
-    pub value: String,
-    /// The values that are accepted.
-    pub expected: &'static str,
 }
 
 /// The maximum number of retries of an exponential policy, as in Curator: the range doubles each time.
@@ -107,12 +107,12 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 /// ```
 /// use std::time::Duration;
 ///
-/// use curator_client::{ExponentialBackoffRetry, RetryPolicy};
+/// use curator_client::{ExponentialBackoffRetry, RetryContext, RetryPolicy};
 ///
 /// let policy = ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?;
-/// let delay = policy.next_delay(1, Duration::ZERO).unwrap();
+/// let delay = policy.next_delay(&RetryContext::new(1, Duration::ZERO)).unwrap();
 /// assert!(delay >= Duration::from_millis(100) && delay <= Duration::from_millis(400));
-/// assert_eq!(policy.next_delay(3, Duration::ZERO), None);
+/// assert_eq!(policy.next_delay(&RetryContext::new(3, Duration::ZERO)), None);
 /// # Ok::<(), curator_client::InvalidRetryPolicy>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,8 +160,9 @@ impl ExponentialBackoffRetry {
 }
 
 impl RetryPolicy for ExponentialBackoffRetry {
-    fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
         let random = fastrand::u64(..);
+        let retries = failed.retries();
         (retries < self.max_retries).then(|| exponential_delay(self.base_sleep, self.max_sleep, retries, random))
     }
 }
@@ -174,10 +175,10 @@ impl RetryPolicy for ExponentialBackoffRetry {
 /// ```
 /// use std::time::Duration;
 ///
-/// use curator_client::{BoundedExponentialBackoffRetry, RetryPolicy};
+/// use curator_client::{BoundedExponentialBackoffRetry, RetryContext, RetryPolicy};
 ///
 /// let policy = BoundedExponentialBackoffRetry::new(Duration::from_millis(100), Duration::from_secs(2), 29)?;
-/// assert!(policy.next_delay(28, Duration::ZERO).unwrap() <= Duration::from_secs(2));
+/// assert!(policy.next_delay(&RetryContext::new(28, Duration::ZERO)).unwrap() <= Duration::from_secs(2));
 /// # Ok::<(), curator_client::InvalidRetryPolicy>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -199,8 +200,8 @@ impl BoundedExponentialBackoffRetry {
 }
 
 impl RetryPolicy for BoundedExponentialBackoffRetry {
-    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
-        self.curve.next_delay(retries, elapsed)
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        self.curve.next_delay(failed)
     }
 }
 
@@ -209,11 +210,11 @@ impl RetryPolicy for BoundedExponentialBackoffRetry {
 /// ```
 /// use std::time::Duration;
 ///
-/// use curator_client::{RetryNTimes, RetryPolicy};
+/// use curator_client::{RetryContext, RetryNTimes, RetryPolicy};
 ///
 /// let policy = RetryNTimes::new(2, Duration::from_millis(50))?;
-/// assert_eq!(policy.next_delay(1, Duration::ZERO), Some(Duration::from_millis(50)));
-/// assert_eq!(policy.next_delay(2, Duration::ZERO), None);
+/// assert_eq!(policy.next_delay(&RetryContext::new(1, Duration::ZERO)), Some(Duration::from_millis(50)));
+/// assert_eq!(policy.next_delay(&RetryContext::new(2, Duration::ZERO)), None);
 /// # Ok::<(), curator_client::InvalidRetryPolicy>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -236,8 +237,8 @@ impl RetryNTimes {
 }
 
 impl RetryPolicy for RetryNTimes {
-    fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
-        (retries < self.n).then_some(self.sleep_between)
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        (failed.retries() < self.n).then_some(self.sleep_between)
     }
 }
 
@@ -246,11 +247,11 @@ impl RetryPolicy for RetryNTimes {
 /// ```
 /// use std::time::Duration;
 ///
-/// use curator_client::{RetryOneTime, RetryPolicy};
+/// use curator_client::{RetryContext, RetryOneTime, RetryPolicy};
 ///
 /// let policy = RetryOneTime::new(Duration::from_millis(50))?;
-/// assert_eq!(policy.next_delay(0, Duration::ZERO), Some(Duration::from_millis(50)));
-/// assert_eq!(policy.next_delay(1, Duration::ZERO), None);
+/// assert_eq!(policy.next_delay(&RetryContext::new(0, Duration::ZERO)), Some(Duration::from_millis(50)));
+/// assert_eq!(policy.next_delay(&RetryContext::new(1, Duration::ZERO)), None);
 /// # Ok::<(), curator_client::InvalidRetryPolicy>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -271,8 +272,8 @@ impl RetryOneTime {
 }
 
 impl RetryPolicy for RetryOneTime {
-    fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
-        (retries == 0).then_some(self.sleep)
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        (failed.retries() == 0).then_some(self.sleep)
     }
 }
 
@@ -284,13 +285,13 @@ impl RetryPolicy for RetryOneTime {
 /// ```
 /// use std::time::Duration;
 ///
-/// use curator_client::{RetryPolicy, RetryUntilElapsed};
+/// use curator_client::{RetryContext, RetryPolicy, RetryUntilElapsed};
 ///
 /// let second = Duration::from_secs(1);
 /// let policy = RetryUntilElapsed::new(10 * second, 3 * second)?;
-/// assert_eq!(policy.next_delay(2, 6 * second), Some(3 * second));
-/// assert_eq!(policy.next_delay(3, 9 * second), Some(second));
-/// assert_eq!(policy.next_delay(4, 10 * second), None);
+/// assert_eq!(policy.next_delay(&RetryContext::new(2, 6 * second)), Some(3 * second));
+/// assert_eq!(policy.next_delay(&RetryContext::new(3, 9 * second)), Some(second));
+/// assert_eq!(policy.next_delay(&RetryContext::new(4, 10 * second)), None);
 /// # Ok::<(), curator_client::InvalidRetryPolicy>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -319,8 +320,8 @@ impl RetryUntilElapsed {
 }
 
 impl RetryPolicy for RetryUntilElapsed {
-    fn next_delay(&self, _retries: u32, elapsed: Duration) -> Option<Duration> {
-        let left = self.max_elapsed.checked_sub(elapsed).filter(|left| !left.is_zero())?;
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        let left = self.max_elapsed.checked_sub(failed.elapsed()).filter(|left| !left.is_zero())?;
         Some(self.sleep_between.min(left))
     }
 }
@@ -333,10 +334,10 @@ impl RetryPolicy for RetryUntilElapsed {
 /// ```
 /// use std::time::Duration;
 ///
-/// use curator_client::{RetryForever, RetryPolicy};
+/// use curator_client::{RetryContext, RetryForever, RetryPolicy};
 ///
 /// let policy = RetryForever::new(Duration::from_secs(1))?;
-/// assert_eq!(policy.next_delay(u32::MAX, Duration::MAX), Some(Duration::from_secs(1)));
+/// assert_eq!(policy.next_delay(&RetryContext::new(u32::MAX, Duration::MAX)), Some(Duration::from_secs(1)));
 /// # Ok::<(), curator_client::InvalidRetryPolicy>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -357,7 +358,7 @@ impl RetryForever {
 }
 
 impl RetryPolicy for RetryForever {
-    fn next_delay(&self, _retries: u32, _elapsed: Duration) -> Option<Duration> {
+    fn next_delay(&self, _failed: &RetryContext<'_>) -> Option<Duration> {
         Some(self.interval)
     }
 }
@@ -405,7 +406,7 @@ mod tests {
         ];
         for (policy, expected) in policies {
             assert_eq!(
-                [0, 1, 2, u32::MAX].map(|retries| policy.next_delay(retries, Duration::MAX)),
+                [0, 1, 2, u32::MAX].map(|retries| policy.next_delay(&RetryContext::new(retries, Duration::MAX))),
                 expected,
                 "{policy:?}"
             );
@@ -415,20 +416,20 @@ mod tests {
     #[test]
     fn the_last_sleep_of_retry_until_elapsed_ends_at_max_elapsed() {
         let policy = RetryUntilElapsed::new(10 * MS, 4 * MS).unwrap();
-        assert_eq!(policy.next_delay(0, ZERO), Some(4 * MS));
-        assert_eq!(policy.next_delay(1, 6 * MS), Some(4 * MS));
-        assert_eq!(policy.next_delay(2, 7 * MS), Some(3 * MS));
-        assert_eq!(policy.next_delay(u32::MAX, 10 * MS), None);
-        assert_eq!(policy.next_delay(0, Duration::MAX), None);
+        assert_eq!(policy.next_delay(&RetryContext::new(0, ZERO)), Some(4 * MS));
+        assert_eq!(policy.next_delay(&RetryContext::new(1, 6 * MS)), Some(4 * MS));
+        assert_eq!(policy.next_delay(&RetryContext::new(2, 7 * MS)), Some(3 * MS));
+        assert_eq!(policy.next_delay(&RetryContext::new(u32::MAX, 10 * MS)), None);
+        assert_eq!(policy.next_delay(&RetryContext::new(0, Duration::MAX)), None);
     }
 
     #[test]
     fn an_exponential_policy_ends_with_its_retries() {
         let policy = ExponentialBackoffRetry::new(MS, 29).unwrap();
-        assert!(policy.next_delay(28, ZERO).is_some());
-        assert_eq!(policy.next_delay(29, ZERO), None);
-        assert_eq!(policy.next_delay(u32::MAX, ZERO), None);
-        assert_eq!(ExponentialBackoffRetry::new(MS, 0).unwrap().next_delay(0, ZERO), None);
+        assert!(policy.next_delay(&RetryContext::new(28, ZERO)).is_some());
+        assert_eq!(policy.next_delay(&RetryContext::new(29, ZERO)), None);
+        assert_eq!(policy.next_delay(&RetryContext::new(u32::MAX, ZERO)), None);
+        assert_eq!(ExponentialBackoffRetry::new(MS, 0).unwrap().next_delay(&RetryContext::new(0, ZERO)), None);
     }
 
     #[test]
@@ -445,7 +446,8 @@ mod tests {
     fn clients_that_fail_together_do_not_retry_together() {
         let policy = BoundedExponentialBackoffRetry::new(Duration::from_secs(1), Duration::from_secs(5), 29).unwrap();
         for retries in [0, 28] {
-            let mut delays: Vec<_> = (0..100).map(|_| policy.next_delay(retries, ZERO).unwrap()).collect();
+            let mut delays: Vec<_> =
+                (0..100).map(|_| policy.next_delay(&RetryContext::new(retries, ZERO)).unwrap()).collect();
             delays.sort_unstable();
             delays.dedup();
             assert!(delays.len() > 95, "{} different delays of 100 at retry {retries}", delays.len());
@@ -485,9 +487,9 @@ mod tests {
     fn a_policy_can_be_shared_or_boxed() {
         let shared: Arc<dyn RetryPolicy> = Arc::new(RetryOneTime::new(MS).unwrap());
         let boxed: Box<dyn RetryPolicy> = Box::new(Arc::clone(&shared));
-        assert_eq!(shared.next_delay(0, ZERO), Some(MS));
-        assert_eq!(boxed.next_delay(0, ZERO), Some(MS));
-        assert_eq!(boxed.next_delay(1, ZERO), None);
+        assert_eq!(shared.next_delay(&RetryContext::new(0, ZERO)), Some(MS));
+        assert_eq!(boxed.next_delay(&RetryContext::new(0, ZERO)), Some(MS));
+        assert_eq!(boxed.next_delay(&RetryContext::new(1, ZERO)), None);
     }
 
     proptest! {

@@ -12,6 +12,7 @@
 //! | [`persistent_node`] | nodes that the client recreates when they are lost, and groups of processes: the owner of a node, requests, guarantees and caveats |
 //! | [`fencing`] | how a store refuses a late write |
 //! | [`revocation`] | how to request a lock back from its holder |
+//! | [`retries`] | the retry policy of a client, of one lock or of one call, with code for four cases |
 //! | [`production`] | timeouts, starting and stopping, Kubernetes, and the messages in the log |
 //! | [`testing`] | servers, ensembles and a faulty network for your own tests |
 //! | [`interop`] | Java Curator, kazoo and go-zookeeper on the same path: which locks exclude each other, and which tests show it |
@@ -148,6 +149,7 @@ pub mod config {}
 ///
 /// [config]: crate::guide::config
 /// [mutex]: crate::guide::mutex
+/// [retries]: crate::guide::retries
 #[doc = include_str!("../docs/counters.md")]
 pub mod counters {}
 
@@ -157,6 +159,12 @@ pub mod counters {}
 /// [from-curator]: crate::guide::from_curator#persistent-nodes-and-group-members
 #[doc = include_str!("../docs/persistent-node.md")]
 pub mod persistent_node {}
+
+/// Retry policies: of a client, of one lock, of one call.
+///
+/// [counters]: crate::guide::counters
+#[doc = include_str!("../docs/retries.md")]
+pub mod retries {}
 
 /// Running a service in production: timeouts, starting and stopping, Kubernetes, and the log.
 ///
@@ -168,6 +176,7 @@ pub mod persistent_node {}
 /// [lost-writes]: crate::guide::guarantees#an-ensemble-that-has-lost-writes
 /// [fork]: crate::guide::guarantees#fork
 /// [permissions]: crate::guide::guarantees#permissions
+/// [retries]: crate::guide::retries
 /// [revocation]: crate::guide::revocation
 #[doc = include_str!("../docs/production.md")]
 pub mod production {}

@@ -68,14 +68,15 @@
 //! |---|---|
 //! | What is guaranteed, and what can only a [`FencingToken`] give? | [`guide::guarantees`] |
 //! | What happens when the lock is lost? | [`LockGuard::run`], [`LockGuard::lost`]; in other tasks [`LockGuard::loss`] |
-//! | What is retried, and how often? | [`client::RetryPolicy`]; an acquire waits for the *lock* without a limit, but fails with [`Error::AcquireFailed`] when there is no session and the retry policy gives up |
+//! | What is retried, and how often? | [`guide::retries`]; an acquire waits for the *lock* without a limit, but fails with [`Error::AcquireFailed`] when there is no session and the retry policy gives up |
 //! | How does a job survive an outage of any length? | as a job of a [`LeaderSelector`]; with a lock, the loop in [`LockGuard::run`] and [`RetryForever`](client::RetryForever) |
 //! | In which order do I stop? | [`LockGuard`](LockGuard#shutdown) |
 //! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`], and the same method of every other lock |
 //! | How do I request a lock back from its holder? | [`revoke`], [`LockGuard::revocation_requested`] |
 //! | How do I write in ZooKeeper only while I hold the lock? | [`LockGuard::transaction`] |
 //! | How does another store refuse a holder that is too late? | [`LockGuard::fencing_token`], the module [`fencing`] |
-//! | Which timeouts, which retry policy, what on Kubernetes, and what does the log mean? | [`guide::production`] |
+//! | How do I set the retry policy of one lock? | [`using_retry_policy`](client::CuratorClient::using_retry_policy) |
+//! | Which timeouts, what on Kubernetes, and what does the log mean? | [`guide::production`] |
 //! | I know Java Curator: what is it here? | [`guide::from_curator`] |
 //! | What does each lock send, and what does Java Curator do differently? | [`guide::locks`] and a page for each lock |
 //! | Has a failed release succeeded in the background? | [`client::CuratorClient::janitor`] |

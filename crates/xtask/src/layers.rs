@@ -65,6 +65,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "path",
                 "process",
                 "retry_policy",
+                "retry_policy::invalid",
                 "sasl",
                 "state",
                 "text",

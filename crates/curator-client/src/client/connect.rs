@@ -129,13 +129,12 @@ pub(super) fn start(client: ValidOptions, runtime: &Handle) -> CuratorClient {
         states,
         journal,
         janitor,
-        retry_policy: client.retry_policy,
         acls: client.acls,
         lock_data,
         extensions: Extensions::default(),
         watching: Mutex::default(),
     };
-    CuratorClient { inner: Arc::new(inner), root: client.root }
+    CuratorClient { inner: Arc::new(inner), root: client.root, retry_policy: client.retry_policy }
 }
 
 impl CuratorClient {

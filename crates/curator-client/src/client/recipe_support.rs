@@ -133,7 +133,7 @@ impl Sealed for CuratorClient {}
 
 impl RecipeSupport for CuratorClient {
     fn retrier(&self) -> Retrier {
-        self.retrier_with(Arc::clone(&self.inner.retry_policy))
+        self.retrier_with(Arc::clone(&self.retry_policy))
     }
 
     fn retrier_with(&self, policy: Arc<dyn RetryPolicy>) -> Retrier {

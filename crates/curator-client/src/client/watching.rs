@@ -7,6 +7,7 @@ use super::builder::ValidOptions;
 use super::connect::start;
 use crate::error::Result;
 use crate::options::SessionOptions;
+use crate::retry_policy::Unlimited;
 use crate::session::WatchingSession;
 use crate::state::{ConnectionState, ConnectionStates};
 
@@ -62,7 +63,9 @@ impl CuratorClient {
             SessionOptions { name: format!("{} (caches)", self.name()).into(), ..(*self.inner.options).clone() };
         let second_client = ValidOptions {
             options: Arc::new(options),
-            retry_policy: Arc::clone(&self.inner.retry_policy),
+            // Not that of this handle: other handles, with other policies, share the second client. It sends no request
+            // that a policy would repeat.
+            retry_policy: Arc::new(Unlimited),
             acls: self.inner.acls.clone(),
             lock_data: None,
             root: self.root.clone(),

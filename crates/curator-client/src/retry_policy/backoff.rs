@@ -10,7 +10,7 @@ use std::time::Duration;
 use backoff::ExponentialBackoff;
 use backoff::backoff::Backoff;
 
-use super::{LONGEST_SLEEP, RetryPolicy};
+use super::{LONGEST_SLEEP, RetryContext, RetryPolicy};
 
 /// Turns a [`Backoff`] of the `backoff` crate into a [`RetryPolicy`].
 ///
@@ -30,8 +30,7 @@ use super::{LONGEST_SLEEP, RetryPolicy};
 /// ```
 /// use std::time::Duration;
 ///
-/// use curator_client::RetryPolicy;
-/// use curator_client::BackoffRetry;
+/// use curator_client::{BackoffRetry, RetryContext, RetryPolicy};
 ///
 /// let policy = BackoffRetry::new(backoff::ExponentialBackoff {
 ///     initial_interval: Duration::from_millis(100),
@@ -40,9 +39,9 @@ use super::{LONGEST_SLEEP, RetryPolicy};
 ///     max_elapsed_time: Some(Duration::from_secs(30)),
 ///     ..Default::default()
 /// });
-/// assert_eq!(policy.next_delay(0, Duration::ZERO), Some(Duration::from_millis(100)));
-/// assert_eq!(policy.next_delay(3, Duration::from_secs(1)), Some(Duration::from_millis(800)));
-/// assert_eq!(policy.next_delay(3, Duration::from_secs(30)), None);
+/// assert_eq!(policy.next_delay(&RetryContext::new(0, Duration::ZERO)), Some(Duration::from_millis(100)));
+/// assert_eq!(policy.next_delay(&RetryContext::new(3, Duration::from_secs(1))), Some(Duration::from_millis(800)));
+/// assert_eq!(policy.next_delay(&RetryContext::new(3, Duration::from_secs(30))), None);
 /// ```
 #[derive(Clone)]
 pub struct BackoffRetry<B> {
@@ -73,15 +72,15 @@ impl<B: Backoff + Clone + Send + Sync + 'static> BackoffRetry<B> {
 }
 
 impl<B: Backoff + Clone + Send + Sync + 'static> RetryPolicy for BackoffRetry<B> {
-    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
         let mut backoff = self.prototype.clone();
         backoff.reset();
         let mut delay = backoff.next_backoff()?;
-        for _ in 0..retries.min(MOST_STEPS - 1) {
+        for _ in 0..failed.retries().min(MOST_STEPS - 1) {
             delay = backoff.next_backoff()?;
         }
         let delay = delay.min(LONGEST_SLEEP);
-        let in_time = self.max_elapsed.is_none_or(|max| elapsed.saturating_add(delay) <= max);
+        let in_time = self.max_elapsed.is_none_or(|max| failed.elapsed().saturating_add(delay) <= max);
         in_time.then_some(delay)
     }
 }
@@ -138,36 +137,36 @@ mod tests {
         let policy = BackoffRetry::new(without_jitter(None));
         for _ in 0..3 {
             for (retries, seconds) in [(4, 8), (0, 1), (3, 8), (1, 2), (2, 4)] {
-                assert_eq!(policy.next_delay(retries, Duration::ZERO), Some(seconds * SECOND));
+                assert_eq!(policy.next_delay(&RetryContext::new(retries, Duration::ZERO)), Some(seconds * SECOND));
             }
         }
         // The steps of a call are bounded, so a high number of retries is cheap.
-        assert_eq!(policy.next_delay(u32::MAX, Duration::MAX), Some(8 * SECOND));
+        assert_eq!(policy.next_delay(&RetryContext::new(u32::MAX, Duration::MAX)), Some(8 * SECOND));
     }
 
     #[test]
     fn the_limit_of_an_exponential_backoff_applies_to_the_elapsed_time_passed_in() {
         let policy = BackoffRetry::new(without_jitter(Some(10 * SECOND)));
-        assert_eq!(policy.next_delay(0, 9 * SECOND), Some(SECOND));
-        assert_eq!(policy.next_delay(0, 10 * SECOND), None);
-        assert_eq!(policy.next_delay(1, 9 * SECOND), None);
-        assert_eq!(policy.next_delay(1, 8 * SECOND), Some(2 * SECOND));
-        assert_eq!(policy.next_delay(0, Duration::MAX), None);
+        assert_eq!(policy.next_delay(&RetryContext::new(0, 9 * SECOND)), Some(SECOND));
+        assert_eq!(policy.next_delay(&RetryContext::new(0, 10 * SECOND)), None);
+        assert_eq!(policy.next_delay(&RetryContext::new(1, 9 * SECOND)), None);
+        assert_eq!(policy.next_delay(&RetryContext::new(1, 8 * SECOND)), Some(2 * SECOND));
+        assert_eq!(policy.next_delay(&RetryContext::new(0, Duration::MAX)), None);
     }
 
     #[test]
     fn a_custom_backoff_ends_when_its_delays_end_or_at_max_elapsed() {
         let script = Script { delays: vec![SECOND, 3 * SECOND], next: 1 };
         let policy = BackoffRetry::new(script);
-        assert_eq!(policy.next_delay(0, Duration::MAX), Some(SECOND));
-        assert_eq!(policy.next_delay(1, Duration::ZERO), Some(3 * SECOND));
-        assert_eq!(policy.next_delay(2, Duration::ZERO), None);
-        assert_eq!(policy.next_delay(u32::MAX, Duration::ZERO), None);
+        assert_eq!(policy.next_delay(&RetryContext::new(0, Duration::MAX)), Some(SECOND));
+        assert_eq!(policy.next_delay(&RetryContext::new(1, Duration::ZERO)), Some(3 * SECOND));
+        assert_eq!(policy.next_delay(&RetryContext::new(2, Duration::ZERO)), None);
+        assert_eq!(policy.next_delay(&RetryContext::new(u32::MAX, Duration::ZERO)), None);
         let limited = policy.with_max_elapsed(5 * SECOND);
-        assert_eq!(limited.next_delay(1, 2 * SECOND), Some(3 * SECOND));
-        assert_eq!(limited.next_delay(1, 3 * SECOND), None);
+        assert_eq!(limited.next_delay(&RetryContext::new(1, 2 * SECOND)), Some(3 * SECOND));
+        assert_eq!(limited.next_delay(&RetryContext::new(1, 3 * SECOND)), None);
         let absurd = BackoffRetry::new(Script { delays: vec![Duration::MAX], next: 0 });
-        assert_eq!(absurd.next_delay(0, Duration::ZERO), Some(LONGEST_SLEEP));
+        assert_eq!(absurd.next_delay(&RetryContext::new(0, Duration::ZERO)), Some(LONGEST_SLEEP));
     }
 
     #[test]
@@ -182,7 +181,7 @@ mod tests {
             let limit = Duration::from_secs(900);
             let policy = BackoffRetry::new(ExponentialBackoff::default());
             let elapsed = Duration::from_secs(elapsed);
-            if let Some(delay) = policy.next_delay(retries, elapsed) {
+            if let Some(delay) = policy.next_delay(&RetryContext::new(retries, elapsed)) {
                 prop_assert!(elapsed + delay <= limit);
                 prop_assert!(delay >= Duration::from_millis(250) && delay <= Duration::from_secs(90));
             } else {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, LONGEST_SLEEP, RetryForever,
-    RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
+    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, LONGEST_SLEEP, RetryContext,
+    RetryForever, RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
 };
 use crate::text::DurationText as Text;
 
@@ -58,14 +58,14 @@ pub enum ConfiguredRetryPolicy {
 }
 
 impl RetryPolicy for ConfiguredRetryPolicy {
-    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
         match self {
-            Self::ExponentialBackoff(policy) => policy.next_delay(retries, elapsed),
-            Self::BoundedExponentialBackoff(policy) => policy.next_delay(retries, elapsed),
-            Self::NTimes(policy) => policy.next_delay(retries, elapsed),
-            Self::OneTime(policy) => policy.next_delay(retries, elapsed),
-            Self::UntilElapsed(policy) => policy.next_delay(retries, elapsed),
-            Self::Forever(policy) => policy.next_delay(retries, elapsed),
+            Self::ExponentialBackoff(policy) => policy.next_delay(failed),
+            Self::BoundedExponentialBackoff(policy) => policy.next_delay(failed),
+            Self::NTimes(policy) => policy.next_delay(failed),
+            Self::OneTime(policy) => policy.next_delay(failed),
+            Self::UntilElapsed(policy) => policy.next_delay(failed),
+            Self::Forever(policy) => policy.next_delay(failed),
         }
     }
 }
@@ -209,12 +209,16 @@ mod tests {
     fn a_configured_policy_returns_the_delays_of_its_inner_policy() {
         let policy: ConfiguredRetryPolicy =
             toml::from_str("type = 'until-elapsed'\nmax_elapsed = '10s'\nsleep_between = '3s'").unwrap();
-        assert_eq!(policy.next_delay(3, 9 * SECOND), Some(SECOND));
-        assert_eq!(policy.next_delay(4, 10 * SECOND), None);
+        assert_eq!(policy.next_delay(&RetryContext::new(3, 9 * SECOND)), Some(SECOND));
+        assert_eq!(policy.next_delay(&RetryContext::new(4, 10 * SECOND)), None);
         for (policy, _) in all() {
             let limit = if matches!(policy, ConfiguredRetryPolicy::Forever(_)) { u32::MAX } else { 29 };
-            assert!(policy.next_delay(0, Duration::ZERO).is_some(), "{policy:?}");
-            assert_eq!(policy.next_delay(limit, 60 * SECOND).is_some(), limit == u32::MAX, "{policy:?}");
+            assert!(policy.next_delay(&RetryContext::new(0, Duration::ZERO)).is_some(), "{policy:?}");
+            assert_eq!(
+                policy.next_delay(&RetryContext::new(limit, 60 * SECOND)).is_some(),
+                limit == u32::MAX,
+                "{policy:?}"
+            );
         }
     }
 

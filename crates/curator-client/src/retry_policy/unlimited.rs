@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{RetryPolicy, exponential_delay};
+use super::{RetryContext, RetryPolicy, exponential_delay};
 
 /// Retries forever, with random waits between 50 ms and a bound that doubles up to 1 s.
 ///
@@ -15,8 +15,8 @@ const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(1);
 
 impl RetryPolicy for Unlimited {
-    fn next_delay(&self, retries: u32, _elapsed: Duration) -> Option<Duration> {
-        Some(exponential_delay(FIRST, LONGEST, retries, fastrand::u64(..)))
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        Some(exponential_delay(FIRST, LONGEST, failed.retries(), fastrand::u64(..)))
     }
 }
 
@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn the_unlimited_policy_slows_down_and_never_ends() {
-        let delay = |retries| Unlimited.next_delay(retries, Duration::MAX);
+        let delay = |retries| Unlimited.next_delay(&RetryContext::new(retries, Duration::MAX));
         for _ in 0..100 {
             assert!((FIRST..=FIRST * 2).contains(&delay(0).unwrap()));
             assert!((FIRST..=LONGEST).contains(&delay(u32::MAX).unwrap()));

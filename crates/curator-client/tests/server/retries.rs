@@ -1,8 +1,9 @@
 //! The client follows its retry policy.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use curator_client::Error;
+use curator_client::{Error, retry_fn};
 use curator_test::OpCode;
 
 use crate::support::{Recorded, behind_proxy_with, soon, unique_path};
@@ -33,4 +34,59 @@ async fn a_policy_is_given_the_number_of_retries_and_the_elapsed_time() {
             assert!(pair[1].1 >= pair[0].1 + PAUSE, "{calls:?}");
         }
     }
+}
+
+/// The views share the session; a view with another namespace keeps the policy, and the reverse.
+#[tokio::test]
+async fn each_view_of_a_client_retries_by_its_own_policy() {
+    let (of_client, of_view) = (Recorded::new(9, PAUSE), Recorded::new(0, PAUSE));
+    let (proxy, client) = behind_proxy_with(|client| client.retry_policy(of_client.clone())).await;
+    let calls = |policy: &Recorded| std::mem::take(&mut *policy.calls.lock().unwrap()).len();
+    let view = client.using_retry_policy(of_view.clone());
+    let views = [view.clone(), view.using_namespace("").unwrap(), client.using_namespace("").unwrap()];
+    let views = [views[0].clone(), views[1].clone(), views[2].using_retry_policy(of_view.clone())];
+    let session = client.session().await.unwrap().id();
+    for view in views {
+        assert_eq!(view.session().await.unwrap().id(), session);
+        proxy.cut_before_reply(OpCode::Exists);
+        let error = soon(view.check_exists("/")).await.unwrap_err();
+        assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
+        assert_eq!((calls(&of_client), calls(&of_view)), (0, 1));
+        proxy.cut_before_reply(OpCode::Exists);
+        assert!(soon(client.check_exists("/")).await.is_ok());
+        // One of the failures may be that the connection is still down.
+        assert!(calls(&of_client) >= 1 && calls(&of_view) == 0);
+    }
+    // After the last reads, the session is that of the beginning.
+    assert_eq!(client.session().await.unwrap().id(), session);
+    // Closing a view closes the client.
+    soon(view.close()).await.unwrap();
+    assert!(matches!(client.try_session(), Err(Error::Closed)));
+}
+
+#[tokio::test]
+async fn a_closure_sees_the_error_of_each_attempt() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let errors = Arc::clone(&seen);
+    // A pause of zero is raised to 1 ms.
+    let policy = retry_fn(move |failed| {
+        errors.lock().unwrap().push(failed.error().cloned());
+        (failed.retries() == 0).then_some(Duration::ZERO)
+    });
+    let (proxy, client) = behind_proxy_with(|client| client).await;
+    let view = client.using_retry_policy(policy);
+    let path = unique_path("node");
+    // A refusal of the server is no failure to retry.
+    assert!(matches!(soon(view.get_data(&path)).await, Err(Error::NoNode { .. })));
+    // The write was applied, so a second one would fail: it is not repeated.
+    client.create().for_path(&path, "").await.unwrap();
+    proxy.cut_before_reply(OpCode::SetData);
+    let error = soon(view.set_data(&path, "1", Some(0))).await.unwrap_err();
+    assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
+    assert!(seen.lock().unwrap().is_empty());
+    proxy.cut_before_reply(OpCode::Exists);
+    proxy.cut_before_reply(OpCode::Exists);
+    assert!(soon(view.check_exists(&path)).await.is_err());
+    let seen = seen.lock().unwrap();
+    assert!(matches!(&seen[..], [Some(Error::ConnectionLost { .. }), Some(Error::ConnectionLost { .. })]), "{seen:?}");
 }

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use curator_client::{
     ClockInstant, ConnectionState, ConnectionStates, CreateMode, CuratorClient, CuratorClientBuilder, Error, NodeSpec,
-    Outcome, RetryForever, RetryNTimes, RetryPolicy, Session, SessionLease, Stat, TlsOptions, TlsProblem, ZPath,
+    Outcome, RetryContext, RetryForever, RetryNTimes, RetryPolicy, Session, SessionLease, Stat, TlsOptions, TlsProblem,
+    ZPath,
 };
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::task::JoinHandle;
@@ -58,9 +59,9 @@ impl Recorded {
 }
 
 impl RetryPolicy for Recorded {
-    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
-        self.calls.lock().unwrap().push((retries, elapsed));
-        (retries < self.retries).then_some(self.pause)
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        self.calls.lock().unwrap().push((failed.retries(), failed.elapsed()));
+        (failed.retries() < self.retries).then_some(self.pause)
     }
 }
 

@@ -113,7 +113,10 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     }
 
     /// Sets the policy for retries after a conflict with another client. Defaults to 30 retries, each after 5 ms.
-    /// Connection failures are retried by the client's policy.
+    /// Failed requests are retried by the policy of the client, or of the
+    /// [view](CuratorClient::using_retry_policy) with which the handle was made.
+    ///
+    /// A conflict is no failure of a request: the policy gets no error.
     #[must_use]
     pub fn with_retry_policy(mut self, policy: impl RetryPolicy) -> Self {
         self.contention = Arc::new(policy);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use curator_recipes::client::{self, CuratorClient, Outcome, RetryForever, RetryNTimes, RetryPolicy};
+use curator_recipes::client::{self, CuratorClient, Outcome, RetryContext, RetryForever, RetryNTimes, RetryPolicy};
 use curator_recipes::{
     Error, InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, Result, revoke,
 };
@@ -173,8 +173,8 @@ async fn an_acquire_that_retries_forever_waits_through_any_outage() {
 struct RecordingPolicy(Arc<Mutex<Vec<(u32, Duration)>>>);
 
 impl RetryPolicy for RecordingPolicy {
-    fn next_delay(&self, retries: u32, elapsed: Duration) -> Option<Duration> {
-        self.0.lock().unwrap().push((retries, elapsed));
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        self.0.lock().unwrap().push((failed.retries(), failed.elapsed()));
         Some(Duration::from_millis(10))
     }
 }

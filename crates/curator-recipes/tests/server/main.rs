@@ -55,6 +55,7 @@ mod reentry;
 mod refused;
 mod release;
 mod resumed;
+mod retry_policies;
 mod revocation;
 mod runtime_end;
 mod semaphore;

@@ -1,0 +1,331 @@
+//! Retry policies of single locks and recipes: views of one client, and closures.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use curator_recipes::client::{
+    CuratorClient, Error as ClientError, RetryContext, RetryForever, RetryNTimes, RetryPolicy, RetryUntilElapsed,
+    retry_fn,
+};
+use curator_recipes::{
+    DistributedAtomicLong, Error, IdGenerator, InterProcessMultiLock, InterProcessSemaphoreMutex,
+    InterProcessSemaphoreV2, LeaderLatch, LockGuard, Result, SharedCount, ValueError,
+};
+use curator_test::{FaultProxy, OpCode};
+use tokio::runtime::Handle;
+use tokio::task::{JoinHandle, block_in_place};
+
+use crate::support::{
+    AnyLock, acquiring, arc, behind_proxy_with, client as connected, mutex, non_reentrant, nothing_left, path,
+    read_write, requests_of, soon, spawn_acquire, unplug, until,
+};
+
+const CONNECTION_TIMEOUT: Duration = Duration::from_millis(200);
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(10);
+/// The server refuses a request because it is overloaded.
+const THROTTLED: i32 = -127;
+
+/// A client behind a proxy, whose own policy retries once.
+async fn client_with_short_timeouts() -> (FaultProxy, CuratorClient) {
+    let once = RetryNTimes::new(1, PAUSE).unwrap();
+    behind_proxy_with(|builder| {
+        builder.connection_timeout(CONNECTION_TIMEOUT).operation_timeout(OPERATION_TIMEOUT).retry_policy(once)
+    })
+    .await
+}
+
+/// A policy that does not retry.
+fn none() -> impl RetryPolicy + Clone {
+    retry_fn(|_| None)
+}
+
+/// A mutex and a multi-lock made with this view, on separate paths below `path`.
+fn mutex_and_multi_lock(client: &CuratorClient, path: &str) -> [AnyLock; 2] {
+    let multi = InterProcessMultiLock::non_reentrant(client, [format!("{path}/b"), format!("{path}/c")]);
+    [arc(non_reentrant(client, &format!("{path}/a"))), arc(multi.unwrap())]
+}
+
+/// The requests with which the locks of [`mutex_and_multi_lock`] list their queues.
+const LISTS: [OpCode; 2] = [OpCode::GetChildren, OpCode::MultiRead];
+
+fn spawn_all(locks: [AnyLock; 2]) -> Vec<JoinHandle<Result<LockGuard>>> {
+    locks.into_iter().map(spawn_acquire).collect()
+}
+
+/// The number of attempts, the time of failing, and the last cause.
+#[track_caller]
+fn failed(error: Error) -> (u32, Duration, ClientError) {
+    match error {
+        Error::AcquireFailed { attempts, failing_for, cause, .. } => (attempts, failing_for, *cause),
+        error => panic!("{error}"),
+    }
+}
+
+/// The retries, the elapsed time and the error of one failure.
+type Call = (u32, Duration, Option<ClientError>);
+
+/// A policy that records what it gets, and decides like its inner policy.
+#[derive(Debug, Clone)]
+struct Recording<P> {
+    calls: Arc<Mutex<Vec<Call>>>,
+    policy: P,
+}
+
+impl<P> Recording<P> {
+    fn new(policy: P) -> Self {
+        Self { calls: Arc::default(), policy }
+    }
+
+    fn taken(&self) -> Vec<Call> {
+        std::mem::take(&mut self.calls.lock().unwrap())
+    }
+}
+
+impl<P: RetryPolicy> RetryPolicy for Recording<P> {
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        self.calls.lock().unwrap().push((failed.retries(), failed.elapsed(), failed.error().cloned()));
+        self.policy.next_delay(failed)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_an_outage_one_lock_gives_up_at_its_first_failure_and_another_of_the_same_session_waits() {
+    let (proxy, client) = client_with_short_timeouts().await;
+    let path = path("views");
+    let hasty = client.using_retry_policy(none());
+    let patient = client.using_retry_policy(RetryForever::new(PAUSE).unwrap());
+    // All locks on a path share a line of the client. It must not keep the policy of the first lock.
+    let own = [mutex_and_multi_lock(&client, &path), mutex_and_multi_lock(&client, &format!("{path}/patient"))];
+    let hasty_locks = mutex_and_multi_lock(&hasty, &path);
+    let patient_locks = mutex_and_multi_lock(&patient, &format!("{path}/patient"));
+    let id = client.session().await.unwrap().id();
+    for view in [&hasty, &patient] {
+        assert_eq!(view.session().await.unwrap().id(), id);
+    }
+    unplug(&proxy, &client).await;
+
+    let waiting = spawn_all(patient_locks);
+    for lock in hasty_locks {
+        let (attempts, _, cause) = failed(soon(lock.acquire()).await.unwrap_err());
+        assert_eq!(attempts, 1);
+        assert!(matches!(cause, ClientError::NotConnected { .. }), "{cause}");
+    }
+    for lock in own.into_iter().flatten() {
+        assert_eq!(failed(soon(lock.acquire()).await.unwrap_err()).0, 2);
+    }
+    for waiter in &waiting {
+        assert!(!waiter.is_finished());
+    }
+    proxy.refuse(false).unwrap();
+    for waiter in waiting {
+        soon(waiter).await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_gives_up_when_its_time_is_over() {
+    let (proxy, client) = client_with_short_timeouts().await;
+    let limit = 3 * CONNECTION_TIMEOUT;
+    let policy = Recording::new(RetryUntilElapsed::new(limit, PAUSE).unwrap());
+    let view = client.using_retry_policy(policy.clone());
+    let locks = mutex_and_multi_lock(&view, &path("time-limit"));
+    unplug(&proxy, &client).await;
+    for lock in locks {
+        let (attempts, failing_for, _) = failed(soon(lock.acquire()).await.unwrap_err());
+        // The time of the policy begins with the first failure, so after the first attempt.
+        assert!(failing_for >= CONNECTION_TIMEOUT + limit, "{failing_for:?}");
+        let calls = policy.taken();
+        assert_eq!(calls.len(), attempts as usize);
+        assert_eq!((calls[0].0, calls[0].1), (0, Duration::ZERO));
+        let (last, earlier) = calls.split_last().unwrap();
+        assert!(last.1 >= limit && earlier.iter().all(|(_, elapsed, _)| *elapsed < limit), "{calls:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closure_gives_up_by_the_kind_of_error() {
+    let (proxy, client) = client_with_short_timeouts().await;
+    let (patient, path) = (RetryForever::new(PAUSE).unwrap(), path("kinds"));
+    let policy = Recording::new(retry_fn(move |failed| match failed.error() {
+        Some(ClientError::Throttled { .. }) => None,
+        _ => patient.next_delay(failed),
+    }));
+    let view = client.using_retry_policy(policy.clone());
+    let throttle = |op| {
+        proxy.alter_next_reply(op, |reply| {
+            reply.truncate(16);
+            reply[12..16].copy_from_slice(&THROTTLED.to_be_bytes());
+        });
+    };
+    for (lock, list) in mutex_and_multi_lock(&view, &path).into_iter().zip(LISTS) {
+        // The directories exist from now on.
+        lock.acquire().await.unwrap().release().await.unwrap();
+        policy.taken();
+        proxy.cut_before_reply(list);
+        proxy.cut_before_reply(list);
+        soon(lock.acquire()).await.unwrap().release().await.unwrap();
+        let calls = policy.taken();
+        assert!(calls.len() >= 2, "{calls:?}");
+        let is_lost = |error| matches!(error, &Some(ClientError::ConnectionLost { .. }));
+        assert!(calls.iter().any(|(.., error)| is_lost(error)), "{calls:?}");
+
+        throttle(list);
+        let (attempts, _, cause) = failed(soon(lock.acquire()).await.unwrap_err());
+        assert_eq!(attempts, 1);
+        assert!(matches!(cause, ClientError::Throttled { .. }), "{cause}");
+        let calls = policy.taken();
+        assert!(matches!(&calls[..], [(0, Duration::ZERO, Some(ClientError::Throttled { .. }))]), "{calls:?}");
+    }
+    // The client's own policy retries the same error.
+    for (lock, list) in mutex_and_multi_lock(&client, &path).into_iter().zip(LISTS) {
+        throttle(list);
+        soon(lock.acquire()).await.unwrap().release().await.unwrap();
+    }
+    nothing_left(&client, &["a", "b", "c"].map(|name| format!("{path}/{name}"))).await;
+}
+
+/// Each call fails, and asks the policy of its view once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_recipe_asks_the_policy_of_the_client_with_which_it_was_made() {
+    let of_client = Recording::new(RetryNTimes::new(1, PAUSE).unwrap());
+    let policy = of_client.clone();
+    let (proxy, client) = behind_proxy_with(|builder| {
+        builder.connection_timeout(CONNECTION_TIMEOUT).operation_timeout(OPERATION_TIMEOUT).retry_policy(policy)
+    })
+    .await;
+    let (policy, path) = (Recording::new(none()), path("recipes"));
+    // The namespace of a view is independent of its policy.
+    let view = client.using_namespace("").unwrap().using_retry_policy(policy.clone()).using_namespace("").unwrap();
+    // The client makes locks on the same paths first, and whatever it keeps for them.
+    let _locks = [arc(mutex(&client, &path)), arc(InterProcessMultiLock::new(&client, [&path]).unwrap())];
+    let (both, mutex) = (read_write(&view, &path), mutex(&view, &path));
+    let multi = InterProcessMultiLock::new(&view, [&path]).unwrap();
+    let in_turn = InterProcessMultiLock::of([arc(mutex.clone())]).unwrap();
+    let semaphore = InterProcessSemaphoreV2::new(&view, &path, 2).unwrap();
+    let exclusive = InterProcessSemaphoreMutex::new(&view, &path).unwrap();
+    let number = DistributedAtomicLong::new(&view, format!("{path}/number")).unwrap();
+    let promoted = number.clone().exactly_once(format!("{path}/receipt")).unwrap();
+    let ids = IdGenerator::new(&view, format!("{path}/ids"), 10).unwrap();
+    let count = SharedCount::new(&view, format!("{path}/count"), 0).unwrap();
+    let held = non_reentrant(&view, &format!("{path}/held")).acquire().await.unwrap();
+    let latch = LeaderLatch::builder(&view, format!("{path}/latch")).unwrap();
+    unplug(&proxy, &client).await;
+    // Without a session that may come back, a release waits for the connection.
+    of_client.taken();
+    policy.taken();
+
+    let check = async |what: &str, call: futures_util::future::BoxFuture<'_, bool>| {
+        assert!(!soon(call).await, "{what} succeeded without a server");
+        let calls = policy.taken();
+        let is_not_connected = |error| matches!(error, &Some(ClientError::NotConnected { .. }));
+        assert!(!calls.is_empty() && calls.iter().all(|(.., error)| is_not_connected(error)), "{what}: {calls:?}");
+        assert_eq!(of_client.taken().len(), 0, "{what} asked the policy of the client");
+    };
+    check("mutex", Box::pin(async { mutex.acquire().await.is_ok() })).await;
+    check("read", Box::pin(async { both.read().acquire().await.is_ok() })).await;
+    check("write", Box::pin(async { both.write().acquire().await.is_ok() })).await;
+    check("multi-lock", Box::pin(async { multi.acquire().await.is_ok() })).await;
+    check("multi-lock of locks", Box::pin(async { in_turn.acquire().await.is_ok() })).await;
+    check("semaphore", Box::pin(async { semaphore.acquire().await.is_ok() })).await;
+    check("semaphore mutex", Box::pin(async { exclusive.acquire().await.is_ok() })).await;
+    check("participants", Box::pin(async { mutex.participants().await.is_ok() })).await;
+    check("atomic number", Box::pin(async { number.increment().await.is_ok() })).await;
+    check("atomic get", Box::pin(async { number.get().await.is_ok() })).await;
+    check("exactly once", Box::pin(async { promoted.increment().await.is_ok() })).await;
+    check("ids", Box::pin(async { ids.next().await.is_ok() })).await;
+    check("count", Box::pin(async { count.set(1).await.is_ok() })).await;
+    check("read of a node", Box::pin(async { view.get_data(&path).await.is_ok() })).await;
+    check("create", Box::pin(async { view.create().for_path(&path, "").await.is_ok() })).await;
+    // The task of the latch asks at its next attempt to join the queue, and tries again.
+    let latch = latch.start();
+    until(async || policy.calls.lock().unwrap().len() > 1).await;
+    assert_eq!(of_client.taken().len(), 0);
+    proxy.refuse(false).unwrap();
+    let leadership = soon(latch.leadership()).await.unwrap();
+    assert!(leadership.is_valid());
+    drop(held);
+    latch.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_is_repeated_by_the_policy_of_its_lock() {
+    let (proxy, client) = client_with_short_timeouts().await;
+    let path = path("releases");
+    for (retries, is_released) in [(0, false), (20, true)] {
+        let policy = Recording::new(RetryNTimes::new(retries, PAUSE).unwrap());
+        let view = client.using_retry_policy(policy.clone());
+        let guard = non_reentrant(&view, &path).acquire().await.unwrap();
+        proxy.cut_before_request(OpCode::Delete);
+        match soon(guard.release()).await {
+            Ok(()) => assert!(is_released),
+            Err(Error::ReleasePending { .. }) => assert!(!is_released),
+            Err(error) => panic!("{error}"),
+        }
+        // One more failure may be that the connection is still down.
+        assert!((1..=retries.max(1) as usize).contains(&policy.taken().len()));
+        nothing_left(&client, std::slice::from_ref(&path)).await;
+    }
+}
+
+/// Conflicts with other clients have a separate policy: they are no failures of requests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conflict_has_no_error_and_is_no_failure_for_the_policy_of_the_client() {
+    let (client, path) = (connected().await, path("conflict"));
+    let (failures, conflicts) = (Recording::new(none()), Recording::new(RetryNTimes::new(1, PAUSE).unwrap()));
+    let number = DistributedAtomicLong::new(&client.using_retry_policy(failures.clone()), &path).unwrap();
+    let (rival, number) = (number.clone(), number.with_retry_policy(conflicts.clone()));
+    let changing = number.update(|value| {
+        block_in_place(|| Handle::current().block_on(rival.increment())).unwrap();
+        Some(value + 1)
+    });
+    let error = soon(changing).await.unwrap_err();
+    assert!(matches!(error, ValueError::Contended { attempts: 2, .. }), "{error}");
+    assert!(failures.taken().is_empty());
+    let calls = conflicts.taken();
+    assert!(matches!(&calls[..], [(0, Duration::ZERO, None), (1, _, None)]), "{calls:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_is_not_asked_about_an_error_that_a_retry_cannot_help() {
+    let (client, path) = (connected().await, path("denied"));
+    let policy = Recording::new(RetryForever::new(PAUSE).unwrap());
+    let view = client.using_retry_policy(policy.clone());
+    crate::support::create_dir_without_create(&client, &path).await;
+    let multi = InterProcessMultiLock::new(&view, [&path, &format!("{path}-other")]).unwrap();
+    for lock in [arc(mutex(&view, &path)), arc(multi)] {
+        let error = soon(lock.acquire()).await.unwrap_err();
+        assert!(matches!(&error, Error::Client(cause) if !cause.is_retryable()), "{error}");
+        assert!(error.to_string().contains("permission denied"), "{error}");
+    }
+    assert!(policy.taken().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_that_panics_ends_its_acquire_like_a_drop_and_not_the_client() {
+    let (proxy, client) = client_with_short_timeouts().await;
+    let (path, other) = (path("panic"), path("panic-other"));
+    let panics = Arc::new(AtomicBool::new(false));
+    let is_armed = Arc::clone(&panics);
+    let view = client.using_retry_policy(retry_fn(move |_| {
+        assert!(!is_armed.swap(false, Ordering::Relaxed), "the policy panics");
+        Some(PAUSE)
+    }));
+    let held = mutex(&client, &other).acquire().await.unwrap();
+    for (lock, list) in mutex_and_multi_lock(&view, &path).into_iter().zip(LISTS) {
+        lock.acquire().await.unwrap().release().await.unwrap();
+        // The contender has a node when the policy is asked.
+        panics.store(true, Ordering::Relaxed);
+        let lists = requests_of(&proxy, list);
+        proxy.cut_before_reply(list);
+        let panicked = soon(spawn_acquire(Arc::clone(&lock))).await.unwrap_err();
+        assert!(panicked.is_panic() && requests_of(&proxy, list) > lists);
+        // The same lock can be acquired again, so nothing is left in the queue or in the line.
+        soon(lock.acquire()).await.unwrap().release().await.unwrap();
+    }
+    assert!(held.is_valid());
+    held.release().await.unwrap();
+    acquiring(&client, &path).await.unwrap().unwrap().release().await.unwrap();
+    nothing_left(&client, &["a", "b", "c"].map(|name| format!("{path}/{name}"))).await;
+}
