@@ -6,7 +6,6 @@ use serde::de::value::{Error as NameError, StrDeserializer};
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::payload::RawJson;
 use crate::service_type::ServiceType;
 
 /// A string: text, or the text of a number or a boolean.
@@ -25,12 +24,11 @@ pub(crate) struct Type(pub(crate) ServiceType);
 
 impl Text {
     /// Keeps the digits of numbers: a visitor would get `1.50` as 1.5.
-    pub(crate) fn of(json: &RawJson) -> serde_json::Result<Self> {
-        let text = json.as_str();
-        if text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
-            return Ok(Self(text.to_owned()));
+    pub(crate) fn of(json: &str) -> serde_json::Result<Self> {
+        if json.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+            return Ok(Self(json.to_owned()));
         }
-        serde_json::from_str(text)
+        serde_json::from_str(json)
     }
 }
 

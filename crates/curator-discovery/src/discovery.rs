@@ -30,8 +30,9 @@ const AT_A_TIME: usize = 64;
 /// of found instances; registered instances may have another type. A `ServiceDiscovery` is cheap to create, and need
 /// not be closed.
 ///
-/// Service and id are each the name of one node: a name with `/`, the empty name, `.` and `..` are refused. (Curator
-/// accepts `/`, and makes a deeper path of it, which `queryForNames` does not find.)
+/// Service and id are each the name of one node: a name with `/`, the empty name, `.` and `..` are refused. Curator
+/// makes a deeper path of a service's name with `/`: for its service `a/b` below `/services`, use the base path
+/// `/services/a` and the service `b`.
 ///
 /// ```no_run
 /// use curator_discovery::client::CuratorClient;

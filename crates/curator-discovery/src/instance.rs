@@ -246,7 +246,7 @@ fn required(fields: &mut Fields, field: &'static str) -> Result<String, InvalidI
 /// Removes a field that is text; `None` if it is missing or null.
 fn text(fields: &mut Fields, field: &'static str) -> Result<Option<String>, InvalidInstance> {
     let Some(json) = fields.remove(field).filter(|json| json.as_str() != "null") else { return Ok(None) };
-    let text = Text::of(&json).map_err(|_| InvalidInstance::field(field, "a string"))?;
+    let text = Text::of(json.as_str()).map_err(|_| InvalidInstance::field(field, "a string"))?;
     Ok(Some(text.0))
 }
 

@@ -57,6 +57,7 @@ mod release;
 mod resumed;
 mod revocation;
 mod runtime_end;
+mod secret_data;
 mod semaphore;
 mod shared_count;
 mod shared_value;
