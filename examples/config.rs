@@ -5,6 +5,7 @@
 //! cargo run --example config
 //! ```
 
+use std::error::Error as _;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -159,7 +160,12 @@ async fn report(mut status: watch::Receiver<ConfigStatus>, reported: watch::Send
         match &now {
             ConfigStatus::Current => println!("status:  current"),
             ConfigStatus::Absent => println!("status:  there is no node"),
-            ConfigStatus::Invalid { error } | ConfigStatus::Unreadable { error } => println!("status:  {error}"),
+            // The decoder's error is the source: it is not part of the text, because it might quote secrets.
+            ConfigStatus::Invalid { error } => match error.source() {
+                Some(cause) => println!("status:  {error}: {cause}"),
+                None => println!("status:  {error}"),
+            },
+            ConfigStatus::Unreadable { error } => println!("status:  {error}"),
             ConfigStatus::Stale { .. } => println!("status:  stale: there is no connection"),
             _ => println!("status:  ended"),
         }

@@ -97,6 +97,7 @@ mod clock;
 mod closing;
 mod connect_string;
 mod connection;
+mod debug;
 mod error;
 mod extensions;
 mod janitor;

@@ -2,10 +2,12 @@
 //!
 //! This module uses only the modules of ACLs and paths, so the adapter in `zk` can take and return its types directly.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acl::Acl;
+use crate::debug::Length;
 use crate::path::ZPath;
 
 /// The kind of node to create (ZooKeeper's `CreateMode`).
@@ -76,7 +78,7 @@ pub struct Stat {
 }
 
 /// A node to create: the arguments of a create request.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[expect(clippy::exhaustive_structs, reason = "the arguments of ZooKeeper's create; callers write them in full")]
 pub struct NodeSpec {
     /// The path; for a sequential node, the path to which the number is appended.
@@ -87,6 +89,15 @@ pub struct NodeSpec {
     pub mode: CreateMode,
     /// The node's ACL.
     pub acl: Arc<[Acl]>,
+}
+
+/// The length of the data, not the data.
+impl fmt::Debug for NodeSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, data, mode, acl } = self;
+        let mut fields = f.debug_struct("NodeSpec");
+        fields.field("path", path).field("data", &Length(data.len())).field("mode", mode).field("acl", acl).finish()
+    }
 }
 
 impl NodeSpec {
@@ -118,7 +129,7 @@ pub struct Created {
 pub(crate) const TRANSACTION: &str = "transaction on";
 
 /// One operation of a transaction.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum TransactionOperation {
     /// Requires that the node exists, with this version if one is given.
@@ -146,6 +157,24 @@ pub enum TransactionOperation {
         /// The required version.
         version: Option<i32>,
     },
+}
+
+/// The length of the data, not the data.
+impl fmt::Debug for TransactionOperation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, data, version) = match self {
+            Self::Create(node) => return f.debug_tuple("Create").field(node).finish(),
+            Self::Check { version, .. } => ("Check", None, version),
+            Self::SetData { data, version, .. } => ("SetData", Some(data), version),
+            Self::Delete { version, .. } => ("Delete", None, version),
+        };
+        let mut fields = f.debug_struct(name);
+        fields.field("path", self.path());
+        if let Some(data) = data {
+            fields.field("data", &Length(data.len()));
+        }
+        fields.field("version", version).finish()
+    }
 }
 
 impl TransactionOperation {
@@ -228,7 +257,7 @@ impl ReadOperation {
 }
 
 /// The result of one operation of [`Session::read_all`](crate::Session::read_all).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadResult {
     /// The names of the node's children, in no particular order.
@@ -240,4 +269,16 @@ pub enum ReadResult {
         /// The stat.
         stat: Stat,
     },
+}
+
+/// The length of the data, not the data.
+impl fmt::Debug for ReadResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Children(names) => f.debug_tuple("Children").field(names).finish(),
+            Self::Data { data, stat } => {
+                f.debug_struct("Data").field("data", &Length(data.len())).field("stat", stat).finish()
+            }
+        }
+    }
 }

@@ -19,12 +19,12 @@ use crate::payload::Payload;
 ///
 /// # Guarantees
 ///
-/// - An instance that is drained, removed or unreadable is removed.
+/// - An instance that is no longer [in service](FoundInstance::is_in_service), removed or unreadable is removed.
 /// - An instance whose contents have changed is inserted again, which replaces it. An instance that was registered
 ///   again with the same contents is not inserted again, and keeps its connection.
-/// - While the cache is stale, [`WhenStale`](crate::WhenStale) decides whether all instances are removed.
+/// - While the cache is stale, and when it ends, [`WhenStale`](crate::WhenStale) decides whether all instances are removed.
 ///
-/// The stream ends when the cache ends, without removals.
+/// The stream ends when the cache ends.
 ///
 /// Tonic's channels use another type for changes: see [the page on
 /// discovery](https://github.com/curator-rs/curator-rs/blob/main/docs/discovery.md#load-balancers).
@@ -50,14 +50,16 @@ impl<P: Payload + PartialEq> ServiceCache<P> {
     {
         let (cache, mut offered, mut snapshots) = (self.clone(), BTreeMap::new(), self.cache.snapshots());
         snapshots.mark_changed();
-        let next = |mut snapshots: watch::Receiver<Snapshot>| async move {
+        let keeps = self.keeps_stale();
+        let next = move |snapshots: Option<watch::Receiver<Snapshot>>| async move {
+            let mut snapshots = snapshots?;
             snapshots.changed().await.ok()?;
-            // The last snapshot has the instances even if they were hidden as stale.
             let has_ended = matches!(snapshots.borrow_and_update().state(), CacheState::Ended);
-            (!has_ended).then_some(((), snapshots))
+            // After its end, a cache that keeps its instances has no change.
+            if has_ended && keeps { None } else { Some(((), (!has_ended).then_some(snapshots))) }
         };
         let changes = move |()| stream::iter(compare(&mut offered, &cache.instances(), &mut make));
-        Changes::new(stream::unfold(snapshots, next).flat_map(changes).map(Ok))
+        Changes::new(stream::unfold(Some(snapshots), next).flat_map(changes).map(Ok))
     }
 }
 
@@ -68,7 +70,7 @@ fn compare<P: Payload + PartialEq, S>(
     make: &mut impl FnMut(&FoundInstance<P>) -> Option<S>,
 ) -> Vec<Change<String, S>> {
     let mut changes = Vec::new();
-    let usable = instances.iter().filter(|instance| instance.enabled);
+    let usable = instances.iter().filter(|instance| instance.is_in_service());
     let usable: BTreeMap<_, _> = usable.map(|instance| (instance.path.name().to_owned(), instance)).collect();
     offered.retain(|key, _| {
         let stays = usable.contains_key(key);

@@ -2,10 +2,12 @@
 
 mod events;
 
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, ZPath};
-use curator_recipes::{CacheError, CacheState, CuratorCache, Snapshot};
+use curator_recipes::{CacheError, CacheState, CuratorCache, CuratorCacheBuilder, Snapshot};
 use derive_where::derive_where;
 use tokio::sync::watch;
 
@@ -17,15 +19,17 @@ use crate::payload::{Payload, RawJson};
 
 type Result<T> = std::result::Result<T, DiscoveryError>;
 
-/// Which instances a cache returns while it is [stale](CacheState::Stale). A cache that has ended keeps the last known
-/// instances.
+/// Which instances a cache returns while it is not up to date: [stale](CacheState::Stale), or
+/// [ended](CacheState::Ended).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WhenStale {
-    /// The last known instances: most still work if only ZooKeeper is unreachable.
+    /// The last known instances: most still work if only ZooKeeper is unreachable. A cache that has ended (it was
+    /// closed, it failed, or its client has ended) returns its last instances for good.
     #[default]
     Keep,
-    /// No instances. Also while the cache is [loading](CacheState::Loading), because it may have lost its connection.
+    /// No instances. Also while the cache is [loading](CacheState::Loading), because it may have lost its connection,
+    /// and after it has ended.
     Empty,
 }
 
@@ -43,8 +47,8 @@ pub enum WhenStale {
 ///
 /// # Caveats
 ///
-/// While the client is disconnected, or its reads fail, the instances are [stale](Self::state), and [`WhenStale`]
-/// decides which are returned.
+/// While the client is disconnected, or its reads fail, and after the cache has ended, the instances are not [up to
+/// date](Self::state), and [`WhenStale`] decides which are returned.
 ///
 /// The instance of a dead process remains until its session expires. Until then, report its errors with
 /// [`ServiceProvider::note_error`](crate::ServiceProvider::note_error).
@@ -61,14 +65,45 @@ pub struct ServiceCache<P = RawJson> {
 
 debug_line!(ServiceCache, |cache| path: cache.cache.path(), state: *cache.cache.state().borrow(), when_stale: cache.when_stale);
 
-impl<P: Payload> ServiceCache<P> {
-    pub(crate) fn start(client: &CuratorClient, service: ZPath) -> Result<Self> {
-        let cache = CuratorCache::builder(client, service)?.children_only().start()?;
-        let shown = (0, Instances::new([], CacheState::Loading));
-        Ok(Self { cache, when_stale: WhenStale::Keep, shown: Arc::new(Mutex::new(shown)) })
+/// Configures and starts a [`ServiceCache`]; made by
+/// [`ServiceDiscovery::cache_builder`](crate::ServiceDiscovery::cache_builder).
+#[must_use = "nothing happens before `start`"]
+pub struct ServiceCacheBuilder<P = RawJson> {
+    cache: CuratorCacheBuilder,
+    payload: PhantomData<fn() -> P>,
+}
+
+debug_line!(ServiceCacheBuilder, |builder| cache: builder.cache);
+
+impl<P: Payload> ServiceCacheBuilder<P> {
+    pub(crate) fn new(client: &CuratorClient, service: ZPath) -> Result<Self> {
+        Ok(Self { cache: CuratorCache::builder(client, service)?.children_only(), payload: PhantomData })
     }
 
-    /// A handle to the same cache with this setting for [stale](CacheState::Stale) instances. Defaults to
+    /// Sets the interval after which everything is read again: see [`CuratorCacheBuilder::resync_every`]. It bounds how
+    /// long a change of permissions goes unnoticed, which no event reports.
+    pub fn resync_every(self, interval: Duration) -> Self {
+        Self { cache: self.cache.resync_every(interval), ..self }
+    }
+
+    /// Sets the most instances that the cache may have: see [`CuratorCacheBuilder::max_nodes`].
+    pub fn max_instances(self, instances: usize) -> Self {
+        Self { cache: self.cache.max_nodes(instances), ..self }
+    }
+
+    /// Starts the cache, as [`ServiceDiscovery::start_cache`](crate::ServiceDiscovery::start_cache) does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CuratorCacheBuilder::start`].
+    pub fn start(self) -> Result<ServiceCache<P>> {
+        let shown = (0, Instances::new([], CacheState::Loading));
+        Ok(ServiceCache { cache: self.cache.start()?, when_stale: WhenStale::Keep, shown: Arc::new(Mutex::new(shown)) })
+    }
+}
+
+impl<P: Payload> ServiceCache<P> {
+    /// A handle to the same cache with this setting for instances that are not up to date. Defaults to
     /// [`WhenStale::Keep`].
     #[must_use]
     pub fn when_stale(self, when_stale: WhenStale) -> Self {
@@ -87,10 +122,16 @@ impl<P: Payload> ServiceCache<P> {
         self.instances_of(&self.cache.snapshot())
     }
 
+    /// Whether it returns instances that are not up to date.
+    #[cfg(feature = "tower")]
+    pub(crate) fn keeps_stale(&self) -> bool {
+        self.when_stale == WhenStale::Keep
+    }
+
     fn instances_of(&self, snapshot: &Snapshot) -> Instances<P> {
         let state = snapshot.state();
         // A cache that loses its connection before it has read everything stays in the state `Loading`.
-        if self.when_stale == WhenStale::Empty && matches!(state, CacheState::Loading | CacheState::Stale { .. }) {
+        if self.when_stale == WhenStale::Empty && state != CacheState::Current {
             return Instances::new([], state);
         }
         // Use snapshots instead of events: a node that is replaced in one transaction is in every snapshot.
@@ -151,7 +192,8 @@ impl<P: Payload> ServiceCache<P> {
         events::events(&self.cache)
     }
 
-    /// Ends the cache for all handles. The known instances stay readable. A second call has no effect.
+    /// Ends the cache for all handles. The known instances stay readable, unless [`WhenStale::Empty`] hides them. A
+    /// second call has no effect.
     ///
     /// # Errors
     ///

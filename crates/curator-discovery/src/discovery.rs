@@ -9,7 +9,7 @@ use curator_recipes::client::{
 use derive_where::derive_where;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use crate::cache::ServiceCache;
+use crate::cache::{ServiceCache, ServiceCacheBuilder};
 use crate::debug::debug_line;
 use crate::error::UnreadableInstance;
 use crate::error::{DiscoveryError, InvalidInstance};
@@ -29,6 +29,10 @@ const AT_A_TIME: usize = 64;
 /// Curator's `ServiceDiscovery`, with the same nodes: `<base path>/<service>/<id>`. `P` is the [payload](Payload) type
 /// of found instances; registered instances may have another type. A `ServiceDiscovery` is cheap to create, and need
 /// not be closed.
+///
+/// Service and id are each the name of one node: a name with `/`, the empty name, `.` and `..` are refused. Curator
+/// makes a deeper path of a service's name with `/`: for its service `a/b` below `/services`, use the base path
+/// `/services/a` and the service `b`.
 ///
 /// ```no_run
 /// use curator_discovery::client::CuratorClient;
@@ -202,7 +206,17 @@ impl<P: Payload> ServiceDiscovery<P> {
     ///
     /// When the name is not a valid node name.
     pub fn start_cache(&self, name: &str) -> Result<ServiceCache<P>> {
-        ServiceCache::start(&self.client, self.base.child(name)?)
+        self.cache_builder(name)?.start()
+    }
+
+    /// Configures a cache of the instances of a service. Nothing is sent before
+    /// [`start`](ServiceCacheBuilder::start).
+    ///
+    /// # Errors
+    ///
+    /// When the name is not a valid node name.
+    pub fn cache_builder(&self, name: &str) -> Result<ServiceCacheBuilder<P>> {
+        ServiceCacheBuilder::new(&self.client, self.base.child(name)?)
     }
 
     /// The names of a node's children, sorted; none if it does not exist.

@@ -2,8 +2,10 @@
 
 use curator_recipes::client::{Error as ClientError, InvalidPath, Outcome, Stat, ZPath};
 use curator_recipes::{CacheError, PersistentNodeError};
+use serde_json::error::Category;
 
 use crate::service_type::ServiceType;
+use crate::text::Escaped;
 
 /// An error of service discovery.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -35,9 +37,9 @@ pub enum DiscoveryError {
     Unreadable(#[from] Box<UnreadableInstance>),
 }
 
-/// A node that cannot be read, or whose data is not an instance.
+/// A node that cannot be read, or whose data is not an instance. The message contains none of the data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path} cannot be read: {cause}")]
+#[error("{} cannot be read: {cause}", Escaped(path.as_str()))]
 #[non_exhaustive]
 pub struct UnreadableInstance {
     /// The node.
@@ -55,14 +57,14 @@ impl UnreadableInstance {
     }
 }
 
-/// Why an instance is invalid, or its node cannot be read.
+/// Why an instance is invalid, or its node cannot be read. No variant contains a value of the JSON, which may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidInstance {
     /// The text is not a JSON object.
     #[error("not a JSON object: {reason}")]
     NotAnObject {
-        /// The parser's message.
+        /// What was expected, with line and column.
         reason: String,
     },
     /// This client has no permission to read the node.
@@ -74,7 +76,7 @@ pub enum InvalidInstance {
     Field {
         /// The field's name in JSON.
         field: &'static str,
-        /// The message of the parser or the serializer.
+        /// What was expected; for a payload, with its line and column.
         reason: String,
     },
     /// The type of the instance does not fit the call: dynamic instances are registered, static and permanent ones are
@@ -94,17 +96,52 @@ pub enum InvalidInstance {
         /// Service, id and type of the update.
         update: String,
     },
-    /// A variable of a [`UriSpec`](crate::UriSpec) has no value in the instance.
+    /// A known variable of a [`UriSpec`](crate::UriSpec) has no value in the instance.
     #[error("the variable {{{variable}}} has no value")]
     NoValue {
         /// The name of the variable.
         variable: String,
     },
+    /// A part of a [`UriSpec`](crate::UriSpec) is a variable of another name than the
+    /// [known ones](crate::ServiceInstance::uri).
+    #[error("the part {part} of the URI's pattern is an unknown variable")]
+    UnknownVariable {
+        /// The index of the part in [`UriSpec::parts`](crate::UriSpec::parts).
+        part: usize,
+    },
 }
 
 impl InvalidInstance {
-    pub(crate) fn field(field: &'static str, error: &serde_json::Error) -> Self {
-        Self::Field { field, reason: error.to_string() }
+    pub(crate) fn not_an_object(error: &serde_json::Error) -> Self {
+        Self::NotAnObject { reason: reason(error, "an object") }
+    }
+
+    /// A field of another type than `expected`.
+    pub(crate) fn field(field: &'static str, expected: &str) -> Self {
+        Self::Field { field, reason: format!("expected {expected}") }
+    }
+
+    /// A payload that does not fit its type.
+    pub(crate) fn payload(expected: &str, error: &serde_json::Error) -> Self {
+        Self::Field { field: "payload", reason: reason(error, expected) }
+    }
+
+    /// An error of a payload's serializer.
+    pub(crate) fn unwritable(error: &serde_json::Error) -> Self {
+        let reason = match error.classify() {
+            Category::Data => "its `Serialize` returns an error".to_owned(),
+            _ => error.to_string(),
+        };
+        Self::Field { field: "payload", reason }
+    }
+}
+
+/// The messages of `Data` quote values, and those of a type's own `Deserialize` contain anything. The others are fixed
+/// texts.
+fn reason(error: &serde_json::Error, expected: &str) -> String {
+    match error.classify() {
+        Category::Data => format!("expected {expected} at line {} column {}", error.line(), error.column()),
+        _ => error.to_string(),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::debug::debug_line;
 use crate::error::UnreadableInstance;
 use crate::instance::ServiceInstance;
 use crate::payload::{Payload, RawJson};
+use crate::text::Escaped;
 
 /// An instance and its node. Clones share the instance. Dereferences to the [`ServiceInstance`].
 #[derive_where(Clone)]
@@ -24,10 +25,11 @@ pub struct FoundInstance<P = RawJson> {
     /// (`ephemeral_owner`).
     pub stat: Stat,
     instance: Arc<ServiceInstance<P>>,
+    is_in_service: bool,
 }
 
-// Omits the payload.
-debug_line!(FoundInstance, |found| path: found.path, address: found.address, port: found.port, enabled: found.enabled);
+// Omits the data.
+debug_line!(FoundInstance, |found| path: found.path, version: found.stat.version, bytes: found.stat.data_length, is_in_service: found.is_in_service);
 
 /// The result of parsing a node.
 pub(crate) type Read<P> = Result<FoundInstance<P>, Box<UnreadableInstance>>;
@@ -36,13 +38,25 @@ impl<P: Payload> FoundInstance<P> {
     pub(crate) fn read(path: &ZPath, data: &[u8], stat: Stat) -> Read<P> {
         let path = path.clone();
         match ServiceInstance::from_json(data) {
-            Ok(instance) => Ok(Self { path, stat, instance: Arc::new(instance) }),
+            Ok(instance) => {
+                let is_in_service = instance.enabled && instance.payload.as_ref().is_none_or(Payload::is_in_service);
+                Ok(Self { path, stat, instance: Arc::new(instance), is_in_service })
+            }
             Err(cause) => Err(Box::new(UnreadableInstance { path, stat: Some(stat), cause })),
         }
     }
 
     pub(crate) fn of(node: &CachedNode) -> Read<P> {
         Self::read(node.path(), node.data(), *node.stat())
+    }
+}
+
+impl<P> FoundInstance<P> {
+    /// Whether providers and load balancers offer the instance: it is [enabled](ServiceInstance::enabled), and its
+    /// [payload](Payload::is_in_service) allows requests.
+    #[must_use]
+    pub fn is_in_service(&self) -> bool {
+        self.is_in_service
     }
 }
 
@@ -61,8 +75,8 @@ pub struct Instances<P = RawJson> {
     pub(crate) state: CacheState,
 }
 
-// Prints the ids.
-debug_line!(Instances, |found| state: found.state, ids: found.iter().map(|found| &found.id).collect::<Vec<_>>(), unreadable: found.unreadable().count());
+// Prints the names of the nodes: the ids are data.
+debug_line!(Instances, |found| state: found.state, nodes: found.iter().map(|found| found.path.name()).collect::<Vec<_>>(), unreadable: found.unreadable().count());
 
 impl<P: Payload> Instances<P> {
     /// The instances in a snapshot. A node that has not changed since `before` is not parsed again.
@@ -89,7 +103,7 @@ fn stat_of<P>(read: &Read<P>) -> Option<&Stat> {
 fn logged<P>(read: Read<P>) -> Read<P> {
     if let Err(unreadable) = &read {
         let UnreadableInstance { path, cause, .. } = &**unreadable;
-        tracing::warn!(%path, %cause, "service discovery: a node cannot be read as an instance, and is left out");
+        tracing::warn!(path = %Escaped(path.as_str()), %cause, "service discovery: a node cannot be read as an instance, and is left out");
     }
     read
 }
@@ -105,7 +119,7 @@ impl<P> Instances<P> {
         self.iter().find(|instance| instance.id == id)
     }
 
-    /// All instances that could be parsed, including those that are not [enabled](ServiceInstance::enabled).
+    /// All instances that could be parsed, including those that are not [in service](FoundInstance::is_in_service).
     pub fn iter(&self) -> impl Iterator<Item = &FoundInstance<P>> {
         self.nodes.values().filter_map(|read| read.as_ref().ok())
     }

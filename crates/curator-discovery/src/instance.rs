@@ -1,12 +1,15 @@
 //! An instance of a service, and its JSON.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::de::DeserializeOwned;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize as _, Serialize, Serializer};
 use uuid::Uuid;
 
+use crate::coercion::{Boolean, Integer, Text, Type};
+use crate::debug::Length;
 use crate::error::InvalidInstance;
 use crate::payload::{self, Payload, RawJson};
 use crate::service_type::ServiceType;
@@ -27,7 +30,7 @@ use crate::uri_spec::UriSpec;
 ///
 /// Reading and writing an instance loses nothing: unknown fields are kept, and so are payloads of any class as
 /// [`RawJson`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", bound(serialize = "P: Payload"))]
 #[non_exhaustive]
 pub struct ServiceInstance<P = RawJson> {
@@ -52,12 +55,25 @@ pub struct ServiceInstance<P = RawJson> {
     /// The pattern of the instance's URI.
     pub uri_spec: Option<UriSpec>,
     /// Whether the instance accepts new requests. Java's default serializer omits this; an instance without the field
-    /// is enabled.
+    /// is enabled, and one with null is not. See also [`FoundInstance::is_in_service`](crate::FoundInstance::is_in_service).
     #[serde(skip_serializing_if = "Clone::clone")]
     pub enabled: bool,
     /// Unknown fields.
     #[serde(flatten, serialize_with = "unknown_fields")]
     pub other: BTreeMap<String, RawJson>,
+}
+
+/// Numbers, and the lengths of the texts.
+impl<P> fmt::Debug for ServiceInstance<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("ServiceInstance");
+        fields.field("name", &Length::of(&self.name)).field("id", &Length::of(&self.id));
+        fields.field("address", &self.address.as_deref().map(Length::of));
+        fields.field("port", &self.port).field("ssl_port", &self.ssl_port).field("payload", &self.payload.is_some());
+        fields.field("registration_time_utc", &self.registration_time_utc).field("service_type", &self.service_type);
+        fields.field("uri_spec", &self.uri_spec).field("enabled", &self.enabled).field("other", &self.other.len());
+        fields.finish()
+    }
 }
 
 impl ServiceInstance {
@@ -138,12 +154,13 @@ impl<P> ServiceInstance<P> {
     ///
     /// # Errors
     ///
-    /// [`InvalidInstance::NoValue`] for an unknown variable, or if the instance has no value for it.
+    /// [`NoValue`](InvalidInstance::NoValue) if the instance has no value for a variable;
+    /// [`UnknownVariable`](InvalidInstance::UnknownVariable).
     pub fn uri(&self) -> Result<Option<String>, InvalidInstance> {
         let Some(spec) = &self.uri_spec else { return Ok(None) };
         let service_type = || Some(serde_json::to_string(&self.service_type).ok()?.trim_matches('"').to_lowercase());
         let mut uri = String::new();
-        for part in &spec.parts {
+        for (index, part) in spec.parts.iter().enumerate() {
             let value = match part.value.as_str() {
                 _ if !part.variable => Some(part.value.clone()),
                 "scheme" => Some(if self.ssl_port.is_some() { "https" } else { "http" }.to_owned()),
@@ -156,7 +173,7 @@ impl<P> ServiceInstance<P> {
                 "service-type" => service_type(),
                 "[" => Some("{".to_owned()),
                 "]" => Some("}".to_owned()),
-                _ => None,
+                _ => return Err(InvalidInstance::UnknownVariable { part: index }),
             };
             uri += &value.ok_or_else(|| InvalidInstance::NoValue { variable: part.value.clone() })?;
         }
@@ -165,26 +182,32 @@ impl<P> ServiceInstance<P> {
 }
 
 impl<P: Payload> ServiceInstance<P> {
-    /// Parses an instance in Java's format.
+    /// Parses an instance in Java's format. Accepts what Jackson, Java's parser, accepts: numbers and booleans in quotes
+    /// (`"port":"8080"`), numbers with a fraction as integers, numbers as text (`"id":5`), a pattern as `uriSpec`, a byte
+    /// order mark, and text after the object.
     ///
     /// # Errors
     ///
-    /// When the text is not a JSON object, lacks a name or an id, or a field has the wrong type.
+    /// When the text is not a JSON object, lacks a name or an id, a field has the wrong type, or a port is not from 0 to
+    /// 65,535. Java also accepts a missing name or id, and any integer as a port.
     pub fn from_json(json: &[u8]) -> Result<Self, InvalidInstance> {
-        let fields =
-            serde_json::from_slice(json).map_err(|error| InvalidInstance::NotAnObject { reason: error.to_string() })?;
-        let mut fields: BTreeMap<String, RawJson> = fields;
+        let json = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
+        let fields = BTreeMap::deserialize(&mut serde_json::Deserializer::from_slice(json));
+        let mut fields: BTreeMap<String, RawJson> = fields.map_err(|error| InvalidInstance::not_an_object(&error))?;
         Ok(Self {
             name: required(&mut fields, "name")?,
             id: required(&mut fields, "id")?,
-            address: take(&mut fields, "address")?,
-            port: take(&mut fields, "port")?,
-            ssl_port: take(&mut fields, "sslPort")?,
-            payload: take(&mut fields, "payload")?,
-            registration_time_utc: take(&mut fields, "registrationTimeUTC")?.unwrap_or_default(),
-            service_type: take(&mut fields, "serviceType")?.unwrap_or_default(),
-            uri_spec: take(&mut fields, "uriSpec")?,
-            enabled: take(&mut fields, "enabled")?.unwrap_or(true),
+            address: text(&mut fields, "address")?,
+            port: port(&mut fields, "port")?,
+            ssl_port: port(&mut fields, "sslPort")?,
+            payload: fields.remove("payload").map_or(Ok(None), |payload| payload.parse())?,
+            registration_time_utc: take(&mut fields, "registrationTimeUTC", "an integer")?
+                .and_then(|Integer(time)| time)
+                .unwrap_or_default(),
+            service_type: take(&mut fields, "serviceType", "the name of a service type")?
+                .map_or_else(ServiceType::default, |Type(service_type)| service_type),
+            uri_spec: take(&mut fields, "uriSpec", "an object with parts, or a pattern")?.flatten(),
+            enabled: take(&mut fields, "enabled", "a boolean")?.is_none_or(|Boolean(enabled)| enabled),
             other: fields,
         })
     }
@@ -196,8 +219,11 @@ impl<P: Payload> ServiceInstance<P> {
     ///
     /// When the payload cannot be serialized, or has a [Java class](Payload::JAVA_CLASS) but is not a JSON object.
     pub fn to_json(&self) -> Result<Vec<u8>, InvalidInstance> {
-        // Only the payload can fail to serialize.
-        serde_json::to_vec(self).map_err(|error| InvalidInstance::field("payload", &error))
+        serde_json::to_vec(self).map_err(|error| {
+            // Only the payload can fail to serialize. Its own error is typed.
+            let payload = self.payload.as_ref().and_then(|payload| payload::to_raw(payload).err());
+            payload.unwrap_or_else(|| InvalidInstance::unwritable(&error))
+        })
     }
 }
 
@@ -209,19 +235,39 @@ fn unknown_fields<S: Serializer>(other: &BTreeMap<String, RawJson>, serializer: 
     serializer.collect_map(other.iter().filter(|(field, _)| !FIELDS.contains(&field.as_str())))
 }
 
-fn required<T: DeserializeOwned>(
-    fields: &mut BTreeMap<String, RawJson>,
-    field: &'static str,
-) -> Result<T, InvalidInstance> {
-    take(fields, field)?.ok_or_else(|| InvalidInstance::Field { field, reason: "is missing".to_owned() })
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+type Fields = BTreeMap<String, RawJson>;
+
+fn required(fields: &mut Fields, field: &'static str) -> Result<String, InvalidInstance> {
+    text(fields, field)?.ok_or_else(|| InvalidInstance::Field { field, reason: "is missing".to_owned() })
 }
 
-/// Removes a field; `None` if it is missing or null.
+/// Removes a field that is text; `None` if it is missing or null.
+fn text(fields: &mut Fields, field: &'static str) -> Result<Option<String>, InvalidInstance> {
+    let Some(json) = fields.remove(field).filter(|json| json.as_str() != "null") else { return Ok(None) };
+    let text = Text::of(json.as_str()).map_err(|_| InvalidInstance::field(field, "a string"))?;
+    Ok(Some(text.0))
+}
+
+/// Removes a field that is a port.
+fn port(fields: &mut Fields, field: &'static str) -> Result<Option<u16>, InvalidInstance> {
+    let Some(Integer(Some(port))) = take(fields, field, PORT)? else { return Ok(None) };
+    let port = u16::try_from(port);
+    Ok(Some(port.map_err(|_| InvalidInstance::field(field, PORT))?))
+}
+
+const PORT: &str = "a port from 0 to 65535";
+
+/// Removes a field; `None` if it is missing.
 fn take<T: DeserializeOwned>(
-    fields: &mut BTreeMap<String, RawJson>,
+    fields: &mut Fields,
     field: &'static str,
+    expected: &str,
 ) -> Result<Option<T>, InvalidInstance> {
-    fields.remove(field).map_or(Ok(None), |value| value.parse_field(field))
+    let Some(json) = fields.remove(field) else { return Ok(None) };
+    let read = serde_json::from_str(json.as_str());
+    read.map(Some).map_err(|_| InvalidInstance::field(field, expected))
 }
 
 #[cfg(test)]

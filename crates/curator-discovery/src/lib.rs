@@ -21,6 +21,7 @@
 #[cfg(feature = "tower")]
 mod balance;
 mod cache;
+mod coercion;
 mod debug;
 mod discovery;
 mod error;
@@ -30,13 +31,14 @@ mod payload;
 mod provider;
 mod registration;
 mod service_type;
+mod text;
 mod uri_spec;
 
-pub use curator_recipes::{CacheState, PersistentNodeError, PersistentNodeState, client};
+pub use curator_recipes::{CacheError, CacheState, PersistentNodeError, PersistentNodeState, client};
 
 #[cfg(feature = "tower")]
 pub use crate::balance::{Change, ServiceDiscover};
-pub use crate::cache::{ServiceCache, ServiceEvent, ServiceEvents, WhenStale};
+pub use crate::cache::{ServiceCache, ServiceCacheBuilder, ServiceEvent, ServiceEvents, WhenStale};
 pub use crate::discovery::ServiceDiscovery;
 pub use crate::error::{DiscoveryError, InvalidInstance, UnreadableInstance};
 pub use crate::found::{FoundInstance, Instances};

@@ -8,6 +8,8 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::coercion::{self, Text};
+use crate::debug::Length;
 use crate::error::InvalidInstance;
 
 /// The type of a payload.
@@ -35,6 +37,14 @@ pub trait Payload: Clone + Serialize + DeserializeOwned + Send + Sync + 'static 
     ///
     /// Ignored when a payload is read: any object with the fields is accepted.
     const JAVA_CLASS: Option<&'static str> = None;
+
+    /// Whether the payload allows requests to the instance. Providers and load balancers skip an instance if this is
+    /// `false`, like one that is not [enabled](crate::ServiceInstance::enabled). It is called when an instance is read.
+    ///
+    /// Defaults to `true`. [`ZookeeperInstance`], and the same payload as [`RawJson`], follow Spring's status.
+    fn is_in_service(&self) -> bool {
+        true
+    }
 }
 
 impl Payload for String {}
@@ -46,7 +56,18 @@ impl Payload for String {}
 #[serde(transparent)]
 pub struct RawJson(Box<RawValue>);
 
-impl Payload for RawJson {}
+impl Payload for RawJson {
+    fn is_in_service(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Class {
+            #[serde(rename = "@class")]
+            class: String,
+        }
+        let of_spring = serde_json::from_str::<Class>(self.as_str()).is_ok_and(|class| class.class == SPRING_CLASS);
+        // A payload that is not as Spring writes it has no status.
+        !of_spring || serde_json::from_str(self.as_str()).map_or(true, |spring: ZookeeperInstance| spring.is_up())
+    }
+}
 
 impl RawJson {
     /// Serializes a value.
@@ -56,7 +77,7 @@ impl RawJson {
     /// When the value cannot be serialized.
     pub fn new(value: &impl Serialize) -> Result<Self, InvalidInstance> {
         let raw = serde_json::value::to_raw_value(value);
-        raw.map(Self).map_err(|error| InvalidInstance::field("payload", &error))
+        raw.map(Self).map_err(|error| InvalidInstance::unwritable(&error))
     }
 
     /// The JSON text.
@@ -71,11 +92,8 @@ impl RawJson {
     ///
     /// When the JSON does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, InvalidInstance> {
-        self.parse_field("payload")
-    }
-
-    pub(crate) fn parse_field<T: DeserializeOwned>(&self, field: &'static str) -> Result<T, InvalidInstance> {
-        serde_json::from_str(self.as_str()).map_err(|error| InvalidInstance::field(field, &error))
+        let parsed = serde_json::from_str(self.as_str());
+        parsed.map_err(|error| InvalidInstance::payload(std::any::type_name::<T>(), &error))
     }
 }
 
@@ -88,24 +106,32 @@ impl PartialEq for RawJson {
 
 impl Eq for RawJson {}
 
+/// The length of the text, not the text.
 impl fmt::Debug for RawJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.debug_tuple("RawJson").field(&Length::of(self.as_str())).finish()
     }
 }
 
 /// The payload of Spring Cloud ZooKeeper, `org.springframework.cloud.zookeeper.discovery.ZookeeperInstance`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// Spring takes an instance out of service by the entry `instance_status` of its metadata. As with Spring's load
+/// balancer, an instance gets requests if that entry is missing, blank, or `UP` in any case.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ZookeeperInstance {
     /// The id that Spring gives to the instance.
+    #[serde(default, deserialize_with = "coercion::optional_text")]
     pub id: Option<String>,
     /// The name of the application.
+    #[serde(default, deserialize_with = "coercion::optional_text")]
     pub name: Option<String>,
     /// The entries of Spring's `spring.cloud.zookeeper.discovery.metadata`.
     #[serde(default, deserialize_with = "without_nulls")]
     pub metadata: BTreeMap<String, String>,
 }
+
+const SPRING_CLASS: &str = "org.springframework.cloud.zookeeper.discovery.ZookeeperInstance";
 
 impl ZookeeperInstance {
     /// A payload without metadata.
@@ -113,16 +139,32 @@ impl ZookeeperInstance {
     pub fn new(id: impl Into<String>, name: impl Into<String>) -> Self {
         Self { id: Some(id.into()), name: Some(name.into()), metadata: BTreeMap::new() }
     }
+
+    fn is_up(&self) -> bool {
+        let status = self.metadata.get("instance_status");
+        status.is_none_or(|status| status.trim().is_empty() || status.eq_ignore_ascii_case("UP"))
+    }
+}
+
+/// The number of entries, without names and values.
+impl fmt::Debug for ZookeeperInstance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZookeeperInstance").field("metadata", &self.metadata.len()).finish_non_exhaustive()
+    }
 }
 
 impl Payload for ZookeeperInstance {
-    const JAVA_CLASS: Option<&'static str> = Some("org.springframework.cloud.zookeeper.discovery.ZookeeperInstance");
+    const JAVA_CLASS: Option<&'static str> = Some(SPRING_CLASS);
+
+    fn is_in_service(&self) -> bool {
+        self.is_up()
+    }
 }
 
 /// Reads null as an empty map, and leaves out values that are null: Java may write either.
 fn without_nulls<'de, D: Deserializer<'de>>(json: D) -> Result<BTreeMap<String, String>, D::Error> {
-    let map = Option::<BTreeMap<String, Option<String>>>::deserialize(json)?.unwrap_or_default();
-    Ok(map.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
+    let map = Option::<BTreeMap<String, Option<Text>>>::deserialize(json)?.unwrap_or_default();
+    Ok(map.into_iter().filter_map(|(key, value)| Some((key, value?.0))).collect())
 }
 
 /// Serializes a payload as Java does.
@@ -130,14 +172,15 @@ pub(crate) fn serialize<P: Payload, S: Serializer>(payload: &Option<P>, serializ
     payload.as_ref().map(to_raw).transpose().map_err(S::Error::custom)?.serialize(serializer)
 }
 
-fn to_raw<P: Payload>(payload: &P) -> serde_json::Result<Box<RawValue>> {
-    let raw = serde_json::value::to_raw_value(payload)?;
+pub(crate) fn to_raw<P: Payload>(payload: &P) -> Result<Box<RawValue>, InvalidInstance> {
+    let unwritable = |error: serde_json::Error| InvalidInstance::unwritable(&error);
+    let raw = serde_json::value::to_raw_value(payload).map_err(unwritable)?;
     let Some(class) = P::JAVA_CLASS else { return Ok(raw) };
     let Some(fields) = raw.get().strip_prefix('{') else {
-        let payload: String = raw.get().chars().take(80).collect();
-        let reason = format!("a payload of the Java class {class} must be a JSON object, not {payload}");
-        return Err(serde::de::Error::custom(reason));
+        let reason = format!("a payload of the Java class {class} must be a JSON object");
+        return Err(InvalidInstance::Field { field: "payload", reason });
     };
     let comma = if fields == "}" { "" } else { "," };
-    RawValue::from_string(format!("{{\"@class\":{}{comma}{fields}", serde_json::to_string(class)?))
+    let class = serde_json::to_string(class).map_err(unwritable)?;
+    RawValue::from_string(format!("{{\"@class\":{class}{comma}{fields}")).map_err(unwritable)
 }

@@ -31,7 +31,7 @@ pub enum ProviderStrategy {
 
 /// Selects an instance of a service for each request.
 ///
-/// Curator's `ServiceProvider`. It skips instances that are not [enabled](crate::ServiceInstance::enabled), and
+/// Curator's `ServiceProvider`. It skips instances that are not [in service](FoundInstance::is_in_service), and
 /// instances that *rest* after too many errors: see [`rest_after`](Self::rest_after).
 ///
 /// ```no_run
@@ -101,7 +101,7 @@ impl<P: Payload> ServiceProvider<P> {
         let instances = self.cache.instances();
         let mut rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
         rests.forget(Instant::now());
-        let offered = instances.iter().filter(|instance| instance.enabled && !rests.is_resting(instance));
+        let offered = instances.iter().filter(|instance| instance.is_in_service() && !rests.is_resting(instance));
         offered.cloned().collect()
     }
 

@@ -12,6 +12,7 @@ use crate::debug::debug_line;
 use crate::error::{DiscoveryError, InvalidInstance};
 use crate::instance::ServiceInstance;
 use crate::payload::{Payload, RawJson};
+use crate::text::Escaped;
 
 type Result<T> = std::result::Result<T, DiscoveryError>;
 
@@ -171,7 +172,9 @@ impl<P: Payload> Registration<P> {
                 && registered.id == instance.id
                 && registered.service_type == instance.service_type;
             if !is_same {
-                let text = |of: &ServiceInstance<P>| format!("{}/{} ({:?})", of.name, of.id, of.service_type);
+                let text = |of: &ServiceInstance<P>| {
+                    format!("{}/{} ({:?})", Escaped(&of.name), Escaped(&of.id), of.service_type)
+                };
                 return Err(InvalidInstance::OtherInstance { registered: text(registered), update: text(&instance) });
             }
             Ok(instance)

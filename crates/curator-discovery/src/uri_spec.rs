@@ -1,11 +1,17 @@
 //! The pattern of an instance's URI.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+
+use crate::coercion;
+use crate::debug::Length;
 
 /// The pattern of the URI of an instance: fixed parts and variables.
 ///
 /// Curator's `UriSpec`. Resolved by [`ServiceInstance::uri`](crate::ServiceInstance::uri).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Read")]
 #[non_exhaustive]
 pub struct UriSpec {
     /// The parts, in order.
@@ -13,13 +19,42 @@ pub struct UriSpec {
 }
 
 /// A part of a [`UriSpec`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UriPart {
     /// The text, or the name of the variable.
+    #[serde(default, deserialize_with = "coercion::text")]
     pub value: String,
     /// Whether the part is a variable.
+    #[serde(default, deserialize_with = "coercion::boolean")]
     pub variable: bool,
+}
+
+/// The length of the value, not the value.
+impl fmt::Debug for UriPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UriPart").field("value", &Length::of(&self.value)).field("variable", &self.variable).finish()
+    }
+}
+
+/// The JSON that Java reads: an object, or a pattern.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Read {
+    Pattern(String),
+    Parts {
+        #[serde(default)]
+        parts: Vec<UriPart>,
+    },
+}
+
+impl From<Read> for UriSpec {
+    fn from(read: Read) -> Self {
+        match read {
+            Read::Pattern(pattern) => Self::parse(&pattern),
+            Read::Parts { parts } => Self { parts },
+        }
+    }
 }
 
 impl UriSpec {

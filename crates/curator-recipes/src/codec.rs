@@ -1,9 +1,41 @@
 //! How values of the user's types are stored in nodes.
 
 use std::error::Error;
+use std::fmt;
+use std::num::{ParseFloatError, ParseIntError};
+use std::str::{ParseBoolError, Utf8Error};
+use std::string::FromUtf8Error;
 
 /// Why data cannot be decoded.
+///
+/// Its text may quote the data, as that of `serde_json` does. So the log, and the texts of our errors, contain it only if
+/// its type is one of the standard library that quotes nothing, such as [`ParseIntError`]. It is the
+/// [source](Error::source) of the error.
 pub type CodecError = Box<dyn Error + Send + Sync>;
+
+/// Data of another length than [`BigEndian`] needs.
+#[derive(Debug, thiserror::Error)]
+#[error("expected {expected} bytes, found {found}")]
+struct WrongLength {
+    expected: usize,
+    found: usize,
+}
+
+/// The error, if its type quotes no data.
+pub(crate) fn unquoting<'a>(error: &'a (dyn Error + Send + Sync + 'static)) -> Option<&'a dyn fmt::Display> {
+    let is_number = error.is::<WrongLength>() || error.is::<ParseIntError>() || error.is::<ParseFloatError>();
+    let is_text = error.is::<ParseBoolError>() || error.is::<Utf8Error>() || error.is::<FromUtf8Error>();
+    (is_number || is_text).then_some(error as &dyn fmt::Display)
+}
+
+/// A colon and the text of a codec's error, if its type quotes no data; otherwise nothing.
+pub(crate) struct Suffix<'a>(pub(crate) &'a (dyn Error + Send + Sync + 'static));
+
+impl fmt::Display for Suffix<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        unquoting(self.0).map_or(Ok(()), |error| write!(f, ": {error}"))
+    }
+}
 
 /// Encodes values of type `T` as the data of a node, and decodes them.
 ///
@@ -47,7 +79,7 @@ impl ValueCodec<i32> for BigEndian {
     }
 
     fn decode(&self, data: &[u8]) -> Result<i32, CodecError> {
-        data.try_into().map(i32::from_be_bytes).map_err(|_| format!("expected 4 bytes, found {}", data.len()).into())
+        data.try_into().map(i32::from_be_bytes).map_err(|_| WrongLength { expected: 4, found: data.len() }.into())
     }
 }
 
@@ -61,7 +93,7 @@ impl ValueCodec<i64> for BigEndian {
         match data.first_chunk() {
             Some(bytes) => Ok(i64::from_be_bytes(*bytes)),
             None if data.is_empty() => Ok(0),
-            None => Err(format!("expected 8 bytes, found {}", data.len()).into()),
+            None => Err(WrongLength { expected: 8, found: data.len() }.into()),
         }
     }
 }

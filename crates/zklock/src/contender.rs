@@ -51,7 +51,7 @@ pub(crate) fn printable(text: &str) -> String {
 
 impl std::fmt::Display for Contender {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.host.is_empty() { "-" } else { &self.host })?;
+        f.write_str(if self.host.is_empty() { "-".to_owned() } else { printable(&self.host) }.as_str())?;
         if let Some(pid) = self.pid {
             write!(f, " pid {pid}")?;
         }
@@ -75,6 +75,7 @@ mod tests {
             ("a\u{202e}b".as_bytes(), "a\u{fffd}b"),
             (b"__REVOKE__", "- (revocation requested)"),
             (br#"{"host":"web1","pid":7,"label":"a\u001bb"}"#, "web1 pid 7 (a\u{fffd}b)"),
+            (br#"{"host":"\u001b[2J\nx"}"#, "\u{fffd}[2J\u{fffd}x"),
         ] {
             assert_eq!(Contender::from_data(data).to_string(), shown);
         }

@@ -92,7 +92,8 @@ async fn client() -> Result<(), Failure> {
 /// Returns a channel that follows the changes and always uses the servers that are registered and not drained, and the
 /// ids of these servers.
 fn balanced(services: &ServiceCache) -> (Channel, watch::Receiver<BTreeSet<String>>) {
-    let (channel, endpoints) = Channel::balance_channel(16);
+    // An idle channel takes no changes: it needs room for those of a rolling update.
+    let (channel, endpoints) = Channel::balance_channel(1024);
     let (servers, known) = watch::channel(BTreeSet::new());
     let mut changes = services.discover(|instance| {
         let (address, port) = (instance.address.as_ref()?, instance.port?);

@@ -95,10 +95,19 @@ impl fmt::Debug for Permission {
 /// An identity in one of the servers' schemes, such as `world`, `digest`, `ip`, `sasl` or `x509`.
 ///
 /// [`digest_id`](crate::digest_id) makes one from a user name and a password. After ZooKeeper's `Id`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct AuthId {
     scheme: Cow<'static, str>,
     id: Cow<'static, str>,
+}
+
+/// Without the hash of the password in an id of the scheme `digest`.
+impl fmt::Debug for AuthId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = self.id.split_once(':').filter(|_| self.scheme == "digest").map(|(user, _)| format!("{user}:…"));
+        let id = user.as_deref().unwrap_or(&self.id);
+        f.debug_struct("AuthId").field("scheme", &self.scheme).field("id", &id).finish()
+    }
 }
 
 impl AuthId {

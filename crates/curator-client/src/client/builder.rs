@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::in_namespace;
 use crate::acl::{Acl, AclProvider, Acls, AuthId, Permission};
 use crate::connect_string::ConnectString;
+use crate::debug::Hidden;
 use crate::error::{Error, Result};
 use crate::options::{Credentials, SessionOptions};
 use crate::path::ZPath;
@@ -62,7 +63,7 @@ pub struct CuratorClientBuilder {
     tls: Option<TlsOptions>,
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     sasl: Option<SaslOptions>,
-    lock_data: Option<Arc<[u8]>>,
+    lock_data: Option<Hidden>,
 }
 
 /// The accepted timeouts.
@@ -214,7 +215,7 @@ impl CuratorClientBuilder {
     /// Sets the data of lock nodes for which none is given. Defaults to this machine's address, as in Curator; here it
     /// is the address towards the server of the first session.
     pub fn default_lock_data(mut self, data: impl Into<Arc<[u8]>>) -> Self {
-        self.lock_data = Some(data.into());
+        self.lock_data = Some(Hidden(data.into()));
         self
     }
 
@@ -254,7 +255,7 @@ impl CuratorClientBuilder {
             max_request_size: self.max_request_size,
             max_requests_in_flight: self.max_requests_in_flight,
         });
-        Ok(ValidOptions { options, retry_policy, root, acls, lock_data: self.lock_data })
+        Ok(ValidOptions { options, retry_policy, root, acls, lock_data: self.lock_data.map(|data| data.0) })
     }
 
     fn check(&self) -> Result<ConnectString> {

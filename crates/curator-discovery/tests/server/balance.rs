@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use curator_discovery::client::CreateMode;
-use curator_discovery::{ServiceDiscover, ServiceInstance, ServiceType, WhenStale};
+use curator_discovery::{ServiceDiscover, ServiceInstance, ServiceType, WhenStale, ZookeeperInstance};
 use curator_test::OpCode;
 use tower::discover::{Change, Discover};
 
@@ -86,6 +86,36 @@ async fn a_stale_cache_removes_all_services_only_with_when_stale_empty() {
     soon(a.drain()).await.unwrap();
     // No change was reported before this one.
     assert_eq!([next(&mut kept).await, next(&mut emptied).await], ["a removed"; 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cache_that_ends_removes_all_services_only_with_when_stale_empty() {
+    let (client, base) = (connected().await, path("balance-ended"));
+    let _a = registered(&client, &base, "a").await;
+    let cache = discovery(&client, &base).start_cache("orders").unwrap();
+    let (mut kept, mut emptied) = (services(&cache), services(&cache.clone().when_stale(WhenStale::Empty)));
+    assert_eq!([next(&mut kept).await, next(&mut emptied).await], ["a at 10.0.0.7:8080"; 2]);
+    soon(cache.close()).await.unwrap();
+    assert_eq!(next(&mut emptied).await, "a removed");
+    assert!(soon(kept.next()).await.is_none() && soon(emptied.next()).await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instance_that_spring_takes_out_of_service_is_removed_from_the_balancer() {
+    let (client, base) = (connected().await, path("balance-spring"));
+    let of_spring = |status: &str| {
+        let mut payload = ZookeeperInstance::new("app-1", "orders");
+        payload.metadata.insert("instance_status".to_owned(), status.to_owned());
+        ServiceInstance::with_payload("orders", payload).id("a").address("10.0.0.7").port(8080)
+    };
+    let a = discovery(&client, &base).register(of_spring("UP")).unwrap();
+    soon(a.registered()).await.unwrap();
+    let mut changes = services(&discovery(&client, &base).start_cache("orders").unwrap());
+    assert_eq!(next(&mut changes).await, "a at 10.0.0.7:8080");
+    soon(a.update(of_spring("OUT_OF_SERVICE"))).await.unwrap();
+    assert_eq!(next(&mut changes).await, "a removed");
+    soon(a.update(of_spring("UP"))).await.unwrap();
+    assert_eq!(next(&mut changes).await, "a at 10.0.0.7:8080");
 }
 
 /// If the connection breaks, the cache stays in this state.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use curator_discovery::client::{Acl, AuthId, CreateMode, Permission};
+use curator_discovery::client::{Acl, AuthId, CreateMode, Error as ClientError, Permission};
 use curator_discovery::{
-    CacheState, InvalidInstance, ProviderStrategy, ServiceCache, ServiceEvent, ServiceEvents, ServiceProvider,
-    ServiceType, WhenStale,
+    CacheError, CacheState, DiscoveryError, InvalidInstance, ProviderStrategy, ServiceCache, ServiceEvent,
+    ServiceEvents, ServiceInstance, ServiceProvider, ServiceType, WhenStale, ZookeeperInstance,
 };
 
 use crate::support::{behind_proxy, connected, discovery, id, ids, instance, path, registered, soon, unplug, until};
@@ -267,15 +267,25 @@ async fn a_sticky_provider_keeps_an_instance_whose_node_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_closed_cache_keeps_its_last_instances() {
-    let (client, base) = (connected().await, path("ended"));
-    let _a = registered(&client, &base, "a").await;
-    let cache = discovery(&client, &base).start_cache("orders").unwrap().when_stale(WhenStale::Empty);
-    soon(cache.caught_up()).await.unwrap();
-    soon(cache.close()).await.unwrap();
-    let instances = cache.instances();
-    assert_eq!(instances.state(), CacheState::Ended);
-    assert_eq!(ids(&instances), ["a"]);
+async fn a_cache_that_has_ended_keeps_or_hides_its_last_instances() {
+    let (client, others, base) = (connected().await, connected().await, path("ended"));
+    let _a = registered(&others, &base, "a").await;
+    let services = discovery(&client, &base);
+    let [closed, of_closed_client] = [(); 2].map(|()| services.start_cache("orders").unwrap());
+    for cache in [&closed, &of_closed_client] {
+        soon(cache.caught_up()).await.unwrap();
+    }
+    soon(closed.close()).await.unwrap();
+    client.close().await.unwrap();
+    for cache in [closed, of_closed_client] {
+        let mut states = cache.state();
+        soon(states.wait_for(|state| *state == CacheState::Ended)).await.unwrap();
+        let (kept, hidden) = (cache.instances(), cache.clone().when_stale(WhenStale::Empty).instances());
+        assert_eq!([kept.state(), hidden.state()], [CacheState::Ended; 2]);
+        assert_eq!((ids(&kept), ids(&hidden)), (vec!["a".to_owned()], Vec::new()));
+        let offers = |cache: ServiceCache| ServiceProvider::new(&cache, ProviderStrategy::Sticky).instance().is_some();
+        assert!(offers(cache.clone()) && !offers(cache.when_stale(WhenStale::Empty)));
+    }
 }
 
 #[tokio::test]
@@ -298,4 +308,69 @@ async fn a_service_that_may_not_be_read_is_reported_as_unreadable() {
     let _b = registered(&client, &base, "b").await;
     let instances = soon(cache.caught_up()).await.unwrap();
     assert_eq!((ids(&instances), instances.unreadable().count()), (vec!["a".to_owned(), "b".to_owned()], 0));
+}
+
+/// Spring Cloud ZooKeeper takes an instance out of service by an entry in the metadata, and its clients look at it.
+#[tokio::test]
+async fn a_provider_offers_no_instance_that_spring_has_taken_out_of_service() {
+    let (client, base) = (connected().await, path("spring"));
+    let services = discovery(&client, &base);
+    let publish = async |id: &str, status: &str| {
+        let mut payload = ZookeeperInstance::new("app-1", "orders");
+        payload.metadata.insert("instance_status".to_owned(), status.to_owned());
+        let instance = ServiceInstance::with_payload("orders", payload).id(id).service_type(ServiceType::Static);
+        soon(services.publish(&instance)).await.unwrap();
+    };
+    publish("out", "OUT_OF_SERVICE").await;
+    publish("up", "UP").await;
+    let (raw, typed) = (services.start_cache("orders").unwrap(), services.with_payload::<ZookeeperInstance>());
+    let typed = typed.start_cache("orders").unwrap();
+    assert_eq!(ids(&soon(raw.caught_up()).await.unwrap()), ["out", "up"]);
+    assert_eq!(ids(&soon(typed.caught_up()).await.unwrap()), ["out", "up"]);
+    let offered = ServiceProvider::new(&typed, ProviderStrategy::RoundRobin);
+    let offered_raw = ServiceProvider::new(&raw, ProviderStrategy::RoundRobin);
+    let both = || (offered.instances().iter().map(id).collect(), offered_raw.instances().iter().map(id).collect());
+    assert_eq!(both(), (vec!["up".to_owned()], vec!["up".to_owned()]));
+    assert_eq!([id(&offered.instance().unwrap()), id(&offered.instance().unwrap())], ["up"; 2]);
+    publish("out", "UP").await;
+    soon(raw.caught_up()).await.unwrap();
+    soon(typed.caught_up()).await.unwrap();
+    let all = vec!["out".to_owned(), "up".to_owned()];
+    assert_eq!(both(), (all.clone(), all));
+}
+
+/// No event reports a changed permission.
+#[tokio::test]
+async fn a_cache_with_a_resync_interval_notices_a_changed_permission() {
+    let (client, base) = (connected().await, path("cache-resync"));
+    let _a = registered(&client, &base, "a").await;
+    let permit = async |permissions| {
+        let acl = [Acl::new(permissions, AuthId::anyone())];
+        client.set_acl(&format!("{base}/orders/a"), &acl, None).await.unwrap();
+    };
+    permit(Permission::ADMIN | Permission::DELETE).await;
+    let services = discovery(&client, &base);
+    let builder = services.cache_builder("orders").unwrap();
+    let cache = builder.resync_every(Duration::from_millis(50)).start().unwrap();
+    assert_eq!(soon(cache.ready()).await.unwrap().unreadable().count(), 1);
+    permit(Permission::ALL).await;
+    wait_for_instances(&cache, &["a"]).await;
+    let refused = services.cache_builder("orders").unwrap().resync_every(Duration::ZERO).start().unwrap_err();
+    assert!(
+        matches!(refused, DiscoveryError::Cache(CacheError::Client(ClientError::InvalidOption { .. }))),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_cache_that_was_too_large_hides_its_instances_with_when_stale_empty() {
+    let (client, base) = (connected().await, path("cache-too-large"));
+    let services = discovery(&client, &base);
+    let _a = registered(&client, &base, "a").await;
+    let cache = services.cache_builder("orders").unwrap().max_instances(1).start().unwrap();
+    wait_for_instances(&cache, &["a"]).await;
+    let _b = registered(&client, &base, "b").await;
+    soon(cache.state().wait_for(|state| *state == CacheState::Ended)).await.unwrap();
+    assert!(matches!(cache.last_error(), Some(CacheError::TooLarge { .. })), "{:?}", cache.last_error());
+    assert!(!cache.instances().is_empty() && cache.when_stale(WhenStale::Empty).instances().is_empty());
 }

@@ -6,6 +6,7 @@
 
 mod balance;
 mod cache;
+mod foreign_data;
 mod query;
 mod registration;
 mod registration_faults;

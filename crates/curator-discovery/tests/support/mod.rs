@@ -1,5 +1,9 @@
 //! Helpers for the tests.
 
+#[path = "../../../curator-client/src/supervisor/tests/log.rs"]
+#[allow(dead_code, reason = "the tests of other packages use the rest")]
+pub(crate) mod log;
+
 use std::time::Duration;
 
 use curator_discovery::client::{CuratorClient, CuratorClientBuilder, RetryNTimes};

@@ -31,8 +31,8 @@ impl<T: Send + Sync + 'static> Config<T> {
     /// Configures a config of the node at `path`; `decode` converts its data to a value. Sends nothing.
     ///
     /// With `serde_json`, `decode` is `|data| serde_json::from_slice::<Settings>(data)`. Its error can be any type that
-    /// converts to a `Box<dyn Error>`, such as a string. The error is logged at `warn`, so it should not contain
-    /// secrets. A panic of `decode` ends the config.
+    /// converts to a `Box<dyn Error>`, such as a string. The program finds it in [`ConfigError::Invalid`]; the log does
+    /// not contain it if it may [quote the data](CodecError). A panic of `decode` ends the config.
     ///
     /// # Errors
     ///

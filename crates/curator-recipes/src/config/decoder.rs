@@ -5,7 +5,7 @@ use std::sync::Arc;
 use curator_client::ZPath;
 
 use super::{ConfigError, ConfigStatus};
-use crate::codec::CodecError;
+use crate::codec::{CodecError, unquoting};
 use crate::engine::log::Truncated;
 
 /// What a [`Config`](crate::Config) does while its node does not exist.
@@ -85,7 +85,7 @@ impl<T> Decoder<T> {
 
     fn refuse(&self, cause: CodecError) -> ConfigError {
         let Self { client, path, .. } = self;
-        tracing::warn!(client, path = %Truncated(path), error = %Truncated(&cause), "config: the data are invalid, and the last value stays");
+        tracing::warn!(client, path = %Truncated(path), error = unquoting(&*cause).map(tracing::field::display), "config: the data are invalid, and the last value stays");
         ConfigError::Invalid { path: path.clone(), cause: cause.into() }
     }
 }

@@ -5,11 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_client::{Error as ClientError, ZPath};
+use derive_where::derive_where;
 
+use crate::codec::Suffix;
 use crate::engine::task::error_of_reads;
 
 /// An error of a [`Config`](crate::Config).
-#[derive(Debug, Clone, thiserror::Error)]
+///
+/// Its text and its `Debug` output contain no data of the node.
+#[derive(Clone, thiserror::Error)]
+#[derive_where(Debug)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// An error of the client.
@@ -34,21 +39,23 @@ pub enum ConfigError {
         #[source]
         cause: ClientError,
     },
-    /// The decoder rejects the node's data.
-    #[error("the data of the config {path} are invalid: {cause}")]
+    /// The decoder rejects the node's data. The text leaves out a `cause` that may [quote them](crate::CodecError).
+    #[error("the data of the config {path} are invalid{}", Suffix(&**cause))]
     Invalid {
         /// The node.
         path: ZPath,
         /// The decoder's error.
         #[source]
+        #[derive_where(skip(Debug))]
         cause: Arc<dyn StdError + Send + Sync>,
     },
     /// The decoder has panicked. The config keeps its last value, and no longer follows its node.
-    #[error("the decoder of the config {path} has panicked: {message}")]
+    #[error("the decoder of the config {path} has panicked")]
     Panicked {
         /// The node.
         path: ZPath,
-        /// The message of the panic.
+        /// The message of the panic, which may quote the data.
+        #[derive_where(skip(Debug))]
         message: String,
     },
 }

@@ -1,5 +1,6 @@
 //! The status of a config.
 
+use std::error::Error as _;
 use std::time::Instant;
 
 use super::ConfigError;
@@ -51,6 +52,10 @@ impl ReportedState for ConfigStatus {
     fn repeats(&self, reported: &Self) -> bool {
         match (self, reported) {
             (Self::Stale { .. }, Self::Stale { .. }) => true,
+            // The error's own `Debug` output leaves out the cause.
+            (Self::Invalid { error }, Self::Invalid { error: reported }) => {
+                format!("{:?}", error.source()) == format!("{:?}", reported.source())
+            }
             _ => format!("{self:?}") == format!("{reported:?}"),
         }
     }

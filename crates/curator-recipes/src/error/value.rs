@@ -3,11 +3,16 @@
 use std::sync::Arc;
 
 use curator_client::{Error as ClientError, InvalidPath, Outcome, SessionEnd, ZPath};
+use derive_where::derive_where;
 
+use crate::codec::Suffix;
 use crate::error::Error;
 
 /// An error of a [`SharedValue`](crate::SharedValue) or a [`DistributedAtomicValue`](crate::DistributedAtomicValue).
-#[derive(Debug, Clone, thiserror::Error)]
+///
+/// Its text and its `Debug` output contain no data of a node that cannot be decoded.
+#[derive(Clone, thiserror::Error)]
+#[derive_where(Debug)]
 #[non_exhaustive]
 pub enum ValueError {
     /// An error of the client. Nothing was changed, unless its [outcome](ClientError::outcome) is unknown: then the node
@@ -69,13 +74,15 @@ pub enum ValueError {
         /// The node: the value or the receipt.
         path: ZPath,
     },
-    /// The node's data cannot be decoded. Write a valid value with
+    /// The node's data cannot be decoded. The text leaves out a `cause` that may [quote them](crate::CodecError). Write a valid value with
     /// [`force_set`](crate::DistributedAtomicValue::force_set).
-    #[error("{path} has no valid value: {cause}")]
+    #[error("{path} has no valid value{}", Suffix(&**cause))]
     Invalid {
         /// The node.
         path: ZPath,
         /// The codec's error.
+        #[source]
+        #[derive_where(skip(Debug))]
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// Another handle has written the receipt (in another process, or for another value in this process), or another

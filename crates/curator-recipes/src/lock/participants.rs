@@ -1,6 +1,7 @@
 //! Lists the participants of a lock: its holders and waiters.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use curator_client::{CuratorClient, Session, Stat, ZPath};
@@ -13,7 +14,7 @@ use crate::fencing::FencingToken;
 /// One node in a lock's queue.
 ///
 /// After Curator's `getParticipantNodes`, which returns only the paths.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participant {
     /// The path of the node on the server.
@@ -33,6 +34,17 @@ pub struct Participant {
     pub fencing_token: FencingToken,
     /// The data of the node: by default, the address of the client that created it.
     pub data: Vec<u8>,
+}
+
+/// The length of the data, not the data.
+impl fmt::Debug for Participant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, sequence, kind, owns, session_id, created, fencing_token, data } = self;
+        let mut fields = f.debug_struct("Participant");
+        fields.field("path", path).field("sequence", sequence).field("kind", kind).field("owns", owns);
+        fields.field("session_id", session_id).field("created", created).field("fencing_token", fencing_token);
+        fields.field("data", &format_args!("{} bytes", data.len())).finish()
+    }
 }
 
 impl Participant {

@@ -58,6 +58,7 @@ mod resumed;
 mod retry_policies;
 mod revocation;
 mod runtime_end;
+mod secret_data;
 mod semaphore;
 mod shared_count;
 mod shared_value;

@@ -86,6 +86,42 @@ async fn the_sequential_instances_of_java_are_found() {
     assert_eq!((a.payload.as_deref(), a.stat.ephemeral_owner), (Some("zone-a"), java.id()));
 }
 
+/// What other programs write; each with the same result in Java and here.
+#[tokio::test]
+async fn java_and_we_read_unusual_json_in_the_same_way() {
+    let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
+    let services = ServiceDiscovery::new(&client, &base).unwrap().with_payload::<String>();
+    for json in [
+        r#"{"name":"orders","id":"a","address":"h","port":"8080"}"#,
+        r#"{"name":"orders","id":"a","address":"h","port":" +80 ","enabled":"FALSE"}"#,
+        r#"{"name":"orders","id":"a","address":"h","port":8080.9,"serviceType":1}"#,
+        r#"{"name":"orders","id":5.50,"address":7,"port":"","enabled":null,"serviceType":" 2 "}"#,
+        r#"{"name":"orders","id":true,"address":"h","port":1e3,"enabled":2,"payload":null}"#,
+        r#"{"name":"orders","id":"a","address":"h","port":1,"uriSpec":{"parts":[{"value":"x"},{"value":"port","variable":1}]}}"#,
+        r#"{"name":"orders","id":"a","address":"h","port":1,"uriSpec":"y{address}","enabled":"","payload":"text"} more"#,
+    ] {
+        let node = format!("{base}/orders/n");
+        client.create().creating_parent_containers().or_set_data().for_path(&node, json).await.unwrap();
+        let found = soon(services.instance("orders", "n")).await.unwrap().unwrap();
+        let service_type = format!("{:?}", found.service_type).to_uppercase();
+        let text = |text: Option<String>| text.unwrap_or_else(|| "null".to_owned());
+        let ours = [
+            found.id.clone(),
+            text(found.address.clone()),
+            text(found.port.map(|port| port.to_string())),
+            service_type,
+            found.enabled.to_string(),
+            text(found.uri().unwrap()),
+            text(found.payload.clone()),
+        ];
+        assert_eq!(
+            java.ask(&format!("service-find {base} text orders")).await,
+            format!("ok {}", ours.join(",")),
+            "{json}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_drained_instance_is_not_offered_by_java() {
     let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
