@@ -65,3 +65,4 @@ mod support;
 mod surplus;
 mod timeouts;
 mod transactions;
+mod value_paths;
