@@ -49,6 +49,7 @@ mod persistent_node;
 mod persistent_node_closing;
 mod persistent_node_faults;
 mod persistent_node_replaced;
+mod persistent_node_restored;
 mod printed;
 mod read_write;
 mod reentry;

@@ -329,6 +329,78 @@ async fn an_adoption_that_may_not_write_is_refused_until_it_is_permitted() {
     assert_eq!(data(&others, &path).await, "ours");
 }
 
+/// Deletes these nodes and their directory in one transaction.
+async fn delete_with_directory(client: &CuratorClient, dir: &str, nodes: &[String]) {
+    let deletes = nodes.iter().fold(client.transaction(), |deletes, node| deletes.delete(node, None).unwrap());
+    deletes.delete(dir, None).unwrap().commit().await.unwrap();
+}
+
+/// The server counts the children of a recreated directory from 0 on, and so gives new nodes the numbers of those that
+/// have returned. A create that fails does not increase the count.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_sequential_node_is_created_in_a_directory_that_counts_again() {
+    const NODES: usize = 24;
+    for mode in [CreateMode::EphemeralSequential, CreateMode::PersistentSequential] {
+        let ((proxy, client), others, dir) = (behind_proxy().await, connected().await, path("kept-again"));
+        let _row = Row::of(mode);
+        let next = || configured(&client, &format!("{dir}/n-")).mode(mode).start();
+        let mut nodes = Vec::new();
+        for _ in 0..NODES {
+            nodes.push(next());
+            created(nodes.last().unwrap()).await;
+        }
+        for node in nodes.drain(..NODES / 2) {
+            soon(node.close()).await.unwrap();
+        }
+        let mut names = Vec::new();
+        for node in &nodes {
+            names.push(created(node).await);
+        }
+        delete_with_directory(&others, &dir, &names).await;
+        for name in &names {
+            until(async || exists(&others, name).await).await;
+        }
+        // The next number is 12, and the numbers from 12 to 23 are taken.
+        proxy.exempt_path("/");
+        proxy.reset_counts();
+        let first = next();
+        names.push(created(&first).await);
+        // The numbers are skipped in transactions, twice as many in each as in the one before.
+        assert!(requests_of(&proxy, OpCode::Multi) <= 5, "{:?}", proxy.requests());
+        proxy.reset_counts();
+        nodes.extend([first, next(), next()]);
+        for node in &nodes[NODES / 2 + 1..] {
+            names.push(created(node).await);
+        }
+        assert_eq!(requests_of(&proxy, OpCode::Multi), 0, "the directory's count is past the taken numbers");
+        let mut found: Vec<_> = children(&others, &dir).await.iter().map(|name| format!("{dir}/{name}")).collect();
+        found.sort();
+        names.sort();
+        assert_eq!(found, names);
+        for (node, name) in nodes.iter().zip(&names) {
+            assert_eq!(created(node).await, *name);
+        }
+    }
+}
+
+/// As in `a_new_sequential_node_is_created_in_a_directory_that_counts_again`, but the new node comes before the others
+/// return.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sequential_node_whose_name_is_taken_gets_another_number() {
+    for mode in [CreateMode::EphemeralSequential, CreateMode::PersistentSequential] {
+        let (client, others, dir) = (connected().await, connected().await, path("kept-taken"));
+        let (_row, node) = (Row::of(mode), configured(&client, &format!("{dir}/n-")).mode(mode).start());
+        let taken = created(&node).await;
+        replace(&others, &taken).await;
+        until(async || node.actual_path().is_some_and(|path| path.as_str() != taken)).await;
+        let now = created(&node).await;
+        assert!(now.starts_with(&format!("{dir}/n-0")) && now != taken, "{now}");
+        assert_eq!((data(&others, &now).await, data(&others, &taken).await), ("ours".to_owned(), "theirs".to_owned()));
+        soon(node.close()).await.unwrap();
+        assert_eq!(children(&others, &dir).await.len(), 1);
+    }
+}
+
 /// After a refusal, Curator's persistent node stopped all attempts until the next reconnect, and did not report it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_permission_is_reported_until_it_is_granted() {
