@@ -75,9 +75,13 @@ impl Kept {
         let acl = self.client.acl_for(&path);
         let node = NodeSpec { path: path.clone(), data: Arc::from([]), mode: CreateMode::Persistent, acl };
         let skip = [TransactionOperation::Create(node), TransactionOperation::Delete { path, version: None }];
+        let mut skips: Vec<_> = skip.into_iter().cycle().take(2 * skipped).collect();
+        while skips.len() > 2 && session.check_size(&skips).is_err() {
+            skips.truncate(skips.len() / 2);
+        }
         let (client, path) = (self.client.name(), &self.options.path);
-        tracing::debug!(client, %path, skipped, "persistent node: another node has the next number; skipping numbers");
-        match session.transact(skip.iter().cloned().cycle().take(2 * skipped).collect()).await {
+        tracing::debug!(client, %path, "persistent node: another node has the next number; skipping numbers");
+        match session.transact(skips).await {
             // Old servers do not return the stats of the new nodes, which cannot be read any more.
             Ok(_) | Err(Error::StatUnknown { .. }) => Ok(()),
             // The directory was deleted since.
