@@ -107,7 +107,8 @@ pub enum ValueError {
 #[non_exhaustive]
 pub enum UnsuitableNode {
     /// The node has no data, was never written, and has or had children: the directory of a lock or of another recipe,
-    /// which is a container. The servers delete a container after its last child is deleted.
+    /// which is a container. The servers delete a container after its last child is deleted. Not reported for a value
+    /// whose seed has no data.
     ///
     /// If the node is certainly not a container, write its first value with
     /// [`CuratorClient::set_data`](curator_client::CuratorClient::set_data).
