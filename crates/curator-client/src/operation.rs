@@ -69,7 +69,7 @@ pub struct Stat {
     /// How many times the node's ACL was set since its creation.
     pub aversion: i32,
     /// For an ephemeral node, the id of the session that owns it. Otherwise 0, also for containers and nodes with a time
-    /// to live.
+    /// to live; in ClickHouse Keeper, [`i64::MIN`] for containers.
     pub ephemeral_owner: i64,
     /// The length of the node's data in bytes.
     pub data_length: i32,

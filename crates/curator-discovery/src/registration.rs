@@ -23,7 +23,8 @@ type Result<T> = std::result::Result<T, DiscoveryError>;
 ///
 /// Those of [`PersistentNode`], which keeps the node:
 ///
-/// - A reconnect within the session writes nothing. Curator deletes and creates each node again.
+/// - A reconnect within the session writes nothing, unless the servers were restored from an older copy and have older
+///   contents. Curator deletes and creates each node again.
 /// - After a lost session the node is replaced in one transaction, if the servers still have the old one. No client
 ///   sees the instance vanish.
 /// - If another session has registered the id, for example the session of this process before a restart, its node is

@@ -15,10 +15,20 @@ pub type CodecError = Box<dyn Error + Send + Sync>;
 
 /// Data of another length than [`BigEndian`] needs.
 #[derive(Debug, thiserror::Error)]
-#[error("expected {expected} bytes, found {found}")]
+#[error("expected {expected} bytes, found {found}{}", if *is_gzip { GZIP_HINT } else { "" })]
 struct WrongLength {
     expected: usize,
     found: usize,
+    /// Whether the data begin with the magic number of gzip.
+    is_gzip: bool,
+}
+
+const GZIP_HINT: &str = ", which begin like gzip data: has a Java client with compression written them?";
+
+impl WrongLength {
+    fn of(data: &[u8], expected: usize) -> CodecError {
+        Self { expected, found: data.len(), is_gzip: data.starts_with(&[0x1f, 0x8b]) }.into()
+    }
 }
 
 /// The error, if its type quotes no data.
@@ -79,21 +89,22 @@ impl ValueCodec<i32> for BigEndian {
     }
 
     fn decode(&self, data: &[u8]) -> Result<i32, CodecError> {
-        data.try_into().map(i32::from_be_bytes).map_err(|_| WrongLength { expected: 4, found: data.len() }.into())
+        data.try_into().map(i32::from_be_bytes).map_err(|_| WrongLength::of(data, 4))
     }
 }
 
-/// Eight bytes. As in Curator, empty data decodes to 0, and bytes after the eighth are ignored.
+/// Eight bytes. As in Curator, empty data decodes to 0. Decoding rejects any other length; Curator ignores bytes after the
+/// eighth.
 impl ValueCodec<i64> for BigEndian {
     fn encode(&self, value: &i64) -> Vec<u8> {
         value.to_be_bytes().to_vec()
     }
 
     fn decode(&self, data: &[u8]) -> Result<i64, CodecError> {
-        match data.first_chunk() {
-            Some(bytes) => Ok(i64::from_be_bytes(*bytes)),
-            None if data.is_empty() => Ok(0),
-            None => Err(WrongLength { expected: 8, found: data.len() }.into()),
+        match data.try_into() {
+            Ok(bytes) => Ok(i64::from_be_bytes(bytes)),
+            Err(_) if data.is_empty() => Ok(0),
+            Err(_) => Err(WrongLength::of(data, 8)),
         }
     }
 }
@@ -113,11 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn a_long_decodes_from_no_bytes_as_zero_and_ignores_bytes_after_the_eighth() {
+    fn a_long_decodes_from_no_bytes_as_zero() {
         let decode = |data: &[u8]| -> Result<i64, CodecError> { BigEndian.decode(data) };
         assert_eq!(decode(b"").unwrap(), 0);
-        assert_eq!(decode(&[0, 0, 0, 0, 0, 0, 0, 9, 1]).unwrap(), 9);
         assert_eq!(decode(&[1; 7]).unwrap_err().to_string(), "expected 8 bytes, found 7");
+        let gzip = decode(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0]).unwrap_err().to_string();
+        assert!(gzip.starts_with("expected 8 bytes, found 10, which begin like gzip data"), "{gzip}");
     }
 
     proptest! {
@@ -131,6 +143,12 @@ mod tests {
         fn an_int_decodes_from_exactly_four_bytes(data: Vec<u8>) {
             let decoded: Result<i32, _> = BigEndian.decode(&data);
             prop_assert_eq!(decoded.is_ok(), data.len() == 4);
+        }
+
+        #[test]
+        fn a_long_decodes_from_no_bytes_or_exactly_eight(data: Vec<u8>) {
+            let decoded: Result<i64, _> = BigEndian.decode(&data);
+            prop_assert_eq!(decoded.is_ok(), data.is_empty() || data.len() == 8);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use curator_client::{Outcome, SessionEnd, ZPath};
 
-pub use self::value::ValueError;
+pub use self::value::{UnsuitableNode, ValueError};
 use crate::owner::OwnerId;
 
 /// A result with this crate's [`enum@Error`].

@@ -141,12 +141,14 @@ pub mod cache {}
 /// The settings of a service: one node, decoded, and kept up to date.
 ///
 /// [from-curator]: crate::guide::from_curator#caches
+/// [paths]: crate::guide::counters#which-recipe-may-live-at-whose-path
 /// [testing-config]: crate::guide::testing#settings-that-change
 #[doc = include_str!("../docs/config.md")]
 pub mod config {}
 
 /// Numbers, values and ids that many processes change.
 ///
+/// [compression]: crate::guide::interop#compression
 /// [config]: crate::guide::config
 /// [mutex]: crate::guide::mutex
 /// [retries]: crate::guide::retries
@@ -196,6 +198,7 @@ pub mod interop {}
 /// For users of Java Curator: the counterpart of each class and method.
 ///
 /// [cache]: crate::guide::cache
+/// [compression]: crate::guide::interop#compression
 /// [config]: crate::guide::config
 /// [fencing]: crate::guide::fencing
 /// [java]: crate::guide::guarantees#java-curator-on-the-same-path

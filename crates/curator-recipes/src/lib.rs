@@ -142,7 +142,7 @@ pub use crate::codec::{BigEndian, CodecError, ValueCodec};
 pub use crate::config::{Config, ConfigBuilder, ConfigError, ConfigStatus, IfAbsent};
 #[doc(inline)]
 pub use crate::driver::ParticipantKind;
-pub use crate::error::{Error, LockLost, LossReason, Result, ValueError};
+pub use crate::error::{Error, LockLost, LossReason, Result, UnsuitableNode, ValueError};
 #[doc(inline)]
 pub use crate::fencing::FencingToken;
 pub use crate::group::{GroupMember, GroupMemberBuilder};
@@ -236,6 +236,7 @@ mod tests {
         assert_send_and_sync::<PersistentNodeState>();
         assert_send_and_sync::<SharedCount>();
         assert_send_and_sync::<SharedValue<u8>>();
+        assert_send_and_sync::<UnsuitableNode>();
         assert_send_and_sync::<ValueError>();
         assert_send_and_sync::<VersionedCount>();
         assert_send_and_sync::<VersionedValue<u8>>();

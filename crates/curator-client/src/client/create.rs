@@ -70,7 +70,8 @@ impl CreateBuilder {
     /// If the node already exists, sets its data instead, whatever its version. Curator's `orSetData`.
     ///
     /// Sends one request if the node is new, and two if it exists. An existing node keeps its kind, its owner and its
-    /// ACL: it may be an ephemeral node of another session, and be deleted with that session.
+    /// ACL: it may be an ephemeral node of another session, and be deleted with that session, or a container, and be
+    /// deleted with its last child.
     ///
     /// After success, the node has the data, unless another client has written to it since. This also holds if replies
     /// are lost: a call with an unknown outcome is retried, which at worst writes the same data again, over what
@@ -86,7 +87,8 @@ impl CreateBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidPath`], [`Error::NodeExists`], [`Error::NoNode`] without a parent,
+    /// [`Error::InvalidPath`], [`Error::NodeExists`] (also for a sequential node, if a node with the next number exists:
+    /// another attempt gets the same number), [`Error::NoNode`] without a parent,
     /// [`Error::NoChildrenForEphemerals`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and those of the connection.
     /// With protection or [`or_set_data`](Self::or_set_data), [`Error::RetryFailed`] if an earlier attempt may have been
     /// applied. [`Error::outcome`] reports whether the node may nevertheless exist.

@@ -191,3 +191,30 @@ async fn a_registration_and_a_cache_started_without_a_connection_complete_on_con
     soon(registration.registered()).await.unwrap();
     assert_eq!(ids(&soon(cache.caught_up()).await.unwrap()), ["a"]);
 }
+
+/// Otherwise, clients would use the old port for as long as the registration exists.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn contents_that_a_restore_of_the_servers_has_undone_are_written_again() {
+    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("restored"));
+    let registration = registered(&client, &base, "a").await;
+    let (old, stat) = others.get_data(registration.path()).await.unwrap();
+    soon(registration.update(instance("a").port(8081))).await.unwrap();
+    let port = async || discovery(&others, &base).instance("orders", "a").await.unwrap().unwrap().port;
+    assert_eq!(port().await, Some(8081));
+    // The reply of the restored server, in place of the next one: a header, the length of the data, the data, and the zxids
+    // of the node's creation and of its last write.
+    let length = others.get_data(registration.path()).await.unwrap().0.len();
+    assert_eq!(length, old.len());
+    let (version, zxid) = (others.check_exists(registration.path()).await.unwrap().unwrap().version, stat.mzxid);
+    proxy.alter_next_reply(OpCode::GetData, move |reply| {
+        let (data, mzxid) = (16 + 4, 16 + 4 + old.len() + 8);
+        reply[data..data + old.len()].copy_from_slice(&old);
+        reply[mzxid..mzxid + 8].copy_from_slice(&zxid.to_be_bytes());
+    });
+    proxy.cut();
+    let written = async || others.check_exists(registration.path()).await.unwrap().unwrap().version;
+    until(async || written().await == version + 1).await;
+    soon(registration.registered()).await.unwrap();
+    assert_eq!(port().await, Some(8081));
+    soon(registration.deregister()).await.unwrap();
+}

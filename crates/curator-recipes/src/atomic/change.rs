@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use curator_client::{
-    Error as ClientError, Outcome, RecipeSupport as _, Result as ClientResult, Session, TransactionOperation, ZPath,
+    Error as ClientError, Outcome, RecipeSupport as _, Result as ClientResult, Session, Stat, TransactionOperation,
+    ZPath,
 };
 
 use super::receipt::{Receipt, Settlement, is_conflict};
@@ -24,8 +25,8 @@ struct Sent<T> {
     values: AtomicValue<T>,
 }
 
-/// The data and version that were read; `None` if the node does not exist.
-type Read = Option<(Vec<u8>, i32)>;
+/// The data and stat that were read; `None` if the node does not exist.
+type Read = Option<(Vec<u8>, Stat)>;
 
 impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     /// Applies the change once.
@@ -111,7 +112,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
             }
             made => made,
         }?;
-        let version = read.map(|(_, version)| version);
+        let version = read.map(|(_, stat)| stat.version);
         if version == Some(ANY_VERSION) {
             return Err(ValueError::VersionExhausted { path: self.path().clone() });
         }
@@ -124,7 +125,10 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     /// Returns the new data, and the values before and after the change.
     fn make(&self, read: &Read, change: &Change<'_, T>) -> Result<(Vec<u8>, AtomicValue<T>)> {
         let pre_value = match read {
-            Some((data, _)) => self.value.decode(data)?,
+            Some((data, stat)) => {
+                self.value.check(stat)?;
+                self.value.decode(data)?
+            }
             None => self.value.seed().clone(),
         };
         let data = self.value.encode(&change(&pre_value)?);
@@ -141,7 +145,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
             synced.await?;
         }
         match read.await {
-            Ok((data, stat)) => Ok(Some((data, stat.version))),
+            Ok(read) => Ok(Some(read)),
             Err(ClientError::NoNode { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -177,7 +181,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         if receipt.is_exhausted() {
             return Err(ValueError::VersionExhausted { path: receipt.path.clone() });
         }
-        let operation = match version {
+        let mut operation = match version {
             Some(_) => TransactionOperation::SetData { path: self.path().clone(), data: data.into(), version },
             None => TransactionOperation::Create(self.value.new_node(data)),
         };
@@ -193,6 +197,12 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
                 Err(ClientError::TransactionFailed { index, cause }) if is_conflict(&cause) => {
                     receipt.answered(None);
                     if matches!(*cause, ClientError::NoNode { .. }) && !has_created_parents {
+                        if version.is_none() && receipt.path.strip_prefix(self.path()).is_some() {
+                            // Otherwise the value would be a parent of the receipt, and so a container.
+                            let Some(seeded) = self.create_with_seed(session).await? else { return Ok(None) };
+                            let (path, data, version) = (self.path().clone(), data.into(), Some(seeded.version));
+                            operation = TransactionOperation::SetData { path, data, version };
+                        }
                         self.ensure_parent(session, self.path()).await?;
                         self.ensure_parent(session, &receipt.path).await?;
                         has_created_parents = true;
@@ -213,6 +223,16 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         }
     }
 
+    /// Creates the value, unchanged. Returns `None` if another client has created it.
+    async fn create_with_seed(&self, session: &Session) -> Result<Option<Stat>> {
+        let node = self.value.new_node(&self.value.encode(self.value.seed()));
+        match self.client().create_with_containers(session, &node).await {
+            Ok(created) => Ok(Some(created.stat)),
+            Err(ClientError::NodeExists { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Determines whether the attempt in doubt has applied this change.
     async fn settle(
         &self,
@@ -227,6 +247,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
                 Ok(sent.map(|sent| sent.values.clone()))
             }
             Settlement::NotApplied => Ok(None),
+            Settlement::Unsuitable(cause) => Err(ValueError::Unsuitable { path: receipt.path.clone(), cause }),
             Settlement::InUse { is_in_doubt } => {
                 let (path, receipt) = (self.path().clone(), receipt.path.clone());
                 Err(ValueError::ReceiptInUse { path, receipt, is_in_doubt: is_in_doubt && sent.is_some() })

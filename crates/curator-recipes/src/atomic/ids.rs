@@ -30,7 +30,9 @@ use crate::forked::check_fork;
 ///
 /// # Guarantees
 ///
-/// - *Unique*: no id is returned twice, in any process, as long as no client deletes or sets the node.
+/// - *Unique*: no id is returned twice, in any process, as long as no client deletes or sets the node, and the ensemble is
+///   not restored from an older copy: it then has an older number. Before you use the generator again, raise the number
+///   past all ids that were returned, with [`DistributedAtomicLong::force_set`].
 /// - *Increasing* in one generator and its clones. Across processes, blocks increase in the order in which they were
 ///   reserved.
 /// - *With gaps*: the rest of a block is lost when its process ends, and a whole block when the reply to its change is
@@ -76,7 +78,8 @@ impl IdGenerator {
     ///
     /// # Errors
     ///
-    /// Those of [`DistributedAtomicLong::add`]. After [`OutcomeUnknown`](crate::ValueError::OutcomeUnknown) this
+    /// Those of [`DistributedAtomicLong::add`], such as [`Unsuitable`](crate::ValueError::Unsuitable) at the path of a lock.
+    /// After [`OutcomeUnknown`](crate::ValueError::OutcomeUnknown) this
     /// reserves another block, as often as the client's retry policy permits. The last ids below `i64::MAX`, up to one
     /// block, cannot be used. In a forked child, this fails.
     ///

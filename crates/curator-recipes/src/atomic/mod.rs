@@ -127,14 +127,18 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     /// This helps if many clients change the value all the time; clients in their first attempts do not acquire the
     /// mutex, and can still cause conflicts.
     ///
-    /// Curator's `PromotedToLock`; both can use the same path. `lock_path` must not be the path of the value. The wait
-    /// for the mutex has no deadline.
+    /// Curator's `PromotedToLock`; both can use the same path. The wait for the mutex has no deadline.
     ///
     /// # Errors
     ///
-    /// When the path is invalid.
+    /// When the path is invalid, or is the path of the value.
     pub fn promoted_to_lock(mut self, lock_path: impl NodePath) -> Result<Self> {
-        let mutex = InterProcessMutex::non_reentrant(self.client(), lock_path);
+        let path = self.client().resolve(lock_path)?;
+        if path == *self.path() {
+            let reason = "the lock must be at another path than the value".to_owned();
+            return Err(ClientError::InvalidRequest { operation: "promote to a lock", path, reason }.into());
+        }
+        let mutex = InterProcessMutex::non_reentrant(self.client(), &path);
         self.mutex = Some(mutex.map_err(|cause| self.not_locked(cause))?);
         Ok(self)
     }
@@ -176,14 +180,14 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ValueError::Invalid), and errors of the client.
+    /// [`Invalid`](ValueError::Invalid), [`Unsuitable`](ValueError::Unsuitable), and errors of the client.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn get(&self) -> Result<T> {
         match self.client().get_data(self.path()).await {
-            Ok((data, _)) => self.value.decode(&data),
+            Ok((data, stat)) => self.value.check(&stat).and_then(|()| self.value.decode(&data)),
             Err(ClientError::NoNode { .. }) => Ok(self.value.seed().clone()),
             Err(error) => Err(error.into()),
         }
@@ -213,8 +217,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     ///
     /// # Errors
     ///
-    /// [`OutcomeUnknown`](ValueError::OutcomeUnknown), and errors of the client. A request whose reply is lost is
-    /// retried, and can overwrite a value that another client has written since.
+    /// Those of [`SharedValue::set`](crate::SharedValue::set). A request whose reply is lost is retried, and can overwrite a value that another client has written since.
     ///
     /// # Cancel safety
     ///
@@ -256,7 +259,8 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     ///   client was closed.
     /// - [`ReceiptInUse`](ValueError::ReceiptInUse) when another handle has the same receipt.
     /// - [`VersionExhausted`](ValueError::VersionExhausted) after 2^32 - 1 writes.
-    /// - [`Invalid`](ValueError::Invalid), [`Lock`](ValueError::Lock), and errors of the client.
+    /// - [`Invalid`](ValueError::Invalid), [`Unsuitable`](ValueError::Unsuitable), [`Lock`](ValueError::Lock), and errors
+    ///   of the client.
     ///
     /// # Cancel safety
     ///

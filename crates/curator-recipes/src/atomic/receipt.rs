@@ -15,7 +15,8 @@ use curator_client::{
     TransactionOperation, TransactionResult, ZPath,
 };
 
-use crate::shared::ANY_VERSION;
+use crate::error::UnsuitableNode;
+use crate::shared::{ANY_VERSION, MayBeEmpty, unsuitable};
 
 /// The receipt of one handle: see the module. The mutex around it is locked during a change.
 #[derive(Debug)]
@@ -50,6 +51,8 @@ struct Content {
 /// The outcome of the attempt in doubt, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Settlement {
+    /// The node cannot keep a receipt. Nothing was written to it.
+    Unsuitable(UnsuitableNode),
     /// This attempt was applied.
     Applied(u64),
     /// No attempt was applied, and none can be applied later.
@@ -118,6 +121,9 @@ impl Receipt {
                 Err(error) => return Err(error),
             };
             let found = found.as_ref().map(|(data, stat)| (&data[..], stat));
+            if let Some(cause) = found.and_then(|(_, stat)| unsuitable(stat, || MayBeEmpty::No)) {
+                return Ok(Settlement::Unsuitable(cause));
+            }
             if let Some(settled) = self.take(found) {
                 return Ok(settled);
             }

@@ -85,6 +85,15 @@ pub enum ValueError {
         #[derive_where(skip(Debug))]
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
+    /// The node cannot keep a value, because the servers delete it. Nothing was written. Each value needs a path that no
+    /// other recipe uses: see [which recipe may live at whose path](crate::guide::counters).
+    #[error("{path} cannot keep a value: {cause}; use another path")]
+    Unsuitable {
+        /// The node: the value or the receipt.
+        path: ZPath,
+        /// What the node is.
+        cause: UnsuitableNode,
+    },
     /// Another handle has written the receipt (in another process, or for another value in this process), or another
     /// client has deleted it. Each handle needs a different receipt. The next call takes the receipt over.
     #[error("the receipt {receipt} was written by another handle, or deleted; {path} {} changed", if *is_in_doubt { "may have been" } else { "was not" })]
@@ -95,6 +104,31 @@ pub enum ValueError {
         receipt: ZPath,
         /// Whether this call's change may have been applied before.
         is_in_doubt: bool,
+    },
+}
+
+/// A node that cannot keep a value, because the servers delete it.
+///
+/// A ZooKeeper server does not report whether a node is a container, so this finds only some of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnsuitableNode {
+    /// The node has no data, was never written, and has or had children: the directory of a lock or of another recipe,
+    /// which is a container. The servers delete a container after its last child is deleted. Not reported for a value
+    /// whose seed has no data.
+    ///
+    /// If the node is certainly not a container, write its first value with
+    /// [`CuratorClient::set_data`](curator_client::CuratorClient::set_data).
+    #[error("it is a directory without data, which the servers may delete with its last child")]
+    Directory,
+    /// The server reports that the node is a container. ClickHouse Keeper does, ZooKeeper does not.
+    #[error("it is a container, which the servers delete after its last child")]
+    Container,
+    /// The node is ephemeral.
+    #[error("it is ephemeral, and is deleted with session {session:#x}")]
+    Ephemeral {
+        /// The session that owns the node.
+        session: i64,
     },
 }
 

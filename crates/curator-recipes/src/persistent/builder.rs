@@ -49,7 +49,9 @@ impl PersistentNode {
 impl PersistentNodeBuilder {
     /// Sets the kind of node. Defaults to [`CreateMode::Ephemeral`].
     ///
-    /// The number of a sequential node is assigned once: when the node is created again, it has the same name.
+    /// The number of a sequential node is assigned once: when the node is created again, it has the same name, or the next
+    /// number if another client's node has that name. This happens after the directory was deleted and created again,
+    /// because the server then counts from 0 on.
     pub fn mode(self, mode: CreateMode) -> Self {
         Self { mode, ..self }
     }

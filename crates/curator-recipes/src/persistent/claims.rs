@@ -3,6 +3,10 @@
 //! It was if the node's `czxid` is that of a create whose reply arrived. Otherwise, an ephemeral node is recognized by its
 //! session, if the reply to a create in that session was lost, and a node of another mode by its protected name. Any
 //! other node is foreign, unless it may be adopted.
+//!
+//! After the servers were restored from an older copy, the path can have an earlier node again: one that was deleted
+//! before the last create. An ephemeral one is recognized by its session and its lower `czxid`, any other by the `czxid`
+//! of an earlier confirmed create.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +37,10 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn of(path: &ZPath, stat: &Stat) -> Self {
-        Self { path: path.clone(), czxid: stat.czxid, session: stat.ephemeral_owner }
+        // The owner of a container in the stats of ClickHouse Keeper. ZooKeeper's have 0.
+        const CONTAINER: i64 = i64::MIN;
+        let session = if stat.ephemeral_owner == CONTAINER { 0 } else { stat.ephemeral_owner };
+        Self { path: path.clone(), czxid: stat.czxid, session }
     }
 }
 
@@ -67,6 +74,8 @@ pub(super) struct Claims {
     pub(super) recognition: Recognition,
     /// The node of the last create whose reply arrived.
     confirmed: Option<Node>,
+    /// The nodes of earlier creates, which are not ephemeral.
+    earlier: Vec<Node>,
     /// A node of another client that is being taken over. It may already have this persistent node's data.
     adopting: Option<Node>,
     /// The sessions in which the reply to a create was lost since the last confirmed create.
@@ -77,9 +86,12 @@ pub(super) struct Claims {
 /// More sessions than can plausibly be lost in a row between creates and their replies.
 const MOST_DOUBTS: usize = 16;
 
+/// More creates than are plausible since the copy was made from which the servers are restored.
+const MOST_EARLIER: usize = 16;
+
 impl Claims {
     pub(super) fn new(recognition: Recognition, in_client: Arc<ConfirmedInClient>) -> Self {
-        Self { recognition, confirmed: None, adopting: None, doubts: Vec::new(), in_client }
+        Self { recognition, confirmed: None, earlier: Vec::new(), adopting: None, doubts: Vec::new(), in_client }
     }
 
     /// Returns the owner of the node, for a client in this session.
@@ -93,9 +105,20 @@ impl Claims {
         let is_taken = || self.in_client.lock().contains(node);
         match self.recognition {
             Recognition::Ephemeral if self.doubts.contains(&node.session) && !is_taken() => ours,
+            Recognition::Ephemeral | Recognition::Confirmed { .. } if self.is_earlier(node) && !is_taken() => ours,
             Recognition::Protected if is_lasting => ours,
             Recognition::Confirmed { adopts: true } if is_lasting && !is_taken() => Owner::Adoptable,
             _ => Owner::Foreign(node.session),
+        }
+    }
+
+    /// Whether this is the node of an earlier create, which a restore of the servers has brought back.
+    fn is_earlier(&self, node: &Node) -> bool {
+        let Some(confirmed) = &self.confirmed else { return false };
+        match node.session {
+            0 => self.earlier.contains(node),
+            // Any other node of this session at this path was deleted before the confirmed one was created.
+            session => (session, &node.path) == (confirmed.session, &confirmed.path) && node.czxid < confirmed.czxid,
         }
     }
 
@@ -106,12 +129,24 @@ impl Claims {
             if !self.in_client.lock().insert(node.clone()) {
                 return false;
             }
+            let earlier = self.confirmed.clone().filter(|earlier| earlier.session == 0 && earlier.path == node.path);
             self.forget();
+            self.earlier.extend(earlier);
+            if self.earlier.len() > MOST_EARLIER {
+                self.earlier.remove(0);
+            }
             self.confirmed = Some(node.clone());
         }
         self.adopting = None;
         self.doubts.clear();
         true
+    }
+
+    /// Gives up the name: a node that has it is not claimed later.
+    pub(super) fn abandon(&mut self) {
+        self.forget();
+        self.earlier.clear();
+        self.doubts.clear();
     }
 
     /// Records that the node is about to be taken over.
@@ -255,6 +290,13 @@ mod tests {
     }
 
     #[test]
+    fn a_container_of_clickhouse_keeper_belongs_to_no_session() {
+        let mut stat = Stat::default();
+        stat.ephemeral_owner = i64::MIN;
+        assert_eq!(Node::of(&ZPath::root(), &stat).session, 0);
+    }
+
+    #[test]
     fn forget_returns_a_node_that_is_being_adopted() {
         let mut claims = claims(Recognition::Confirmed { adopts: true }, &Arc::default());
         let [old, adopted] = [1, 2].map(|czxid| node(czxid, 0));
@@ -269,6 +311,29 @@ mod tests {
         claims.adopt(adopted.clone());
         claims.confirm(&old);
         assert_eq!(claims.forget(), Some(old));
+    }
+
+    #[test]
+    fn an_earlier_node_that_a_restore_has_brought_back_is_recognized() {
+        let in_client = Arc::default();
+        let mut ephemeral = claims(Recognition::Ephemeral, &in_client);
+        ephemeral.confirm(&node(5, SESSION));
+        assert_eq!(ephemeral.owner(&node(3, SESSION), SESSION), Owner::Ours);
+        assert_eq!(ephemeral.owner(&node(6, SESSION), SESSION), Owner::Foreign(SESSION), "it is later");
+        assert_eq!(ephemeral.owner(&node(3, FOREIGN), SESSION), Owner::Foreign(FOREIGN));
+        let mut other = claims(Recognition::Ephemeral, &in_client);
+        assert_eq!(other.owner(&node(3, SESSION), SESSION), Owner::Foreign(SESSION));
+        assert!(ephemeral.confirm(&node(3, SESSION)));
+        other.doubt(SESSION);
+        assert_eq!(other.owner(&node(3, SESSION), SESSION), Owner::Foreign(SESSION));
+
+        let mut lasting = claims(Recognition::Confirmed { adopts: false }, &in_client);
+        (1..=20).for_each(|czxid| assert!(lasting.confirm(&node(czxid, 0))));
+        for (czxid, owner) in [(19, Owner::Ours), (4, Owner::Ours), (3, Owner::Foreign(0)), (21, Owner::Foreign(0))] {
+            assert_eq!(lasting.owner(&node(czxid, 0), SESSION), owner, "{czxid}");
+        }
+        lasting.abandon();
+        assert_eq!(lasting.owner(&node(19, 0), SESSION), Owner::Foreign(0));
     }
 
     #[test]

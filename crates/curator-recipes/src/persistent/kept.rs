@@ -32,6 +32,10 @@ pub(super) struct Kept {
     pub(super) path: Option<ZPath>,
     pub(super) claims: Claims,
     contents: Contents,
+    /// The zxid of the last known write to the node.
+    mzxid: i64,
+    /// How many creates in a row found that another node has the number which the server assigned.
+    taken_numbers: u32,
     /// The create in flight.
     pub(super) creating: Option<Creating>,
     pub(super) view: View,
@@ -139,6 +143,8 @@ impl Kept {
             claims: Claims::new(recognition, client.extension::<ConfirmedInClient>()),
             contents: Contents::new(commands, reporter.reports.clone()),
             reporter: Arc::new(reporter),
+            mzxid: 0,
+            taken_numbers: 0,
             creating: None,
             view: View::Absent,
             close_delay: None,
@@ -206,10 +212,21 @@ impl Kept {
         match owner {
             Owner::Ours if self.claims.confirm(&node) => {
                 self.close_delay = self.options.mode.is_ephemeral().then(|| session.delay_close());
+                // The servers were restored from an older copy: an older write is the last one again.
+                let is_restored = !has_data && stat.mzxid < self.mzxid;
+                self.mzxid = stat.mzxid;
                 if has_data {
                     self.contents.applied();
                 }
-                self.reporter.set(PersistentNodeState::Present { path });
+                if is_restored {
+                    self.rewrite();
+                } else {
+                    self.reporter.set(PersistentNodeState::Present { path });
+                }
+            }
+            Owner::Foreign(_) if self.options.mode.is_sequential() => {
+                self.take_another_number();
+                return Ok(());
             }
             Owner::OursOfAnEndedSession | Owner::Adoptable => {}
             Owner::Foreign(_) | Owner::Ours => {
@@ -278,7 +295,8 @@ impl Kept {
                 self.claims.was_not_adopted();
                 Ok(())
             }
-            Ok(_) => {
+            Ok(stat) => {
+                self.mzxid = stat.mzxid;
                 if self.claims.confirm(&node) {
                     self.contents.applied();
                 }
@@ -300,6 +318,22 @@ impl Kept {
             }
         };
         self.take_result(session, written, reply)
+    }
+
+    /// Writes the data again, which the servers have lost.
+    fn rewrite(&mut self) {
+        let (client, path) = (self.client.name(), &self.options.path);
+        tracing::warn!(client, %path, "persistent node: the servers have lost the latest data of the node; writing it again");
+        self.contents.is_pending = true;
+    }
+
+    /// Gives up the name of a sequential node, which another client's node has. The node is created under the next number.
+    fn take_another_number(&mut self) {
+        let (client, path) = (self.client.name(), self.path());
+        tracing::warn!(client, %path, "persistent node: another owner has the name; taking another number");
+        self.claims.abandon();
+        self.path = None;
+        self.set_absent();
     }
 
     fn refuse_data(&mut self, error: Error) {

@@ -54,7 +54,8 @@ type Result<T> = std::result::Result<T, PersistentNodeError>;
 ///   node.
 /// - After a lost session, an ephemeral node of the old session is replaced in one transaction if the servers still
 ///   have it, so that it always exists for other clients.
-/// - [Data](Self::set_data) is written even after an outage of any length.
+/// - [Data](Self::set_data) is written even after an outage of any length, and again if the servers have lost it because
+///   they were restored from an older copy.
 /// - [Closing](Self::close) deletes the node, even if its create is in flight, but not a node of another owner.
 ///
 /// # Caveats
@@ -66,6 +67,9 @@ type Result<T> = std::result::Result<T, PersistentNodeError>;
 /// writes or deletes it, another client deletes the node and creates one with the same version, that request affects
 /// the new node. A write that is on its way when the session is lost can also arrive after the replacement of the node,
 /// which then has the older data until the next [`set_data`](Self::set_data).
+///
+/// To create a sequential node in a directory that was deleted and created again, the client may have to skip numbers that
+/// other nodes have. It does so by creating and deleting nodes in the directory, which needs the permission to delete.
 ///
 /// If the reply to a create is lost, an ephemeral node is recognized by its session, and a protected one by its name.
 /// Any other node counts as foreign, because its creator is not known: use

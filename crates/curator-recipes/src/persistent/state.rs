@@ -22,7 +22,7 @@ pub enum PersistentNodeState {
         path: ZPath,
     },
     /// Another owner has a node at the path. The persistent node neither uses nor deletes it, and creates its node once
-    /// the other one is deleted. With [`adopt_existing`](super::PersistentNodeBuilder::adopt_existing), this is also
+    /// the other one is deleted. A sequential node takes another number instead. With [`adopt_existing`](super::PersistentNodeBuilder::adopt_existing), this is also
     /// the state if other clients change the node too often for it to be taken over; the persistent node tries again,
     /// after pauses of up to a second.
     Foreign {

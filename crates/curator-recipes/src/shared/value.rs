@@ -3,14 +3,17 @@
 mod changes;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use curator_client::{
-    CreateMode, Created, CuratorClient, NodePath, NodeSpec, Outcome, RecipeSupport as _, Request, Session, Watch, ZPath,
+    CreateMode, Created, CuratorClient, NodePath, NodeSpec, Outcome, RecipeSupport as _, Request, Session, Stat, Watch,
+    ZPath,
 };
 
 use derive_where::derive_where;
 
 pub use self::changes::ValueChanges;
+use super::unsuitable::{MayBeEmpty, unsuitable};
 use crate::codec::{CodecError, ValueCodec};
 use crate::debug::debug_line;
 use crate::error::ValueError;
@@ -46,6 +49,8 @@ pub(super) type Result<T> = std::result::Result<T, ValueError>;
 /// - The node exists after the first successful [`get`](Self::get), [`versioned`](Self::versioned),
 ///   [`watch`](Self::watch) or [`set`](Self::set), and stays after all clients have closed. If several processes find
 ///   it missing, one creates it. Missing parents are created as containers, as in Curator.
+/// - A node that another recipe has created as its directory, or an ephemeral one, is refused where it can be
+///   recognized: see [`Unsuitable`](ValueError::Unsuitable).
 /// - Of several [`compare_and_set`](Self::compare_and_set) calls with the same previous version, at most one changes
 ///   the value.
 ///
@@ -70,6 +75,8 @@ pub(crate) struct Inner<T> {
     pub(crate) path: ZPath,
     codec: Box<dyn ValueCodec<T>>,
     seed: T,
+    /// Whether the node was found suitable, or was created. Until then, `set` reads its stat first.
+    is_checked: AtomicBool,
 }
 
 /// A value and its version, which [`SharedValue::compare_and_set`] compares.
@@ -93,7 +100,8 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// When the path is invalid.
     pub fn with_codec(client: &CuratorClient, path: impl NodePath, codec: impl ValueCodec<T>, seed: T) -> Result<Self> {
         let path = client.resolve(path)?;
-        Ok(Self { inner: Arc::new(Inner { client: client.clone(), path, codec: Box::new(codec), seed }) })
+        let (client, codec, is_checked) = (client.clone(), Box::new(codec), AtomicBool::new(false));
+        Ok(Self { inner: Arc::new(Inner { client, path, codec, seed, is_checked }) })
     }
 
     /// The node's full path on the server, including chroot and namespace.
@@ -112,8 +120,8 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     ///
     /// # Errors
     ///
-    /// [`ValueError::Invalid`] when the node's data cannot be decoded; errors of the client when its retry policy
-    /// gives up.
+    /// [`ValueError::Invalid`] when the node's data cannot be decoded; [`Unsuitable`](ValueError::Unsuitable); errors of
+    /// the client when its retry policy gives up.
     ///
     /// # Cancel safety
     ///
@@ -133,6 +141,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// The same as [`get`](Self::get).
     pub async fn versioned(&self) -> Result<VersionedValue<T>> {
         let (data, stat) = self.read(Session::get_data).await?;
+        self.check(&stat)?;
         Ok(VersionedValue { value: self.decode(&data)?, version: stat.version })
     }
 
@@ -149,6 +158,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// The same as [`get`](Self::get); no watch is left behind.
     pub async fn watch(&self) -> Result<(VersionedValue<T>, Watch)> {
         let (data, stat, watch) = self.read(Session::watch_data).await?;
+        self.check(&stat)?;
         Ok((VersionedValue { value: self.decode(&data)?, version: stat.version }, watch))
     }
 
@@ -161,11 +171,11 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     }
 
     /// Sets the value unconditionally, even if the node's data was invalid. Creates the node if it is missing. One
-    /// request if the node exists.
+    /// request if the node exists; two in the first call, unless this handle or a clone has read the node.
     ///
     /// # Errors
     ///
-    /// [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the client's retry policy gives up after a lost reply; other
+    /// [`Unsuitable`](ValueError::Unsuitable); [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the client's retry policy gives up after a lost reply; other
     /// errors of the client. Like [`CuratorClient::set_data`] without a version, this retries a request whose reply is
     /// lost, and can overwrite a value that another client has set since the first attempt.
     ///
@@ -173,6 +183,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     ///
     /// The change may be applied even if the future is dropped.
     pub async fn set(&self, value: T) -> Result<()> {
+        self.check_before_set().await?;
         let (path, data) = (&self.inner.path, self.inner.codec.encode(&value));
         let data = &data;
         let set = self.inner.client.retry_write(|session| async move {
@@ -187,6 +198,33 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
             }
         });
         set.await.map_err(|cause| self.write_error(cause))
+    }
+
+    /// Checks the node, unless this was done before.
+    async fn check_before_set(&self) -> Result<()> {
+        let Inner { client, path, is_checked, .. } = &*self.inner;
+        if is_checked.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match client.check_exists(path).await {
+            Ok(Some(stat)) => self.check(&stat),
+            // A client that may only write can write all the same.
+            Ok(None) | Err(curator_client::Error::NoAuth { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Checks that the node can keep a value.
+    pub(crate) fn check(&self, stat: &Stat) -> Result<()> {
+        let Inner { path, codec, seed, is_checked, .. } = &*self.inner;
+        let may_be_empty = || if codec.encode(seed).is_empty() { MayBeEmpty::Yes } else { MayBeEmpty::No };
+        match unsuitable(stat, may_be_empty) {
+            Some(cause) => Err(ValueError::Unsuitable { path: path.clone(), cause }),
+            None => {
+                is_checked.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+        }
     }
 
     /// Converts the client's error of a write; one with an unknown outcome to `OutcomeUnknown`.

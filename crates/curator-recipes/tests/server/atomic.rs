@@ -61,8 +61,38 @@ async fn overflow_and_invalid_data_are_errors_and_change_nothing() {
     // Curator reads empty data as 0.
     client.set_data(&path, b"", None).await.unwrap();
     assert_eq!(number.increment().await.unwrap().post_value, 1);
-    client.set_data(&path, [0, 0, 0, 0, 0, 0, 0, 7, 7], None).await.unwrap();
-    assert_eq!(number.increment().await.unwrap().post_value, 8);
+}
+
+/// A Java client with compression writes a number in 28 bytes, which begin with the header of gzip.
+#[tokio::test]
+async fn data_of_another_length_is_refused_by_each_call_and_stays() {
+    let (client, path) = (client().await, path("atomic/length"));
+    let gzip = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0][..], &[0; 18]].concat();
+    client.create().creating_parent_containers().for_path(&path, "").await.unwrap();
+    let number = || long(&client, &path);
+    let once = number().exactly_once(format!("{path}-receipt")).unwrap();
+    for (data, found) in [(&gzip[..], "28"), (&[0; 9], "9"), (&[0; 7], "7"), (&[0x1f, 0x8b], "2")] {
+        client.set_data(&path, data, None).await.unwrap();
+        let ids = IdGenerator::new(&client, &path, 10).unwrap();
+        let count = SharedCount::new(&client, &path, 0).unwrap();
+        for (expected, error) in [
+            (8, number().get().await.unwrap_err()),
+            (8, number().increment().await.unwrap_err()),
+            (8, number().compare_and_set(&0, 1).await.unwrap_err()),
+            (8, once.increment().await.unwrap_err()),
+            (8, ids.next().await.unwrap_err()),
+            (4, count.get().await.unwrap_err()),
+        ] {
+            let text = error.to_string();
+            assert!(matches!(error, ValueError::Invalid { .. }), "{text}");
+            assert!(text.contains(&format!("expected {expected} bytes, found {found}")), "{text}");
+            assert_eq!(text.contains("gzip"), data.starts_with(&[0x1f, 0x8b]), "{text}");
+            assert_eq!((error.is_retryable(), error.outcome()), (false, Outcome::NotApplied), "{text}");
+        }
+        assert_eq!(client.get_data(&path).await.unwrap().0, data);
+    }
+    number().force_set(7).await.unwrap();
+    assert_eq!(once.increment().await.unwrap().post_value, 8);
 }
 
 #[tokio::test]

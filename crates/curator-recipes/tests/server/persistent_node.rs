@@ -12,8 +12,8 @@ use futures_util::FutureExt as _;
 
 use crate::cost::{counted, spent, stated};
 use crate::support::{
-    LONG_SESSION, Row, adjusted_server, behind_proxy, builder, children, client as connected, path, proxy, requests_of,
-    round_trips, soon, unplug, until, until_watched,
+    LONG_SESSION, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children, client as connected, path,
+    proxy, requests_of, round_trips, soon, unplug, until, until_watched,
 };
 
 pub(crate) const TTL: Duration = Duration::from_secs(1_000);
@@ -327,6 +327,84 @@ async fn an_adoption_that_may_not_write_is_refused_until_it_is_permitted() {
     others.set_acl(&path, anyone(Permission::ALL), None).await.unwrap();
     created(&node).await;
     assert_eq!(data(&others, &path).await, "ours");
+}
+
+/// Deletes these nodes and their directory in one transaction.
+async fn delete_with_directory(client: &CuratorClient, dir: &str, nodes: &[String]) {
+    let deletes = nodes.iter().fold(client.transaction(), |deletes, node| deletes.delete(node, None).unwrap());
+    deletes.delete(dir, None).unwrap().commit().await.unwrap();
+}
+
+/// The server counts the children of a recreated directory from 0 on, and so gives new nodes the numbers of those that
+/// have returned. A create that fails does not increase the count.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_sequential_node_is_created_in_a_directory_that_counts_again() {
+    const NODES: usize = 24;
+    // The limit of a request, and the transactions that skip 12 numbers: 1, 2, 4 and 8, or 2 at most.
+    for (mode, limit, transactions) in [
+        (CreateMode::EphemeralSequential, 1 << 20, 4),
+        (CreateMode::PersistentSequential, 1 << 20, 4),
+        (CreateMode::EphemeralSequential, 1_024, 7),
+    ] {
+        let limited = behind_proxy_with(|builder| builder.max_request_size(limit)).await;
+        let ((proxy, client), others, dir) = (limited, connected().await, path("kept-again"));
+        let _row = Row::of((mode, limit));
+        let next = || configured(&client, &format!("{dir}/n-")).mode(mode).start();
+        let mut nodes = Vec::new();
+        for _ in 0..NODES {
+            nodes.push(next());
+            created(nodes.last().unwrap()).await;
+        }
+        for node in nodes.drain(..NODES / 2) {
+            soon(node.close()).await.unwrap();
+        }
+        let mut names = Vec::new();
+        for node in &nodes {
+            names.push(created(node).await);
+        }
+        delete_with_directory(&others, &dir, &names).await;
+        for name in &names {
+            until(async || exists(&others, name).await).await;
+        }
+        // The next number is 12, and the numbers from 12 to 23 are taken.
+        proxy.exempt_path("/");
+        proxy.reset_counts();
+        let first = next();
+        names.push(created(&first).await);
+        assert_eq!(requests_of(&proxy, OpCode::Multi), transactions, "{:?}", proxy.requests());
+        proxy.reset_counts();
+        nodes.extend([first, next(), next()]);
+        for node in &nodes[NODES / 2 + 1..] {
+            names.push(created(node).await);
+        }
+        assert_eq!(requests_of(&proxy, OpCode::Multi), 0, "the directory's count is past the taken numbers");
+        let mut found: Vec<_> = children(&others, &dir).await.iter().map(|name| format!("{dir}/{name}")).collect();
+        found.sort();
+        names.sort();
+        assert_eq!(found, names);
+        // The nodes that have returned keep their names.
+        for (node, name) in nodes[..NODES / 2].iter().zip(&names) {
+            assert_eq!(created(node).await, *name);
+        }
+    }
+}
+
+/// As in `a_new_sequential_node_is_created_in_a_directory_that_counts_again`, but the new node comes before the others
+/// return.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sequential_node_whose_name_is_taken_gets_another_number() {
+    for mode in [CreateMode::EphemeralSequential, CreateMode::PersistentSequential] {
+        let (client, others, dir) = (connected().await, connected().await, path("kept-taken"));
+        let (_row, node) = (Row::of(mode), configured(&client, &format!("{dir}/n-")).mode(mode).start());
+        let taken = created(&node).await;
+        replace(&others, &taken).await;
+        until(async || node.actual_path().is_some_and(|path| path.as_str() != taken)).await;
+        let now = created(&node).await;
+        assert!(now.starts_with(&format!("{dir}/n-0")) && now != taken, "{now}");
+        assert_eq!((data(&others, &now).await, data(&others, &taken).await), ("ours".to_owned(), "theirs".to_owned()));
+        soon(node.close()).await.unwrap();
+        assert_eq!(children(&others, &dir).await.len(), 1);
+    }
 }
 
 /// After a refusal, Curator's persistent node stopped all attempts until the next reconnect, and did not report it.

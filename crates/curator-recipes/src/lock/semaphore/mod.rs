@@ -7,7 +7,7 @@ mod mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, NodePath, ZPath};
+use curator_client::{CuratorClient, Error as ClientError, NodePath, ZPath};
 use curator_protocol::ParticipantKind;
 
 use self::internals::{LimitSource, SemaphoreInternals};
@@ -88,10 +88,18 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// When the path is invalid.
+    /// When the path is invalid; [`InvalidRequest`](ClientError::InvalidRequest) when the count is at the semaphore's path
+    /// or above it, which are containers, or in the semaphore's `locks` or `leases`. A path beside the semaphore, or
+    /// another child such as `<path>/limit`, is valid.
     pub fn with_shared_count(client: &CuratorClient, path: impl NodePath, max_leases: SharedCount) -> Result<Self> {
-        let internals =
-            SemaphoreInternals::new(client, "semaphore", client.resolve(path)?, LimitSource::Shared(max_leases))?;
+        let (path, count) = (client.resolve(path)?, max_leases.path().clone());
+        let is_below = |dir| path.child(dir).is_ok_and(|dir| count.strip_prefix(&dir).is_some());
+        if path.strip_prefix(&count).is_some() || is_below("locks") || is_below("leases") {
+            let reason = format!("it belongs to the semaphore {path}: use a path beside it, such as {path}-limit");
+            let operation = "keep the number of leases in";
+            return Err(ClientError::InvalidRequest { operation, path: count, reason }.into());
+        }
+        let internals = SemaphoreInternals::new(client, "semaphore", path, LimitSource::Shared(max_leases))?;
         Ok(Self { internals })
     }
 

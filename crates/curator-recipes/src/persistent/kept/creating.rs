@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use curator_client::{
-    CreateMode, Created, Error, NodeSpec, Outcome, RecipeSupport as _, Result, Session, TransactionOperation,
-    TransactionResult,
+    CreateMode, Created, Error, NodeSpec, Outcome, ProtectionId, RecipeSupport as _, Result, Session,
+    TransactionOperation, TransactionResult,
 };
 use futures_util::future::BoxFuture;
 
@@ -47,6 +47,9 @@ impl Kept {
             created = self.created(session, Box::pin(sent)).await;
             reading = None;
         }
+        if self.path.is_none() && matches!(created, Err(Error::NodeExists { .. })) {
+            return self.skip_numbers(session).await;
+        }
         let Some(reading) = reading.or_else(|| self.path.as_ref().map(|path| session.watch_data(path))) else {
             return created.map(drop);
         };
@@ -56,6 +59,36 @@ impl Kept {
         }
         let reply = reading.await;
         self.take_result(session, created.map(drop), reply)
+    }
+
+    /// Increases the number of the next sequential node in the directory.
+    ///
+    /// The server counts the nodes of a recreated directory from 0 on. The number of a new node can then be that of a node
+    /// that was created again under its name. A create that fails does not increase the count, so another create would
+    /// fail as well. Each call in a row skips twice as many numbers as the one before, by nodes that are created and
+    /// deleted in one transaction.
+    async fn skip_numbers(&mut self, session: &Session) -> Result<()> {
+        let skipped = 1 << self.taken_numbers.min(MOST_SKIPPED);
+        self.taken_numbers += 1;
+        let Some(dir) = self.base.parent() else { return Ok(()) };
+        let path = dir.child(&ProtectionId::new().protect("skip"))?;
+        let acl = self.client.acl_for(&path);
+        let node = NodeSpec { path: path.clone(), data: Arc::from([]), mode: CreateMode::Persistent, acl };
+        let skip = [TransactionOperation::Create(node), TransactionOperation::Delete { path, version: None }];
+        let mut skips: Vec<_> = skip.into_iter().cycle().take(2 * skipped).collect();
+        while skips.len() > 2 && session.check_size(&skips).is_err() {
+            skips.truncate(skips.len() / 2);
+        }
+        let (client, path) = (self.client.name(), &self.options.path);
+        tracing::debug!(client, %path, "persistent node: another node has the next number; skipping numbers");
+        match session.transact(skips).await {
+            // Old servers do not return the stats of the new nodes, which cannot be read any more.
+            Ok(_) | Err(Error::StatUnknown { .. }) => Ok(()),
+            // The directory was deleted since.
+            Err(Error::TransactionFailed { cause, .. }) if matches!(*cause, Error::NoNode { .. }) => Ok(()),
+            Err(Error::TransactionFailed { cause, .. }) => Err(*cause),
+            Err(error) => Err(error),
+        }
     }
 
     /// Waits for the reply to a create.
@@ -74,6 +107,7 @@ impl Kept {
         match &created {
             Ok(Created { path, stat, .. }) => {
                 self.path = Some(path.clone());
+                (self.taken_numbers, self.mzxid) = (0, stat.mzxid);
                 if self.claims.confirm(&Node::of(path, stat)) {
                     self.close_delay = self.options.mode.is_ephemeral().then(|| session.delay_close());
                     let client = self.client.name();
@@ -114,6 +148,9 @@ impl Kept {
         Ok(false)
     }
 }
+
+/// The limit of `taken_numbers`: the most numbers that one transaction skips are 2 to the power of this.
+const MOST_SKIPPED: u32 = 8;
 
 /// The transaction that replaces the present node if it has this version.
 pub(super) fn replacement(spec: &NodeSpec, version: i32) -> Vec<TransactionOperation> {

@@ -1,6 +1,6 @@
 //! The current and later values of a shared value, as a stream.
 
-use curator_client::{Error as ClientError, Session, Watch};
+use curator_client::{Error as ClientError, Session, Stat, Watch};
 use futures_util::stream;
 
 use super::{Result, SharedValue, ValueError, VersionedValue};
@@ -18,7 +18,8 @@ use crate::engine::follow::{Followed, Follower, fired};
 ///
 /// # Errors
 ///
-/// [`ValueError::Invalid`] while the node's data cannot be decoded; the stream continues with the next change.
+/// [`ValueError::Invalid`] while the node's data cannot be decoded, and [`ValueError::Unsuitable`] while the node cannot
+/// keep a value; the stream continues with the next change.
 /// Any other error, such as a missing permission, is one that a retry cannot help, and ends the stream.
 ///
 /// # Cancel safety
@@ -41,8 +42,7 @@ struct Watched<T> {
 }
 
 impl<T: Send + Sync + 'static> Followed for Watched<T> {
-    /// The data and its version.
-    type State = (Vec<u8>, i32);
+    type State = (Vec<u8>, Stat);
 
     async fn changed(&mut self) {
         fired(&mut self.watch).await;
@@ -52,7 +52,7 @@ impl<T: Send + Sync + 'static> Followed for Watched<T> {
         let session = self.value.inner.client.session().await?;
         let (data, stat, watch) = self.value.read_in(&session, &Session::watch_data).await?;
         self.watch = Some((session, watch));
-        Ok((data, stat.version))
+        Ok((data, stat))
     }
 }
 
@@ -77,10 +77,10 @@ async fn next<T: Send + Sync + 'static>(
 
 async fn item<T: Send + Sync + 'static>(following: &mut Following<T>) -> Result<VersionedValue<T>> {
     loop {
-        let (data, version) = following.next().await?;
+        let (data, stat) = following.next().await?;
         let Watched { value, last, .. } = &mut following.node;
-        let value = value.decode(&data);
-        let read = Some((data, version));
+        let value = value.check(&stat).and_then(|()| value.decode(&data));
+        let (read, version) = (Some((data, stat.version)), stat.version);
         // An interrupted watch does not mean that the value has changed.
         if value.is_err() || read != *last {
             *last = read.filter(|_| value.is_ok());

@@ -1,0 +1,87 @@
+//! A persistent node whose session resumes after the ensemble was restored from an older copy: replies to reads are
+//! changed into those of the restored servers. `tests/real/restored.rs` restores a server.
+
+use curator_recipes::PersistentNodeState;
+use curator_recipes::client::{CreateMode, CuratorClient, Stat};
+use curator_test::{FaultProxy, OpCode};
+
+use crate::persistent_node::{configured, create_node, created, data, exists, session_id, until_foreign, until_state};
+use crate::support::{Row, behind_proxy, client as connected, path, requests_of, soon, until};
+
+/// Changes the next reply to a read of the node: its data, of the same length, and the zxids of its creation and of its
+/// last write.
+fn restore(proxy: &FaultProxy, data: &'static [u8], czxid: i64, mzxid: i64) {
+    proxy.alter_next_reply(OpCode::GetData, move |reply| {
+        // A header, and the length of the data.
+        const DATA: usize = 16 + 4;
+        let stat = DATA + data.len();
+        reply[DATA..stat].copy_from_slice(data);
+        reply[stat..stat + 8].copy_from_slice(&czxid.to_be_bytes());
+        reply[stat + 8..stat + 16].copy_from_slice(&mzxid.to_be_bytes());
+    });
+}
+
+async fn stat(client: &CuratorClient, path: &str) -> Stat {
+    client.check_exists(path).await.unwrap().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_that_the_servers_have_lost_is_written_again() {
+    for mode in [CreateMode::Ephemeral, CreateMode::Persistent, CreateMode::EphemeralSequential] {
+        let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-rolled"));
+        let (_row, node) = (Row::of(mode), configured(&client, &path).mode(mode).data("old").start());
+        let at = created(&node).await;
+        let old = stat(&others, &at).await;
+        soon(node.set_data("new")).await.unwrap();
+        proxy.reset_counts();
+        restore(&proxy, b"old", old.czxid, old.mzxid);
+        proxy.cut();
+        until(async || stat(&others, &at).await.version == 2).await;
+        assert_eq!(data(&others, &at).await, "new");
+        created(&node).await;
+        assert_eq!(requests_of(&proxy, OpCode::SetData), 1);
+        // A later write of another client is not undone.
+        others.set_data(&at, "theirs", None).await.unwrap();
+        proxy.cut();
+        until_state(&node, |state| matches!(state, PersistentNodeState::Unknown)).await;
+        created(&node).await;
+        assert_eq!((data(&others, &at).await.as_str(), requests_of(&proxy, OpCode::SetData)), ("theirs", 1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_earlier_node_of_the_same_persistent_node_is_its_own() {
+    for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
+        let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-earlier"));
+        let (_row, node) = (Row::of(mode), configured(&client, &path).mode(mode).start());
+        created(&node).await;
+        let first = stat(&others, &path).await;
+        others.delete().for_path(&path).await.unwrap();
+        until(async || exists(&others, &path).await).await;
+        created(&node).await;
+        restore(&proxy, b"ours", first.czxid, first.mzxid);
+        proxy.cut();
+        until_state(&node, |state| matches!(state, PersistentNodeState::Unknown)).await;
+        let mut states = node.state();
+        let known = |state: &PersistentNodeState| {
+            matches!(state, PersistentNodeState::Present { .. } | PersistentNodeState::Foreign { .. })
+        };
+        let state = soon(states.wait_for(known)).await.unwrap().clone();
+        assert!(state.is_present(), "{state:?}");
+    }
+}
+
+/// A node of this session that this persistent node has not created belongs to another part of the program.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_persistent_node_does_not_claim_the_earlier_node() {
+    let ((proxy, client), path) = (behind_proxy().await, path("kept-not-earlier"));
+    create_node(&client, &path, CreateMode::Ephemeral, "theirs").await;
+    let (node, theirs) = (configured(&client, &path).start(), stat(&client, &path).await);
+    until_foreign(&node, session_id(&client).await).await;
+    restore(&proxy, b"theirs", theirs.czxid - 1, theirs.mzxid - 1);
+    proxy.cut();
+    until_state(&node, |state| matches!(state, PersistentNodeState::Unknown)).await;
+    until_foreign(&node, session_id(&client).await).await;
+    soon(node.close()).await.unwrap();
+    assert!(exists(&client, &path).await);
+}

@@ -1,0 +1,172 @@
+//! Values at the paths of other recipes, whose nodes the servers delete.
+
+use std::future::ready;
+
+use curator_recipes::client::{CreateMode, CuratorClient, Outcome, ZPath};
+use curator_recipes::{
+    DistributedAtomicLong, DistributedAtomicValue, IdGenerator, InterProcessSemaphoreV2, SharedCount, SharedValue,
+    ValueError,
+};
+
+use crate::support::{Row, adjusted_server, client as connected, connect, mutex, path, soon, until};
+
+fn long(client: &CuratorClient, path: &str) -> DistributedAtomicLong {
+    DistributedAtomicLong::new(client, path).unwrap()
+}
+
+async fn exists(client: &CuratorClient, path: &str) -> bool {
+    client.check_exists(path).await.unwrap().is_some()
+}
+
+/// Waits until the server has removed all containers that were empty before this call.
+async fn empty_containers_are_removed(client: &CuratorClient) {
+    let container = path("reaped");
+    let child = format!("{container}/child");
+    client.create().creating_parent_containers().for_path(&child, "").await.unwrap();
+    client.delete().for_path(&child).await.unwrap();
+    until(async || !exists(client, &container).await).await;
+}
+
+/// The errors of every call that reads or changes a value at this path.
+async fn errors_at(client: &CuratorClient, path: &str) -> Vec<(&'static str, ValueError)> {
+    let number = || long(client, path);
+    let once = || number().exactly_once(format!("{path}-receipt")).unwrap();
+    let count = || SharedCount::new(client, path, 0).unwrap();
+    let changed = async || count().changes().next().await.unwrap();
+    vec![
+        ("get", soon(number().get()).await.unwrap_err()),
+        ("increment", soon(number().increment()).await.unwrap_err()),
+        ("compare_and_set", soon(number().compare_and_set(&0, 1)).await.unwrap_err()),
+        ("exactly_once", soon(once().increment()).await.unwrap_err()),
+        ("force_set", soon(number().force_set(7)).await.unwrap_err()),
+        ("next", soon(IdGenerator::new(client, path, 3).unwrap().next()).await.unwrap_err()),
+        ("count", soon(count().get()).await.unwrap_err()),
+        ("versioned", soon(count().versioned()).await.unwrap_err()),
+        ("watch", soon(count().watch()).await.map(|_| ()).unwrap_err()),
+        ("changes", soon(changed()).await.unwrap_err()),
+        ("set", soon(count().set(7)).await.unwrap_err()),
+    ]
+}
+
+async fn assert_refused(client: &CuratorClient, path: &str, expected: &str) {
+    for (call, error) in errors_at(client, path).await {
+        let _row = Row::of(call);
+        let text = error.to_string();
+        assert!(text.contains(path) && text.contains("cannot keep a value") && text.contains(expected), "{text}");
+        assert_eq!((error.is_retryable(), error.outcome()), (false, Outcome::NotApplied), "{text}");
+    }
+    let (data, stat) = client.get_data(path).await.unwrap();
+    assert_eq!((&*data, stat.version), (&b""[..], 0), "nothing was written");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_at_the_path_of_a_lock_is_refused_and_is_never_a_container() {
+    let (client, path) = (connect(&adjusted_server().await.connect_string()).await, path("values/lock"));
+    let guard = mutex(&client, &path).acquire().await.unwrap();
+    assert_refused(&client, &path, "directory").await;
+    guard.release().await.unwrap();
+    // The directory has no child any more, and the server is about to remove it.
+    until(async || !exists(&client, &path).await).await;
+    let ids = async || IdGenerator::new(&client, &path, 3).unwrap().next().await.unwrap();
+    assert_eq!(ids().await, 0);
+    // A value that was first is not a container, whatever is created below it.
+    mutex(&client, &path).acquire().await.unwrap().release().await.unwrap();
+    empty_containers_are_removed(&client).await;
+    assert_eq!(ids().await, 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_in_the_directories_of_a_semaphore_is_refused() {
+    let (client, path) = (connected().await, path("values/semaphore"));
+    let semaphore = InterProcessSemaphoreV2::new(&client, &path, 1).unwrap();
+    let lease = semaphore.acquire().await.unwrap();
+    for below in ["", "/leases"] {
+        assert_refused(&client, &format!("{path}{below}"), "directory").await;
+    }
+    lease.release().await.unwrap();
+    assert_refused(&client, &path, "directory").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_in_an_ephemeral_node_is_refused() {
+    let (client, path) = (connected().await, path("values-ephemeral"));
+    client.create().with_mode(CreateMode::Ephemeral).for_path(&path, "").await.unwrap();
+    let session = client.session().await.unwrap().id();
+    assert_refused(&client, &path, &format!("{session:#x}")).await;
+}
+
+/// Without children, a node without data may be one that a person or Java has made: it counts as 0.
+#[tokio::test]
+async fn an_empty_node_without_children_counts_as_zero_and_a_written_one_may_have_children() {
+    let (client, path) = (connected().await, path("values-empty"));
+    client.create().for_path(&path, "").await.unwrap();
+    assert_eq!(long(&client, &path).get().await.unwrap(), 0);
+    assert_eq!(long(&client, &path).increment().await.unwrap().post_value, 1);
+    client.create().for_path(format!("{path}/child"), "").await.unwrap();
+    assert_eq!(long(&client, &path).increment().await.unwrap().post_value, 2);
+    client.set_data(&path, "", None).await.unwrap();
+    assert_eq!(long(&client, &path).get().await.unwrap(), 0);
+    // A text may be empty, so an empty node with children is a value like any other.
+    let (empty, text) = (format!("{path}/empty"), |data: &[u8]| String::from_utf8(data.to_vec()));
+    let codec = move || (|text: &String| text.clone().into_bytes(), text);
+    let banner = || SharedValue::with_codec(&client, &empty, codec(), String::new()).unwrap();
+    assert_eq!(banner().get().await.unwrap(), "");
+    client.create().for_path(format!("{empty}/child"), "").await.unwrap();
+    assert_eq!(banner().get().await.unwrap(), "");
+    let owner = DistributedAtomicValue::with_codec(&client, &empty, codec(), String::new()).unwrap();
+    owner.update(|owner| Some(format!("{owner}w1"))).await.unwrap();
+    assert_eq!(banner().get().await.unwrap(), "w1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_above_its_receipt_is_not_a_container() {
+    let (client, path) = (connect(&adjusted_server().await.connect_string()).await, path("values/above"));
+    for (name, below) in [("child", "w1"), ("grandchild", "receipts/w1")] {
+        let (_row, path) = (Row::of(name), format!("{path}-{name}"));
+        let receipt = format!("{path}/{below}");
+        let number = long(&client, &path).exactly_once(&receipt).unwrap();
+        let changed = number.add(5).await.unwrap();
+        assert_eq!((changed.pre_value, changed.post_value), (0, 5));
+        client.delete().for_path(&receipt).await.unwrap();
+        empty_containers_are_removed(&client).await;
+        assert_eq!(long(&client, &path).get().await.unwrap(), 5);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receipt_at_the_path_of_a_lock_is_refused_and_changes_nothing() {
+    let (client, path) = (connected().await, path("values/receipt"));
+    let _guard = mutex(&client, &format!("{path}/lock")).acquire().await.unwrap();
+    let receipt = format!("{path}/lock");
+    let number = long(&client, &format!("{path}/number")).exactly_once(&receipt).unwrap();
+    for _ in 0..2 {
+        let error = soon(number.increment()).await.unwrap_err().to_string();
+        assert!(error.contains(&receipt) && error.contains("cannot keep a value"), "{error}");
+    }
+    assert_eq!(client.get_data(&receipt).await.unwrap().0, b"");
+    assert_eq!(number.get().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_semaphore_refuses_a_count_in_its_own_nodes_and_above_them() {
+    let client = connected().await;
+    let with = async |count: &str| {
+        let count = SharedCount::new(&client, count, 2).unwrap();
+        ready(InterProcessSemaphoreV2::with_shared_count(&client, "/limits/sem", count).map(drop)).await
+    };
+    for count in ["/limits/sem", "/limits", "/limits/sem/locks", "/limits/sem/leases", "/limits/sem/leases/count"] {
+        let error = with(count).await.unwrap_err();
+        assert!(error.to_string().contains(count) && !error.is_retryable(), "{error}");
+        assert!(error.to_string().contains("/limits/sem"), "{error}");
+    }
+    for count in ["/limits/sem-count", "/limits/sem/count", "/limits/sem/locks-count", "/limits/se"] {
+        with(count).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_number_is_not_promoted_to_a_lock_at_its_own_path() {
+    let client = connected().await;
+    let error = long(&client, "/number").promoted_to_lock(ZPath::on_server("/number").unwrap()).unwrap_err();
+    assert!(error.to_string().contains("the lock must be at another path than the value"), "{error}");
+}
