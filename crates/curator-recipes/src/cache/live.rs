@@ -1,7 +1,7 @@
 //! Keeps the nodes of a cache up to date: sets a recursive watch, reads everything, and then reads each changed node
 //! again.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -284,7 +284,6 @@ impl LiveTree {
     fn apply(&mut self, batch: &Batch, replies: Vec<Result<ReadResult>>) -> Result<(), Stopped> {
         let mut replies = replies.into_iter();
         let (mut unread, mut bytes) = (0, 0);
-        let mut put_off = HashSet::new();
         for (path, listing) in batch {
             let is_unread = self.tree.known_length(path).is_none();
             unread += usize::from(is_unread);
@@ -298,12 +297,9 @@ impl LiveTree {
                 Some(Err(error)) => return Err(Stopped::Failed(error)),
                 _ => return Err(self.interrupted()),
             };
-            let is_put_off = path.parent().is_some_and(|parent| put_off.contains(&parent));
-            let next = if is_put_off { Next::ParentFirst } else { self.tree.found(path, found, *listing, batch) };
-            match next {
+            match self.tree.found(path, found, *listing, batch) {
                 Next::List => want(&mut self.scan, path.clone(), Listing::Now),
                 Next::ParentFirst => {
-                    put_off.insert(path.clone());
                     for node in path.parent().into_iter().chain([path.clone()]) {
                         want(&mut self.scan, node, Listing::IfNew);
                     }
@@ -313,8 +309,13 @@ impl LiveTree {
             if *listing == Listing::Now {
                 let names = match replies.next() {
                     Some(Ok(ReadResult::Children(names))) => names,
-                    // The node was deleted, or became unreadable, since it was read.
-                    Some(Err(Error::NoNode { .. } | Error::NoAuth { .. })) => continue,
+                    // The node was deleted since it was read, which causes an event.
+                    Some(Err(Error::NoNode { .. })) => continue,
+                    // The node became unreadable since it was read, which causes none.
+                    Some(Err(Error::NoAuth { .. })) => {
+                        self.tree.found(path, Found::Denied, *listing, batch);
+                        continue;
+                    }
                     Some(Err(error)) => return Err(Stopped::Failed(error)),
                     _ => return Err(self.interrupted()),
                 };
@@ -374,6 +375,8 @@ impl LiveTree {
 
     fn record_change(&mut self, path: ZPath) {
         if self.tree.scope.contains(&path) {
+            // Below an unreadable node, reads that one instead, which may have become readable.
+            let path = self.tree.denied(&path).unwrap_or(path);
             want(&mut self.changed, path, Listing::IfNew);
         }
     }

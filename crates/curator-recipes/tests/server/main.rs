@@ -14,6 +14,7 @@ mod atomic_faults;
 mod bad_input;
 mod cache;
 mod cache_faults;
+mod cache_permissions;
 mod cache_watches;
 mod cancel;
 mod cancellation_token;
