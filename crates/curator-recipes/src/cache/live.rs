@@ -149,23 +149,24 @@ impl LiveTree {
             self.resync_at = self.options.resync_every.map_or(Deadline::NEVER, Deadline::after);
             self.resync_after = self.commands.borrow().catch_up;
         }
-        self.publish_current();
+        let is_current = self.publish_current();
         if let Some(call_number) = self.catching_up.take()
-            // Without a confirmed connection, the cache is not current.
-            && self.watching.is_connected()
+            && is_current
         {
             self.caught_up.send_replace(call_number);
         }
         Ok(None)
     }
 
-    /// Publishes `Current`, after the scan, if the connection is confirmed.
-    fn publish_current(&self) {
+    /// Publishes `Current`, after the scan, if the connection is confirmed. Returns whether it is.
+    fn publish_current(&self) -> bool {
         // The client may be connected again although the end of the watch's connection was not processed yet.
         let is_watched = self.watch.as_ref().is_some_and(RecursiveWatch::is_alive);
-        if is_watched && self.watching.is_connected() {
+        let is_current = is_watched && self.watching.is_connected();
+        if is_current {
             self.publisher.current();
         }
+        is_current
     }
 
     /// Whether there is something to read.
@@ -299,6 +300,7 @@ impl LiveTree {
             };
             match self.tree.found(path, found, *listing, batch) {
                 Next::List => want(&mut self.scan, path.clone(), Listing::Now),
+                Next::ListParent => path.parent().into_iter().for_each(|it| want(&mut self.scan, it, Listing::Now)),
                 Next::ParentFirst => {
                     for node in path.parent().into_iter().chain([path.clone()]) {
                         want(&mut self.scan, node, Listing::IfNew);

@@ -109,8 +109,9 @@ impl CuratorCache {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn ready(&self) -> Result<Snapshot> {
-        let is_current = |snapshot: &Snapshot| snapshot.state == CacheState::Current;
-        self.task.until(&self.snapshots, |snapshot| is_current(snapshot).then(|| snapshot.clone())).await
+        // The state is set after that of the snapshot.
+        let current = |state: &CacheState| (*state == CacheState::Current).then(|| self.snapshot());
+        self.task.until(&self.states, |state| current(state).filter(|it| it.state == CacheState::Current)).await
     }
 
     /// Looks up a path in the present nodes. Calls the filter, if there is one. Sends nothing.

@@ -16,8 +16,8 @@ const MAX_CHANGES: usize = 65_536;
 pub(super) struct Tree {
     pub(super) scope: Arc<Scope>,
     pub(super) nodes: Nodes,
-    /// The `pzxid` at the last listing of each node that was listed.
-    listed: HashMap<ZPath, i64>,
+    /// The `pzxid` and the number of children at the last listing of each node that was listed.
+    listed: HashMap<ZPath, (i64, i32)>,
     /// The nodes to be read again after their parent, and the `czxid` of each.
     put_off: HashMap<ZPath, i64>,
     with_data: bool,
@@ -51,6 +51,8 @@ pub(super) enum Next {
     Nothing,
     /// The children of the node that was read.
     List,
+    /// The children of its parent: the node is missing, although the parent looks unchanged.
+    ListParent,
     /// The parent, and then the node again: the cache does not have this parent. At most once for a node, because the
     /// parent may be missing for good.
     ParentFirst,
@@ -75,7 +77,10 @@ impl Tree {
         let (data, stat) = match found {
             Found::NoNode => {
                 self.remove(path);
-                return Next::Nothing;
+                let is_listed = |parent: ZPath| self.nodes.get(&parent)?.as_ref().map(|parent| self.is_listed(parent));
+                let looks_unchanged = || path.parent().and_then(is_listed).unwrap_or(false);
+                let is_missing = listing == Listing::IfChanged && known.is_some() && looks_unchanged();
+                return if is_missing { Next::ListParent } else { Next::Nothing };
             }
             Found::Denied => {
                 // Nothing changes if the node was denied before.
@@ -88,7 +93,7 @@ impl Tree {
             Found::Node(data, stat) => (data, stat),
         };
         let known = known.flatten();
-        let old = known.as_ref().filter(|known| known.stat().czxid == stat.czxid);
+        let old = known.as_ref().filter(|known| is_same_node(known.stat(), &stat));
         // The parent was read since this node was read before.
         let is_repeated = put_off == Some(stat.czxid);
         if *path != self.scope.root
@@ -123,7 +128,7 @@ impl Tree {
         match old {
             Some(old) if *old.stat() == stat => {}
             // A child was created or deleted, or the ACL was set.
-            Some(old) if old.stat().mzxid == stat.mzxid => self.insert(old.with_stat(stat)),
+            Some(old) if has_same_data(old.stat(), &stat) => self.insert(old.with_stat(stat)),
             Some(old) => {
                 let new = CachedNode::new(path.clone(), self.kept(data), stat);
                 self.bytes = self.bytes - old.data().len() + new.data().len();
@@ -137,10 +142,15 @@ impl Tree {
                 self.insert(new);
             }
         }
+        let is_listed = self.listed.get(path) == Some(&(stat.pzxid, stat.num_children));
+        if !is_listed {
+            // A restored ensemble can have this state again, without the changes since.
+            self.listed.remove(path);
+        }
         let is_due = match listing {
             Listing::IfNew => old.is_none(),
             Listing::Now => false,
-            Listing::IfChanged => self.listed.get(path).is_none_or(|pzxid| *pzxid != stat.pzxid),
+            Listing::IfChanged => !is_listed,
         };
         if is_due && stat.num_children > 0 && self.scope.goes_below(path) { Next::List } else { Next::Nothing }
     }
@@ -192,10 +202,15 @@ impl Tree {
     /// children that the cache does not have.
     pub(super) fn listed(&mut self, path: &ZPath, names: &[String]) -> Vec<ZPath> {
         let Some(Some(node)) = self.nodes.get(path) else { return Vec::new() };
-        self.listed.insert(path.clone(), node.stat().pzxid);
+        self.listed.insert(path.clone(), (node.stat().pzxid, node.stat().num_children));
         // A server sends no invalid name.
         let children = names.iter().filter_map(|name| path.child(name).ok());
         children.filter(|child| !self.nodes.contains_key(child) && self.scope.contains(child)).collect()
+    }
+
+    /// Whether the node's children were listed when its stat was the present one.
+    fn is_listed(&self, node: &CachedNode) -> bool {
+        self.listed.get(node.path()) == Some(&(node.stat().pzxid, node.stat().num_children))
     }
 
     /// Removes a node and its descendants, children first.
@@ -210,6 +225,17 @@ impl Tree {
             self.nodes.remove_mut(path);
         }
     }
+}
+
+/// Whether two stats are of one node. An ensemble that was restored from a backup uses transaction ids again, so these
+/// do not suffice.
+fn is_same_node(one: &Stat, other: &Stat) -> bool {
+    (one.czxid, one.ctime) == (other.czxid, other.ctime)
+}
+
+/// Whether two stats of one node are of the same data.
+fn has_same_data(one: &Stat, other: &Stat) -> bool {
+    (one.mzxid, one.mtime) == (other.mzxid, other.mtime)
 }
 
 #[cfg(test)]

@@ -20,13 +20,17 @@ struct Node {
     created: i64,
     changed: i64,
     children_changed: i64,
+    /// The times of the creation and of the last change.
+    times: (i64, i64),
 }
 
-/// A server's nodes below `/r`. The data of a node is the number of its last change.
+/// A server's nodes below `/r`. The data of a node is the time of its last change.
 #[derive(Default)]
 struct Server {
     nodes: BTreeMap<String, Node>,
     zxid: i64,
+    time: i64,
+    backup: (BTreeMap<String, Node>, i64),
     events: Vec<(String, bool)>,
     /// The nodes that the client may not read. Changes of the set cause no event.
     unreadable: BTreeSet<String>,
@@ -62,9 +66,9 @@ impl Server {
         if self.nodes.contains_key(path) || !(path == "/r" || self.nodes.contains_key(parent)) {
             return;
         }
-        self.zxid += 1;
-        let zxid = self.zxid;
-        self.nodes.insert(path.to_owned(), Node { created: zxid, changed: zxid, children_changed: zxid });
+        (self.zxid, self.time) = (self.zxid + 1, self.time + 1);
+        let (zxid, times) = (self.zxid, (self.time, self.time));
+        self.nodes.insert(path.to_owned(), Node { created: zxid, changed: zxid, children_changed: zxid, times });
         self.touch_parent(path);
         self.report(path, true);
     }
@@ -80,8 +84,8 @@ impl Server {
 
     fn set(&mut self, path: &str) {
         if let Some(node) = self.nodes.get_mut(path) {
-            self.zxid += 1;
-            node.changed = self.zxid;
+            (self.zxid, self.time) = (self.zxid + 1, self.time + 1);
+            (node.changed, node.times.1) = (self.zxid, self.time);
             self.report(path, false);
         }
     }
@@ -91,8 +95,9 @@ impl Server {
         if self.unreadable.contains(path.as_str()) {
             return Found::Denied;
         }
-        let data = node.changed.to_string();
+        let data = node.times.1.to_string();
         let mut stat = Stat::default();
+        (stat.ctime, stat.mtime) = node.times;
         (stat.czxid, stat.mzxid, stat.pzxid) = (node.created, node.changed, node.children_changed);
         stat.num_children = self.list(path).len() as i32;
         stat.data_length = data.len() as i32;
@@ -112,14 +117,15 @@ struct Client {
     changed: Wanted,
     replayed: BTreeMap<String, (i64, i64)>,
     latest: BTreeMap<String, (i64, i64)>,
-    /// Whether the same node may be deleted and created again, because the permission to read it changes.
-    permissions_change: bool,
+    /// Whether nodes may be deleted and created unchanged, or become older: the permission to read them changes, or a
+    /// backup is restored.
+    goes_back: bool,
 }
 
 impl Client {
     fn new() -> Self {
         let (scan, changed, replayed, latest) = Default::default();
-        let mut client = Self { tree: tree(), scan, changed, replayed, latest, permissions_change: false };
+        let mut client = Self { tree: tree(), scan, changed, replayed, latest, goes_back: false };
         client.rescan();
         client
     }
@@ -158,6 +164,7 @@ impl Client {
         for (found, names, path, listing) in replies {
             match self.tree.found(&path, found, listing, &batch) {
                 Next::List => want(&mut wanted, path.clone(), Listing::Now),
+                Next::ListParent => path.parent().into_iter().for_each(|it| want(&mut wanted, it, Listing::Now)),
                 Next::ParentFirst => {
                     for node in path.parent().into_iter().chain([path.clone()]) {
                         want(&mut wanted, node, Listing::IfNew);
@@ -188,8 +195,7 @@ impl Client {
                         "{path} was created before its parent"
                     );
                     assert_eq!(self.replayed.insert(path.clone(), after), None, "{path}");
-                    let is_new =
-                        |before: &(i64, i64)| before.0 < after.0 || (self.permissions_change && *before <= after);
+                    let is_new = |before: &(i64, i64)| before.0 < after.0 || self.goes_back;
                     assert!(self.latest.get(&path).is_none_or(is_new), "{path} was created twice");
                     (path, after)
                 }
@@ -212,7 +218,8 @@ impl Client {
                 other => panic!("{other:?}"),
             };
             let before = self.latest.insert(path.clone(), after);
-            assert!(before.is_none_or(|before| before <= after), "{path}: {after:?} after {before:?}");
+            let is_in_order = before.is_none_or(|before| before <= after);
+            assert!(is_in_order || self.goes_back, "{path}: {after:?} after {before:?}");
         }
     }
 }
@@ -229,6 +236,9 @@ enum Step {
     Read(usize),
     /// Withdraws the permission to read the node, or grants it again.
     Permit(usize),
+    /// Makes a backup, or restores the last one: later transactions have the numbers of those that are lost.
+    Backup,
+    Restore,
     /// Breaks the connection: undelivered events are lost.
     Cut,
     /// Simulates too many changes to record.
@@ -254,6 +264,10 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn step_with_permissions() -> impl Strategy<Value = Step> {
     prop_oneof![6 => step(), 1 => (0..PATHS.len()).prop_map(Step::Permit)]
+}
+
+fn step_with_backups() -> impl Strategy<Value = Step> {
+    prop_oneof![9 => step(), 1 => Just(Step::Backup), 1 => Just(Step::Restore)]
 }
 
 /// Changes the server, and reads what the client wants.
@@ -284,6 +298,12 @@ fn run(steps: Vec<Step>, server: &mut Server, client: &mut Client) {
                 server.events.clear();
                 client.rescan();
             }
+            Step::Backup => server.backup = (server.nodes.clone(), server.zxid),
+            Step::Restore => {
+                (server.nodes, server.zxid) = server.backup.clone();
+                server.events.clear();
+                client.rescan();
+            }
             Step::Overflow => client.overflow(),
         }
     }
@@ -302,7 +322,7 @@ fn check_equal(server: &Server, client: Client) -> Result<(), TestCaseError> {
     let shown = server.nodes.iter().filter(|(path, _)| server.is_shown(path));
     let expected: Vec<_> = shown
         .map(|(path, node)| {
-            (path.clone(), node.created, node.changed, node.children_changed, node.changed.to_string().into_bytes())
+            (path.clone(), node.created, node.changed, node.children_changed, node.times.1.to_string().into_bytes())
         })
         .collect();
     let mut found: Vec<_> = client
@@ -342,10 +362,23 @@ proptest! {
         reports_unreadable: bool,
     ) {
         let (mut server, mut client) = (Server { reports_unreadable, ..Server::default() }, Client::new());
-        client.permissions_change = true;
+        client.goes_back = true;
         run(steps, &mut server, &mut client);
         prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
         client.rescan();
+        prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+        check_equal(&server, client)?;
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_tree_converges_to_a_server_that_is_restored_from_a_backup(
+        steps in proptest::collection::vec(step_with_backups(), 1..120),
+    ) {
+        let (mut server, mut client) = (Server::default(), Client::new());
+        client.goes_back = true;
+        run(steps, &mut server, &mut client);
         prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
         check_equal(&server, client)?;
     }
