@@ -4,17 +4,23 @@
 
 use std::future::pending;
 use std::io;
+use std::time::Duration;
 
-use curator_recipes::client::{ConnectionState, CuratorClient};
+use curator_recipes::client::{ConnectionState, CuratorClient, CuratorClientBuilder};
 use curator_recipes::{
     CacheEvent, CacheState, Config, ConfigStatus, CuratorCache, IfAbsent, LeaderLatch, LeaderObserver, LeaderSelector,
     LeaderState, ObservedLeader, PersistentNode,
 };
+use curator_test::OpCode;
 use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 
 use crate::cache::create;
 use crate::config::{number, write};
-use crate::support::{behind_proxy, client as connected, in_wake, mutex, path, soon, unplug, until};
+use crate::support::{
+    LONG_SESSION, behind_proxy, behind_proxy_with, builder, client as connected, in_wake, mutex, path, soon, unplug,
+    until,
+};
 
 /// What a user sees of a cache.
 fn seen(cache: &CuratorCache) -> (bool, bool, bool, bool) {
@@ -24,37 +30,39 @@ fn seen(cache: &CuratorCache) -> (bool, bool, bool, bool) {
     (is_ready, is_current(*cache.state().borrow()), is_current(cache.snapshot().state()), cache.last_error().is_none())
 }
 
+/// Waits in this way until the cache is current. Returns what a user sees then.
+fn until_current(cache: &CuratorCache, way: &'static str) -> impl Future<Output = (bool, bool, bool, bool)> {
+    let (cache, mut events) = (cache.clone(), cache.events());
+    in_wake(async move {
+        assert!(!seen(&cache).0, "the cache is current before this test waits");
+        let is_current = |state: CacheState| state == CacheState::Current;
+        match way {
+            "ready" => drop(cache.ready().await.unwrap()),
+            "state" => drop(cache.state().wait_for(|state| is_current(*state)).await.unwrap()),
+            "snapshots" => drop(cache.snapshots().wait_for(|it| is_current(it.state())).await.unwrap()),
+            "events" => while !matches!(events.next().await, Some(CacheEvent::Ready)) {},
+            _ => drop(cache.caught_up().await.unwrap()),
+        }
+        seen(&cache)
+    })
+}
+
 #[tokio::test]
 async fn the_states_of_a_cache_agree_when_it_becomes_current() {
-    let ((proxy, client), writer, root) = (behind_proxy().await, connected().await, path("step-cache"));
+    const WAYS: [&str; 5] = ["ready", "state", "snapshots", "events", "caught up"];
+    // The failed reads of an outage are reported after this time.
+    let soon_failing = |builder: CuratorClientBuilder| builder.connection_timeout(Duration::from_secs(2));
+    let ((proxy, client), writer, root) =
+        (behind_proxy_with(soon_failing).await, connected().await, path("step-cache"));
     create(&writer, &root, b"1").await;
-    for way in ["ready", "state", "snapshots", "events", "caught up"] {
-        let cache = CuratorCache::builder(&client, &root).unwrap().start().unwrap();
-        for round in ["first", "after an outage"] {
-            if round != "first" {
-                unplug(&proxy, &client).await;
-                until(async || cache.last_error().is_some()).await;
-            }
-            let (watched, mut events) = (cache.clone(), cache.events());
-            let current = in_wake(async move {
-                assert!(!seen(&watched).0, "the cache is current before this test waits");
-                let is_current = |state: CacheState| state == CacheState::Current;
-                match way {
-                    "ready" => drop(watched.ready().await.unwrap()),
-                    "state" => drop(watched.state().wait_for(|state| is_current(*state)).await.unwrap()),
-                    "snapshots" => drop(watched.snapshots().wait_for(|it| is_current(it.state())).await.unwrap()),
-                    "events" => while !matches!(events.next().await, Some(CacheEvent::Ready)) {},
-                    _ => drop(watched.caught_up().await.unwrap()),
-                }
-                seen(&watched)
-            });
-            let reconnect = async {
-                if round != "first" {
-                    proxy.refuse(false).unwrap();
-                }
-            };
-            assert_eq!(tokio::join!(current, reconnect).0, (true, true, true, true), "{way}, {round}");
-        }
+    let caches = WAYS.map(|_| CuratorCache::builder(&client, &root).unwrap().start().unwrap());
+    let all_current = async || join_all(caches.iter().zip(WAYS).map(|(cache, way)| until_current(cache, way))).await;
+    assert_eq!(all_current().await, [(true, true, true, true); 5], "{WAYS:?}");
+    unplug(&proxy, &client).await;
+    until(async || caches.iter().all(|cache| cache.last_error().is_some())).await;
+    let reconnect = async { proxy.refuse(false).unwrap() };
+    assert_eq!(tokio::join!(all_current(), reconnect).0, [(true, true, true, true); 5], "{WAYS:?}, after an outage");
+    for cache in caches {
         let ended = cache.clone();
         let end = in_wake(async move {
             drop(ended.state().wait_for(|state| *state == CacheState::Ended).await);
@@ -235,7 +243,7 @@ async fn the_states_of_a_client_agree_when_it_connects_and_when_its_deletes_are_
         let connected = in_wake(async move {
             assert!(!is_ready(&watched).1);
             if resumed == 1 {
-                watched.wait_connected(crate::support::LONG_SESSION).await.unwrap();
+                watched.wait_connected(LONG_SESSION).await.unwrap();
             } else {
                 while watched.session().await.is_err() {}
             }
@@ -246,7 +254,7 @@ async fn the_states_of_a_client_agree_when_it_connects_and_when_its_deletes_are_
         assert_eq!(tokio::join!(connected, reconnect).0, expected);
     }
     // A client that starts.
-    let starting = crate::support::builder(&proxy.connect_string(), crate::support::LONG_SESSION).start().unwrap();
+    let starting = builder(&proxy.connect_string(), LONG_SESSION).start().unwrap();
     let started = in_wake(async move {
         while starting.session().await.is_err() {}
         is_ready(&starting)
@@ -256,7 +264,7 @@ async fn the_states_of_a_client_agree_when_it_connects_and_when_its_deletes_are_
     let node = path("step-janitor");
     client.create().creating_parent_containers().for_path(&node, "").await.unwrap();
     let guard = mutex(&client, &format!("{node}/lock")).acquire().await.unwrap();
-    proxy.hold_replies(curator_test::OpCode::Delete);
+    proxy.hold_replies(OpCode::Delete);
     drop(guard);
     let watched = client.clone();
     let idle = in_wake(async move {
@@ -265,7 +273,7 @@ async fn the_states_of_a_client_agree_when_it_connects_and_when_its_deletes_are_
         watched.janitor().pending()
     });
     let deleted = async {
-        soon(proxy.wait_for_reply(curator_test::OpCode::Delete, 1)).await.unwrap();
+        soon(proxy.wait_for_reply(OpCode::Delete, 1)).await.unwrap();
         proxy.release_held();
     };
     assert_eq!(tokio::join!(idle, deleted).0, 0);
