@@ -187,25 +187,28 @@ impl Journal {
         self.change(|record| record.is_resumed = true);
     }
 
-    /// The session was confirmed by a reply.
-    pub(crate) fn confirmed(&self, session: &Session) {
+    /// The session was confirmed by a reply. Returns what logs it, to be called after the state is published.
+    pub(crate) fn confirmed<'a>(&'a self, session: &'a Session) -> impl FnOnce() + Send + use<'a> {
         meter::confirmed(&self.client, || session.lease().remaining());
         // Usually there is no outage, and nothing to record.
-        if self.record.borrow().outage.is_none() {
-            return;
-        }
-        let (outage, is_resumed) = self.change(|record| {
-            let is_resumed = std::mem::take(&mut record.is_resumed);
-            record.resumed += u64::from(is_resumed);
-            (record.outage.take(), is_resumed)
+        let is_over = self.record.borrow().outage.is_some();
+        let ended = is_over.then(|| {
+            self.change(|record| {
+                let is_resumed = std::mem::take(&mut record.is_resumed);
+                record.resumed += u64::from(is_resumed);
+                (record.outage.take(), is_resumed)
+            })
         });
-        let (client, id, lasted) = (&*self.client, Id(session), lasted(outage.as_ref()));
-        if is_resumed {
-            meter::resumed(client);
-            let server = session.server();
-            tracing::info!(client, session = %id, server, lasted, "session resumed over another connection");
-        } else {
-            tracing::info!(client, session = %id, lasted, "session confirmed");
+        move || {
+            let Some((outage, is_resumed)) = ended else { return };
+            let (client, id, lasted) = (&*self.client, Id(session), lasted(outage.as_ref()));
+            if is_resumed {
+                meter::resumed(client);
+                let server = session.server();
+                tracing::info!(client, session = %id, server, lasted, "session resumed over another connection");
+            } else {
+                tracing::info!(client, session = %id, lasted, "session confirmed");
+            }
         }
     }
 

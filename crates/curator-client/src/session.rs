@@ -310,7 +310,16 @@ impl Session {
     }
 
     pub(crate) fn set_connected(&self, connected: bool) {
-        self.inner.connected.send_if_modified(|current| std::mem::replace(current, connected) != connected);
+        self.set_connected_after(connected, || {});
+    }
+
+    /// Like [`set_connected`](Self::set_connected). Calls `announce` before the change is visible: a caller that reacts to
+    /// the announcement waits for the lock, and then finds the change.
+    pub(crate) fn set_connected_after(&self, connected: bool, announce: impl FnOnce()) {
+        self.inner.connected.send_if_modified(|current| {
+            announce();
+            std::mem::replace(current, connected) != connected
+        });
     }
 
     /// The session's connection; `None` if the session is over, or in a forked child.

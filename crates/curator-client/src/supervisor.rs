@@ -184,17 +184,25 @@ impl Supervisor {
                         session.lease().probe_answered(sent);
                         silence.end();
                         awaited = awaited.filter(|awaited| *awaited > sent);
-                        if connection.is_up() && sent >= connected_since {
+                        let is_up = connection.is_up() && sent >= connected_since;
+                        if is_up && let Some(connect_sent) = unproven_connect.take() {
                             // Not before: an accepted connect proves nothing by itself, see `session_lease.rs`.
-                            if let Some(connect_sent) = unproven_connect.take() {
-                                session.lease().moved(connect_sent);
-                            }
-                            session.set_connected(true);
-                            connection.confirmed();
+                            session.lease().moved(connect_sent);
                         }
-                        if session.is_valid() && session.is_connected() && sent >= doubt_since {
-                            journal.confirmed(session);
-                            states.publish_confirmed();
+                        let is_connected = is_up || session.is_connected();
+                        let is_confirmed = is_connected && session.is_valid() && sent >= doubt_since;
+                        let log = is_confirmed.then(|| journal.confirmed(session));
+                        let publish = || if is_confirmed { states.publish_confirmed() };
+                        if is_up {
+                            // A caller that waits for the connection then finds this state.
+                            session.set_connected_after(true, publish);
+                            connection.confirmed();
+                        } else {
+                            publish();
+                        }
+                        // Publish first, then log; see `work`.
+                        if let Some(log) = log {
+                            log();
                         }
                         None
                     }

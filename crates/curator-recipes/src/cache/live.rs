@@ -1,7 +1,7 @@
 //! Keeps the nodes of a cache up to date: sets a recursive watch, reads everything, and then reads each changed node
 //! again.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -149,23 +149,24 @@ impl LiveTree {
             self.resync_at = self.options.resync_every.map_or(Deadline::NEVER, Deadline::after);
             self.resync_after = self.commands.borrow().catch_up;
         }
-        self.publish_current();
+        let is_current = self.publish_current();
         if let Some(call_number) = self.catching_up.take()
-            // Without a confirmed connection, the cache is not current.
-            && self.watching.is_connected()
+            && is_current
         {
             self.caught_up.send_replace(call_number);
         }
         Ok(None)
     }
 
-    /// Publishes `Current`, after the scan, if the connection is confirmed.
-    fn publish_current(&self) {
+    /// Publishes `Current`, after the scan, if the connection is confirmed. Returns whether it is.
+    fn publish_current(&self) -> bool {
         // The client may be connected again although the end of the watch's connection was not processed yet.
         let is_watched = self.watch.as_ref().is_some_and(RecursiveWatch::is_alive);
-        if is_watched && self.watching.is_connected() {
+        let is_current = is_watched && self.watching.is_connected();
+        if is_current {
             self.publisher.current();
         }
+        is_current
     }
 
     /// Whether there is something to read.
@@ -284,7 +285,6 @@ impl LiveTree {
     fn apply(&mut self, batch: &Batch, replies: Vec<Result<ReadResult>>) -> Result<(), Stopped> {
         let mut replies = replies.into_iter();
         let (mut unread, mut bytes) = (0, 0);
-        let mut put_off = HashSet::new();
         for (path, listing) in batch {
             let is_unread = self.tree.known_length(path).is_none();
             unread += usize::from(is_unread);
@@ -298,12 +298,10 @@ impl LiveTree {
                 Some(Err(error)) => return Err(Stopped::Failed(error)),
                 _ => return Err(self.interrupted()),
             };
-            let is_put_off = path.parent().is_some_and(|parent| put_off.contains(&parent));
-            let next = if is_put_off { Next::ParentFirst } else { self.tree.found(path, found, *listing, batch) };
-            match next {
+            match self.tree.found(path, found, *listing, batch) {
                 Next::List => want(&mut self.scan, path.clone(), Listing::Now),
+                Next::ListParent => path.parent().into_iter().for_each(|it| want(&mut self.scan, it, Listing::Now)),
                 Next::ParentFirst => {
-                    put_off.insert(path.clone());
                     for node in path.parent().into_iter().chain([path.clone()]) {
                         want(&mut self.scan, node, Listing::IfNew);
                     }
@@ -313,8 +311,13 @@ impl LiveTree {
             if *listing == Listing::Now {
                 let names = match replies.next() {
                     Some(Ok(ReadResult::Children(names))) => names,
-                    // The node was deleted, or became unreadable, since it was read.
-                    Some(Err(Error::NoNode { .. } | Error::NoAuth { .. })) => continue,
+                    // The node was deleted since it was read, which causes an event.
+                    Some(Err(Error::NoNode { .. })) => continue,
+                    // The node became unreadable since it was read, which causes none.
+                    Some(Err(Error::NoAuth { .. })) => {
+                        self.tree.found(path, Found::Denied, *listing, batch);
+                        continue;
+                    }
                     Some(Err(error)) => return Err(Stopped::Failed(error)),
                     _ => return Err(self.interrupted()),
                 };
@@ -374,6 +377,8 @@ impl LiveTree {
 
     fn record_change(&mut self, path: ZPath) {
         if self.tree.scope.contains(&path) {
+            // Below an unreadable node, reads that one instead, which may have become readable.
+            let path = self.tree.denied(&path).unwrap_or(path);
             want(&mut self.changed, path, Listing::IfNew);
         }
     }

@@ -71,8 +71,9 @@ type Result<T> = std::result::Result<T, CacheError>;
 /// The cache is behind the servers by the time that an event and a read take, and during an outage;
 /// [`state`](Self::state) reports whether it is current. In a write that depends on cached data, compare versions.
 ///
-/// Nodes that this client may not read are [`Denied`](Lookup::Denied). A changed permission is detected at the next
-/// event of the node, after a reconnect, or by [`resync_every`](CuratorCacheBuilder::resync_every). Servers since 3.8.4
+/// Nodes that this client may not read are [`Denied`](Lookup::Denied), and so are all nodes below them: the cache could
+/// not list those that are readable. A changed permission is detected at the next event of the node or of a node below
+/// it, after a reconnect, or by [`resync_every`](CuratorCacheBuilder::resync_every). Servers since 3.8.4
 /// and 3.9.2 send no events of unreadable nodes. With these, an unreadable node that is created later is
 /// [`Absent`](Lookup::Absent), and one that is deleted stays `Denied`, until another read, such as after a new
 /// connection or in a resync.
@@ -108,8 +109,9 @@ impl CuratorCache {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn ready(&self) -> Result<Snapshot> {
-        let is_current = |snapshot: &Snapshot| snapshot.state == CacheState::Current;
-        self.task.until(&self.snapshots, |snapshot| is_current(snapshot).then(|| snapshot.clone())).await
+        // The state is set after that of the snapshot.
+        let current = |state: &CacheState| (*state == CacheState::Current).then(|| self.snapshot());
+        self.task.until(&self.states, |state| current(state).filter(|it| it.state == CacheState::Current)).await
     }
 
     /// Looks up a path in the present nodes. Calls the filter, if there is one. Sends nothing.

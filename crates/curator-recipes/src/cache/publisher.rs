@@ -43,8 +43,8 @@ impl Publisher {
 
     /// Records that everything has been read, and changes are followed.
     pub(super) fn current(&self) {
-        self.set(|_| CacheState::Current);
         self.errors.send_replace(None);
+        self.set(|_| CacheState::Current);
     }
 
     /// Records that the connection is broken or unconfirmed, or that reads fail.
@@ -55,6 +55,7 @@ impl Publisher {
         });
     }
 
+    /// Sets the state of the snapshot, and then the state, before it wakes the readers of either.
     fn set(&self, state: impl FnOnce(CacheState) -> CacheState) {
         let mut published = None;
         self.snapshots.send_if_modified(|snapshot| {
@@ -69,10 +70,12 @@ impl Publisher {
                 }
                 published = Some((state, snapshot.events));
             }
-            is_new
+            // Wakes no reader yet.
+            false
         });
         let Some((state, number)) = published else { return };
         self.states.send_replace(state);
+        self.snapshots.send_modify(|_| {});
         if state == CacheState::Current {
             self.send(number, CacheEvent::Ready);
         }

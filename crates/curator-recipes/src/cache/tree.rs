@@ -7,7 +7,7 @@ use curator_client::{Stat, ZPath};
 
 use super::events::CacheEvent;
 use super::scope::Scope;
-use super::snapshot::{CachedNode, Nodes, descendants};
+use super::snapshot::{CachedNode, Entry, Nodes, descendants};
 
 /// The most changed nodes to record for a small cache.
 const MAX_CHANGES: usize = 65_536;
@@ -16,8 +16,10 @@ const MAX_CHANGES: usize = 65_536;
 pub(super) struct Tree {
     pub(super) scope: Arc<Scope>,
     pub(super) nodes: Nodes,
-    /// The `pzxid` at the last listing of each node that was listed.
-    listed: HashMap<ZPath, i64>,
+    /// The `pzxid` and the number of children at the last listing of each node that was listed.
+    listed: HashMap<ZPath, (i64, i32)>,
+    /// The nodes to be read again after their parent, and the `czxid` of each.
+    put_off: HashMap<ZPath, i64>,
     with_data: bool,
     /// The bytes of data in all nodes.
     pub(super) bytes: usize,
@@ -49,14 +51,17 @@ pub(super) enum Next {
     Nothing,
     /// The children of the node that was read.
     List,
-    /// The parent, and then the node again: the cache does not have this parent.
+    /// The children of its parent: the node is missing, although the parent looks unchanged.
+    ListParent,
+    /// The parent, and then the node again: the cache does not have this parent. At most once for a node, because the
+    /// parent may be missing for good.
     ParentFirst,
 }
 
 impl Tree {
     pub(super) fn new(scope: &Arc<Scope>, with_data: bool) -> Self {
-        let (scope, nodes) = (Arc::clone(scope), Nodes::new_sync());
-        Self { scope, nodes, listed: HashMap::new(), with_data, bytes: 0, events: Vec::new() }
+        let (scope, nodes, put_off) = (Arc::clone(scope), Nodes::new_sync(), HashMap::new());
+        Self { scope, nodes, listed: HashMap::new(), put_off, with_data, bytes: 0, events: Vec::new() }
     }
 
     /// The length of a node's data and its number of children, as last read; `None` if the node is not cached.
@@ -68,10 +73,14 @@ impl Tree {
     /// Applies the reply to a read of the node at `path`, which belongs to the scope and to this batch.
     pub(super) fn found(&mut self, path: &ZPath, found: Found, listing: Listing, batch: &[(ZPath, Listing)]) -> Next {
         let known = self.nodes.get(path).cloned();
+        let put_off = self.put_off.remove(path);
         let (data, stat) = match found {
             Found::NoNode => {
                 self.remove(path);
-                return Next::Nothing;
+                let is_listed = |parent: ZPath| self.nodes.get(&parent)?.as_ref().map(|parent| self.is_listed(parent));
+                let looks_unchanged = || path.parent().and_then(is_listed).unwrap_or(false);
+                let is_missing = listing == Listing::IfChanged && known.is_some() && looks_unchanged();
+                return if is_missing { Next::ListParent } else { Next::Nothing };
             }
             Found::Denied => {
                 // Nothing changes if the node was denied before.
@@ -84,24 +93,33 @@ impl Tree {
             Found::Node(data, stat) => (data, stat),
         };
         let known = known.flatten();
-        let old = known.as_ref().filter(|known| known.stat().czxid == stat.czxid);
-        if *path != self.scope.root {
-            let parent = path.parent();
-            match parent.as_ref().and_then(|parent| self.nodes.get(parent)) {
-                None => return Next::ParentFirst,
+        let old = known.as_ref().filter(|known| is_same_node(known.stat(), &stat));
+        // The parent was read since this node was read before.
+        let is_repeated = put_off == Some(stat.czxid);
+        if *path != self.scope.root
+            && let Some(parent) = path.parent()
+        {
+            let is_parent_first = match self.nodes.get(&parent) {
+                // The parent itself is read again.
+                _ if self.put_off.contains_key(&parent) => true,
                 // The descendants of an unreadable node do not belong to the cache.
                 Some(None) => return Next::Nothing,
+                None if self.denied(path).is_some() => return Next::Nothing,
+                // The parent was deleted. If it is created again, so are its children.
+                None if is_repeated => return Next::Nothing,
+                None => true,
                 // A parent's `pzxid` is at least the `czxid` of each child. If it is less, the cached parent is
                 // outdated, and may have been replaced by a new node that has this child. A parent read in the same
-                // request is never outdated, even if its `pzxid` is less: some old servers lose it (ZOOKEEPER-3125).
-                Some(Some(parent))
-                    if old.is_none()
-                        && parent.stat().pzxid < stat.czxid
-                        && !batch.iter().any(|(read, _)| read == parent.path()) =>
-                {
-                    return Next::ParentFirst;
+                // request, or after this node, is never outdated, even if its `pzxid` is less: some old servers lose it
+                // (ZOOKEEPER-3125).
+                Some(Some(cached)) => {
+                    let is_older = old.is_none() && cached.stat().pzxid < stat.czxid;
+                    is_older && !is_repeated && !batch.iter().any(|(read, _)| *read == parent)
                 }
-                Some(Some(_)) => {}
+            };
+            if is_parent_first {
+                self.put_off.insert(path.clone(), stat.czxid);
+                return Next::ParentFirst;
             }
         }
         if old.is_none() && known.is_some() {
@@ -110,7 +128,7 @@ impl Tree {
         match old {
             Some(old) if *old.stat() == stat => {}
             // A child was created or deleted, or the ACL was set.
-            Some(old) if old.stat().mzxid == stat.mzxid => self.insert(old.with_stat(stat)),
+            Some(old) if has_same_data(old.stat(), &stat) => self.insert(old.with_stat(stat)),
             Some(old) => {
                 let new = CachedNode::new(path.clone(), self.kept(data), stat);
                 self.bytes = self.bytes - old.data().len() + new.data().len();
@@ -124,12 +142,24 @@ impl Tree {
                 self.insert(new);
             }
         }
+        let is_listed = self.listed.get(path) == Some(&(stat.pzxid, stat.num_children));
+        if !is_listed {
+            // A restored ensemble can have this state again, without the changes since.
+            self.listed.remove(path);
+        }
         let is_due = match listing {
             Listing::IfNew => old.is_none(),
             Listing::Now => false,
-            Listing::IfChanged => self.listed.get(path).is_none_or(|pzxid| *pzxid != stat.pzxid),
+            Listing::IfChanged => !is_listed,
         };
         if is_due && stat.num_children > 0 && self.scope.goes_below(path) { Next::List } else { Next::Nothing }
+    }
+
+    /// The node at `path` or above it that this client may not read, if any. Its descendants do not belong to the cache,
+    /// even if they can be read: their names cannot be listed.
+    pub(super) fn denied(&self, path: &ZPath) -> Option<ZPath> {
+        let is_denied = |node: &ZPath| self.nodes.get(node).is_some_and(Entry::is_none);
+        [ZPath::root()].into_iter().chain(path.ancestors()).chain([path.clone()]).find(is_denied)
     }
 
     /// The root, if it is hidden and readable. An unreadable root is always shown, because no child can be read.
@@ -172,10 +202,15 @@ impl Tree {
     /// children that the cache does not have.
     pub(super) fn listed(&mut self, path: &ZPath, names: &[String]) -> Vec<ZPath> {
         let Some(Some(node)) = self.nodes.get(path) else { return Vec::new() };
-        self.listed.insert(path.clone(), node.stat().pzxid);
+        self.listed.insert(path.clone(), (node.stat().pzxid, node.stat().num_children));
         // A server sends no invalid name.
         let children = names.iter().filter_map(|name| path.child(name).ok());
         children.filter(|child| !self.nodes.contains_key(child) && self.scope.contains(child)).collect()
+    }
+
+    /// Whether the node's children were listed when its stat was the present one.
+    fn is_listed(&self, node: &CachedNode) -> bool {
+        self.listed.get(node.path()) == Some(&(node.stat().pzxid, node.stat().num_children))
     }
 
     /// Removes a node and its descendants, children first.
@@ -190,6 +225,17 @@ impl Tree {
             self.nodes.remove_mut(path);
         }
     }
+}
+
+/// Whether two stats are of one node. An ensemble that was restored from a backup uses transaction ids again, so these
+/// do not suffice.
+fn is_same_node(one: &Stat, other: &Stat) -> bool {
+    (one.czxid, one.ctime) == (other.czxid, other.ctime)
+}
+
+/// Whether two stats of one node are of the same data.
+fn has_same_data(one: &Stat, other: &Stat) -> bool {
+    (one.mzxid, one.mtime) == (other.mzxid, other.mtime)
 }
 
 #[cfg(test)]

@@ -28,8 +28,16 @@ pub(super) struct Following<T> {
     /// Whether the config is open: there is a value, and problems with the node are logged.
     pub(super) is_open: bool,
     watch: Option<(Session, Watch)>,
-    /// The transaction id of the latest data read.
-    latest: i64,
+    latest: Option<Latest>,
+}
+
+/// The epoch of a session, and the number of its connection.
+type ConnectionNumber = (u64, u64);
+
+/// The latest data that was read.
+struct Latest {
+    connection: ConnectionNumber,
+    mzxid: i64,
 }
 
 impl<T: Send + Sync> Followed for Following<T> {
@@ -44,12 +52,13 @@ impl<T: Send + Sync> Followed for Following<T> {
 
     async fn read(&mut self) -> Result<Self::State> {
         let session = self.client.session().await?;
+        let connection = (session.epoch(), session.connections());
         // Each watch is kept until the next one is set: a drop would remove it from the server.
         let mut _until_created = None;
         loop {
             match session.watch_data(&self.path).await {
                 Ok((data, stat, watch)) => {
-                    self.check_order(stat.mzxid)?;
+                    self.check_order(connection, stat.mzxid)?;
                     self.watch = Some((session, watch));
                     return Ok(self.decoder.evaluate(Some(data)));
                 }
@@ -77,18 +86,23 @@ impl<T: Send + Sync> Followed for Following<T> {
 impl<T> Following<T> {
     pub(super) fn new(client: &CuratorClient, path: ZPath, decoder: Decoder<T>) -> Self {
         let status = StateSender::new(client);
-        Self { client: client.clone(), path, status, decoder, is_open: false, watch: None, latest: 0 }
+        Self { client: client.clone(), path, status, decoder, is_open: false, watch: None, latest: None }
     }
 
-    /// Returns an error if the data is older than that of an earlier read. The first probe of a connection
-    /// proves that its server is up to date, so this happens only if the ensemble has lost data.
-    fn check_order(&mut self, mzxid: i64) -> Result<()> {
-        let latest = self.latest;
-        if mzxid < latest {
+    /// Returns an error if the data is older than that of an earlier read over the same connection.
+    ///
+    /// The first probe of each connection is a write, which proves that its server is up to date. So if data is older
+    /// than that read over an earlier connection, the ensemble has lost writes (its data was restored from a backup, for
+    /// example), and the older data is the present one.
+    fn check_order(&mut self, connection: ConnectionNumber, mzxid: i64) -> Result<()> {
+        if let Some(Latest { connection: earlier, mzxid: latest }) = &self.latest
+            && mzxid < *latest
+            && connection == *earlier
+        {
             let cause = format!("its data are of transaction {mzxid:#x}, after those of {latest:#x} were read");
             return Err(ClientError::Unexpected { operation: "watch data of", path: self.path.clone(), cause });
         }
-        self.latest = mzxid;
+        self.latest = Some(Latest { connection, mzxid });
         Ok(())
     }
 
@@ -161,13 +175,21 @@ pub(super) async fn follow<T: Send + Sync>(
 async fn run<T: Send + Sync>(following: &mut Follower<Following<T>>, values: &watch::Sender<Arc<T>>) -> Infallible {
     loop {
         let (value, read) = following.next_lasting().await;
+        let is_new = value.is_some();
         if let Some(value) = value {
-            values.send_replace(value);
+            // Wakes no reader yet, so that a reader of the value also finds its status.
+            values.send_if_modified(|current| {
+                *current = value;
+                false
+            });
         }
         let fired = poll!(pin!(fired(&mut following.node.watch)));
         // A reply that was processed late may be of a session that is over.
         if !matches!(fired, Poll::Ready(Some(WatchEvent::Interrupted | WatchEvent::SessionEnded))) {
             following.node.status.set(read);
+        }
+        if is_new {
+            values.send_modify(|_| {});
         }
         if fired.is_ready() {
             following.node.status.forget();

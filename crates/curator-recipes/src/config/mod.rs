@@ -52,7 +52,8 @@ use crate::engine::task::RecipeTask;
 ///
 /// - *Always a value*: data that the decoder rejects never replaces a valid value. It is reported by
 ///   [`status`](Self::status), and logged once, at `warn`.
-/// - *Never backwards*: no value is replaced by an older one, even in a new session or by a server that lags behind.
+/// - *Never backwards*: no value is replaced by an older one, even in a new session or by a server that lags behind,
+///   unless the ensemble itself has lost writes.
 /// - *No change is missed*: after each event, each broken connection and each lost session, the node is read again. The
 ///   config compares data, not versions, so it detects a node that was deleted and created again with the same version.
 ///   Changes between two reads are merged into the latest value.
@@ -67,9 +68,7 @@ use crate::engine::task::RecipeTask;
 /// If the permission to read the node is withdrawn, most servers send no more events of it: the config becomes
 /// [`Unreadable`](ConfigStatus::Unreadable) only at its next connection.
 ///
-/// An ensemble that was restored from an old backup has older data than before: the config keeps its value, and is
-/// [`Unreadable`](ConfigStatus::Unreadable), until the node is written in a later transaction. Open another config
-/// instead.
+/// If the ensemble is restored from an old backup, the config takes over the older data at its next connection.
 ///
 /// A config, or one of its receivers, keeps the client open.
 ///
@@ -109,7 +108,7 @@ impl<T> Config<T> {
     }
 
     /// The status and its changes: whether the value is that of the node, and if not, why. A new value is in
-    /// [`values`](Self::values) before the status becomes [`Current`](ConfigStatus::Current).
+    /// [`values`](Self::values) before the status becomes [`Current`](ConfigStatus::Current), and is signalled after it.
     #[must_use]
     pub fn status(&self) -> watch::Receiver<ConfigStatus> {
         self.status.clone()

@@ -132,6 +132,7 @@ impl Campaign {
                     let result = self.wait_until_left(result).await;
                     let Command { intent, number: latest } = *self.commands.borrow();
                     if intent == Intent::Close {
+                        self.reporter.report_no_term(LeaderState::Unknown);
                         self.reporter.report_done(latest, result);
                         return self.closed();
                     }

@@ -150,7 +150,9 @@ impl LeaderLatch {
     ///
     /// Nothing is lost when the future is dropped: the participant keeps its place.
     pub async fn leadership(&self) -> Result<Leadership> {
-        self.task.until(&self.reports, |report| report.term.clone().filter(Leadership::is_valid)).await
+        // The state is set after the report.
+        let term = || self.reports.borrow().term.clone().filter(Leadership::is_valid);
+        self.task.until(&self.states, |state| if state.is_leader() { term() } else { None }).await
     }
 
     /// Whether this participant certainly leads now. Reads the clock, and sends nothing.

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use curator_recipes::client::{ConnectionState, CreateMode, CuratorClient};
-use curator_recipes::{LossReason, PersistentNode};
-use curator_test::TestingServer;
+use curator_recipes::{Config, CuratorCache, LossReason, PersistentNode, SharedValue};
+use curator_test::{FaultProxy, TestingServer};
 
-use crate::support::{LONG_SESSION, builder, mutex, soon, until};
+use crate::support::{LONG_SESSION, builder, mutex, soon, unplug, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_node_is_not_in_the_restored_data_is_invalid_when_its_session_resumes() {
@@ -90,6 +90,67 @@ async fn a_persistent_node_has_its_latest_data_again_after_a_restore_with_its_se
         soon(node.close()).await.unwrap();
         assert!(others.check_exists(path).await.unwrap().is_none(), "{path}");
     }
+}
+
+/// What was read over the earlier connection has higher transaction ids than what the ensemble has now, or the same ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_caches_and_values_take_over_the_data_of_a_restored_ensemble() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, backup) = (directory.path().join("data"), directory.path().join("backup"));
+    std::fs::create_dir(&data).unwrap();
+    let server = TestingServer::builder().kind(curator_test::ServerKind::Real).tick_time(Duration::from_millis(500));
+    let server = server.data_directory(&data).start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION).connect().await.unwrap();
+    let writer = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
+    for path in ["/settings", "/cache/a/x", "/cache/b", "/value"] {
+        writer.create().creating_parent_containers().for_path(path, "1").await.unwrap();
+    }
+    let decode = |data: &[u8]| std::str::from_utf8(data).unwrap().parse::<u32>();
+    let config = Config::builder(&client, "/settings", decode).unwrap().open().await.unwrap();
+    let cache = CuratorCache::builder(&client, "/cache").unwrap().start().unwrap();
+    let codec = (|number: &u32| number.to_string().into_bytes(), decode);
+    let mut changes = SharedValue::with_codec(&client, "/value", codec, 0_u32).unwrap().changes();
+    soon(changes.next()).await.unwrap().unwrap();
+    soon(cache.ready()).await.unwrap();
+    server.kill().unwrap();
+    copy(&data, &backup);
+    server.restart().await.unwrap();
+    let connected = async |client: &CuratorClient| while soon(client.session()).await.is_err() {};
+
+    // Both histories have as many transactions.
+    for (round, nodes) in [("lost", ["/cache/c", "/cache/a/y"]), ("restored", ["/cache/d", "/cache/a/z"])] {
+        if round == "restored" {
+            unplug(&proxy, &client).await;
+            server.kill().unwrap();
+            std::fs::remove_dir_all(&data).unwrap();
+            copy(&backup, &data);
+            server.restart().await.unwrap();
+        }
+        connected(&writer).await;
+        for node in nodes {
+            writer.create().for_path(node, "").await.unwrap();
+        }
+        let number = if round == "lost" { "7" } else { "8" };
+        for path in ["/settings", "/cache/b", "/value"] {
+            writer.set_data(path, number, None).await.unwrap();
+        }
+        if round == "restored" {
+            proxy.refuse(false).unwrap();
+        }
+        connected(&client).await;
+        until(async || config.current().to_string() == number && config.status().borrow().is_current()).await;
+        while soon(changes.next()).await.unwrap().unwrap().value.to_string() != number {}
+        let snapshot = soon(cache.caught_up()).await.unwrap();
+        let names: Vec<_> = snapshot.iter().map(|node| node.path().as_str()).collect();
+        let mut expected = vec!["/cache", "/cache/a", "/cache/a/x", "/cache/b", nodes[0], nodes[1]];
+        expected.sort_unstable();
+        assert_eq!(names, expected, "{round}");
+        let b = cache.get("/cache/b").unwrap().node().unwrap();
+        assert_eq!(b.data(), number.as_bytes(), "{round}");
+    }
+    writer.set_data("/settings", "9", None).await.unwrap();
+    until(async || *config.current() == 9).await;
 }
 
 fn copy(from: &Path, to: &Path) {

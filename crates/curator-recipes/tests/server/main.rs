@@ -14,6 +14,7 @@ mod atomic_faults;
 mod bad_input;
 mod cache;
 mod cache_faults;
+mod cache_permissions;
 mod cache_watches;
 mod cancel;
 mod cancellation_token;
@@ -21,6 +22,7 @@ mod config;
 mod config_faults;
 mod contract;
 mod cost;
+mod cost_at_rest;
 mod cost_of_waiting;
 #[expect(dead_code, reason = "the pages show Curator's numbers, the tests do not count them")]
 mod costs;
@@ -31,6 +33,7 @@ mod foreign_executor;
 #[cfg(unix)]
 mod forked;
 mod group_member;
+mod in_step;
 mod leader_latch;
 mod leader_latch_faults;
 mod leader_observer;

@@ -12,6 +12,7 @@ mod dropped;
 mod environment;
 #[cfg(unix)]
 mod fork;
+mod in_wake;
 mod left;
 #[path = "../../../curator-client/src/supervisor/tests/log.rs"]
 mod log;
@@ -48,6 +49,7 @@ pub(crate) use self::dropped::{drop_after, drop_after_when, polled_until};
 pub(crate) use self::environment::{new_seed, number, say};
 #[cfg(unix)]
 pub(crate) use self::fork::in_forked_child;
+pub(crate) use self::in_wake::in_wake;
 pub(crate) use self::left::{free, nothing_left};
 pub(crate) use self::log::Line;
 pub(crate) use self::logs::Logs;

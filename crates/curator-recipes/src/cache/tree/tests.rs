@@ -1,6 +1,6 @@
 //! Applies the replies of a server that changes at random and loses events, and compares the nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -20,17 +20,36 @@ struct Node {
     created: i64,
     changed: i64,
     children_changed: i64,
+    /// The times of the creation and of the last change.
+    times: (i64, i64),
 }
 
-/// A server's nodes below `/r`. The data of a node is the number of its last change.
+/// A server's nodes below `/r`. The data of a node is the time of its last change.
 #[derive(Default)]
 struct Server {
     nodes: BTreeMap<String, Node>,
     zxid: i64,
+    time: i64,
+    backup: (BTreeMap<String, Node>, i64),
     events: Vec<(String, bool)>,
+    /// The nodes that the client may not read. Changes of the set cause no event.
+    unreadable: BTreeSet<String>,
+    /// Whether the server sends events of unreadable nodes, as old ones do.
+    reports_unreadable: bool,
 }
 
 impl Server {
+    fn report(&mut self, path: &str, is_structural: bool) {
+        if self.reports_unreadable || !self.unreadable.contains(path) {
+            self.events.push((path.to_owned(), is_structural));
+        }
+    }
+
+    /// Whether the client can read the node and all nodes above it.
+    fn is_shown(&self, path: &str) -> bool {
+        !self.unreadable.iter().any(|node| path == node || path.starts_with(&format!("{node}/")))
+    }
+
     fn has_children(&self, path: &str) -> bool {
         self.nodes.keys().any(|other| other.rsplit_once('/').is_some_and(|(parent, _)| parent == path))
     }
@@ -47,33 +66,38 @@ impl Server {
         if self.nodes.contains_key(path) || !(path == "/r" || self.nodes.contains_key(parent)) {
             return;
         }
-        self.zxid += 1;
-        let zxid = self.zxid;
-        self.nodes.insert(path.to_owned(), Node { created: zxid, changed: zxid, children_changed: zxid });
+        (self.zxid, self.time) = (self.zxid + 1, self.time + 1);
+        let (zxid, times) = (self.zxid, (self.time, self.time));
+        self.nodes.insert(path.to_owned(), Node { created: zxid, changed: zxid, children_changed: zxid, times });
         self.touch_parent(path);
-        self.events.push((path.to_owned(), true));
+        self.report(path, true);
     }
 
     fn delete(&mut self, path: &str) {
         if !self.has_children(path) && self.nodes.remove(path).is_some() {
             self.zxid += 1;
             self.touch_parent(path);
-            self.events.push((path.to_owned(), true));
+            self.report(path, true);
+            self.unreadable.remove(path);
         }
     }
 
     fn set(&mut self, path: &str) {
         if let Some(node) = self.nodes.get_mut(path) {
-            self.zxid += 1;
-            node.changed = self.zxid;
-            self.events.push((path.to_owned(), false));
+            (self.zxid, self.time) = (self.zxid + 1, self.time + 1);
+            (node.changed, node.times.1) = (self.zxid, self.time);
+            self.report(path, false);
         }
     }
 
     fn read(&self, path: &ZPath) -> Found {
         let Some(node) = self.nodes.get(path.as_str()) else { return Found::NoNode };
-        let data = node.changed.to_string();
+        if self.unreadable.contains(path.as_str()) {
+            return Found::Denied;
+        }
+        let data = node.times.1.to_string();
         let mut stat = Stat::default();
+        (stat.ctime, stat.mtime) = node.times;
         (stat.czxid, stat.mzxid, stat.pzxid) = (node.created, node.changed, node.children_changed);
         stat.num_children = self.list(path).len() as i32;
         stat.data_length = data.len() as i32;
@@ -93,12 +117,15 @@ struct Client {
     changed: Wanted,
     replayed: BTreeMap<String, (i64, i64)>,
     latest: BTreeMap<String, (i64, i64)>,
+    /// Whether nodes may be deleted and created unchanged, or become older: the permission to read them changes, or a
+    /// backup is restored.
+    goes_back: bool,
 }
 
 impl Client {
     fn new() -> Self {
         let (scan, changed, replayed, latest) = Default::default();
-        let mut client = Self { tree: tree(), scan, changed, replayed, latest };
+        let mut client = Self { tree: tree(), scan, changed, replayed, latest, goes_back: false };
         client.rescan();
         client
     }
@@ -127,20 +154,18 @@ impl Client {
             .collect();
         for (text, is_structural) in server.events.drain(..) {
             let path = path(&text);
-            if let Some(parent) = path.parent().filter(|parent| is_structural && self.tree.scope.contains(parent)) {
-                want(&mut self.changed, parent, Listing::IfNew);
+            let parent = path.parent().filter(|parent| is_structural && self.tree.scope.contains(parent));
+            for node in parent.into_iter().chain([path]) {
+                let node = self.tree.denied(&node).unwrap_or(node);
+                want(&mut self.changed, node, Listing::IfNew);
             }
-            want(&mut self.changed, path, Listing::IfNew);
         }
-        let mut put_off = Vec::new();
         let batch: Batch = replies.iter().map(|(_, _, path, listing)| (path.clone(), *listing)).collect();
         for (found, names, path, listing) in replies {
-            let is_put_off = path.parent().is_some_and(|parent| put_off.contains(&parent));
-            let next = if is_put_off { Next::ParentFirst } else { self.tree.found(&path, found, listing, &batch) };
-            match next {
+            match self.tree.found(&path, found, listing, &batch) {
                 Next::List => want(&mut wanted, path.clone(), Listing::Now),
+                Next::ListParent => path.parent().into_iter().for_each(|it| want(&mut wanted, it, Listing::Now)),
                 Next::ParentFirst => {
-                    put_off.push(path.clone());
                     for node in path.parent().into_iter().chain([path.clone()]) {
                         want(&mut wanted, node, Listing::IfNew);
                     }
@@ -170,7 +195,8 @@ impl Client {
                         "{path} was created before its parent"
                     );
                     assert_eq!(self.replayed.insert(path.clone(), after), None, "{path}");
-                    assert!(self.latest.get(&path).is_none_or(|before| before.0 < after.0), "{path} was created twice");
+                    let is_new = |before: &(i64, i64)| before.0 < after.0 || self.goes_back;
+                    assert!(self.latest.get(&path).is_none_or(is_new), "{path} was created twice");
                     (path, after)
                 }
                 CacheEvent::Changed { old, new } => {
@@ -192,7 +218,8 @@ impl Client {
                 other => panic!("{other:?}"),
             };
             let before = self.latest.insert(path.clone(), after);
-            assert!(before.is_none_or(|before| before <= after), "{path}: {after:?} after {before:?}");
+            let is_in_order = before.is_none_or(|before| before <= after);
+            assert!(is_in_order || self.goes_back, "{path}: {after:?} after {before:?}");
         }
     }
 }
@@ -207,6 +234,11 @@ enum Step {
     /// Deletes the node with its descendants, and creates them again.
     Rebuild(usize),
     Read(usize),
+    /// Withdraws the permission to read the node, or grants it again.
+    Permit(usize),
+    /// Makes a backup, or restores the last one: later transactions have the numbers of those that are lost.
+    Backup,
+    Restore,
     /// Breaks the connection: undelivered events are lost.
     Cut,
     /// Simulates too many changes to record.
@@ -230,54 +262,125 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn step_with_permissions() -> impl Strategy<Value = Step> {
+    prop_oneof![6 => step(), 1 => (0..PATHS.len()).prop_map(Step::Permit)]
+}
+
+fn step_with_backups() -> impl Strategy<Value = Step> {
+    prop_oneof![9 => step(), 1 => Just(Step::Backup), 1 => Just(Step::Restore)]
+}
+
+/// Changes the server, and reads what the client wants.
+fn run(steps: Vec<Step>, server: &mut Server, client: &mut Client) {
+    for step in steps {
+        match step {
+            Step::Create(node) => server.create(PATHS[node]),
+            Step::Set(node) => server.set(PATHS[node]),
+            Step::Delete(node) => server.delete(PATHS[node]),
+            Step::Replace(node) => {
+                server.delete(PATHS[node]);
+                server.create(PATHS[node]);
+            }
+            Step::Rebuild(node) => {
+                let is_below = |path: &String| path == PATHS[node] || path.starts_with(&format!("{}/", PATHS[node]));
+                let below: Vec<_> = server.nodes.keys().filter(|path| is_below(path)).cloned().collect();
+                below.iter().rev().for_each(|path| server.delete(path));
+                below.iter().for_each(|path| server.create(path));
+            }
+            Step::Read(count) => client.read(server, count),
+            Step::Permit(node) => {
+                let node = PATHS[node].to_owned();
+                if server.nodes.contains_key(&node) && !server.unreadable.remove(&node) {
+                    server.unreadable.insert(node);
+                }
+            }
+            Step::Cut => {
+                server.events.clear();
+                client.rescan();
+            }
+            Step::Backup => server.backup = (server.nodes.clone(), server.zxid),
+            Step::Restore => {
+                (server.nodes, server.zxid) = server.backup.clone();
+                server.events.clear();
+                client.rescan();
+            }
+            Step::Overflow => client.overflow(),
+        }
+    }
+}
+
+/// Reads until nothing is wanted. Returns whether that was after few rounds.
+fn settles(server: &mut Server, client: &mut Client) -> bool {
+    (0..50).any(|_| {
+        client.read(server, usize::MAX);
+        client.scan.is_empty() && client.changed.is_empty() && server.events.is_empty()
+    })
+}
+
+/// Checks that the client has the nodes of the server that it may read, and that its events replay to these.
+fn check_equal(server: &Server, client: Client) -> Result<(), TestCaseError> {
+    let shown = server.nodes.iter().filter(|(path, _)| server.is_shown(path));
+    let expected: Vec<_> = shown
+        .map(|(path, node)| {
+            (path.clone(), node.created, node.changed, node.children_changed, node.times.1.to_string().into_bytes())
+        })
+        .collect();
+    let mut found: Vec<_> = client
+        .tree
+        .nodes
+        .values()
+        .filter_map(Option::as_ref)
+        .map(|node| {
+            let stat = node.stat();
+            (node.path().to_string(), stat.czxid, stat.mzxid, stat.pzxid, node.data().to_vec())
+        })
+        .collect();
+    found.sort();
+    prop_assert_eq!(&found, &expected);
+    let bytes: usize = found.iter().map(|node| node.4.len()).sum();
+    prop_assert_eq!(client.tree.bytes, bytes);
+    prop_assert!(client.tree.put_off.is_empty());
+    let replayed: Vec<_> =
+        client.replayed.into_iter().map(|(path, (created, changed))| (path, created, changed)).collect();
+    let shown: Vec<_> = expected.into_iter().map(|node| (node.0, node.1, node.2)).collect();
+    prop_assert_eq!(replayed, shown);
+    Ok(())
+}
+
 proptest! {
     #[test]
     fn the_tree_converges_to_the_server_and_its_events_replay_to_the_same_nodes(steps in proptest::collection::vec(step(), 1..120)) {
-        let mut server = Server::default();
-        let mut client = Client::new();
-        for step in steps {
-            match step {
-                Step::Create(node) => server.create(PATHS[node]),
-                Step::Set(node) => server.set(PATHS[node]),
-                Step::Delete(node) => server.delete(PATHS[node]),
-                Step::Replace(node) => {
-                    server.delete(PATHS[node]);
-                    server.create(PATHS[node]);
-                }
-                Step::Rebuild(node) => {
-                    let is_below = |path: &String| path == PATHS[node] || path.starts_with(&format!("{}/", PATHS[node]));
-                    let below: Vec<_> = server.nodes.keys().filter(|path| is_below(path)).cloned().collect();
-                    below.iter().rev().for_each(|path| server.delete(path));
-                    below.iter().for_each(|path| server.create(path));
-                }
-                Step::Read(count) => client.read(&mut server, count),
-                Step::Cut => {
-                    server.events.clear();
-                    client.rescan();
-                }
-                Step::Overflow => client.overflow(),
-            }
-        }
-        let mut rounds = 0;
-        while !(client.scan.is_empty() && client.changed.is_empty() && server.events.is_empty()) {
-            client.read(&mut server, usize::MAX);
-            rounds += 1;
-            prop_assert!(rounds < 50, "the client never stops reading");
-        }
-        let expected: Vec<_> = server.nodes.iter().map(|(path, node)| {
-            (path.clone(), node.created, node.changed, node.children_changed, node.changed.to_string().into_bytes())
-        }).collect();
-        let mut found: Vec<_> = client.tree.nodes.values().filter_map(Option::as_ref).map(|node| {
-            let stat = node.stat();
-            (node.path().to_string(), stat.czxid, stat.mzxid, stat.pzxid, node.data().to_vec())
-        }).collect();
-        found.sort();
-        prop_assert_eq!(&found, &expected);
-        let bytes: usize = found.iter().map(|node| node.4.len()).sum();
-        prop_assert_eq!(client.tree.bytes, bytes);
-        let replayed: Vec<_> = client.replayed.into_iter().map(|(path, (created, changed))| (path, created, changed)).collect();
-        let shown: Vec<_> = expected.into_iter().map(|node| (node.0, node.1, node.2)).collect();
-        prop_assert_eq!(replayed, shown);
+        let (mut server, mut client) = (Server::default(), Client::new());
+        run(steps, &mut server, &mut client);
+        prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+        check_equal(&server, client)?;
+    }
+
+    #[test]
+    fn reading_ends_while_permissions_change_and_a_full_read_finds_the_readable_nodes(
+        steps in proptest::collection::vec(step_with_permissions(), 1..120),
+        reports_unreadable: bool,
+    ) {
+        let (mut server, mut client) = (Server { reports_unreadable, ..Server::default() }, Client::new());
+        client.goes_back = true;
+        run(steps, &mut server, &mut client);
+        prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+        client.rescan();
+        prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+        check_equal(&server, client)?;
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_tree_converges_to_a_server_that_is_restored_from_a_backup(
+        steps in proptest::collection::vec(step_with_backups(), 1..120),
+    ) {
+        let (mut server, mut client) = (Server::default(), Client::new());
+        client.goes_back = true;
+        run(steps, &mut server, &mut client);
+        prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+        check_equal(&server, client)?;
     }
 }
 
