@@ -17,6 +17,7 @@ mod cache_faults;
 mod cache_watches;
 mod cancel;
 mod cancellation_token;
+mod changing_directories;
 mod config;
 mod config_faults;
 mod contract;
