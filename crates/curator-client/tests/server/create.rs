@@ -135,7 +135,7 @@ async fn a_create_whose_parents_keep_changing_is_retried() {
 #[tokio::test]
 async fn a_container_is_created_although_its_parent_is_deleted_meanwhile() {
     let ((proxy, client), other, top) = (behind_proxy().await, direct().await, unique_path("deleted"));
-    let (session, dir) = (client.session().await.unwrap(), ZPath::on_server(format!("{top}/a")).unwrap());
+    let (session, dir) = (client.session().await.unwrap(), ZPath::on_server(&format!("{top}/a")).unwrap());
     // The first create fails, because the parent is missing; the second one creates the parent.
     proxy.hold_nth_reply(OpCode::CreateContainer, 2);
     let ensuring = tokio::spawn({

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::{CuratorClient, RetryOneTime};
-use curator_recipes::{Error, InterProcessMultiLock, LeaderLatch};
+use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, RetryOneTime};
+use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2, LeaderLatch};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use futures_util::future::join_all;
 use tokio::sync::Barrier;
@@ -12,8 +12,8 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::support::subjects::Kind;
 use crate::support::{
-    LONG_SESSION, Numbers, acquiring, behind_proxy_with, builder, children, client, mutex, path, shared_address, soon,
-    until,
+    LONG_SESSION, Numbers, acquiring, behind_proxy_with, builder, children, client, create_dir_without_create, mutex,
+    path, requests_of, shared_address, soon, until,
 };
 
 /// The number of nodes of the lock's path.
@@ -59,6 +59,9 @@ async fn an_acquire_that_may_wait_never_gives_up_because_directories_change() {
     let (changes, acquired) = disturb(&proxy, acquiring(&client, &lock), &top, 20).await;
     let guard = acquired.unwrap();
     assert_eq!(changes, 20);
+    // The first transaction was sent without a look, and the last one succeeded.
+    let sent = [OpCode::Exists, OpCode::Multi].map(|op| requests_of(&proxy, op));
+    assert_eq!(sent, [NODES * 21, 22]);
     assert_eq!(children(&client, &lock).await, [guard.node().name()]);
     guard.release().await.unwrap();
 }
@@ -81,6 +84,33 @@ async fn an_acquire_that_may_not_wait_makes_several_attempts_while_directories_c
                 assert!(client.check_exists(format!("{top}/a")).await.unwrap().is_none());
             }
         }
+    }
+}
+
+/// Directories that cannot be created are an error at once, and none of them is left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_below_a_node_that_permits_no_children_fails() {
+    let (client, read_only, ephemeral) = (client().await, path("read-only"), path("ephemeral"));
+    create_dir_without_create(&client, &read_only).await;
+    client.create().with_mode(CreateMode::Ephemeral).for_path(&ephemeral, "").await.unwrap();
+    for top in [&read_only, &ephemeral] {
+        let lock = format!("{top}/a/lock");
+        let multi = InterProcessMultiLock::new(&client, [path("free"), lock.clone()]).unwrap();
+        let semaphore = InterProcessSemaphoreV2::new(&client, &lock, 1).unwrap();
+        let errors = [
+            soon(mutex(&client, &lock).acquire()).await.unwrap_err(),
+            soon(mutex(&client, &lock).try_acquire()).await.unwrap_err(),
+            soon(multi.acquire()).await.unwrap_err(),
+            soon(semaphore.acquire()).await.unwrap_err(),
+        ];
+        for error in errors {
+            let Error::Client(cause) = &error else { panic!("{error:?}") };
+            let cause = if let ClientError::TransactionFailed { cause, .. } = cause { cause } else { cause };
+            let is_denied = matches!(cause, ClientError::NoAuth { .. });
+            assert!(is_denied || matches!(cause, ClientError::NoChildrenForEphemerals { .. }), "{error:?}");
+            assert_eq!((is_denied, error.is_retryable()), (top == &read_only, false), "{error:?}");
+        }
+        assert!(children(&client, top).await.is_empty());
     }
 }
 
