@@ -256,6 +256,15 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
+    /// Nodes that the operation depends on, such as the parents of the node to create, were created or deleted by
+    /// other clients or by the server during each of several attempts. Nothing was applied.
+    #[error("{operation} {path}: during each attempt, nodes that it depends on were created or deleted by others")]
+    KeepsChanging {
+        /// The operation.
+        operation: &'static str,
+        /// Its path.
+        path: ZPath,
+    },
     /// The node does not have the expected version.
     #[error("{operation} {path}: the node does not have the expected version")]
     BadVersion {
@@ -451,6 +460,7 @@ impl Error {
             | Self::OperationTimeout { .. }
             | Self::StatUnknown { .. }
             | Self::TooManyRequests { .. }
+            | Self::KeepsChanging { .. }
             | Self::Throttled { .. } => true,
             Self::SessionEnded { end, .. } => end.is_followed_by_another(),
             Self::TransactionFailed { cause, .. } | Self::RetryFailed { cause, .. } => cause.is_retryable(),

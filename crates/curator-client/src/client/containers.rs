@@ -2,20 +2,17 @@
 
 use super::CuratorClient;
 use crate::error::{Error, Result};
-use crate::node::containers::{ensure_containers, missing_parents, transact_with_containers};
+use crate::node::containers::{CREATE_ROUNDS, ensure_containers, missing_parents, transact_with_containers};
 use crate::operation::{Created, NodeSpec, TransactionOperation, TransactionResult};
 use crate::path::ZPath;
 use crate::session::Session;
-
-/// The maximum number of attempts while other clients keep creating and deleting the node or its parents.
-pub(super) const CREATE_ROUNDS: u32 = 16;
 
 impl CuratorClient {
     /// Creates the missing nodes of `dir` (a path on the server) in `session`, as containers.
     ///
     /// # Errors
     ///
-    /// Those of the requests that it sends.
+    /// Those of the requests that it sends; [`Error::KeepsChanging`] if others keep deleting nodes of `dir`.
     ///
     /// # Cancel safety
     ///
@@ -29,7 +26,8 @@ impl CuratorClient {
 
 /// Creates the node. If parents are missing and may be created, creates the parents and the node in one transaction.
 ///
-/// `explain` maps errors of the creates; errors of the reads of parents are returned unchanged.
+/// `explain` maps errors of the creates; errors of the reads of parents are returned unchanged. The error is
+/// [`Error::KeepsChanging`] if other clients create or delete parents during each of [`CREATE_ROUNDS`] attempts.
 pub(super) async fn create_with_parents(
     client: &CuratorClient,
     session: &Session,
@@ -39,25 +37,26 @@ pub(super) async fn create_with_parents(
 ) -> Result<Created> {
     // A namespace is created on first use.
     let may_create = |path: &ZPath| parents || client.root.strip_prefix(path).is_some();
-    let mut created = session.create(spec).await;
+    let created = session.create(spec).await;
+    if !matches!(created, Err(Error::NoNode { .. })) || !parents && client.root.is_root() {
+        return created.map_err(explain);
+    }
     for _ in 0..CREATE_ROUNDS {
-        if !matches!(created, Err(Error::NoNode { .. })) || !parents && client.root.is_root() {
-            break;
-        }
         let missing = missing_parents(session, [&spec.path]).await?;
         if !missing.iter().all(may_create) {
-            break;
+            return created;
         }
         let create = vec![TransactionOperation::Create(spec.clone())];
-        created = match transact_with_containers(session, &missing, create, &client.inner.acls).await {
+        let created = match transact_with_containers(session, &missing, create, &client.inner.acls).await {
             Ok(Some(results)) => created_by(results, &spec.path),
             // Other clients have created or deleted parents in the meantime.
             Ok(None) => continue,
             Err(Error::TransactionFailed { cause, .. }) => Err(*cause),
             Err(error) => Err(error),
         };
+        return created.map_err(explain);
     }
-    created.map_err(explain)
+    Err(Error::KeepsChanging { operation: "create", path: spec.path.clone() })
 }
 
 fn created_by(results: Vec<TransactionResult>, path: &ZPath) -> Result<Created> {

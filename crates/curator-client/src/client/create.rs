@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::CuratorClient;
-use super::containers::{CREATE_ROUNDS, create_with_parents};
+use super::containers::create_with_parents;
 use super::recipe_support::RecipeSupport as _;
 use super::retry::MaybeApplied;
 use crate::acl::Acl;
 use crate::error::{Error, Outcome, Result};
 use crate::janitor::Janitor;
+use crate::node::containers::CREATE_ROUNDS;
 use crate::node::find::NodeFinder;
 use crate::node::protected::ProtectionId;
 use crate::node_path::NodePath;

@@ -14,6 +14,9 @@ use crate::operation::{CreateMode, NodeSpec, TransactionOperation, TransactionRe
 use crate::path::ZPath;
 use crate::session::Session;
 
+/// The maximum number of attempts while other clients keep creating and deleting the node or its parents.
+pub(crate) const CREATE_ROUNDS: u32 = 16;
+
 /// Sends one transaction that creates `missing`, as containers, and then applies `operations`. `None` if nothing was
 /// applied because `missing` is outdated.
 pub(crate) fn transact_with_containers(
@@ -96,14 +99,20 @@ fn container(path: &ZPath, acls: &Acls) -> NodeSpec {
 ///
 /// Starts with the last node: usually only that one is missing, which then takes one request.
 pub(crate) async fn ensure_containers(session: &Session, dir: &ZPath, acls: &Acls) -> Result<()> {
-    match create_container(session, dir, acls).await {
-        Err(Error::NoNode { .. }) => {}
-        result => return result,
+    for _ in 0..CREATE_ROUNDS {
+        match create_container(session, dir, acls).await {
+            Err(Error::NoNode { .. }) => {}
+            result => return result,
+        }
+        for ancestor in dir.ancestors() {
+            match create_container(session, &ancestor, acls).await {
+                // Others have deleted an ancestor that existed before.
+                Err(Error::NoNode { .. }) => break,
+                result => result?,
+            }
+        }
     }
-    for ancestor in dir.ancestors() {
-        create_container(session, &ancestor, acls).await?;
-    }
-    create_container(session, dir, acls).await
+    Err(Error::KeepsChanging { operation: "create", path: dir.clone() })
 }
 
 async fn create_container(session: &Session, path: &ZPath, acls: &Acls) -> Result<()> {

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use curator_client::{CreateMode, Error, Outcome};
+use curator_client::{CreateMode, Error, Outcome, ZPath};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
-use crate::support::{behind_proxy, builder, direct, ephemeral, soon, unique_path, until};
+use crate::support::{Recorded, behind_proxy, behind_proxy_with, builder, direct, ephemeral, soon, unique_path, until};
 
 #[tokio::test]
 async fn every_kind_of_node_can_be_created() {
@@ -87,6 +87,66 @@ async fn any_number_of_missing_parents_takes_three_round_trips() {
         client.create().creating_parent_containers().for_path(format!("{top}/{below}"), "").await.unwrap();
         assert_eq!(proxy.round_trips(), 3, "{:?}", proxy.requests());
     }
+}
+
+/// A parent is created or deleted whenever the client has looked which parents are missing: so each attempt to create
+/// them fails.
+#[tokio::test]
+async fn a_create_whose_parents_keep_changing_is_retried() {
+    for (most, is_created) in [(20, true), (u64::MAX, false)] {
+        let policy = Recorded::new(1, Duration::from_millis(1));
+        let (proxy, client) = behind_proxy_with(|client| client.retry_policy(policy.clone())).await;
+        let (other, top) = (direct().await, unique_path("changing"));
+        proxy.reset_counts();
+        proxy.hold_nth_reply(OpCode::Exists, 2);
+        let create = client.create().creating_parent_containers().for_path(format!("{top}/a/node"), "");
+        let mut creating = tokio::spawn(create);
+        let mut created = None;
+        for change in 1..=most {
+            tokio::select! {
+                looked = proxy.wait_for_reply(OpCode::Exists, 2 * change) => looked.unwrap(),
+                ended = &mut creating => {
+                    created = Some(ended.unwrap());
+                    break;
+                }
+            }
+            match other.check_exists(&top).await.unwrap() {
+                Some(_) => other.delete().for_path(&top).await.unwrap(),
+                None => drop(other.create().for_path(&top, "").await.unwrap()),
+            }
+            if change < most {
+                proxy.hold_nth_reply(OpCode::Exists, 2);
+            }
+            proxy.release_held();
+        }
+        let created = match created {
+            Some(created) => created,
+            None => soon(creating).await.unwrap(),
+        };
+        assert_eq!(created.is_ok(), is_created, "{created:?}");
+        if let Err(error) = created {
+            assert!(matches!(&error, Error::KeepsChanging { path, .. } if path.name() == "node"), "{error}");
+            assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
+        }
+        assert_eq!(policy.calls.lock().unwrap().len(), if is_created { 1 } else { 2 });
+    }
+}
+
+#[tokio::test]
+async fn a_container_is_created_although_its_parent_is_deleted_meanwhile() {
+    let ((proxy, client), other, top) = (behind_proxy().await, direct().await, unique_path("deleted"));
+    let (session, dir) = (client.session().await.unwrap(), ZPath::on_server(&format!("{top}/a")).unwrap());
+    // The first create fails, because the parent is missing; the second one creates the parent.
+    proxy.hold_nth_reply(OpCode::CreateContainer, 2);
+    let ensuring = tokio::spawn({
+        let (client, dir) = (client.clone(), dir.clone());
+        async move { client.ensure_containers(&session, &dir).await }
+    });
+    soon(proxy.wait_for_reply(OpCode::CreateContainer, 2)).await.unwrap();
+    other.delete().for_path(&top).await.unwrap();
+    proxy.release_held();
+    soon(ensuring).await.unwrap().unwrap();
+    assert!(other.check_exists(dir).await.unwrap().is_some());
 }
 
 #[tokio::test]

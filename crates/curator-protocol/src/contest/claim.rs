@@ -8,6 +8,7 @@ use std::mem;
 
 use uuid::Uuid;
 
+use super::IMMEDIATE_ATTEMPTS;
 use super::step::{Answer, End, Event, Limit, OwnNode, Pace, Request};
 use crate::driver::{LockInternalsDriver as _, StandardLockInternalsDriver};
 
@@ -43,8 +44,8 @@ pub(super) struct Claim {
     may_exist: bool,
     /// Whether the directory of the leases was missing when it was last read.
     is_directory_missing: bool,
-    /// Whether a take has failed because `is_directory_missing` was wrong.
-    has_directory_changed: bool,
+    /// How many takes have failed because `is_directory_missing` was wrong, up to [`IMMEDIATE_ATTEMPTS`].
+    directory_changes: u8,
     /// Whether the limit was created since the claim last waited, or since it began.
     limit_was_created: bool,
     pending: Vec<(usize, Request)>,
@@ -89,7 +90,7 @@ impl Claim {
             place_version: 0,
             may_exist: false,
             is_directory_missing: false,
-            has_directory_changed: false,
+            directory_changes: 0,
             limit_was_created: false,
             pending: Vec::new(),
             pace: Pace::Now,
@@ -256,8 +257,8 @@ impl Claim {
         let no_limit = self.note(&mut known, answers)?;
         match (known.leases, known.limit) {
             _ if no_limit => {
-                // If the limit is missing again, another client keeps deleting it, so ask the retry policy.
-                let pace = if self.limit_was_created { Pace::Retry } else { Pace::Now };
+                // If the limit is missing again, another client keeps deleting it.
+                let pace = if self.limit_was_created { Pace::Pause } else { Pace::Now };
                 self.request(State::CreatingLimit(known), [(LEASES, Request::CreateLimit)], pace);
             }
             (Some(leases), Some(limit)) if self.suffices(leases, limit) => self.take(limit, Pace::Now),
@@ -314,12 +315,14 @@ impl Claim {
             Answer::Missing => return Err(End::Restart),
             Answer::NoParent => {
                 self.is_directory_missing = !self.is_directory_missing;
-                if mem::replace(&mut self.has_directory_changed, true) {
+                let changes = self.directory_changes;
+                self.directory_changes = IMMEDIATE_ATTEMPTS.min(changes + 1);
+                match changes {
+                    0 => self.take(limit, Pace::Now),
                     // Other clients keep creating and deleting the directory; or its parents are deleted, and our place
                     // with them.
-                    self.read_place(limit, Pace::Retry);
-                } else {
-                    self.take(limit, Pace::Now);
+                    1..IMMEDIATE_ATTEMPTS => self.read_place(limit, Pace::Now),
+                    _ => self.read_place(limit, Pace::Pause),
                 }
             }
             Answer::Unknown => self.recover(limit),

@@ -5,6 +5,7 @@ use std::mem;
 
 use uuid::Uuid;
 
+use super::IMMEDIATE_ATTEMPTS;
 use super::plan::Plan;
 use super::step::{Answer, End, Event, OwnNode, Pace, Request};
 use crate::driver::LockInternalsDriver;
@@ -27,7 +28,7 @@ pub(super) struct Entry {
     /// Nodes of ours other than `own`.
     pub(super) surplus: Vec<String>,
     pub(super) watches: Watches,
-    /// How many creates in a row, up to two, found the directory missing.
+    /// How many creates in a row have failed because of the directories, up to [`IMMEDIATE_ATTEMPTS`].
     without_directory: u8,
     /// The requests to send.
     pending: Vec<Request>,
@@ -140,13 +141,13 @@ impl Entry {
         self.request(State::Joining, [Request::Create, Request::List], Pace::Now)
     }
 
-    /// Creates the directory together with our node. Before the second attempt, the runner looks up which directories
-    /// are missing. If the second attempt finds others missing, another client keeps creating and deleting them, so
-    /// later attempts follow the retry policy.
+    /// Creates the directory together with our node. Before the second attempt, and each later one, the runner looks up
+    /// which directories are missing. Many contenders may begin together and create directories of each other; but if
+    /// attempts keep failing, directories are also deleted, so later attempts are paced.
     fn join_with_parents(&mut self) -> Outcome {
         self.may_exist = true;
-        let pace = if self.without_directory < 2 { Pace::Now } else { Pace::Retry };
-        self.without_directory = 2.min(self.without_directory + 1);
+        let pace = if self.without_directory < IMMEDIATE_ATTEMPTS { Pace::Now } else { Pace::Pause };
+        self.without_directory = IMMEDIATE_ATTEMPTS.min(self.without_directory + 1);
         self.request(State::Joining, [Request::CreateWithParents, Request::List], pace)
     }
 

@@ -60,6 +60,13 @@ pub struct Contest {
     stage: Stage,
 }
 
+/// How many attempts in a row that fail because directories are created or deleted meanwhile are followed by an
+/// immediate attempt.
+///
+/// While directories are only created, each such attempt has found another directory created. So there are at most as
+/// many as missing directories; far fewer, if other contenders create several at a time.
+const IMMEDIATE_ATTEMPTS: u8 = 16;
+
 /// Which call is expected next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
@@ -283,8 +290,8 @@ impl Contest {
             // Entries that are ready to create wait for those that look for their node.
             if !(is_finding && enters(entry)) {
                 let (pending, its_pace) = entry.take_pending();
-                if its_pace == Pace::Retry && !pending.is_empty() {
-                    pace = Pace::Retry;
+                if !pending.is_empty() {
+                    pace = pace.max(its_pace);
                 }
                 requests.extend(pending.into_iter().map(|request| (queue, request)));
             }

@@ -12,7 +12,7 @@ pub enum Step {
         /// The requests, each with the index of its directory: that of a queue, or, for the leases, the one after the
         /// queues. All creates come first and are one transaction; all plain reads come last and are one `multiRead`.
         requests: Vec<(usize, Request)>,
-        /// Whether to ask the retry policy first.
+        /// When to send them.
         pace: Pace,
     },
     /// Wait for an event of a watch.
@@ -34,11 +34,14 @@ pub enum Step {
 }
 
 /// When to send a pipeline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a runner of contests must handle every case")]
 pub enum Pace {
     /// Immediately.
     Now,
+    /// After a pause: other clients or the server keep creating and deleting a directory, or the limit. This is never a
+    /// reason to give up, unless the contest may not wait.
+    Pause,
     /// When the retry policy allows it, or never: a request has failed.
     Retry,
 }
@@ -125,8 +128,8 @@ pub enum Answer {
     /// To `Create` and `CreateWithParents`.
     Created(OwnNode),
     /// To `Create`, `List`, `WatchList` and `Take`: the directory, or a parent of it, does not exist. To
-    /// `CreateWithParents` and a `Take` with the directory: the runner did not try to create the directories that are
-    /// missing. Nothing was created.
+    /// `CreateWithParents` and a `Take` with the directory: a directory was missing that the runner did not try to
+    /// create, or one existed that it tried to create. Nothing was created.
     NoParent,
     /// To `CreateLimit` and `Sync`.
     Done,

@@ -158,6 +158,12 @@ impl Client {
         matches!(self.phase, Phase::InFlight(_) | Phase::Waiting)
     }
 
+    /// Whether the next request creates directories.
+    pub(crate) fn creates_directories(&self) -> bool {
+        let Some(Call::Contest { requests, wanted: true, .. }) = self.wire.front() else { return false };
+        requests.iter().any(|(_, request)| *request == Request::CreateWithParents)
+    }
+
     pub(crate) fn is_owner(&self) -> bool {
         matches!(self.phase, Phase::Owning { .. })
     }

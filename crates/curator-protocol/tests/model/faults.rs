@@ -44,6 +44,13 @@ impl World {
             Fault::LostSession => self.lose_session(scenario, who),
             Fault::Cancel => self.cancel(scenario, who),
             Fault::Return => self.begin(scenario, who),
+            Fault::Directories => {
+                let client = &mut *self.clients[who];
+                client.has_acted = true;
+                if let Some(Call::Contest { requests, .. }) = client.wire.pop_front() {
+                    self.take_answers(scenario, who, vec![Answer::NoParent; requests.len()]);
+                }
+            }
             _ => {
                 let client = &mut *self.clients[who];
                 client.has_acted = true;

@@ -70,7 +70,11 @@ fn properties_hold_with_two_faults() {
 #[test]
 fn properties_hold_if_a_directory_is_missing_or_removed() {
     assert_properties([Scenario::of(3).in_directories([false, false])]);
-    assert_properties(KINDS.map(|fault| Scenario::of(2).in_directories([false, false]).with(&[fault, Fault::Reap])));
+    let missing = Scenario::of(2).in_directories([false, false]);
+    for also in [Fault::Reap, Fault::Directories] {
+        assert_properties(KINDS.map(|fault| missing.with(&[fault, also])));
+    }
+    assert_properties([missing.with(&[Fault::Directories, Fault::Directories, Fault::Reap])]);
 }
 
 /// The predecessors of a writer are not final: a write lock before it may become a read lock.
@@ -136,7 +140,8 @@ fn every_run_ends() {
         assert_runs_end([Scenario::of(3), Scenario::of(2).behind(2)].map(|scenario| scenario.with(&[fault])));
     }
     assert_runs_end((2..=3).flat_map(Scenario::rows_of_readers_and_writers));
-    assert_runs_end([Scenario::of(2).in_directories([false, false]), Scenario::of(3).driven_by(LISTS_AGAIN)]);
+    let missing = Scenario::of(2).in_directories([false, false]);
+    assert_runs_end([missing.with(&[Fault::Directories]), missing, Scenario::of(3).driven_by(LISTS_AGAIN)]);
 }
 
 #[test]

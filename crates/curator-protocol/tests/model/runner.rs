@@ -47,13 +47,15 @@ impl World {
     }
 
     /// Performs the contest's step after these answers, or after an event without answers. Fails the contest if the
-    /// pace is wrong: `Retry` although no request has failed, or `Now` although all answers are unknown.
+    /// pace is wrong: `Retry` although no answer is unknown, `Pause` although nothing was missing, or `Now` although all
+    /// answers are unknown.
     fn perform_in_pace(&mut self, scenario: &Scenario, who: usize, step: Step, answers: &[Answer]) {
         let is_lost = |answer: &Answer| *answer == Answer::Unknown;
-        let has_failed = |answer: &Answer| is_lost(answer) || matches!(answer, Answer::NoParent | Answer::Missing);
+        let is_missing = |answer: &Answer| matches!(answer, Answer::NoParent | Answer::Missing);
         let is_in_pace = match step {
             Step::Send { pace: Pace::Now, .. } => answers.is_empty() || !answers.iter().all(is_lost),
-            Step::Send { pace: Pace::Retry, .. } => answers.iter().any(has_failed),
+            Step::Send { pace: Pace::Retry, .. } => answers.iter().any(is_lost),
+            Step::Send { pace: Pace::Pause, .. } => answers.iter().any(is_missing),
             _ => true,
         };
         if is_in_pace {

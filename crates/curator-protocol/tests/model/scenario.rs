@@ -71,6 +71,8 @@ pub(crate) enum Fault {
     Write,
     /// The server removes an empty directory, and its counter with it.
     Reap,
+    /// Other directories are missing than a runner believed, so its attempt to create them fails.
+    Directories,
     /// A contender that has left, or has lost ownership, contends again, as a leader latch does.
     Return,
     /// A client outside the search creates a second node with the number of its first: a write lock becomes a read

@@ -34,7 +34,9 @@ fn one_and_singles() -> Scenario {
 fn properties_hold_for_several_queues_without_faults() {
     assert_properties([same(), crossed(), Scenario::of_queues(&[&[0, 1], &[1, 0], &[1]]), one_and_singles()]);
     assert_properties([[3, 0], [2, 1], [1, 1]].map(|others| crossed().behind_in(others)));
-    assert_properties([[false, false], [true, false]].map(|exist| crossed().in_directories(exist)));
+    for exist in [[false, false], [true, false]] {
+        assert_properties([crossed(), crossed().with(&[Fault::Directories])].map(|one| one.in_directories(exist)));
+    }
 }
 
 #[test]

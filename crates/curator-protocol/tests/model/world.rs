@@ -253,6 +253,7 @@ impl World {
                 (Fault::LostSession, busy),
                 (Fault::Cancel, client.contends()),
                 (Fault::Return, client.is_gone()),
+                (Fault::Directories, client.connected && client.creates_directories()),
             ];
             let strikes = strikes.into_iter().filter(|(fault, can_be)| may(*fault) && *can_be);
             actions.extend(strikes.map(|(fault, _)| Action::Strike(fault, who)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use curator_client::{CreateMode, CuratorClient, Error as ClientError, NodeSpec, Session, ZPath};
 use curator_client::{RecipeSupport as _, node::find::NodeFinder};
-use curator_protocol::{Contest, LeaseLimit, LockInternalsDriver, OwnNode, StandardLockInternalsDriver, Uuid};
+use curator_protocol::{Contest, LeaseLimit, LockInternalsDriver, OwnNode, Request, StandardLockInternalsDriver, Uuid};
 
 use super::hold::Hold;
 use super::limit::LimitNode;
@@ -26,8 +26,8 @@ pub(crate) struct Contender<'a> {
     pub(super) limit: Option<&'a dyn LimitNode>,
     pub(super) nodes: OwnNodes,
     /// The directories of the queues, and their parents, that are believed missing; created together with the
-    /// contender's nodes.
-    pub(super) missing: Vec<ZPath>,
+    /// contender's nodes. `None` if the contender has to look first.
+    pub(super) missing: Option<Vec<ZPath>>,
     pub(crate) watches: Watches,
     /// Whether a client has written a revocation request to this contender's node in a semaphore's queue.
     pub(super) revoked: bool,
@@ -69,7 +69,7 @@ impl<'a> Contender<'a> {
             directories: Vec::new(),
             limit: None,
             nodes: OwnNodes::new(client, session),
-            missing: Vec::new(),
+            missing: Some(Vec::new()),
             watches: Watches::new(queues.len()),
             revoked: false,
             failure: None,
@@ -96,6 +96,23 @@ impl<'a> Contender<'a> {
         let node = NodeSpec { path, data: Arc::clone(data), mode: CreateMode::EphemeralSequential, acl };
         self.directories.push(Directory { path: directory.clone(), node });
         Ok(())
+    }
+
+    /// Whether these requests create directories, and the contender does not know which are missing.
+    pub(crate) fn has_to_look(&self, requests: &[(usize, Request)]) -> bool {
+        self.missing.is_none() && requests.iter().any(|(_, request)| *request == Request::CreateWithParents)
+    }
+
+    /// Looks which directories of the queues, and parents of them, are missing. Returns whether all looks were
+    /// answered; otherwise, [`failure`](Self::failure) contains the cause.
+    pub(crate) async fn look(&mut self) -> bool {
+        let queues = &self.directories[..self.watches.own.len()];
+        let nodes: Vec<_> = queues.iter().map(|queue| queue.node.path.clone()).collect();
+        match self.client.missing_parents(self.session, &nodes).await {
+            Ok(missing) => self.missing = Some(missing),
+            Err(error) => self.failure = Some(error),
+        }
+        self.missing.is_some()
     }
 
     /// The index of the directory that is the parent of `child`.

@@ -1,4 +1,4 @@
-//! The consecutive failures of one acquire, and its error when the retry policy gives up.
+//! The pauses of one acquire: after consecutive failures, until the retry policy gives up; and while directories change.
 
 use std::time::Instant;
 
@@ -13,6 +13,8 @@ pub(crate) struct Failures<'a> {
     lock: &'a ZPath,
     /// `None` while there is no failure.
     retrier: Option<Retrier>,
+    /// The pauses while others keep creating and deleting the directories; `None` without any.
+    changes: Option<Box<Retrier>>,
     /// When the first of the failing attempts began; without failures, when the latest attempt began.
     since: Instant,
 }
@@ -20,7 +22,7 @@ pub(crate) struct Failures<'a> {
 impl<'a> Failures<'a> {
     /// An empty count, for an acquire of `lock`.
     pub(crate) fn new(client: &'a CuratorClient, lock: &'a ZPath) -> Self {
-        Self { client, lock, retrier: None, since: Instant::now() }
+        Self { client, lock, retrier: None, changes: None, since: Instant::now() }
     }
 
     /// Records that an attempt begins. If it is the first to fail, the time of failing starts here.
@@ -32,7 +34,7 @@ impl<'a> Failures<'a> {
 
     /// Resets the count: the next failure is the first.
     pub(crate) fn forget(&mut self) {
-        self.retrier = None;
+        (self.retrier, self.changes) = (None, None);
     }
 
     /// Waits for the delay of the retry policy; the next attempt is due when this returns.
@@ -51,6 +53,18 @@ impl<'a> Failures<'a> {
     /// gives up.
     pub(crate) async fn again(&mut self) -> Result<bool> {
         Ok(self.retrier().again().await?)
+    }
+
+    /// Waits before the next attempt while others keep creating and deleting the directories: longer each time, up to
+    /// a second. This is no failure, so it does not ask the retry policy, and never gives up.
+    ///
+    /// # Errors
+    ///
+    /// That of a client that closes or has ended.
+    pub(crate) async fn pause_for_changes(&mut self) -> Result<()> {
+        let changes = self.changes.get_or_insert_with(|| Box::new(self.client.persistent_retrier()));
+        changes.again().await?;
+        Ok(())
     }
 
     /// Returns the error of an acquire that does not retry.

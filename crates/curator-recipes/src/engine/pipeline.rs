@@ -7,7 +7,7 @@ mod creates;
 
 use curator_client::{
     Created, Error as ClientError, ReadOperation, ReadResult, RecipeSupport as _, Result as ClientResult, Stat,
-    TransactionOperation, TransactionResult, Watch, ZPath,
+    TransactionOperation, TransactionResult, Watch,
 };
 use curator_protocol::{Answer, Event, Limit, OwnNode, Request};
 use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _, ready};
@@ -29,8 +29,8 @@ type Sent = BoxFuture<'static, Vec<ClientResult<Reply>>>;
 enum Reply {
     Done,
     Created(Vec<Created>),
-    /// Nothing was created, because these directories are missing.
-    Missing(Vec<ZPath>),
+    /// Nothing was created, because other directories are missing than were believed to be.
+    DirectoriesChanged,
     Children(Vec<String>, Option<Watch>),
     Data(Vec<u8>, Stat, Option<Watch>),
 }
@@ -45,9 +45,8 @@ struct Origin {
 
 /// Sending.
 impl Contender<'_> {
-    /// Sends one pipeline: everything is sent before anything is awaited. Two cases take more round trips: creating the
-    /// node with the limit, which is sent alone; and a create that fails because parents are unexpectedly missing,
-    /// after which the client checks which of them exist.
+    /// Sends one pipeline: everything is sent before anything is awaited. One case takes more round trips: creating the
+    /// node with the limit, which is sent alone.
     ///
     /// The requests are sent in the contest's order: all creates, as one transaction; then the other requests, one by
     /// one; then all plain reads, as one `multiRead`.
@@ -121,7 +120,7 @@ impl Contender<'_> {
                 one(self.client.transact_with_containers(session, missing, operations).map_ok(
                     |results| match results {
                         Some(results) => Reply::Created(created_of(results)),
-                        None => Reply::Missing(Vec::new()),
+                        None => Reply::DirectoriesChanged,
                     },
                 ))
             }
@@ -192,17 +191,21 @@ impl Contender<'_> {
                 self.nodes.set(origin.directory, State::Answered(vec![created.path]));
                 Answer::Created(node)
             }
-            (Request::CreateWithParents | Request::Take { .. }, Ok(Reply::Missing(missing))) => {
-                self.missing = missing;
+            (Request::CreateWithParents | Request::Take { .. }, Ok(Reply::DirectoriesChanged)) => {
                 self.nodes.set(origin.directory, State::Idle);
                 Answer::NoParent
             }
             (Request::Create | Request::CreateWithParents, Err(error)) => match cause(&error).1 {
                 ClientError::NoNode { .. } => {
+                    // The lists of the same pipeline show which directories are missing.
+                    self.missing = Some(Vec::new());
                     self.nodes.set(origin.directory, State::Idle);
                     Answer::NoParent
                 }
-                _ => self.unknown(error)?,
+                _ => {
+                    self.missing = None;
+                    self.unknown(error)?
+                }
             },
             (Request::List | Request::WatchList, Ok(Reply::Children(children, watch))) => {
                 watch.into_iter().for_each(|watch| self.watches.set_claim(&Event::LeasesChanged, watch));
@@ -210,9 +213,11 @@ impl Contender<'_> {
             }
             (Request::List | Request::WatchList, Err(ClientError::NoNode { .. })) => {
                 // This assumes that the directory's parent exists.
-                let path = &self.directories[origin.directory].path;
-                if origin.is_early && origin.directory < self.watches.own.len() && !self.missing.contains(path) {
-                    self.missing.push(path.clone());
+                if let Some(missing) = &mut self.missing
+                    && origin.is_early
+                    && origin.directory < self.watches.own.len()
+                {
+                    missing.push(self.directories[origin.directory].path.clone());
                 }
                 Answer::NoParent
             }

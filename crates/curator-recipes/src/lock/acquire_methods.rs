@@ -26,7 +26,8 @@ macro_rules! acquire_methods {
         /// through an outage of any length. [`Client`](crate::Error::Client) immediately for an error that a retry
         /// cannot help, such as a missing permission; it contains [`Closed`](curator_client::Error::Closed) as soon as
         /// the client closes. If the session is lost during the wait, there is no error: the acquire joins the end of
-        /// the queue in the next session.
+        /// the queue in the next session. Nor is it an error that other clients or the server create and delete the
+        /// lock's directories.
         ///
         /// [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is reentrant;
         /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when another client keeps deleting the waiting node;
@@ -68,7 +69,9 @@ macro_rules! acquire_methods {
         ///
         /// # Errors
         ///
-        /// The same as [`acquire`](Self::acquire), at the first failure.
+        /// The same as [`acquire`](Self::acquire), at the first failure; [`AcquireFailed`](crate::Error::AcquireFailed)
+        /// with [`KeepsChanging`](curator_client::Error::KeepsChanging) if others create or delete the lock's
+        /// directories during each of 16 attempts to create them.
         ///
         /// # Cancel safety
         ///

@@ -18,6 +18,7 @@ mod cache_permissions;
 mod cache_watches;
 mod cancel;
 mod cancellation_token;
+mod changing_directories;
 mod config;
 mod config_faults;
 mod contract;

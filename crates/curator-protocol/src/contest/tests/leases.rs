@@ -297,36 +297,35 @@ fn a_contest_that_has_not_started_is_blocked_by_places_and_by_too_few_free_lease
 }
 
 #[test]
-fn a_directory_that_keeps_vanishing_is_created_at_the_pace_of_the_retry_policy() {
+fn a_directory_that_keeps_vanishing_is_created_after_pauses() {
     let mut run = Run::taking(1);
     assert_eq!(run.answers([Answer::NoParent]), take(true, 1, limit(1)));
-    for _ in 0..2 {
-        // The directory is found, and then missing again.
-        assert_eq!(run.answers([Answer::NoParent]), retry(read_place()));
-        assert_eq!(run.answers([node(0)]), take(false, 1, limit(1)));
-        assert_eq!(run.answers([Answer::NoParent]), retry(read_place()));
-        assert_eq!(run.answers([node(0)]), take(true, 1, limit(1)));
+    for attempt in 1..IMMEDIATE_ATTEMPTS + 3 {
+        // The directory is found, or missing again.
+        let pace = if attempt < IMMEDIATE_ATTEMPTS { Pace::Now } else { Pace::Pause };
+        assert_eq!(run.answers([Answer::NoParent]), send(read_place(), pace));
+        assert_eq!(run.answers([node(0)]), take(attempt % 2 == 0, 1, limit(1)));
     }
 }
 
 #[test]
-fn a_limit_that_keeps_vanishing_is_recreated_at_the_pace_of_the_retry_policy() {
+fn a_limit_that_keeps_vanishing_is_recreated_after_pauses() {
     let vanishes = |run: &mut Run, pace| {
         assert_eq!(run.answers([Answer::Missing]), send(of_leases([Request::CreateLimit]), pace));
         assert_eq!(run.answers([Answer::Done]), now(READ_LIMIT));
     };
     let mut run = Run::creating_limit();
     assert_eq!(run.answers([Answer::Done]), now(READ_LIMIT));
-    vanishes(&mut run, Pace::Retry);
-    vanishes(&mut run, Pace::Retry);
+    vanishes(&mut run, Pace::Pause);
+    vanishes(&mut run, Pace::Pause);
     // The same if the limit is deleted between its read and the take.
     assert_eq!(run.answers([limit_is(1)]), take(false, 1, limit(1)));
     assert_eq!(run.answers([Answer::LimitChanged]), now(look()));
-    assert_eq!(run.answers([Answer::Missing, others(1)]), retry(of_leases([Request::CreateLimit])));
+    assert_eq!(run.answers([Answer::Missing, others(1)]), pause(of_leases([Request::CreateLimit])));
     assert_eq!(run.answers([Answer::Done]), now(READ_LIMIT));
     // If the limit exists when the claim starts to wait, the next create is immediate.
     assert_eq!(run.answers([limit_is(1)]), Step::Wait);
     assert_eq!(run.event(Event::LimitChanged), now(READ_LIMIT));
     vanishes(&mut run, Pace::Now);
-    vanishes(&mut run, Pace::Retry);
+    vanishes(&mut run, Pace::Pause);
 }

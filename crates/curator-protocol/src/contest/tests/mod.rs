@@ -84,6 +84,10 @@ fn retry(requests: impl Into<Vec<(usize, Request)>>) -> Step {
     send(requests, Pace::Retry)
 }
 
+fn pause(requests: impl Into<Vec<(usize, Request)>>) -> Step {
+    send(requests, Pace::Pause)
+}
+
 fn won(nodes: impl Into<Vec<OwnNode>>) -> Step {
     Step::Won(nodes.into())
 }

@@ -3,16 +3,15 @@
 use super::*;
 
 #[test]
-fn missing_parents_are_created_together_with_the_node_and_after_a_pause_from_the_third_attempt_on() {
+fn missing_parents_are_created_together_with_the_node_and_after_pauses_if_that_keeps_failing() {
     for listed in [Answer::NoParent, Answer::Unknown, children([])] {
         let mut run = Run::joining();
-        // The first two attempts follow without a pause.
-        for _attempt in 0..2 {
+        for _attempt in 0..IMMEDIATE_ATTEMPTS {
             assert_eq!(run.answers([Answer::NoParent, listed.clone()]), now(JOIN_WITH_PARENTS));
             assert_eq!(run.unknown_nodes(), [0]);
         }
         for _again in 0..2 {
-            assert_eq!(run.answers([Answer::NoParent, listed.clone()]), retry(JOIN_WITH_PARENTS));
+            assert_eq!(run.answers([Answer::NoParent, listed.clone()]), pause(JOIN_WITH_PARENTS));
         }
         assert_eq!(run.answers([created(0), children([0])]), won([own(0)]));
     }

@@ -160,14 +160,19 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                         Err(end) => return Ok(ContestEnd::SessionOver(end)),
                     };
                     self.failures.attempt();
+                    // After the pause, because a look from before it would be outdated.
+                    if contender.has_to_look(&requests) {
+                        let is_answered = in_turn(turn, contender.look()).await;
+                        if let Some(end) = session.end() {
+                            return Ok(ContestEnd::SessionOver(end));
+                        }
+                        step = Step::Send { requests, pace: if is_answered { Pace::Now } else { Pace::Retry } };
+                        continue;
+                    }
                     connection = session.connections();
                     let pipeline = contender.send(&requests)?;
                     permit.sent();
-                    let answers = contender.answers(&requests, pipeline);
-                    let answers = match turn {
-                        Some(turn) => turn.until_answered(answers).await?,
-                        None => answers.await?,
-                    };
+                    let answers = in_turn(turn, contender.answers(&requests, pipeline)).await?;
                     if let Some(end) = session.end() {
                         return Ok(ContestEnd::SessionOver(end));
                     }
@@ -230,9 +235,9 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         }
     }
 
-    /// Waits until the next pipeline may be sent: for the delay of the retry policy if `pace` is [`Pace::Retry`], for a
-    /// connection, and for a request turn, which lasts until the replies arrive. `failure` is the error of the last
-    /// pipeline. A contender that may not wait neither retries nor waits here.
+    /// Waits until the next pipeline may be sent: for a pause, depending on `pace`; for a connection; and for a request
+    /// turn, which lasts until the replies arrive. `failure` is the error of the last pipeline. A contender that may
+    /// not wait neither retries nor waits here.
     ///
     /// The inner error means that the session ended first.
     async fn next_turn(
@@ -244,13 +249,16 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         match (pace, failure) {
             (_, Some(error)) if self.wait == Wait::No => return Err(self.failures.without_retry(error)),
             (Pace::Now, _) => {}
-            (Pace::Retry, Some(error)) => self.failures.pause(error).await?,
-            // Another client keeps deleting the directory.
-            (Pace::Retry, None) => {
-                if !self.failures.again().await? {
-                    let (operation, path) = ("contend for", self.lock.dir().clone());
-                    return Err(ClientError::NoNode { operation, path }.into());
-                }
+            (Pace::Retry, Some(error)) if !matches!(error, ClientError::KeepsChanging { .. }) => {
+                self.failures.pause(error).await?;
+            }
+            (Pace::Pause | Pace::Retry, _) if self.wait == Wait::No => {
+                let (operation, path) = ("contend for", self.lock.dir().clone());
+                return Err(self.failures.without_retry(ClientError::KeepsChanging { operation, path }));
+            }
+            (Pace::Pause | Pace::Retry, _) => {
+                self.log.directories_keep_changing();
+                self.failures.pause_for_changes().await?;
             }
         }
         if self.wait == Wait::No {
@@ -268,6 +276,14 @@ impl<'a, 'l> Acquiring<'a, 'l> {
             }
             error => self.lock.protocol_error(error),
         }
+    }
+}
+
+/// Waits for the replies to requests, and ends the turn when they arrive.
+async fn in_turn<F: Future>(turn: Option<Turn>, answers: F) -> F::Output {
+    match turn {
+        Some(turn) => turn.until_answered(answers).await,
+        None => answers.await,
     }
 }
 

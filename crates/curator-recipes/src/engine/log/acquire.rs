@@ -96,6 +96,11 @@ impl<'a> AcquireLog<'a> {
         tracing::debug!("another client has deleted the node in the queue");
     }
 
+    /// Logs that the acquire pauses because others keep creating and deleting what it needs.
+    pub(crate) fn directories_keep_changing(&self) {
+        tracing::debug!("others created or deleted directories of the lock during each attempt: trying again");
+    }
+
     /// Logs that the acquire waits for an event.
     pub(crate) fn waits(&mut self, session: &Session, dirs: &[ZPath], contest: &Contest) {
         if self.started.is_some()

@@ -21,21 +21,15 @@ impl Contender<'_> {
             let results = self.session.transact(operations.collect());
             return results.map(move |results| each(results.map(created_of), count, reply)).boxed();
         }
-        let results = self.client.transact_with_containers(self.session, &self.missing, operations.collect());
-        let (client, session) = (self.client.clone(), self.session.clone());
-        let nodes: Vec<_> = creates.iter().map(|create| node(create).path).collect();
-        async move {
-            match results.await {
-                Ok(Some(results)) => each(Ok(created_of(results)), count, reply),
-                Ok(None) => {
-                    let missing = client.missing_parents(&session, &nodes).await;
-                    each(missing.map(|missing| vec![missing; count]), count, |missing| Ok(Reply::Missing(missing)))
-                }
-                // With a single create, the index of the failed operation is not needed.
-                Err(ClientError::TransactionFailed { cause, .. }) if count == 1 => each(Err(*cause), count, reply),
-                Err(error) => each(Err(error), count, reply),
-            }
-        }
-        .boxed()
+        let missing = self.missing.take().unwrap_or_default();
+        let results = self.client.transact_with_containers(self.session, &missing, operations.collect());
+        let replies = move |results| match results {
+            Ok(Some(results)) => each(Ok(created_of(results)), count, reply),
+            Ok(None) => each(Ok(vec![(); count]), count, |()| Ok(Reply::DirectoriesChanged)),
+            // With a single create, the index of the failed operation is not needed.
+            Err(ClientError::TransactionFailed { cause, .. }) if count == 1 => each(Err(*cause), count, reply),
+            Err(error) => each(Err(error), count, reply),
+        };
+        results.map(replies).boxed()
     }
 }

@@ -135,7 +135,7 @@ impl InterProcessSemaphoreV2 {
     /// through an outage of any length. [`Client`](crate::Error::Client) immediately for an error that a retry cannot
     /// help, such as a missing permission; it contains [`Closed`](curator_client::Error::Closed) as soon as the client
     /// closes. If the session is lost during the wait, there is no error: the acquire joins the end of the queue in the
-    /// next session.
+    /// next session. Nor is it an error that other clients or the server create and delete the semaphore's directories.
     ///
     /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when another client keeps deleting the waiting node;
     /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two billion (2^31) nodes;
@@ -181,7 +181,9 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// The same as [`acquire`](Self::acquire), at the first failure.
+    /// The same as [`acquire`](Self::acquire), at the first failure; [`AcquireFailed`](crate::Error::AcquireFailed)
+    /// with [`KeepsChanging`](curator_client::Error::KeepsChanging) if others create or delete the semaphore's
+    /// directories during each of 16 attempts to create them.
     ///
     /// # Cancel safety
     ///

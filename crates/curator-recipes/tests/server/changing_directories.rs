@@ -1,0 +1,179 @@
+//! Locks whose directories other clients and the server create and delete while they are acquired: no acquire fails
+//! because of that.
+
+use std::time::Duration;
+
+use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, RetryOneTime};
+use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2, LeaderLatch};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+use futures_util::future::join_all;
+use tokio::sync::Barrier;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::support::subjects::Kind;
+use crate::support::{
+    LONG_SESSION, Numbers, acquiring, behind_proxy_with, builder, children, client, create_dir_without_create, mutex,
+    path, requests_of, shared_address, soon, until,
+};
+
+/// The number of nodes of the lock's path.
+const NODES: u64 = 3;
+
+/// A client that gives up after one retry, and the path of a lock that has [`NODES`] nodes, all of which are missing.
+async fn contender() -> (FaultProxy, CuratorClient, String, String) {
+    let once_more = RetryOneTime::new(Duration::from_millis(1)).unwrap();
+    let (proxy, client) = behind_proxy_with(|builder| builder.retry_policy(once_more)).await;
+    let top = path("changing");
+    let lock = format!("{top}/a/lock");
+    proxy.reset_counts();
+    proxy.hold_nth_reply(OpCode::Exists, NODES);
+    (proxy, client, top, lock)
+}
+
+/// Creates `top` if it is missing and deletes it if it exists, whenever the acquire has looked which of its nodes are
+/// missing: so each attempt of the acquire fails. Returns the number of changes (`most`, or fewer if the acquire ends
+/// before), and how the acquire ended.
+async fn disturb<T>(proxy: &FaultProxy, mut acquiring: JoinHandle<T>, top: &str, most: u64) -> (u64, T) {
+    let other = client().await;
+    for change in 0..most {
+        tokio::select! {
+            looked = proxy.wait_for_reply(OpCode::Exists, NODES * (change + 1)) => looked.unwrap(),
+            ended = &mut acquiring => return (change, ended.unwrap()),
+        }
+        match other.check_exists(top).await.unwrap() {
+            Some(_) => other.delete().for_path(top).await.unwrap(),
+            None => drop(other.create().for_path(top, "").await.unwrap()),
+        }
+        if change + 1 < most {
+            proxy.hold_nth_reply(OpCode::Exists, NODES);
+        }
+        proxy.release_held();
+    }
+    (most, soon(acquiring).await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_that_may_wait_never_gives_up_because_directories_change() {
+    let (proxy, client, top, lock) = contender().await;
+    // More changes than it makes immediate attempts.
+    let (changes, acquired) = disturb(&proxy, acquiring(&client, &lock), &top, 20).await;
+    let guard = acquired.unwrap();
+    assert_eq!(changes, 20);
+    // The first transaction was sent without a look, and the last one succeeded.
+    let sent = [OpCode::Exists, OpCode::Multi].map(|op| requests_of(&proxy, op));
+    assert_eq!(sent, [NODES * 21, 22]);
+    assert_eq!(children(&client, &lock).await, [guard.node().name()]);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_that_may_not_wait_makes_several_attempts_while_directories_change() {
+    for (most, is_acquired) in [(8, true), (u64::MAX, false)] {
+        let (proxy, client, top, lock) = contender().await;
+        let wanted = mutex(&client, &lock);
+        let acquiring = tokio::spawn(async move { wanted.try_acquire().await });
+        let (changes, acquired) = disturb(&proxy, acquiring, &top, most).await;
+        match acquired {
+            Ok(guard) => {
+                assert!(is_acquired && changes == most, "{changes} changes");
+                guard.unwrap().release().await.unwrap();
+            }
+            Err(error) => {
+                assert!(!is_acquired && (10..=20).contains(&changes), "{changes} changes: {error}");
+                assert!(matches!(error, Error::AcquireFailed { .. }) && error.is_retryable(), "{error:?}");
+                assert!(client.check_exists(format!("{top}/a")).await.unwrap().is_none());
+            }
+        }
+    }
+}
+
+/// Directories that cannot be created are an error at once, and none of them is left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_below_a_node_that_permits_no_children_fails() {
+    let (client, read_only, ephemeral) = (client().await, path("read-only"), path("ephemeral"));
+    create_dir_without_create(&client, &read_only).await;
+    client.create().with_mode(CreateMode::Ephemeral).for_path(&ephemeral, "").await.unwrap();
+    for top in [&read_only, &ephemeral] {
+        let lock = format!("{top}/a/lock");
+        let multi = InterProcessMultiLock::new(&client, [path("free"), lock.clone()]).unwrap();
+        let semaphore = InterProcessSemaphoreV2::new(&client, &lock, 1).unwrap();
+        let errors = [
+            soon(mutex(&client, &lock).acquire()).await.unwrap_err(),
+            soon(mutex(&client, &lock).try_acquire()).await.unwrap_err(),
+            soon(multi.acquire()).await.unwrap_err(),
+            soon(semaphore.acquire()).await.unwrap_err(),
+        ];
+        for error in errors {
+            let Error::Client(cause) = &error else { panic!("{error:?}") };
+            let cause = if let ClientError::TransactionFailed { cause, .. } = cause { cause } else { cause };
+            let is_denied = matches!(cause, ClientError::NoAuth { .. });
+            assert!(is_denied || matches!(cause, ClientError::NoChildrenForEphemerals { .. }), "{error:?}");
+            assert_eq!((is_denied, error.is_retryable()), (top == &read_only, false), "{error:?}");
+        }
+        assert!(children(&client, top).await.is_empty());
+    }
+}
+
+/// Of 24 paths whose directories do not exist yet, each client wants eight: most need directories that others create.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_multi_locks_of_overlapping_fresh_paths_are_all_acquired() {
+    const PATHS: usize = 24;
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        clients.push(gives_up_soon(&shared_address().await.to_string()).await);
+    }
+    let mut numbers = Numbers(48);
+    for _ in 0..3 {
+        let (top, mut acquires) = (path("fleet"), JoinSet::new());
+        for client in &clients {
+            let mut all: Vec<_> = (0..PATHS).map(|path| format!("{top}/{}/lock-{path}", path % 4)).collect();
+            let paths: Vec<_> = (0..8).map(|_| all.swap_remove(numbers.below(all.len()))).collect();
+            let lock = InterProcessMultiLock::non_reentrant(client, paths).unwrap();
+            acquires.spawn(async move { lock.acquire().await?.release().await });
+        }
+        for acquired in soon(acquires.join_all()).await {
+            acquired.unwrap();
+        }
+    }
+}
+
+/// Several times, all clients acquire a lock of each kind together, after the server has removed its directories.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_and_latches_are_acquired_while_the_server_removes_empty_directories() {
+    const CLIENTS: usize = 6;
+    let often = TestingServer::builder().container_check_interval(Duration::from_millis(5));
+    let server = often.start().await.unwrap();
+    let (together, mut clients) = (&Barrier::new(CLIENTS), Vec::new());
+    for who in 0..CLIENTS {
+        let client = gives_up_soon(&server.connect_string()).await;
+        clients.push(async move {
+            for kind in Kind::all() {
+                let path = format!("/removed/{}/a/b", kind.name());
+                let lock = kind.lock(&client, &path);
+                for round in 0..5 {
+                    together.wait().await;
+                    let may_wait = (who + round) % 3 > 0;
+                    let held = if may_wait { lock.acquire().await.map(Some) } else { lock.try_acquire().await };
+                    let held = held.unwrap_or_else(|error| panic!("{}, round {round}: {error:?}", kind.name()));
+                    assert!(held.is_some() || !may_wait);
+                    if let Some(held) = held {
+                        held.release().await.unwrap();
+                    }
+                    for dir in kind.dirs(&path) {
+                        until(async || client.check_exists(&*dir).await.unwrap().is_none()).await;
+                    }
+                }
+                let latch = LeaderLatch::builder(&client, format!("{path}/latch")).unwrap().start();
+                latch.leadership().await.unwrap();
+                latch.close().await.unwrap();
+            }
+        });
+    }
+    soon(join_all(clients)).await;
+}
+
+/// A client whose operations fail after one retry.
+async fn gives_up_soon(connect_string: &str) -> CuratorClient {
+    let once_more = RetryOneTime::new(Duration::from_millis(1)).unwrap();
+    builder(connect_string, LONG_SESSION).retry_policy(once_more).connect().await.unwrap()
+}
