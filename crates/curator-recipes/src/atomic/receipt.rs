@@ -121,7 +121,10 @@ impl Receipt {
                 Err(error) => return Err(error),
             };
             let found = found.as_ref().map(|(data, stat)| (&data[..], stat));
-            if let Some(cause) = found.and_then(|(_, stat)| unsuitable(stat, || MayBeEmpty::No)) {
+            // While an attempt is in doubt, other data means that its outcome is unknown.
+            if let Some(cause) =
+                found.filter(|_| !self.is_in_doubt()).and_then(|(data, stat)| not_for_receipts(data, stat))
+            {
                 return Ok(Settlement::Unsuitable(cause));
             }
             if let Some(settled) = self.take(found) {
@@ -184,6 +187,16 @@ impl Receipt {
             }
         }
     }
+}
+
+/// Returns what the node is, if it cannot keep a receipt. A node without data may have been created for it.
+fn not_for_receipts(data: &[u8], stat: &Stat) -> Option<UnsuitableNode> {
+    let is_receipt = || {
+        let words: Vec<_> = str::from_utf8(data).unwrap_or_default().split(' ').collect();
+        matches!(words[..], [number, _, attempt] if number.parse::<u64>().is_ok() && attempt.parse::<u64>().is_ok())
+    };
+    let cause = unsuitable(stat, || MayBeEmpty::No);
+    cause.or_else(|| (!data.is_empty() && !is_receipt()).then_some(UnsuitableNode::NotAReceipt))
 }
 
 /// Whether another client has changed, created or deleted the node since it was read.
@@ -254,6 +267,20 @@ mod tests {
         let (fence, _) = data(receipt.fence(&client).unwrap());
         assert_eq!(receipt.take(Some((fence.as_bytes(), &stat(1)))), Some(Settlement::NotApplied));
         assert!(data(receipt.attempt(&client).unwrap().1).0.starts_with("2 "), "only the late attempt was applied");
+    }
+
+    #[tokio::test]
+    async fn a_node_with_other_data_than_a_receipt_is_recognized() {
+        let (client, mut receipt) = receipt();
+        receipt.take(None);
+        let (written, _) = data(receipt.attempt(&client).unwrap().1);
+        let of = |data: &[u8]| not_for_receipts(data, &stat(3));
+        assert_eq!([of(b""), of(written.as_bytes()), of(b"7 another 3")], [None; 3]);
+        for data in
+            [&[0; 8][..], &7_i64.to_be_bytes(), b"\xff", b"seven", b"7 another", b"7 another 3 4", b"x another 3"]
+        {
+            assert_eq!(of(data), Some(UnsuitableNode::NotAReceipt), "{data:?}");
+        }
     }
 
     #[tokio::test]

@@ -85,7 +85,7 @@ pub enum ValueError {
         #[derive_where(skip(Debug))]
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// The node cannot keep a value, because the servers delete it. Nothing was written. Each value needs a path that no
+    /// The node cannot keep a value, because the servers delete it or another recipe uses it. Nothing was written. Each value needs a path that no
     /// other recipe uses: see [which recipe may live at whose path](crate::guide::counters).
     #[error("{path} cannot keep a value: {cause}; use another path")]
     Unsuitable {
@@ -107,7 +107,7 @@ pub enum ValueError {
     },
 }
 
-/// A node that cannot keep a value, because the servers delete it.
+/// A node that cannot keep a value, because the servers delete it or another recipe uses it.
 ///
 /// A ZooKeeper server does not report whether a node is a container, so this finds only some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -124,6 +124,9 @@ pub enum UnsuitableNode {
     /// The server reports that the node is a container. ClickHouse Keeper does, ZooKeeper does not.
     #[error("it is a container, which the servers delete after its last child")]
     Container,
+    /// The node of a receipt has data that are not a receipt: another recipe uses it.
+    #[error("its data is not a receipt, so another recipe uses it")]
+    NotAReceipt,
     /// The node is ephemeral.
     #[error("it is ephemeral, and is deleted with session {session:#x}")]
     Ephemeral {

@@ -170,3 +170,21 @@ async fn a_number_is_not_promoted_to_a_lock_at_its_own_path() {
     let error = long(&client, "/number").promoted_to_lock(ZPath::on_server("/number").unwrap()).unwrap_err();
     assert!(error.to_string().contains("the lock must be at another path than the value"), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receipt_at_the_path_of_another_value_is_refused_and_changes_nothing() {
+    let (client, path) = (connected().await, path("values/other"));
+    let [other, value] = ["other", "value"].map(|name| format!("{path}/{name}"));
+    long(&client, &other).force_set(7).await.unwrap();
+    let number = long(&client, &value).exactly_once(&other).unwrap();
+    for _ in 0..2 {
+        let error = soon(number.increment()).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(&other) && text.contains("is not a receipt"), "{text}");
+        assert_eq!((error.is_retryable(), error.outcome()), (false, Outcome::NotApplied), "{text}");
+    }
+    assert_eq!((long(&client, &other).get().await.unwrap(), number.get().await.unwrap()), (7, 0));
+    // An empty node may have been created for the receipt, for example with another ACL.
+    client.set_data(&other, "", None).await.unwrap();
+    assert_eq!(number.increment().await.unwrap().post_value, 1);
+}
