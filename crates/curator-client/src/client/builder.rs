@@ -155,7 +155,8 @@ impl CuratorClientBuilder {
 
     /// Sets the policy by which failed operations are retried, including [`connect`](Self::connect). Defaults to
     /// `ExponentialBackoffRetry` with a base of 100 ms and 3 retries.
-    /// [`using_retry_policy`](CuratorClient::using_retry_policy) sets another one for a single lock or recipe.
+    /// [`using_retry_policy`](crate::CuratorClient::using_retry_policy) sets another one for a single lock or
+    /// recipe.
     pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
         self.retry_policy = Some(Arc::new(policy));
         self

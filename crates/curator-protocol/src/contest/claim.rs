@@ -8,8 +8,7 @@ use std::mem;
 
 use uuid::Uuid;
 
-use super::IMMEDIATE_ATTEMPTS;
-use super::step::{Answer, End, Event, Limit, OwnNode, Pace, Request};
+use super::step::{Answer, End, Event, IMMEDIATE_ATTEMPTS, Limit, OwnNode, Pace, Request};
 use crate::driver::{LockInternalsDriver as _, StandardLockInternalsDriver};
 
 /// The indices of the queue's directory and of the leases' directory.

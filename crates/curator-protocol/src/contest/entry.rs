@@ -5,9 +5,8 @@ use std::mem;
 
 use uuid::Uuid;
 
-use super::IMMEDIATE_ATTEMPTS;
 use super::plan::Plan;
-use super::step::{Answer, End, Event, OwnNode, Pace, Request};
+use super::step::{Answer, End, Event, IMMEDIATE_ATTEMPTS, OwnNode, Pace, Request};
 use crate::driver::LockInternalsDriver;
 use crate::queue::Queue;
 

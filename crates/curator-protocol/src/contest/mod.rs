@@ -60,13 +60,6 @@ pub struct Contest {
     stage: Stage,
 }
 
-/// How many attempts in a row that fail because directories are created or deleted meanwhile are followed by an
-/// immediate attempt.
-///
-/// While directories are only created, each such attempt has found another directory created. So there are at most as
-/// many as missing directories; far fewer, if other contenders create several at a time.
-const IMMEDIATE_ATTEMPTS: u8 = 16;
-
 /// Which call is expected next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {

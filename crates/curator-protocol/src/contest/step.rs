@@ -46,6 +46,13 @@ pub enum Pace {
     Retry,
 }
 
+/// How many attempts in a row that fail because directories are created or deleted meanwhile are followed by an
+/// immediate attempt.
+///
+/// While directories are only created, each such attempt finds more of them created, so there are at most as many as
+/// directories were missing. 64 contenders that began together, each for 32 of 256 fresh paths, needed at most 9.
+pub(super) const IMMEDIATE_ATTEMPTS: u8 = 16;
+
 /// A request to the server, about a directory or a child of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a runner of contests must handle every case")]

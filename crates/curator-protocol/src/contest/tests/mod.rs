@@ -8,6 +8,7 @@ mod recovery;
 mod several_queues;
 mod waiting;
 
+use super::step::IMMEDIATE_ATTEMPTS;
 use super::*;
 use crate::driver::{
     ReadLockInternalsDriver, StandardLockInternalsDriver, WriteLockInternalsDriver, downgraded_read_name,
