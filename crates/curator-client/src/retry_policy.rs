@@ -11,6 +11,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::debug::debug_as_text;
+
 #[cfg(feature = "backoff")]
 pub use self::backoff::BackoffRetry;
 #[cfg(feature = "serde")]
@@ -72,7 +74,7 @@ impl<P: RetryPolicy + ?Sized> RetryPolicy for Box<P> {
 }
 
 /// A retry policy got an invalid parameter.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {parameter} {value}: expected {expected}")]
 #[non_exhaustive]
 pub struct InvalidRetryPolicy {
@@ -83,6 +85,8 @@ pub struct InvalidRetryPolicy {
     /// The values that are accepted.
     pub expected: &'static str,
 }
+
+debug_as_text!(InvalidRetryPolicy);
 
 /// The maximum number of retries of an exponential policy, as in Curator: the range doubles each time.
 const MOST_EXPONENTIAL_RETRIES: u32 = 29;

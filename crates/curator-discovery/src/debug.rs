@@ -1,4 +1,6 @@
-//! `Debug` for handles.
+//! `Debug` for handles and errors.
+
+use std::fmt::{self, Display, Formatter, Write as _};
 
 /// Implements `Debug` on one line: the type's name and the given fields, computed from a value named `$this`.
 macro_rules! debug_line {
@@ -13,3 +15,25 @@ macro_rules! debug_line {
 }
 
 pub(crate) use debug_line;
+
+/// Implements `Debug` of error types by the text of `Display`, on one line: a program whose `main` returns the error
+/// prints `Debug`, and so does `unwrap`.
+macro_rules! debug_as_text {
+    ($($error:ident),+) => {$(
+        impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                crate::debug::write_text(self, f)
+            }
+        }
+    )+};
+}
+
+pub(crate) use debug_as_text;
+
+/// Writes the text of an error. Control characters are escaped.
+pub(crate) fn write_text(error: &impl Display, f: &mut Formatter<'_>) -> fmt::Result {
+    error.to_string().chars().try_for_each(|character| match character {
+        control if control.is_control() => write!(f, "{}", control.escape_default()),
+        other => f.write_char(other),
+    })
+}

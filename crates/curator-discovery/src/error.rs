@@ -3,10 +3,11 @@
 use curator_recipes::client::{Error as ClientError, InvalidPath, Outcome, Stat, ZPath};
 use curator_recipes::{CacheError, PersistentNodeError};
 
+use crate::debug::debug_as_text;
 use crate::service_type::ServiceType;
 
 /// An error of service discovery.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscoveryError {
     /// An error of the client.
@@ -36,7 +37,7 @@ pub enum DiscoveryError {
 }
 
 /// A node that cannot be read, or whose data is not an instance.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path} cannot be read: {cause}")]
 #[non_exhaustive]
 pub struct UnreadableInstance {
@@ -56,7 +57,7 @@ impl UnreadableInstance {
 }
 
 /// Why an instance is invalid, or its node cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidInstance {
     /// The text is not a JSON object.
@@ -101,6 +102,8 @@ pub enum InvalidInstance {
         variable: String,
     },
 }
+
+debug_as_text!(DiscoveryError, UnreadableInstance, InvalidInstance);
 
 impl InvalidInstance {
     pub(crate) fn field(field: &'static str, error: &serde_json::Error) -> Self {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use curator_client::{Error as ClientError, ZPath};
 
+use crate::debug::debug_as_text;
 use crate::engine::task::error_of_reads;
 
 /// An error of a [`Config`](crate::Config).
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// An error of the client.
@@ -52,6 +53,8 @@ pub enum ConfigError {
         message: String,
     },
 }
+
+debug_as_text!(ConfigError);
 
 error_of_reads!(
     ConfigError,

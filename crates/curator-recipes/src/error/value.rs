@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use curator_client::{Error as ClientError, InvalidPath, Outcome, SessionEnd, ZPath};
 
+use crate::debug::debug_as_text;
 use crate::error::Error;
 
 /// An error of a [`SharedValue`](crate::SharedValue) or a [`DistributedAtomicValue`](crate::DistributedAtomicValue).
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
     /// An error of the client. Nothing was changed, unless its [outcome](ClientError::outcome) is unknown: then the node
@@ -90,6 +91,8 @@ pub enum ValueError {
         is_in_doubt: bool,
     },
 }
+
+debug_as_text!(ValueError);
 
 impl ValueError {
     /// Whether the call can succeed if repeated unchanged. `false` if a repeat could change the value twice.
