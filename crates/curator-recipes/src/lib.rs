@@ -100,7 +100,7 @@
 //! # Versions
 //!
 //! The types of other crates in this crate's interface, and the changes that a new version may make:
-//! [Stability](https://github.com/curator-rs/curator-rs/blob/main/docs/stability.md).
+//! `docs/stability.md` in the repository.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Each public type is `non_exhaustive`, or gives the reason why it is not.
@@ -128,7 +128,11 @@ mod shared;
 mod text;
 mod wait;
 
-pub use curator_client as client;
+/// The client: all of the crate `curator-client`.
+pub mod client {
+    #[doc(inline)]
+    pub use curator_client::*;
+}
 
 pub use crate::atomic::{AtomicValue, DistributedAtomicLong, DistributedAtomicValue, IdGenerator};
 pub use crate::cache::{

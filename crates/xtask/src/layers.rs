@@ -71,6 +71,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "tls",
                 "truncated",
             ],
+            &["debug"],
         ],
     ),
     (
