@@ -12,17 +12,18 @@ use std::time::Duration;
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::{CuratorClient, RetryForever};
 use curator_recipes::{DistributedAtomicLong, IdGenerator, ValueError};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 const ORDERS: &str = "/curator-examples/counter/orders";
 const IDS: &str = "/curator-examples/counter/ids";
 const WORKERS: usize = 4;
 const ORDERS_EACH: usize = 50;
-/// The number of times that all connections are cut.
-const CUTS: usize = 5;
+/// All connections are cut each time that this many orders are counted.
+const ORDERS_BETWEEN_CUTS: usize = 30;
 
-/// Counts orders, and returns the ids that it has assigned.
-async fn worker(number: usize, client: CuratorClient) -> Result<Vec<i64>, ValueError> {
+/// Counts orders, reports each, and returns the ids that it has assigned.
+async fn worker(number: usize, client: CuratorClient, counted: mpsc::Sender<()>) -> Result<Vec<i64>, ValueError> {
     // The path is the same in each run, so that receipts do not accumulate.
     let receipt = format!("/curator-examples/counter/receipts/worker-{number}");
     let orders = DistributedAtomicLong::new(&client, ORDERS)?.exactly_once(receipt)?;
@@ -31,8 +32,18 @@ async fn worker(number: usize, client: CuratorClient) -> Result<Vec<i64>, ValueE
     for _ in 0..ORDERS_EACH {
         orders.increment().await?;
         given.push(ids.next().await?);
+        if counted.send(()).await.is_err() {
+            // The program ends.
+            break;
+        }
     }
     Ok(given)
+}
+
+/// Consecutive ids as ranges.
+fn ranges(ids: &[i64]) -> String {
+    let blocks = ids.chunk_by(|id, next| id + 1 == *next);
+    blocks.map(|block| format!("{}-{}", block[0], block[block.len() - 1])).collect::<Vec<_>>().join(", ")
 }
 
 #[tokio::main]
@@ -43,29 +54,29 @@ async fn main() -> Result<(), Failure> {
     let orders = DistributedAtomicLong::new(&operator, ORDERS)?;
     let before = orders.get().await?;
 
-    // All connections of the workers break several times, and replies are lost.
+    // All connections of the workers break several times, and replies are lost. No worker gets ahead of the cuts.
+    let (reports, mut reported) = mpsc::channel(1);
     let mut workers = JoinSet::new();
     for number in 0..WORKERS {
         // A worker retries until the outcome is known: after a reconnect, the receipt shows it.
         let again = RetryForever::new(Duration::from_millis(50))?;
         let client = builder(&behind_proxy).retry_policy(again).connect().await?;
-        workers.spawn(worker(number, client));
+        workers.spawn(worker(number, client, reports.clone()));
+    }
+    drop(reports);
+    let mut done = 0;
+    while reported.recv().await.is_some() {
+        done += 1;
+        if done % ORDERS_BETWEEN_CUTS == 0 {
+            proxy.cut();
+            println!("{done:>3} orders are counted. All connections are cut.");
+        }
     }
     let mut ids = BTreeSet::new();
-    let mut pauses = tokio::time::interval(Duration::from_millis(100));
-    pauses.tick().await;
-    let mut cuts = 0;
-    loop {
-        tokio::select! {
-            worker = workers.join_next() => match worker {
-                Some(given) => ids.extend(given??),
-                None => break,
-            },
-            _ = pauses.tick(), if cuts < CUTS => {
-                proxy.cut();
-                cuts += 1;
-            }
-        }
+    while let Some(given) = workers.join_next().await {
+        let given = given??;
+        println!("A worker has counted {} orders, with the ids {}.", given.len(), ranges(&given));
+        ids.extend(given);
     }
 
     let counted = orders.get().await? - before;

@@ -25,6 +25,8 @@ use tokio::task::JoinSet;
 
 const WAITERS: [usize; 3] = [10, 50, 200];
 const HAND_OVERS: usize = 10;
+/// Much longer than any step takes, also on a slow machine: the numbers of requests count here, not their times.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// All waiters wait for the first node of the queue.
 #[derive(Clone, Debug)]
@@ -57,8 +59,8 @@ async fn main() -> Result<(), Failure> {
     let mut connecting = JoinSet::new();
     // One more than the waiters: the holder.
     for _ in 0..=WAITERS.into_iter().max().unwrap_or_default() {
-        let builder = builder(&connect_string).session_timeout(Duration::from_secs(30));
-        connecting.spawn(builder.connect());
+        let builder = builder(&connect_string).session_timeout(LIMIT).connection_timeout(LIMIT);
+        connecting.spawn(builder.operation_timeout(LIMIT).close_timeout(LIMIT).connect());
     }
     let mut clients = Vec::new();
     while let Some(client) = connecting.join_next().await {
@@ -69,8 +71,10 @@ async fn main() -> Result<(), Failure> {
     println!("waiters  recipe    notifications  requests  hand-over");
     for waiters in WAITERS {
         let clients = &clients[..=waiters];
-        measure("naive", clients, &proxy, HerdDriver(StandardLockInternalsDriver::new())).await?;
-        measure("standard", clients, &proxy, StandardLockInternalsDriver::new()).await?;
+        // All waiters list the queue, and all but the new holder watch a node.
+        let herd = Woken { lists: waiters, watches: waiters - 1 };
+        measure("naive", clients, &proxy, HerdDriver(StandardLockInternalsDriver::new()), herd).await?;
+        measure("standard", clients, &proxy, StandardLockInternalsDriver::new(), Woken::default()).await?;
     }
     println!();
     println!("A notification is a watch event, sent to one session. The naive release wakes every waiter. The");
@@ -82,12 +86,20 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
+/// The requests of the waiters that a hand-over wakes, if their number is known. The next hand-over waits for them.
+#[derive(Clone, Copy, Default)]
+struct Woken {
+    lists: usize,
+    watches: usize,
+}
+
 /// Counts the traffic of hand-overs and measures their time, while all other clients wait, and prints the row.
 async fn measure(
     recipe: &str,
     clients: &[CuratorClient],
     proxy: &FaultProxy,
     driver: impl LockInternalsDriver + Clone,
+    woken: Woken,
 ) -> Result<(), Failure> {
     let waiting = clients.len() - 1;
     let dir = format!("/curator-examples/herd-effect/{recipe}-{waiting}");
@@ -102,7 +114,10 @@ async fn measure(
     for index in 1..=waiting {
         contend(&mut waiters, index)?;
     }
-    proxy.wait_for_reply(OpCode::Create2, waiting as u64).await?;
+    // Each waiter creates its node and lists the queue, and then watches a node before its own, and its own.
+    answered(proxy, OpCode::Create2, waiting).await?;
+    answered(proxy, OpCode::GetChildren, waiting).await?;
+    answered(proxy, OpCode::GetData, waiting).await?;
     wait_until_quiet(proxy).await;
 
     let (mut notifications, mut requests, mut time) = (0, 0, Duration::ZERO);
@@ -112,6 +127,8 @@ async fn measure(
         guard.release().await?;
         let (new_holder, new_guard, acquired) = next_holder(&mut waiters).await?;
         time += acquired - released;
+        answered(proxy, OpCode::GetChildren, woken.lists).await?;
+        answered(proxy, OpCode::GetData, woken.watches).await?;
         let (woken, sent) = wait_until_quiet(proxy).await;
         notifications += woken;
         requests += sent;
@@ -119,7 +136,7 @@ async fn measure(
         proxy.reset_counts();
         contend(&mut waiters, holder)?;
         // After this reply, the former holder has its place in the queue and its watch.
-        proxy.wait_for_reply(OpCode::GetData, 1).await?;
+        answered(proxy, OpCode::GetData, 1).await?;
         (holder, guard) = (new_holder, new_guard);
     }
     let mean = |count: u64| count as f64 / HAND_OVERS as f64;
@@ -136,6 +153,15 @@ type Acquired = curator_recipes::Result<(usize, LockGuard, Instant)>;
 
 async fn next_holder(waiters: &mut JoinSet<Acquired>) -> Result<(usize, LockGuard, Instant), Failure> {
     Ok(waiters.join_next().await.ok_or("no client waits")???)
+}
+
+/// Waits until the server has answered this many requests since the counts were reset.
+async fn answered(proxy: &FaultProxy, op: OpCode, count: usize) -> Result<(), Failure> {
+    let answered = async {
+        // Each of these waits ends after 30 s, which a slow machine may need.
+        while proxy.wait_for_reply(op, count as u64).await.is_err() {}
+    };
+    Ok(tokio::time::timeout(LIMIT, answered).await?)
 }
 
 /// Waits until no requests have been sent for a while. Returns the numbers of notifications and requests.

@@ -33,9 +33,11 @@ impl Ensemble {
     pub async fn find() -> Result<Self, Failure> {
         if let Ok(connect_string) = std::env::var("ZOOKEEPER_CONNECT") {
             println!("Using the ZooKeeper at {connect_string} (from ZOOKEEPER_CONNECT).");
+            println!("If no server can be reached, this takes about a minute.");
             return Ok(Self { connect_string, _server: None });
         }
-        let server = TestingServer::start().await?;
+        // An hour: `herd_effect` asks for a session that no slow machine loses.
+        let server = TestingServer::builder().property("maxSessionTimeout", "3600000").start().await?;
         let what = match server.kind() {
             ServerKind::Embedded => "an embedded server, for tests and first steps,",
             _ => "a ZooKeeper",

@@ -110,6 +110,10 @@ async fn watch() -> Result<(), Failure> {
     let b = Process::start("b", "10.0.0.2", &ensemble, lines.clone())?;
     let mut c = Process::start("c", "10.0.0.3", &ensemble, lines.clone())?;
     stage.until("c", BELONGS).await?;
+    for member in ["a", "b", "c"] {
+        stage.until(member, "c joined").await?;
+    }
+    stage.show();
     wait_for_members(&group, &["a", "b", "c"]).await?;
 
     stage.scene("a is killed, and started again at once, with the same id.");
@@ -118,12 +122,19 @@ async fn watch() -> Result<(), Failure> {
     a = Process::start("a", "second run", &ensemble, lines.clone())?;
     stage.until("a", TAKEN).await?;
     stage.until("a", BELONGS).await?;
-    println!("The session of its first run had ended after {:.1} s.", since.elapsed().as_secs_f64());
-    stage.until("b", "a joined: second run").await?;
+    let ended_after = since.elapsed().as_secs_f64();
+    for member in ["a", "b", "c"] {
+        stage.until(member, "a joined: second run").await?;
+    }
+    stage.show();
+    println!("The session of its first run had ended after {ended_after:.1} s.");
 
     stage.scene("c changes its data.");
     c.send("draining").await?;
-    stage.until("a", "c is now draining").await?;
+    for member in ["a", "b", "c"] {
+        stage.until(member, "c is now draining").await?;
+    }
+    stage.show();
 
     stage.scene("b is cut off: nothing gets through between it and the servers, and its connection looks open.");
     let mut events = group.events();
@@ -136,9 +147,13 @@ async fn watch() -> Result<(), Failure> {
             format!("b considered itself a member until {unknown_at}, and others saw it leave at {left_at}").into()
         );
     }
-    println!("b reported an unknown membership {:.1} s before the others saw it leave.", left_at - unknown_at);
     b.network.heal();
     stage.until("b", BELONGS).await?;
+    for member in ["a", "c"] {
+        stage.until(member, "b joined").await?;
+    }
+    stage.show();
+    println!("b reported an unknown membership {:.1} s before the others saw it leave.", left_at - unknown_at);
     wait_for_members(&group, &["a", "b", "c"]).await?;
 
     stage.scene("All are asked to end.");
@@ -177,10 +192,9 @@ async fn next(events: &mut curator_recipes::CacheEvents) -> Result<CacheEvent, F
     Ok(event.ok_or("the cache has ended")?)
 }
 
-/// The lines of all members, in the order of their arrival.
+/// The lines of all members in the present scene, in the order of their arrival.
 struct Stage {
     printed: mpsc::UnboundedReceiver<(&'static str, String)>,
-    /// The lines in the present scene.
     heard: Vec<(&'static str, String)>,
 }
 
@@ -190,8 +204,8 @@ impl Stage {
         self.heard.clear();
     }
 
-    /// Prints the lines of all members until `who` has printed one that begins with `what` in this scene. Returns
-    /// the timestamp of that line.
+    /// Reads the lines of all members until `who` has printed one that begins with `what` in this scene. Returns the
+    /// timestamp of that line.
     async fn until(&mut self, who: &str, what: &str) -> Result<f64, Failure> {
         loop {
             for (id, line) in &self.heard {
@@ -200,10 +214,20 @@ impl Stage {
                     return Ok(at.parse()?);
                 }
             }
-            let (id, line) =
-                tokio::time::timeout(DEFAULT_TIMEOUT, self.printed.recv()).await?.ok_or("all members have ended")?;
+            let Ok(line) = tokio::time::timeout(DEFAULT_TIMEOUT, self.printed.recv()).await else {
+                self.show();
+                return Err(format!("{who} has not printed \"{what}\"").into());
+            };
+            self.heard.push(line.ok_or("all members have ended")?);
+        }
+    }
+
+    /// Prints the lines of this scene: those of a, then those of b, then those of c.
+    fn show(&mut self) {
+        // Stable: the lines of each member stay in their order.
+        self.heard.sort_by_key(|(id, _)| *id);
+        for (id, line) in self.heard.drain(..) {
             println!("{id}: {}", line.split_once(' ').map_or(&*line, |(_, line)| line));
-            self.heard.push((id, line));
         }
     }
 }

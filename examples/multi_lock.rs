@@ -12,7 +12,7 @@ use std::time::Duration;
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
-    Error, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    Error, FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreMutex,
 };
 use tokio::time::timeout;
@@ -60,18 +60,25 @@ async fn transfers(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Fa
     for number in 1..=TASKS {
         let client = builder(ensemble.connect_string()).connect().await?;
         tasks.push(tokio::spawn(async move {
+            let mut done = Vec::new();
             for round in 0..TRANSFERS {
                 // Any two accounts, in any order.
                 let from = (number * 7 + round * 5) % ACCOUNTS;
                 let to = (from + 1 + (number + round) % (ACCOUNTS - 1)) % ACCOUNTS;
-                transfer(&client, number, from, to).await?;
+                done.push(transfer(&client, number, from, to).await?);
             }
             client.close().await?;
-            Ok::<_, Failure>(())
+            Ok::<_, Failure>(done)
         }));
     }
+    let mut done = Vec::new();
     for task in tasks {
-        timeout(DEFAULT_TIMEOUT, task).await???;
+        done.extend(timeout(DEFAULT_TIMEOUT, task).await???);
+    }
+    // Transfers without a common account run at the same time. Those of one account are in the order of their tokens.
+    done.sort();
+    for Transfer { token, task, amount, from, to } in done {
+        println!("token {token:>3}: task {task} moves {amount} from account {from} to account {to}");
     }
     let mut balances = Vec::new();
     for account in 0..ACCOUNTS {
@@ -82,15 +89,26 @@ async fn transfers(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Fa
     if sum == BALANCE * i64::try_from(ACCOUNTS)? { Ok(()) } else { Err("money was lost".into()) }
 }
 
-async fn transfer(client: &CuratorClient, task: u64, from: u64, to: u64) -> Result<(), Failure> {
+/// A transfer that is done, ordered by its token.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Transfer {
+    token: FencingToken,
+    task: u64,
+    amount: i64,
+    from: u64,
+    to: u64,
+}
+
+async fn transfer(client: &CuratorClient, task: u64, from: u64, to: u64) -> Result<Transfer, Failure> {
     let guard = InterProcessMultiLock::non_reentrant(client, [lock(from), lock(to)])?.acquire().await?;
     let amount = i64::try_from(task)?;
     let (left, gained) = (read(client, from).await? - amount, read(client, to).await? + amount);
     // Both writes are applied or neither, and only while both locks are held.
     let writes = guard.transaction().set_data(balance(from), left.to_string(), None)?;
     writes.set_data(balance(to), gained.to_string(), None)?.commit().await?;
-    println!("task {task}: {amount} from account {from} to account {to}, with token {}", guard.fencing_token());
-    Ok(guard.release().await?)
+    let token = guard.fencing_token();
+    guard.release().await?;
+    Ok(Transfer { token, task, amount, from, to })
 }
 
 /// A write under a lost lock is not applied.

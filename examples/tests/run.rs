@@ -70,6 +70,14 @@ fn the_mutex_example_runs_without_any_other_program() {
     check_mutex(&printed);
 }
 
+#[test]
+fn an_example_that_fails_prints_its_error_in_words() {
+    let output = program("mutex").env("ZOOKEEPER_CONNECT", "zk1:0").output().unwrap();
+    assert!(!output.status.success());
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(printed, "Error: invalid connect string \"zk1:0\": expected a port between 1 and 65535, not \"0\"\n");
+}
+
 /// Checks that B's lock is lost before C acquires it, and the order, times and fencing tokens of all events.
 fn check_mutex(printed: &str) {
     let events: Vec<(f64, &str)> = printed
@@ -164,14 +172,14 @@ fn semaphore() {
 #[test]
 fn multi_lock() {
     for Run { printed, .. } in runs("multi_lock") {
-        let transfers: Vec<_> = printed.lines().filter(|line| line.starts_with("task ")).collect();
+        let numbers =
+            |line: &str| -> Vec<u64> { line.split([' ', ':']).filter_map(|word| word.parse().ok()).collect() };
+        // Token, task, amount, and the two accounts.
+        let transfers: Vec<_> = printed.lines().filter(|line| line.contains(" moves ")).map(numbers).collect();
         assert_eq!(transfers.len(), 20, "{printed}");
+        assert!(transfers.is_sorted_by(|one, next| one[0] < next[0]), "{printed}");
         // Proves that some pair of accounts is locked in both orders.
-        let pairs = transfers.iter().map(|line| {
-            let numbers: Vec<u64> = line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
-            (numbers[1], numbers[2])
-        });
-        let pairs: Vec<_> = pairs.collect();
+        let pairs: Vec<_> = transfers.iter().map(|transfer| (transfer[3], transfer[4])).collect();
         assert!(pairs.iter().any(|&(from, to)| pairs.contains(&(to, from))), "{printed}");
         assert!(printed.contains("; their sum is 400."), "{printed}");
         assert!(printed.contains("A write came too late, and was not done: the lock /"), "{printed}");
@@ -241,7 +249,8 @@ fn herd_effect() {
         for waiters in ["10", "50", "200"] {
             let count: f64 = waiters.parse().unwrap();
             let (notifications, requests) = row(waiters, "naive");
-            // On a busy machine a waiter may be late, miss an event, or be counted with the next hand-over.
+            // Every waiter is notified and lists the queue again, and all but the new holder watch another node. On a very
+            // slow machine, single waiters are missing.
             assert!(notifications > 0.8 * count && requests > 1.6 * count, "{printed}");
             // Notified are two waiters and the former holder. The requests are the release, and three of the waiter
             // that lists the queue again and sets watches.
@@ -315,6 +324,10 @@ fn leader() {
 #[test]
 fn counter() {
     for Run { printed, .. } in runs("counter") {
+        for counted in [30, 60, 90, 120, 150, 180] {
+            assert!(printed.contains(&format!("{counted} orders are counted. All connections are cut.")), "{printed}");
+        }
+        assert_eq!(printed.matches("A worker has counted 50 orders, with the ids ").count(), 4, "{printed}");
         assert!(printed.contains("4 workers, 50 orders each: 200 counted, 200 ids"), "{printed}");
     }
 }
@@ -364,6 +377,12 @@ fn members() {
             "No process considered itself a member after others had seen it leave.",
         ] {
             assert!(rest.any(|line| line.starts_with(expected)), "no {expected:?} in its place in: {printed}");
+        }
+        // In each scene, the lines of a member are together.
+        for scene in printed.split("\n\n") {
+            let members: Vec<_> = scene.lines().filter_map(|line| line.split_once(": ")).map(|(id, _)| id).collect();
+            let members = members.iter().filter(|id| ["a", "b", "c"].contains(id));
+            assert!(members.is_sorted(), "{scene}");
         }
         for seen in ["b: a joined: second run", "a: c is now draining", "c: b left"] {
             assert!(printed.lines().any(|line| line == seen), "no {seen:?} in: {printed}");

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
+use crate::debug::debug_as_text;
 use crate::path::{InvalidPath, PathProblem, ZPath};
 
 /// The port if the connect string names none: ZooKeeper's default.
@@ -14,7 +15,7 @@ const DEFAULT_PORT: u16 = 2181;
 /// The format is that of ZooKeeper's `ConnectStringParser`, but likely mistakes are refused:
 ///
 /// - hosts are separated by commas, optionally with spaces around them; a host must not be empty;
-/// - a host is a name, an IPv4 address, or an IPv6 address in square brackets;
+/// - a host is a name, an IPv4 address, or an IPv6 address in square brackets, without a zone (`%eth0`);
 /// - a port is between 1 and 65535, and defaults to 2181;
 /// - there is at most one chroot, after the last host. No chroot, or `/`, means the root. It contains no comma,
 ///   although ZooKeeper would accept one: `h1:2181/app,h2:2181/app` is meant as two servers, and would be one server
@@ -147,7 +148,12 @@ fn parse_server(server: &str) -> Result<HostPort, ConnectStringProblem> {
     let malformed = || ConnectStringProblem::Host(server.to_owned());
     let (host, port) = if let Some(bracketed) = server.strip_prefix('[') {
         let (address, port) = bracketed.split_once(']').ok_or_else(malformed)?;
-        let address: Ipv6Addr = address.parse().map_err(|_| malformed())?;
+        let address: Ipv6Addr = match address.split_once('%') {
+            Some((unscoped, _)) if unscoped.parse::<Ipv6Addr>().is_ok() => {
+                return Err(ConnectStringProblem::Zone(server.to_owned()));
+            }
+            _ => address.parse().map_err(|_| malformed())?,
+        };
         let port = match port {
             "" => None,
             port => Some(port.strip_prefix(':').ok_or_else(malformed)?),
@@ -184,7 +190,7 @@ fn parse_port(port: &str) -> Result<u16, ConnectStringProblem> {
 }
 
 /// The error for a text that is not a connect string.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid connect string {connect_string:?}: {reason}")]
 #[non_exhaustive]
 pub struct InvalidConnectString {
@@ -197,7 +203,7 @@ pub struct InvalidConnectString {
 
 /// What is wrong with a text that is not a connect string. `Display` says what was expected, and names the faulty part
 /// unless that is empty.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectStringProblem {
     /// The text is empty.
@@ -209,6 +215,9 @@ pub enum ConnectStringProblem {
     /// Not a host, with or without a port.
     #[error("expected a host name, an IPv4 address, or an IPv6 address in brackets, with or without a port, not {0:?}")]
     Host(String),
+    /// An IPv6 address with a zone, as in `[fe80::1%eth0]`: a zone is valid on one machine only.
+    #[error("expected an address without a zone ('%'), not {0:?}: use a name, or an address that is not link-local")]
+    Zone(String),
     /// Not a port.
     #[error("expected a port between 1 and 65535, not {0:?}")]
     Port(String),
@@ -224,6 +233,8 @@ pub enum ConnectStringProblem {
     #[error("expected one chroot, after the last host and without ',', not {0:?}")]
     ChrootNotLast(String),
 }
+
+debug_as_text!(InvalidConnectString, ConnectStringProblem);
 
 #[cfg(test)]
 mod tests {
@@ -261,7 +272,7 @@ mod tests {
 
     #[test]
     fn an_invalid_connect_string_is_refused_with_the_reason() {
-        use ConnectStringProblem::{Chroot, ChrootNotLast, Empty, EmptyHost, Host, Port, Scheme};
+        use ConnectStringProblem::{Chroot, ChrootNotLast, Empty, EmptyHost, Host, Port, Scheme, Zone};
 
         let owned = str::to_owned;
         for (text, reason) in [
@@ -280,6 +291,10 @@ mod tests {
             ("[]:2181", Host(owned("[]:2181"))),
             ("[127.0.0.1]:2181", Host(owned("[127.0.0.1]:2181"))),
             ("[::1]2181", Host(owned("[::1]2181"))),
+            ("[fe80::1%eth0]:2181", Zone(owned("[fe80::1%eth0]:2181"))),
+            ("a,[fe80::1%2]", Zone(owned("[fe80::1%2]"))),
+            ("[a%eth0]:2181", Host(owned("[a%eth0]:2181"))),
+            ("a%eth0:2181", Host(owned("a%eth0:2181"))),
             ("a:", Port(owned(""))),
             ("a:0", Port(owned("0"))),
             ("a:65536", Port(owned("65536"))),

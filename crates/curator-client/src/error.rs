@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::connect_string::InvalidConnectString;
+use crate::debug::debug_as_text;
 use crate::path::{InvalidPath, ZPath};
 use crate::retry_policy::InvalidRetryPolicy;
 #[cfg(feature = "tls")]
@@ -101,7 +102,7 @@ impl std::fmt::Display for SessionEnd {
 ///
 /// Two questions matter after a failure: can the same call succeed later ([`Error::is_retryable`]), and may it have
 /// been applied already ([`Error::outcome`])?
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A path that ZooKeeper does not accept.
@@ -424,6 +425,8 @@ pub enum Error {
         cause: String,
     },
 }
+
+debug_as_text!(Error);
 
 fn within(after: Duration) -> String {
     if after.is_zero() { String::new() } else { format!(" within {after:?}") }

@@ -1,7 +1,7 @@
 //! Records the session events of a client, for its log, errors and health checks.
 //!
-//! All log events of this crate at `info` are emitted here, one for each change. `docs/production.md` explains them to
-//! operators.
+//! All log events of this crate at `info` are emitted here, one for each change; at `warn`, the causes of an outage.
+//! `docs/production.md` explains them to operators.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -153,7 +153,7 @@ impl Journal {
         });
         let cause = Truncated(cause);
         match lasted.map(Rounded) {
-            Some(lasted) => tracing::info!(client, ?lasted, cause = &*cause.to_string(), "not connected"),
+            Some(lasted) => tracing::warn!(client, ?lasted, cause = &*cause.to_string(), "not connected"),
             // There are several attempts a second.
             None if repeated => tracing::trace!(client, cause = &*cause.to_string(), "the attempt to connect failed"),
             None => tracing::debug!(client, cause = &*cause.to_string(), "the attempt to connect failed"),
@@ -306,7 +306,7 @@ impl Journal {
         });
         if let Some(outage) = due {
             let (client, cause) = (&*self.client, Truncated(outage.cause().unwrap_or(NO_REPLY_YET)));
-            tracing::info!(client, lasted = lasted(Some(&outage)), cause = &*cause.to_string(), "not connected");
+            tracing::warn!(client, lasted = lasted(Some(&outage)), cause = &*cause.to_string(), "not connected");
         }
     }
 

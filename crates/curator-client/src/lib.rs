@@ -50,14 +50,15 @@
 //! | `connecting` | `servers` | the client was started |
 //! | `session opened` | `session`, `server`, `timeout`, `lasted` | the client has its first session. `timeout`: the granted session timeout; `lasted`: the time since the client was started |
 //! | `session suspended` | `session`, `why` | [`Suspended`](ConnectionState::Suspended): the connection broke, or the server is slow to answer |
-//! | `not connected` | `lasted`, `cause` | the first attempt to connect in an outage has failed; repeated once a minute. `cause` names each server and its failure |
 //! | `session resumed over another connection` | `session`, `server`, `lasted` | [`Reconnected`](ConnectionState::Reconnected): the session continues, with its nodes and locks |
 //! | `session confirmed` | `session`, `lasted` | [`Reconnected`](ConnectionState::Reconnected) over the same connection |
 //! | `session lost` | `session`, `why`, `suspended_for`, `cause` | [`Lost`](ConnectionState::Lost): the session has ended, and its nodes and locks are gone |
 //! | `session opened in place of the lost one` | `session`, `server`, `timeout`, `lasted` | [`Reconnected`](ConnectionState::Reconnected), in a new session |
 //! | `client closed` | `confirmed` | the client was closed; `confirmed`: whether the server has confirmed the end of the session |
 //!
-//! `warn` means that a node could not be deleted, that the runtime ended before the client was closed, or that a server
+//! `not connected`, at `warn`, means that the first pass over the servers in an outage has failed; it is repeated once a
+//! minute. Its fields are `lasted` and `cause`, which names each server and its failure. The other events at `warn` mean
+//! that a node could not be deleted, that the runtime ended before the client was closed, or that a server
 //! sends faster than the client can read; `error` means that the client's task has panicked. `debug` has each attempt
 //! to connect, each failed probe and each retry; `trace` has each request, with its path and size. Data, credentials
 //! and session passwords are never logged.
@@ -83,7 +84,7 @@
 //! # Versions
 //!
 //! The types of other crates in the public API, and what a new version may change:
-//! [Stability](https://github.com/curator-rs/curator-rs/blob/main/docs/stability.md).
+//! `docs/stability.md` in the repository.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Every public type is `non_exhaustive`, or states why it is exhaustive.

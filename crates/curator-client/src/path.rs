@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::debug::debug_as_text;
+
 /// The path of a znode *on the server*, with chroot and namespace: absolute, normalised, and valid by ZooKeeper's
 /// rules. Checked once, when it is made.
 ///
@@ -209,7 +211,7 @@ fn is_forbidden(character: char) -> bool {
 }
 
 /// The error for a text that is not a valid ZooKeeper path.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid path {path:?}: expected {reason}")]
 #[non_exhaustive]
 pub struct InvalidPath {
@@ -218,6 +220,8 @@ pub struct InvalidPath {
     /// The rule that it breaks.
     pub reason: PathProblem,
 }
+
+debug_as_text!(InvalidPath);
 
 /// The rule that an invalid ZooKeeper path breaks. `Display` describes what was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

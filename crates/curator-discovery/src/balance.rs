@@ -26,8 +26,8 @@ use crate::payload::Payload;
 ///
 /// The stream ends when the cache ends.
 ///
-/// Tonic's channels use another type for changes: see [the page on
-/// discovery](https://github.com/curator-rs/curator-rs/blob/main/docs/discovery.md#load-balancers).
+/// Tonic's channels use another type for changes: see
+/// `docs/discovery.md` in the repository.
 pub type ServiceDiscover<S> = Changes<Result<Change<String, S>, Infallible>>;
 
 impl<P: Payload + PartialEq> ServiceCache<P> {

@@ -1,6 +1,6 @@
-//! `Debug` for handles, and for values that contain the data of nodes.
+//! `Debug` for handles, for errors, and for values that contain the data of nodes.
 
-use std::fmt;
+use std::fmt::{self, Display, Formatter, Write as _};
 
 /// The length of a text in place of the text, which may be secret.
 pub(crate) struct Length(usize);
@@ -30,3 +30,25 @@ macro_rules! debug_line {
 }
 
 pub(crate) use debug_line;
+
+/// Implements `Debug` of error types by the text of `Display`, on one line: a program whose `main` returns the error
+/// prints `Debug`, and so does `unwrap`.
+macro_rules! debug_as_text {
+    ($($error:ident),+) => {$(
+        impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                crate::debug::write_text(self, f)
+            }
+        }
+    )+};
+}
+
+pub(crate) use debug_as_text;
+
+/// Writes the text of an error. Control characters are escaped.
+pub(crate) fn write_text(error: &impl Display, f: &mut Formatter<'_>) -> fmt::Result {
+    error.to_string().chars().try_for_each(|character| match character {
+        control if control.is_control() => write!(f, "{}", control.escape_default()),
+        other => f.write_char(other),
+    })
+}

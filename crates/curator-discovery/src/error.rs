@@ -4,11 +4,12 @@ use curator_recipes::client::{Error as ClientError, InvalidPath, Outcome, Stat, 
 use curator_recipes::{CacheError, PersistentNodeError};
 use serde_json::error::Category;
 
+use crate::debug::debug_as_text;
 use crate::service_type::ServiceType;
 use crate::text::Escaped;
 
 /// An error of service discovery.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscoveryError {
     /// An error of the client.
@@ -38,7 +39,7 @@ pub enum DiscoveryError {
 }
 
 /// A node that cannot be read, or whose data is not an instance. The message contains none of the data.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} cannot be read: {cause}", Escaped(path.as_str()))]
 #[non_exhaustive]
 pub struct UnreadableInstance {
@@ -58,7 +59,7 @@ impl UnreadableInstance {
 }
 
 /// Why an instance is invalid, or its node cannot be read. No variant contains a value of the JSON, which may be secret.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidInstance {
     /// The text is not a JSON object.
@@ -110,6 +111,8 @@ pub enum InvalidInstance {
         part: usize,
     },
 }
+
+debug_as_text!(DiscoveryError, UnreadableInstance, InvalidInstance);
 
 impl InvalidInstance {
     pub(crate) fn not_an_object(error: &serde_json::Error) -> Self {

@@ -11,8 +11,8 @@
 //! | to exchange instances with Java | no setting; for a payload that is an object, [`Payload::JAVA_CLASS`] |
 //! | instances of Spring Cloud ZooKeeper | [`ServiceDiscovery::with_payload`] and [`ZookeeperInstance`] |
 //!
-//! Guarantees, and differences from Java: [Service
-//! discovery](https://github.com/curator-rs/curator-rs/blob/main/docs/discovery.md).
+//! Guarantees, and differences from Java: `docs/discovery.md`
+//! in the repository.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Types that may grow are `non_exhaustive`; the others give their reason.

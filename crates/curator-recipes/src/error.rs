@@ -7,6 +7,7 @@ use std::time::Duration;
 use curator_client::{Outcome, SessionEnd, ZPath};
 
 pub use self::value::{UnsuitableNode, ValueError};
+use crate::debug::debug_as_text;
 use crate::owner::OwnerId;
 
 /// A result with this crate's [`enum@Error`].
@@ -48,7 +49,7 @@ impl LossReason {
 }
 
 /// A held lock has been lost.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the lock {path} is {}: {reason}", if *reason == LossReason::Released { "no longer held" } else { "lost" })]
 #[non_exhaustive]
 pub struct LockLost {
@@ -62,7 +63,7 @@ pub struct LockLost {
 ///
 /// [`is_retryable`](Self::is_retryable) returns whether a retry can help, and [`outcome`](Self::outcome) whether the
 /// operation may have been applied. Each call documents its errors, as does the [page](crate::guide) of each lock.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An error of the client: a retry cannot help, or the retry policy did not allow one.
@@ -235,6 +236,8 @@ pub enum Error {
         cause: String,
     },
 }
+
+debug_as_text!(LockLost, Error);
 
 impl From<ValueError> for Error {
     fn from(error: ValueError) -> Self {

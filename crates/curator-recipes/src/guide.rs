@@ -18,8 +18,14 @@
 //! | [`interop`] | Java Curator, kazoo and go-zookeeper on the same path: which locks exclude each other, and which tests show it |
 //! | [`from_curator`] | each class and method of Java Curator, and its counterpart here |
 //!
-//! Each page names the tests of its statements. The tests are in the repository, as are the description of the
-//! architecture and the decision records (ADR).
+//! Each page names the tests of its statements. The tests are in the repository.
+//!
+//! # Pages in the repository
+//!
+//! Other pages are only in the repository: in `docs`, service discovery (`discovery.md`), the command `zklock`
+//! (`zklock.md`), the runbook, the alert rules and the dashboard (`operations`), defects of other crates
+//! (`upstream.md`), measurements (`performance.md`), the architecture and the decision records (ADR); in `examples`, a
+//! program for each task, among them a whole service (`service`).
 //!
 //! A *pipeline* is a group of requests that are sent together, without waiting in between, and so cost one round trip.
 
@@ -36,6 +42,7 @@
 /// [restoring-data]: crate::guide::production#restoring-data
 /// [revocation]: crate::guide::revocation
 /// [semaphore-caveats]: crate::guide::semaphore#caveats
+/// [upstream-sasl]: crate::guide#pages-in-the-repository
 #[doc = include_str!("../docs/guarantees.md")]
 pub mod guarantees {}
 
@@ -52,6 +59,7 @@ pub mod guarantees {}
 /// [semaphore]: crate::guide::semaphore
 /// [semaphore-caveats]: crate::guide::semaphore#caveats
 /// [semaphore_mutex]: crate::guide::semaphore_mutex
+/// [upstream-lock]: crate::guide#pages-in-the-repository
 #[doc = include_str!("../docs/locks/README.md")]
 pub mod locks {}
 
@@ -78,6 +86,7 @@ pub mod semaphore_mutex {}
 /// [mutex]: crate::guide::mutex
 /// [mutex-errors]: crate::guide::mutex#errors
 /// [revocation]: crate::guide::revocation
+/// [costs]: crate::guide::locks#what-they-cost
 #[doc = include_str!("../docs/locks/semaphore.md")]
 pub mod semaphore {}
 
@@ -86,6 +95,7 @@ pub mod semaphore {}
 /// [mutex]: crate::guide::mutex
 /// [mutex-errors]: crate::guide::mutex#errors
 /// [revocation]: crate::guide::revocation
+/// [costs]: crate::guide::locks#what-they-cost
 #[doc = include_str!("../docs/locks/read_write.md")]
 pub mod read_write {}
 
@@ -93,6 +103,7 @@ pub mod read_write {}
 ///
 /// [mutex]: crate::guide::mutex
 /// [mutex-errors]: crate::guide::mutex#errors
+/// [costs]: crate::guide::locks#what-they-cost
 #[doc = include_str!("../docs/locks/multi_lock.md")]
 pub mod multi_lock {}
 
@@ -180,12 +191,19 @@ pub mod retries {}
 /// [permissions]: crate::guide::guarantees#permissions
 /// [retries]: crate::guide::retries
 /// [revocation]: crate::guide::revocation
+/// [alerts]: crate::guide#pages-in-the-repository
+/// [dashboard]: crate::guide#pages-in-the-repository
+/// [discovery]: crate::guide#pages-in-the-repository
+/// [epoch]: crate::guide#pages-in-the-repository
+/// [leader-selector]: crate::guide::leader_selector
+/// [runbook]: crate::guide#pages-in-the-repository
+/// [service]: crate::guide#pages-in-the-repository
 #[doc = include_str!("../docs/production.md")]
 pub mod production {}
 
 /// Other clients on the same path: Java Curator, kazoo, go-zookeeper.
 ///
-/// [discovery-java]: https://github.com/curator-rs/curator-rs/blob/main/docs/discovery.md#java-curator
+/// [discovery-java]: crate::guide#pages-in-the-repository
 /// [fencing]: crate::guide::fencing
 /// [java]: crate::guide::guarantees#java-curator-on-the-same-path
 /// [multi-lock-caveats]: crate::guide::multi_lock#caveats
@@ -213,6 +231,7 @@ pub mod interop {}
 /// [session-lease]: crate::guide::guarantees#the-session-lease
 /// [testing]: crate::guide::testing
 /// [tls]: crate::guide::production#tls
+/// [discovery]: crate::guide#pages-in-the-repository
 #[doc = include_str!("../docs/from-curator.md")]
 pub mod from_curator {}
 

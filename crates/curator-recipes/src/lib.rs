@@ -33,7 +33,7 @@
 //! |---|---|
 //! | one holder at a time | [`InterProcessMutex::non_reentrant`]: each acquire waits its turn, also in the same task |
 //! | the same, without a wait or with a time limit | [`InterProcessMutex::try_acquire`], [`InterProcessMutex::acquire_timeout`] |
-//! | the same for plain threads | [`InterProcessMutex::blocking_acquire`] and the other `blocking_*` methods |
+//! | the same for plain threads | [`InterProcessMutex::blocking_acquire`] and the other `blocking_*` methods: [a program](guide::locks#on-plain-threads) |
 //! | a lock that follows a request from task to task, and is re-entered there | [`InterProcessMutex::acquire_as`], of a mutex made by `new` |
 //! | one holder at a time, on a path that Java programs use with Curator's semaphore mutex | [`InterProcessSemaphoreMutex`] |
 //! | a limited number of holders | [`InterProcessSemaphoreV2`]; [`with_shared_count`](InterProcessSemaphoreV2::with_shared_count) if the limit changes |
@@ -98,12 +98,12 @@
 //!   [`client`]. `sasl-gssapi` needs the system's Kerberos library to build.
 //! - `tls`: connections over TLS, with `TlsOptions` in the module [`client`].
 //! - `tokio-util`: `LockGuard::cancellation_token`, a `CancellationToken` that is cancelled when the lock is no longer
-//!   held, and `LockGuard::cancellation_token_on_loss`.
+//!   held, and `LockGuard::cancellation_token_on_loss`: [a program](guide::locks#cancellation-tokens).
 //!
 //! # Versions
 //!
 //! The types of other crates in this crate's interface, and the changes that a new version may make:
-//! [Stability](https://github.com/curator-rs/curator-rs/blob/main/docs/stability.md).
+//! `docs/stability.md` in the repository.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Each public type is `non_exhaustive`, or gives the reason why it is not.
@@ -131,7 +131,11 @@ mod shared;
 mod text;
 mod wait;
 
-pub use curator_client as client;
+/// The client: all of the crate `curator-client`.
+pub mod client {
+    #[doc(inline)]
+    pub use curator_client::*;
+}
 
 pub use crate::atomic::{AtomicValue, DistributedAtomicLong, DistributedAtomicValue, IdGenerator};
 pub use crate::cache::{

@@ -73,6 +73,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "tls",
                 "truncated",
             ],
+            &["debug"],
         ],
     ),
     (

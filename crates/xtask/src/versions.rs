@@ -153,3 +153,36 @@ fn a_version_that_is_not_used_is_found() {
         assert_eq!(wrong(text).len(), 1, "{text}");
     }
 }
+
+/// The lines of a page that let a build fetch our packages by a name which a stranger could register.
+fn by_name(page: &str) -> Vec<&str> {
+    let fetches = |line: &&str| {
+        let is_dependency = line.starts_with("curator-") && line.contains(" = ") && !line.contains("{ path = ");
+        is_dependency || line.contains("cargo install --git") || line.contains("cargo install zklock")
+    };
+    page.lines().map(|line| line.trim_start_matches(['$', ' '])).filter(fetches).collect()
+}
+
+#[test]
+fn pages_depend_on_a_clone_until_the_manifest_names_a_repository() {
+    let manifest = fs::read_to_string(crate::workspace().join("Cargo.toml")).unwrap();
+    if !manifest.contains("\nrepository = ") {
+        let pages = pages()
+            .flat_map(|(page, text)| by_name(&text).iter().map(|line| format!("{page}: {line}")).collect::<Vec<_>>());
+        assert_eq!(pages.collect::<Vec<_>>(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_dependency_by_name_is_found() {
+    let by_path =
+        "curator-test = { path = \"../curator/crates/curator-test\" }\n$ cargo install --path crates/zklock\n";
+    assert_eq!(by_name(by_path), [""; 0]);
+    for line in [
+        "curator-test = \"0.1\"",
+        "curator-recipes = { git = \"https://example.org/a/b\" }",
+        "cargo install --git https://example.org/a/b zklock",
+    ] {
+        assert_eq!(by_name(&format!("[dependencies]\n{line}\n")), [line]);
+    }
+}

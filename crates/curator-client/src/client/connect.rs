@@ -73,7 +73,8 @@ impl CuratorClientBuilder {
     ///
     /// It waits like any operation: each attempt no longer than the connection timeout, with the client's retry policy
     /// between attempts. With [`RetryForever`](crate::RetryForever) the wait is unlimited. With the default policy and
-    /// connection timeout it ends after about a minute. To get the client without waiting, use [`start`](Self::start).
+    /// connection timeout it ends after about a minute, so that a program can start together with its servers. As soon as all
+    /// servers have been tried once, the log has a line at `warn` with the failure of each. To get the client without waiting, use [`start`](Self::start).
     ///
     /// # Errors
     ///

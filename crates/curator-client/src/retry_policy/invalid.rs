@@ -1,7 +1,9 @@
 //! The error of a retry policy with an invalid parameter.
 
+use crate::debug::debug_as_text;
+
 /// A retry policy got an invalid parameter.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {parameter} {value}: expected {expected}")]
 #[non_exhaustive]
 pub struct InvalidRetryPolicy {
@@ -12,3 +14,5 @@ pub struct InvalidRetryPolicy {
     /// The values that are accepted.
     pub expected: &'static str,
 }
+
+debug_as_text!(InvalidRetryPolicy);

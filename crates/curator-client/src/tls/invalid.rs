@@ -1,5 +1,7 @@
 //! Certificates and keys that cannot be used.
 
+use crate::debug::debug_as_text;
+
 /// One of the texts of [`TlsOptions`](crate::TlsOptions).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -24,7 +26,7 @@ impl std::fmt::Display for TlsText {
 
 /// Why these texts are not valid [`TlsOptions`](crate::TlsOptions). `Display` names the text and what was expected; it
 /// never shows a key.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidTlsOptions {
     /// A text is broken PEM.
@@ -85,3 +87,5 @@ pub enum InvalidTlsOptions {
         reason: String,
     },
 }
+
+debug_as_text!(InvalidTlsOptions);

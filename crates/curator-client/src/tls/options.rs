@@ -34,6 +34,8 @@ use super::invalid::InvalidTlsOptions;
 ///
 /// # Caveats
 ///
+/// Java's servers refuse a host name with an underscore (`zk_1`), which is not valid in TLS: connect by another name.
+///
 /// `rustls` has one cryptography provider per process. If none is installed
 /// (`rustls::crypto::CryptoProvider::install_default`) when the first `TlsOptions` is made, that call installs the one
 /// of `aws-lc-rs`. To use another one, install it first.

@@ -4,9 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::connect_string::HostPort;
+use crate::debug::debug_as_text;
 
 /// The TLS failure of one server. `Display` names the server and the problem.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsFailure {
     /// The server, as the connect string names it.
@@ -37,7 +38,7 @@ impl std::error::Error for TlsFailure {
 ///
 /// Alerts have the names of [RFC 8446](https://www.rfc-editor.org/rfc/rfc8446#section-6), as `rustls` spells them:
 /// `CertificateUnknown`. They are for people; do not rely on their spelling.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsProblem {
     /// The server's certificate was not issued by an authority that this client trusts.
@@ -91,7 +92,18 @@ pub enum TlsProblem {
         /// The server's alert.
         alert: String,
     },
-    /// The server ended the handshake for a reason other than a client certificate: usually, there is no protocol
+    /// The server ended the handshake because of its name in the connect string: Java refuses a name with an underscore,
+    /// as Docker Compose makes them. Connect by another name or an alias, which the certificate must contain.
+    #[error(
+        "it refuses the name {name:?} (alert {alert}): for TLS, a name must not contain '_'; use an alias without it"
+    )]
+    NameRefused {
+        /// The host name in the connect string.
+        name: String,
+        /// The server's alert.
+        alert: String,
+    },
+    /// The server ended the handshake for a reason other than a client certificate or a name: usually, there is no protocol
     /// version or cipher suite that both sides support.
     #[error("it ended the TLS handshake (alert {alert})")]
     Refused {
@@ -105,6 +117,8 @@ pub enum TlsProblem {
         reason: String,
     },
 }
+
+debug_as_text!(TlsFailure, TlsProblem);
 
 impl TlsProblem {
     /// Whether the problem persists until the configuration is changed.

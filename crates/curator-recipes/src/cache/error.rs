@@ -2,10 +2,11 @@
 
 use curator_client::{Error as ClientError, ZPath};
 
+use crate::debug::debug_as_text;
 use crate::engine::task::error_of_reads;
 
 /// An error of a [`CuratorCache`](crate::CuratorCache).
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
     /// An error of the client.
@@ -46,5 +47,7 @@ pub enum CacheError {
         message: String,
     },
 }
+
+debug_as_text!(CacheError);
 
 error_of_reads!(CacheError, error in Self::Client(error), closed: Self::Closed { .. } | Self::Client(ClientError::Closed));

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_client::{Error as ClientError, ZPath};
-use derive_where::derive_where;
 
 use crate::codec::Suffix;
+use crate::debug::debug_as_text;
 use crate::engine::task::error_of_reads;
 
 /// An error of a [`Config`](crate::Config).
 ///
 /// Its text and its `Debug` output contain no data of the node.
 #[derive(Clone, thiserror::Error)]
-#[derive_where(Debug)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// An error of the client.
@@ -46,7 +45,6 @@ pub enum ConfigError {
         path: ZPath,
         /// The decoder's error.
         #[source]
-        #[derive_where(skip(Debug))]
         cause: Arc<dyn StdError + Send + Sync>,
     },
     /// The decoder has panicked. The config keeps its last value, and no longer follows its node.
@@ -55,10 +53,11 @@ pub enum ConfigError {
         /// The node.
         path: ZPath,
         /// The message of the panic, which may quote the data.
-        #[derive_where(skip(Debug))]
         message: String,
     },
 }
+
+debug_as_text!(ConfigError);
 
 error_of_reads!(
     ConfigError,

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use curator_client::{Error as ClientError, InvalidPath, Outcome, SessionEnd, ZPath};
-use derive_where::derive_where;
 
 use crate::codec::Suffix;
+use crate::debug::debug_as_text;
 use crate::error::Error;
 
 /// An error of a [`SharedValue`](crate::SharedValue) or a [`DistributedAtomicValue`](crate::DistributedAtomicValue).
 ///
 /// Its text and its `Debug` output contain no data of a node that cannot be decoded.
 #[derive(Clone, thiserror::Error)]
-#[derive_where(Debug)]
 #[non_exhaustive]
 pub enum ValueError {
     /// An error of the client. Nothing was changed, unless its [outcome](ClientError::outcome) is unknown: then the node
@@ -82,7 +81,6 @@ pub enum ValueError {
         path: ZPath,
         /// The codec's error.
         #[source]
-        #[derive_where(skip(Debug))]
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The node cannot keep a value, because the servers delete it or another recipe uses it. Nothing was written. Each value needs a path that no
@@ -110,7 +108,7 @@ pub enum ValueError {
 /// A node that cannot keep a value, because the servers delete it or another recipe uses it.
 ///
 /// A ZooKeeper server does not report whether a node is a container, so this finds only some of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnsuitableNode {
     /// The node has no data, was never written, and has or had children: the directory of a lock or of another recipe,
@@ -134,6 +132,8 @@ pub enum UnsuitableNode {
         session: i64,
     },
 }
+
+debug_as_text!(ValueError, UnsuitableNode);
 
 impl ValueError {
     /// Whether the call can succeed if repeated unchanged. `false` if a repeat could change the value twice.

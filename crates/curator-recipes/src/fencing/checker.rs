@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::FencingToken;
 
+use crate::debug::debug_as_text;
+
 /// Less than any token.
 const NONE: i64 = 0;
 
@@ -83,7 +85,7 @@ impl Default for FencingChecker {
 }
 
 /// A write or a read by a holder that has lost its lock: the store has seen the token of a newer holder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the fencing token {token} is stale: {highest} has been seen")]
 #[non_exhaustive]
 pub struct StaleToken {
@@ -92,6 +94,8 @@ pub struct StaleToken {
     /// The highest token seen before it.
     pub highest: FencingToken,
 }
+
+debug_as_text!(StaleToken);
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::debug::debug_as_text;
+
 /// A number that strictly increases from holder to holder of a lock with one holder at a time.
 ///
 /// It is the `czxid` of the lock's node: the id of the transaction that created it. It needs no extra request, and
@@ -82,13 +84,15 @@ impl FromStr for FencingToken {
 }
 
 /// The text or number is not a valid fencing token.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid fencing token {value:?}: expected a whole number from 1 to {max}, in decimal digits only", max = i64::MAX)]
 #[non_exhaustive]
 pub struct InvalidFencingToken {
     /// The invalid text or number.
     pub value: String,
 }
+
+debug_as_text!(InvalidFencingToken);
 
 #[cfg(test)]
 mod tests {

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::SELECTOR_NAME;
 use super::leadership::Leadership;
 use super::leaving::wait_until_left;
-use crate::debug::debug_line;
+use crate::debug::{debug_as_text, debug_line};
 use crate::engine::task::panic_message;
 use crate::error::{Error, Result};
 use crate::forked::check_fork;
@@ -121,7 +121,7 @@ impl LeaderSelectorBuilder {
 }
 
 /// Why a run of a [`LeaderSelector`] has failed.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaderSelectorError<E> {
     /// The job has failed, with [`stop_on_failure`](LeaderSelectorBuilder::stop_on_failure).
@@ -145,6 +145,8 @@ pub enum LeaderSelectorError<E> {
     #[error(transparent)]
     Selector(#[from] Error),
 }
+
+debug_as_text!(LeaderSelectorError<E>);
 
 /// Logs the end of a term on drop, so also if the run is dropped.
 struct LoggedTerm<'a> {

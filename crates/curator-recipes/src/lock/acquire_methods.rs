@@ -134,7 +134,7 @@ macro_rules! acquire_methods {
         }
 
         /// Acquires the lock like [`acquire`](Self::acquire), on a plain thread, which becomes the owner if the lock is
-        /// reentrant. The client's runtime must run on other threads.
+        /// reentrant. The client's runtime must run on other threads: see the [example](crate::guide::locks#on-plain-threads).
         ///
         /// # Errors
         ///

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use curator_client::{InvalidPath, Outcome, ZPath};
 
+use crate::debug::debug_as_text;
 use crate::engine::task::TaskError;
 
 /// An error of a [`PersistentNode`](crate::PersistentNode).
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PersistentNodeError {
     /// An error of the client.
@@ -80,6 +81,8 @@ pub enum PersistentNodeError {
         message: String,
     },
 }
+
+debug_as_text!(PersistentNodeError);
 
 /// The owner of a node, as text.
 pub(super) fn owner_text(owner: i64) -> String {

@@ -42,7 +42,7 @@ pub(super) async fn shake_hands(stream: TcpStream, server: &HostPort, options: &
     };
     let mut stream = match TlsConnector::from(config.config.clone()).connect(name, stream).await {
         Ok(stream) => stream,
-        Err(error) => return failed(&error, &config),
+        Err(error) => return failed(&error, server, &config),
     };
     // Errors are ignored: a server that refuses the client may have closed the connection, and the read below returns
     // the alert that it sent before.
@@ -51,15 +51,18 @@ pub(super) async fn shake_hands(stream: TcpStream, server: &HostPort, options: &
     match stream.read(&mut [0; 64]).await {
         Ok(1..) => Handshake::Accepted,
         Ok(0) => Handshake::Ended,
-        Err(error) => failed(&error, &config),
+        Err(error) => failed(&error, server, &config),
     }
 }
 
-fn failed(error: &io::Error, config: &HandshakeConfig) -> Handshake {
+fn failed(error: &io::Error, server: &HostPort, config: &HandshakeConfig) -> Handshake {
     let error = error.get_ref().and_then(|error| error.downcast_ref::<RustlsError>());
     let Some(error) = error else { return Handshake::Ended };
     Handshake::Failed(match error {
         RustlsError::InvalidCertificate(error) => of_certificate(error),
+        RustlsError::AlertReceived(alert) if is_about_name(*alert) && server.host().contains('_') => {
+            TlsProblem::NameRefused { name: server.host().to_owned(), alert: format!("{alert:?}") }
+        }
         RustlsError::AlertReceived(alert) => {
             let (is_about_certificates, alert) = (is_about_certificates(*alert), format!("{alert:?}"));
             match config.certificate_request() {
@@ -84,6 +87,12 @@ fn failed(error: &io::Error, config: &HandshakeConfig) -> Handshake {
         }
         error => TlsProblem::Other { reason: error.to_string() },
     })
+}
+
+/// Whether a server may send this alert because of the server name indication. Java's `SNIHostName` accepts only letters,
+/// digits, hyphens and dots; `rustls` also sends a name with an underscore.
+fn is_about_name(alert: AlertDescription) -> bool {
+    matches!(alert, AlertDescription::IllegalParameter | AlertDescription::UnrecognisedName)
 }
 
 /// Whether a server that requested a certificate may send this alert because of the client's certificate.

@@ -11,7 +11,8 @@ impl LockGuard {
     ///
     /// Pass it to code that must stop then: tasks of the service, libraries that accept a token. For work that may
     /// outlive the guard, use [`cancellation_token_on_loss`](Self::cancellation_token_on_loss). To distinguish a loss
-    /// from a release, use a [`LossHandle`](crate::LossHandle).
+    /// from a release, use a [`LossHandle`](crate::LossHandle). With a service's own token:
+    /// [example](crate::guide::locks#cancellation-tokens).
     ///
     /// This call spawns a task on the client's runtime, which cancels the token. The task ends with the hold, or as
     /// soon as other code cancels the token, so it does not outlive the client. If the runtime ends first, the token is

@@ -26,8 +26,9 @@ use crate::wait::Wait;
 ///
 /// [`non_reentrant`](Self::non_reentrant) and [`new`](Self::new) acquire mutexes on several paths *together*: all nodes
 /// are created in one transaction, so any two such locks have the same order in every queue that they share. They
-/// cannot deadlock, whatever the order of their paths. An acquire takes three requests and two round trips for any
-/// number of paths (Curator: three requests for each path, one after another).
+/// cannot deadlock, whatever the order of their paths. If all are free, an acquire sends two requests in one round trip,
+/// for any number of paths, and the release one (Curator: two and one for each path, one after another). Servers older
+/// than 3.7.2, and 3.8.0 and 3.8.1, need one more request and round trip for the acquire.
 ///
 /// [`of`](Self::of) acquires any locks, one after another. Give them in the same order everywhere: two multi-locks with
 /// opposite orders can wait for each other forever.

@@ -158,6 +158,28 @@ async fn a_missing_or_refused_client_certificate_is_reported_and_a_good_one_acce
 }
 
 #[tokio::test]
+async fn an_alert_about_a_name_with_an_underscore_names_that_name() {
+    let (ca, _) = authority();
+    // The alert `illegal_parameter`, as Java sends it.
+    let refusing = || {
+        Server::start(|mut tcp| {
+            tcp.read_exact(&mut [0; 1]).unwrap();
+            tcp.write_all(&[0x15, 3, 3, 0, 2, 2, 47]).unwrap();
+            drop(tcp.read_to_end(&mut Vec::new()));
+        })
+    };
+    let problem_of = async |host| problem(refusing().handshake_as(host, &trusting(&ca)).await);
+    let refused = problem_of("zk_1").await;
+    assert_eq!(
+        refused.to_string(),
+        "it refuses the name \"zk_1\" (alert IllegalParameter): for TLS, a name must not contain '_'; use an alias \
+         without it"
+    );
+    assert!(refused.is_lasting());
+    assert_eq!(problem_of("zk-1").await, TlsProblem::Refused { alert: "IllegalParameter".to_owned() });
+}
+
+#[tokio::test]
 async fn a_plain_reply_is_distinguished_from_a_closed_connection() {
     let (ca, _) = authority();
     let talks = Server::start(|mut tcp| {
