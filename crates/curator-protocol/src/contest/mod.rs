@@ -37,7 +37,8 @@ use crate::queue::Queue;
 /// - The requests of a pipeline go out in order, on one session, and all answers are reported in that order. A request
 ///   whose answer is lost has the answer [`Answer::Unknown`]. Later requests of the session must not overtake it.
 /// - All [`Request::Create`] and [`Request::CreateWithParents`] of a pipeline are one transaction. If it fails because
-///   a directory is missing, the answer to each of them is [`Answer::NoParent`].
+///   a directory is missing, or was created meanwhile, the answer to each of them is [`Answer::NoParent`]. After such
+///   an answer to `CreateWithParents`, look again which directories are missing before the next one.
 /// - Watches are kept by the name of their node, from an [`Answer::Node`] until their event. Several can be in force. A
 ///   new watch on the leases, or on their limit, replaces the previous one and its event.
 /// - All watches are on one connection. When it breaks, all are gone, and the runner reports [`Event::Interrupted`].

@@ -1,4 +1,4 @@
-//! The pauses of one acquire: after consecutive failures, until the retry policy gives up; and while directories change.
+//! The pauses of one acquire: after failures, as the retry policy allows, and while directories keep changing.
 
 use std::time::Instant;
 
