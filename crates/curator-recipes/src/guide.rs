@@ -182,6 +182,7 @@ pub mod retries {}
 /// Running a service in production: timeouts, starting and stopping, Kubernetes, and the log.
 ///
 /// [assumptions]: crate::guide::guarantees#assumptions
+/// [config-caveats]: crate::guide::config#caveats
 /// [config-starting]: crate::guide::config#starting
 /// [fencing]: crate::guide::fencing
 /// [foreign]: crate::guide::guarantees#foreign-children

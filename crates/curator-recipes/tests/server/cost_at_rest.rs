@@ -124,7 +124,7 @@ async fn locks(others: &CuratorClient) -> Vec<AtRest> {
     all.push(AtRest::new("a holder that waits for a revocation", (proxy, holder), (guard, listening)));
 
     let at = path("rest-read-write");
-    let writer = read_write(others, &at).write().acquire().await.unwrap();
+    let mut writer = Some(read_write(others, &at).write().acquire().await.unwrap());
     for (state, is_reader) in [("a waiting reader", true), ("a waiting writer", false)] {
         let (proxy, waiter) = behind_proxy().await;
         let lock = read_write(&waiter, &at);
@@ -132,9 +132,9 @@ async fn locks(others: &CuratorClient) -> Vec<AtRest> {
             if is_reader { lock.read().acquire().await } else { lock.write().acquire().await.map(LockGuard::from) }
         });
         queue_of(others, &at, if is_reader { 2 } else { 3 }).await;
-        all.push(AtRest::new(state, (proxy, waiter), (waiting, writer.node().clone())));
+        let held = if is_reader { None } else { writer.take() };
+        all.push(AtRest::new(state, (proxy, waiter), (waiting, held)));
     }
-    std::mem::forget(writer);
 
     let paths = [path("rest-multi"), path("rest-multi"), path("rest-multi")];
     let held = mutex(others, &paths[1]).acquire().await.unwrap();
@@ -301,14 +301,15 @@ async fn caches(owner: &CuratorClient) -> Vec<AtRest> {
 }
 
 async fn values(owner: &CuratorClient) -> Vec<AtRest> {
+    type IsReached = fn(&ConfigStatus) -> bool;
     let mut all = Vec::new();
-    let is_status: [(&str, &str, fn(&ConfigStatus) -> bool); 4] = [
+    let configs: [(&str, &str, IsReached); 4] = [
         ("a config", "1", ConfigStatus::is_current),
         ("a config that cannot be decoded", "one", |status| matches!(status, ConfigStatus::Invalid { .. })),
         ("a config without a node", "", |status| matches!(status, ConfigStatus::Absent)),
         ("a config that cannot be read", "-", |status| matches!(status, ConfigStatus::Unreadable { .. })),
     ];
-    for (state, data, is_reached) in is_status {
+    for (state, data, is_reached) in configs {
         let path = path("rest-config");
         match data {
             "" => {}

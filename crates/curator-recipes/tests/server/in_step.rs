@@ -9,7 +9,7 @@ use std::time::Duration;
 use curator_recipes::client::{ConnectionState, CuratorClient, CuratorClientBuilder};
 use curator_recipes::{
     CacheEvent, CacheState, Config, ConfigStatus, CuratorCache, IfAbsent, LeaderLatch, LeaderObserver, LeaderSelector,
-    LeaderState, ObservedLeader, PersistentNode,
+    LeaderState, ObservedLeader, PersistentNode, PersistentNodeState,
 };
 use curator_test::OpCode;
 use futures_util::FutureExt as _;
@@ -212,7 +212,7 @@ async fn the_states_of_a_persistent_node_agree() {
                 if way == "created" {
                     watched.created().await.unwrap();
                 } else {
-                    let _ = watched.state().wait_for(|state| state.is_present()).await.unwrap();
+                    let _ = watched.state().wait_for(PersistentNodeState::is_present).await.unwrap();
                 }
                 seen(&watched)
             });
