@@ -30,6 +30,7 @@ mod pipeline;
 mod printed;
 mod recovery;
 mod refusals;
+mod replaced_sessions;
 mod resuming;
 mod retries;
 mod runtimes;
