@@ -1,7 +1,7 @@
 //! The connection of a session. When it breaks, this opens another one for the same session.
 //!
-//! A session gets another connection only here, so every connection is checked: the timeout that its server grants, and
-//! the time from which its replies count for the lease.
+//! A session gets another connection only here, so every connection is checked: the session and the timeout that its
+//! server grants, and the time from which its replies count for the lease.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -62,7 +62,8 @@ impl Stage {
 /// A change of the connection.
 pub(crate) enum Change {
     Broken,
-    /// The instant is a time before the connect request was sent.
+    /// The instant is a time before the connect request was sent. If the server has opened another session instead, the
+    /// link belongs to that one, and [`Session::replace_link`] ends the session.
     Resumed(Link, ClockInstant),
     /// The server has ended the session.
     Over(LinkEnd),
@@ -79,7 +80,7 @@ impl Connection {
     ) -> Self {
         let session = session.clone();
         Self {
-            granted: Arc::new(move |timeout| session.granted(timeout)),
+            granted: Arc::new(move |id, timeout| session.granted(id, timeout)),
             options: Arc::clone(options),
             timer: timer.clone(),
             journal: Arc::clone(journal),
@@ -220,24 +221,26 @@ async fn resume(
 /// Ends the session of `link` on the server, within `limit`. Returns whether the server has confirmed that the session
 /// is over.
 ///
-/// If the session's connection is broken, this resumes the session to close it. No connection is left when this
-/// returns.
+/// If the session's connection is broken, this resumes the session to close it. If a server then opens another session
+/// instead, this closes that one, and cannot close the session of `link`. No connection is left when this returns.
 pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, link: Link, limit: Duration) -> bool {
     let key = link.session_key();
     let closing = async {
         let mut link = match link.end() {
             None => Some(link),
             Some(LinkEnd::Lost) => None,
-            Some(_) => return,
+            Some(_) => return true,
         };
         loop {
             let link = match link.take() {
                 Some(link) => link,
-                None => match resume(Arc::clone(&options), timer.clone(), None, key.clone(), Arc::new(|_| {})).await {
+                None => match resume(Arc::clone(&options), timer.clone(), None, key.clone(), Arc::new(|_, _| {})).await
+                {
                     Ok((link, _)) => link,
-                    Err(_) => return,
+                    Err(_) => return true,
                 },
             };
+            let is_another = link.session_id() != key.session_id();
             // Ends the connection: a server may keep it open forever.
             let task = AbortOnDrop(link.task().clone());
             // The supervisor no longer probes the session, so its probes no longer keep the connection.
@@ -250,14 +253,14 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
                 () = timer.sleep(ANSWER_TIMEOUT) => LinkEnd::Lost,
             };
             // A connection that breaks now may or may not have delivered the request.
-            if end != LinkEnd::Lost {
-                return;
+            if end != LinkEnd::Lost || is_another {
+                return !is_another;
             }
         }
     };
     tokio::select! {
         biased;
-        () = closing => true,
+        is_over = closing => is_over,
         () = timer.sleep(limit) => false,
     }
 }

@@ -31,7 +31,8 @@ pub enum Outcome {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum SessionEnd {
-    /// The server reported that the session has expired, or that it was closed.
+    /// The server reported that the session has expired, or that it was closed; or it opened another session when the
+    /// client resumed this one.
     Expired,
     /// The session was not confirmed in time: from now on a server may expire it, so it counts as lost. See
     /// [`SessionLease`](crate::SessionLease).

@@ -343,7 +343,10 @@ impl Session {
 
     /// Continues with another connection. If the session is over, it stays over, and the drop of `link` closes it on
     /// the server.
+    ///
+    /// If `link` belongs to another session, this session is over, and [`finish`](Self::finish) returns `link`.
     pub(crate) fn replace_link(&self, link: Link) {
+        self.granted(link.session_id(), link.session_timeout());
         let mut current = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.connections.fetch_add(1, Ordering::SeqCst);
         let (previous, unused) = match &mut *current {
@@ -357,10 +360,13 @@ impl Session {
         }
     }
 
-    /// Records the timeout that a server has granted at a reconnect. A shorter timeout than before ends the session,
+    /// Records the session and the timeout that a server has granted at a reconnect. The id of another session ends this
+    /// one: the server has not resumed it, and no longer renews it. A shorter timeout than before ends the session,
     /// because the lease was computed for the longer one.
-    pub(crate) fn granted(&self, timeout: Duration) {
-        if timeout < self.timeout() {
+    pub(crate) fn granted(&self, session_id: i64, timeout: Duration) {
+        if session_id != self.id() {
+            self.end_for_all(SessionEnd::Expired);
+        } else if timeout < self.timeout() {
             self.end_for_all(SessionEnd::TimeoutLowered { granted: timeout });
         }
     }

@@ -30,10 +30,23 @@
 //! over this connection, the leader has heard of the session later than c: before that request, the follower asked the
 //! leader about the session, in the same stream. The accepted connect alone does not prove that: a follower stores such
 //! questions by session, and may accept a connect by the leader's reply about an earlier connect of this session, whose
-//! connection was given up. A deposed leader answers too, so the lease counts from c - G: a deposed leader then has as
-//! much time to stop answering as by the rule for probes, see below. Without this rule, a session that resumes near the
-//! end of its lease would lose the lease before a second probe is answered. (The first request over a new connection
-//! also includes a write that needs a quorum, so G is a reserve.)
+//! connection was given up. Without this rule, a session that resumes near the end of its lease would lose the lease
+//! before a second probe is answered.
+//!
+//! The leader of this connection may be deposed, and its successor may have started the session's T before c. A write
+//! excludes that: the first probe over a new connection includes one. If it was committed, each server of a quorum has
+//! acknowledged it, later than c, as a follower of that leader. A successor starts its sessions only after a quorum has
+//! joined it. Both quorums have a server in common, and a server that has joined a successor acknowledges nothing for
+//! the leader before. So the successor started later than that acknowledgement, and gave the session a new T later than
+//! c:
+//!
+//! > Once a write over a connection is committed, no server expires the session before c + T.
+//!
+//! This holds without an assumption about deposed leaders. A reply proves the commit if it contains the result of the
+//! write, also the failure of a check: the leader checks first that the session is alive, and proposes a failed
+//! transaction too. Any other reply is that of a server that has refused the write, or has failed before it proposed
+//! the write. Then only the leader has confirmed the session, and the lease counts from c - G: a deposed leader then has
+//! as much time to stop answering as by the rule for probes, see below.
 //!
 //! Two probes are needed. The last one alone does not show how recent the leader's knowledge is: with probes at 0, 0.28
 //! T and 0.46 T and reports just after 0, at 0.24 T and at 0.48 T, the second report names no session, and if the
@@ -58,6 +71,7 @@ use std::time::Duration;
 
 use crate::clock::ClockInstant;
 use crate::process::Process;
+use crate::zk::link::ConfirmedBy;
 
 /// The time for which a session is certainly alive.
 ///
@@ -73,7 +87,8 @@ use crate::process::Process;
 /// a client has deleted them.
 ///
 /// An ended lease never becomes valid again, even if the session turns out to be alive. The lease can end early: slow
-/// replies shorten it, and after a client is cut off, it ends within 0.4 to 0.6 of the session timeout.
+/// replies shorten it, and after a client is cut off, it ends within 0.4 to 0.6 of the session timeout, or up to 0.94 if
+/// the client has just connected.
 ///
 /// Reading takes no lock and can be done at any time from any thread. The clock is [`ClockInstant`]'s, which also
 /// counts the time during which the process was stopped or its machine asleep.
@@ -103,6 +118,8 @@ pub struct SessionLease {
     session_timeout: Duration,
     /// The end that `arithmetic` has computed, for readers; zero once a reader has seen it pass.
     valid_until: AtomicU64,
+    /// When the last reply to a probe arrived.
+    last_reply: AtomicU64,
     arithmetic: Mutex<LeaseArithmetic>,
     process: Process,
 }
@@ -126,6 +143,7 @@ impl SessionLease {
         Self {
             session_timeout,
             valid_until: AtomicU64::new(arithmetic.valid_until().as_nanos()),
+            last_reply: AtomicU64::new(ClockInstant::now().as_nanos()),
             arithmetic: Mutex::new(arithmetic),
             process: Process::current(),
         }
@@ -135,13 +153,16 @@ impl SessionLease {
     ///
     /// Late, repeated and out-of-order calls are harmless.
     pub(crate) fn probe_answered(&self, sent: ClockInstant) {
-        self.update(|arithmetic, now| arithmetic.probe_answered(sent, now));
+        self.update(|arithmetic, now| {
+            self.last_reply.store(now.as_nanos(), Ordering::Relaxed);
+            arithmetic.probe_answered(sent, now);
+        });
     }
 
-    /// Records that the leader has answered a request over a new connection of the session; `connect_sent` is a time
-    /// before its connect request was sent.
-    pub(crate) fn moved(&self, connect_sent: ClockInstant) {
-        self.update(|arithmetic, now| arithmetic.moved(connect_sent, now));
+    /// Records that a new connection of the session was confirmed: by a quorum if it has committed a write that was
+    /// sent over this connection, or else by a leader. `connect_sent` is a time before its connect request was sent.
+    pub(crate) fn moved(&self, connect_sent: ClockInstant, by: ConfirmedBy) {
+        self.update(|arithmetic, now| arithmetic.moved(connect_sent, now, by));
     }
 
     fn update(&self, update: impl FnOnce(&mut LeaseArithmetic, ClockInstant)) {
@@ -198,6 +219,16 @@ impl SessionLease {
         }
     }
 
+    /// When the last reply to a probe arrived; at first, when the session was opened.
+    ///
+    /// A lease that becomes short has one of two causes: the servers do not reply, or they reply so slowly that their
+    /// replies do not extend it in time. In the second case, the last reply is at most a
+    /// [`probe_interval`](Self::probe_interval) old.
+    #[must_use]
+    pub fn last_reply(&self) -> ClockInstant {
+        ClockInstant::from_nanos(self.last_reply.load(Ordering::Relaxed))
+    }
+
     /// The time between two probes: a sixth of the session timeout.
     ///
     /// A probe extends the lease once another probe is answered that was sent more than 5/16 of the timeout after the
@@ -205,6 +236,9 @@ impl SessionLease {
     /// timeout: the lease then has between 5/12 and 29/48 (0.42 and 0.6) of the timeout left. If replies take less than
     /// 3/16 of the timeout, it is the third probe after it, and more than 1/12 is left. A probe that is sent late does
     /// not make more probes necessary.
+    ///
+    /// The first reply over a new connection leaves 15/16 of the timeout, counted from the connect. So a connection that
+    /// is replaced does not shorten the lease, if it is replaced and answers within the time that a reply may take.
     #[must_use]
     pub fn probe_interval(&self) -> Duration {
         self.session_timeout / 6
@@ -284,15 +318,18 @@ impl LeaseArithmetic {
         }
     }
 
-    /// Records that the leader has answered a request over a connection whose connect was sent at `sent`, at `now` or
-    /// before. `now` never decreases.
-    fn moved(&mut self, sent: ClockInstant, now: ClockInstant) {
+    /// Records that a connection whose connect was sent at `sent` was confirmed at `now` or before. `now` never
+    /// decreases.
+    fn moved(&mut self, sent: ClockInstant, now: ClockInstant, by: ConfirmedBy) {
         // A leader that is about to end the session still accepts its connects: the end of the lease has to be final.
         if now >= self.valid_until() || sent > now {
             return;
         }
-        let gap = u64::try_from(self.parts(REPORT_GAP).as_nanos()).unwrap_or(u64::MAX);
-        self.heard_since = self.heard_since.max(ClockInstant::from_nanos(sent.as_nanos().saturating_sub(gap)));
+        let reserve = match by {
+            ConfirmedBy::Quorum => 0,
+            ConfirmedBy::Leader => u64::try_from(self.parts(REPORT_GAP).as_nanos()).unwrap_or(u64::MAX),
+        };
+        self.heard_since = self.heard_since.max(ClockInstant::from_nanos(sent.as_nanos().saturating_sub(reserve)));
         self.unproven.retain(|probe| probe.sent > self.heard_since);
     }
 

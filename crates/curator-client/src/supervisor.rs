@@ -5,10 +5,10 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::task::JoinSet;
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::task::{JoinSet, unconstrained};
 
 use crate::clock::ClockInstant;
 use crate::closing::Closing;
@@ -27,7 +27,7 @@ use crate::silence::Silence;
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::timer::{Deadline, Timer};
 use crate::truncated::Truncated;
-use crate::zk::link::{Diagnosis, Link};
+use crate::zk::link::{ConfirmedBy, Diagnosis, Link};
 use crate::zk::task::LinkEnd;
 
 /// Opens the sessions of a client, one after another, and keeps each of them alive.
@@ -147,6 +147,10 @@ impl Supervisor {
         loop {
             let left = session.lease().remaining();
             if let Some(end) = session.end() {
+                // An attempt to resume the session may have succeeded by now; `finish` returns its connection.
+                if let Some(Change::Resumed(link, _)) = unconstrained(connection.changed()).now_or_never() {
+                    session.replace_link(link);
+                }
                 return end;
             }
             let in_doubt = tokio::select! {
@@ -164,7 +168,7 @@ impl Supervisor {
                         Change::Resumed(link, connect_sent) => {
                             session.replace_link(link);
                             unproven_connect = Some(connect_sent);
-                            // The server may have granted less time than before.
+                            // The server may have opened another session, or granted less time than before.
                             if let Some(end) = session.end() {
                                 return end;
                             }
@@ -180,14 +184,14 @@ impl Supervisor {
                     Some((connected_since, doubt))
                 }
                 Some((sent, answer)) = probes.next(), if !probes.is_empty() => match answer {
-                    Ok(()) => {
+                    Ok(by) => {
                         session.lease().probe_answered(sent);
                         silence.end();
                         awaited = awaited.filter(|awaited| *awaited > sent);
                         let is_up = connection.is_up() && sent >= connected_since;
                         if is_up && let Some(connect_sent) = unproven_connect.take() {
                             // Not before: an accepted connect proves nothing by itself, see `session_lease.rs`.
-                            session.lease().moved(connect_sent);
+                            session.lease().moved(connect_sent, by);
                         }
                         let is_connected = is_up || session.is_connected();
                         let is_confirmed = is_connected && session.is_valid() && sent >= doubt_since;
@@ -248,11 +252,15 @@ impl Supervisor {
 
     /// Adds the close of `session` on the servers to `pending_closes`. The close first waits for the
     /// [delays](Session::delay_close), and tries for as long as the session can be alive there.
+    ///
+    /// If a server has opened another session instead of resuming `session`, `link` belongs to that one. It has no
+    /// nodes, so it is closed immediately; `session` itself cannot be closed.
     fn start_close(&self, session: &Session, link: Link, pending_closes: &PendingCloses) {
         // The servers round the timeout up to their next tick, and it is at least two ticks.
         let limit = session.timeout() * 3 / 2;
         let end = Deadline::after(limit);
         let (session, sessions, closing) = (session.clone(), Arc::clone(&self.sessions), self.closing.clone());
+        let is_another = link.session_id() != session.id();
         let (options, timer) = (Arc::clone(&self.options), self.timer.clone());
         pending_closes.push(Box::pin(async move {
             let delayed = async {
@@ -265,8 +273,9 @@ impl Supervisor {
                 () = closing.begun() => {}
                 () = delayed => {}
                 () = timer.sleep(session.timeout()) => {}
+                () = ready(()), if is_another => {}
             }
-            close_session(options, timer, link, end.remaining().unwrap_or(limit)).await
+            close_session(options, timer, link, end.remaining().unwrap_or(limit)).await && !is_another
         }));
     }
 
@@ -326,7 +335,7 @@ impl Supervisor {
 }
 
 /// Sends a probe when it is first polled. A panic counts as a failed probe.
-async fn probe(session: &Session) -> (ClockInstant, Result<()>) {
+async fn probe(session: &Session) -> (ClockInstant, Result<ConfirmedBy>) {
     let called = ClockInstant::now();
     caught(async { session.probe().await }).await.unwrap_or_else(|Panicked { message }| {
         let cause = format!("the client has panicked: {message}");

@@ -92,7 +92,7 @@ pub(crate) struct Run {
     /// What to do with the command when the lock is lost
     #[arg(long, value_enum, default_value = "term", value_name = "ACTION")]
     pub(crate) on_lost: OnLost,
-    /// The time between TERM and KILL, at most 0.3 of the session timeout [default: 10s, or that limit if it is lower]
+    /// The time between TERM and KILL, at most 0.3 of the session timeout [default: a sixth of it, at most 10s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) grace: Option<Duration>,
     /// A text that `zklock ls` shows

@@ -7,6 +7,7 @@ mod contended;
 mod contender;
 mod doctor;
 mod failure;
+mod grace;
 mod guardian;
 mod list;
 mod lock;

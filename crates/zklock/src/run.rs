@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use curator_recipes::Error;
-use curator_recipes::client::{CuratorClient, Deadline, Session};
+use curator_recipes::client::{CuratorClient, Deadline};
 use tokio::time::Instant;
 
 use crate::arguments::Run;
@@ -12,6 +12,7 @@ use crate::clock::text;
 use crate::command::code;
 use crate::contender::Contender;
 use crate::failure::{Code, Failure};
+use crate::grace::Grace;
 use crate::lock::{Held, Lock};
 use crate::print::print_message;
 use crate::run_guarded::run_guarded;
@@ -50,7 +51,7 @@ pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failur
 }
 
 async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals: Signals) -> Result<u8, Failure> {
-    let grace = grace(run, &client.session().await?)?;
+    let grace = Grace::new(run.grace, client.session().await?.timeout())?;
     let lock = Lock::of(run, client)?;
     loop {
         // The lock is tried once, even if connecting took longer than `--wait`.
@@ -62,7 +63,7 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
         };
         let Some(held) = held else { return Err(lock.not_acquired(&run.lock).await) };
         let begun = Instant::now();
-        let outcome = run_guarded(run, &held, grace, &mut signals).await;
+        let outcome = run_guarded(run, client, &held, grace, &mut signals).await;
         if let (Ok(Some(_)), Some(least)) = (&outcome, run.at_least) {
             tokio::select! {
                 () = tokio::time::sleep_until(begun + least) => {}
@@ -90,10 +91,10 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
             led = Held::lead(client, path, this) => led?,
             status = signals.next_deadly() => return Ok(code(status)),
         };
-        let grace = grace(run, &session)?;
+        let grace = Grace::new(run.grace, session.timeout())?;
         let begun = Instant::now();
         print_message(format_args!("leading {path}, token {}", held.token()));
-        let outcome = run_guarded(run, &held, grace, &mut signals).await;
+        let outcome = run_guarded(run, client, &held, grace, &mut signals).await;
         // Errors are ignored: a lost term needs no release.
         let _ = held.release().await;
         match outcome {
@@ -113,30 +114,4 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
         }
         pause = (2 * pause).min(PAUSES.1);
     }
-}
-
-/// The grace period, the margin before the end of the lease, and the interval of the checks.
-#[derive(Clone, Copy)]
-pub(crate) struct Grace {
-    pub(crate) period: Duration,
-    pub(crate) margin: Duration,
-    pub(crate) tick: Duration,
-}
-
-/// Computes these times from the session timeout that the servers have granted. Fails if `--grace` is too long for it.
-fn grace(run: &Run, session: &Session) -> Result<Grace, Failure> {
-    const DEFAULT: Duration = Duration::from_secs(10);
-    let granted = session.timeout();
-    let most = granted.mul_f64(0.3);
-    let period = match run.grace {
-        Some(grace) if grace > most => {
-            let (grace, most, granted) = (text(grace), text(most), text(granted));
-            return Err(Failure::here(format!(
-                "--grace {grace} is too long: at most 0.3 of the session timeout, {most} of {granted}; raise --session-timeout"
-            )));
-        }
-        Some(grace) => grace,
-        None => DEFAULT.min(most),
-    };
-    Ok(Grace { period, margin: Duration::from_secs(1).min(granted / 10), tick: granted / 40 })
 }

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::{Duration, SystemTime};
 
+use curator_recipes::client::{ClockInstant, CuratorClient, Session};
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::time::Instant;
 
@@ -11,10 +12,10 @@ use crate::arguments::Run;
 use crate::clock::{self, text};
 use crate::command::{Prepared, signal_group};
 use crate::failure::{Code, Failure};
+use crate::grace::{Doubt, Grace};
 use crate::guardian::{Guardian, Order};
 use crate::lock::Held;
 use crate::print::print_message;
-use crate::run::Grace;
 use crate::signals::Signals;
 use crate::stopping::{OnLost, Stopping};
 
@@ -27,6 +28,7 @@ const KILL_INTERVAL: Duration = Duration::from_millis(500);
 /// If the lock is lost later, stops the command, unless `--on-lost ignore` is set, and fails with [`Code::Lost`].
 pub(crate) async fn run_guarded(
     run: &Run,
+    client: &CuratorClient,
     held: &Held,
     grace: Grace,
     signals: &mut Signals,
@@ -56,9 +58,12 @@ pub(crate) async fn run_guarded(
     let mut killing = pin!(tokio::time::sleep(Duration::MAX));
     let mut tick = tokio::time::interval(grace.tick);
     let before_stop = grace.margin + if run.on_lost == OnLost::Kill { Duration::ZERO } else { grace.period };
-    // While the servers reply, more than 17 ticks of the lease are left.
-    let warning = (before_stop + 4 * grace.tick).clamp(16 * grace.tick, 17 * grace.tick);
-    let (mut lost, mut is_in_doubt, mut is_guarded) = (None, false, true);
+    // The session of the lock; if there is another, the lock is lost.
+    let since_reply = || {
+        let age = |session: Session| ClockInstant::now().saturating_duration_since(session.lease().last_reply());
+        client.current_session().map_or(Duration::MAX, age)
+    };
+    let (mut lost, mut doubt, mut is_guarded) = (None, None, true);
     let end = if stops { "the command was stopped" } else { "the command has run on without it" };
     let doubted = || format!("{paths}: the session was in doubt, and {end}");
     let status = loop {
@@ -88,15 +93,13 @@ pub(crate) async fn run_guarded(
             _ = tick.tick(), if lost.is_none() => {
                 let left = held.valid_until().remaining();
                 let until_stop = left.saturating_sub(before_stop);
-                let was_in_doubt = std::mem::replace(&mut is_in_doubt, stops && left < warning);
                 if stops {
                     // If the guardian is suspended or too late, zklock itself kills the command.
                     killing.as_mut().reset(Instant::now() + left.saturating_sub(grace.margin));
-                }
-                if is_in_doubt && !was_in_doubt {
-                    print_message(format_args!("the servers do not answer: the command is stopped in {} unless they do", text(until_stop)));
-                } else if was_in_doubt && !is_in_doubt {
-                    print_message("the servers answer again");
+                    let before = std::mem::replace(&mut doubt, grace.doubt(left, since_reply(), before_stop));
+                    if doubt != before {
+                        print_doubt(before, doubt, until_stop);
+                    }
                 }
                 guardian.order(Order::Extend(clock::moment(held.valid_until()))).await;
             }
@@ -118,6 +121,26 @@ pub(crate) async fn run_guarded(
         lost.get_or_insert_with(doubted);
     }
     lost.map_or(Ok(Some(status)), |how| Err(Failure::new(Code::Lost, how)))
+}
+
+/// Prints that a doubt about the session has begun, changed or ended. Without another reply, the command is stopped after
+/// `until_stop`.
+fn print_doubt(before: Option<Doubt>, doubt: Option<Doubt>, until_stop: Duration) {
+    let until_stop = text(until_stop);
+    match (before, doubt) {
+        (_, Some(Doubt::NoReply)) => {
+            print_message(format_args!(
+                "the servers do not answer: the command is stopped in {until_stop} unless they do"
+            ));
+        }
+        (_, Some(Doubt::Unconfirmed)) => {
+            print_message(format_args!(
+                "the servers answer slowly, and the session is not confirmed yet: the command is stopped in {until_stop} unless it is"
+            ));
+        }
+        (Some(Doubt::NoReply), None) => print_message("the servers answer again"),
+        (_, None) => print_message("the session is confirmed"),
+    }
 }
 
 /// Waits until the lock is lost, or until another client requests it and `--on-lost` permits its release. Returns the

@@ -22,7 +22,7 @@ use crate::operation::{
 use crate::path::ZPath;
 use crate::truncated::Truncated;
 use crate::zk::error::translate;
-use crate::zk::link::{Answer, Link};
+use crate::zk::link::{Answer, ConfirmedBy, Link};
 use crate::zk::watch::Watch;
 
 /// The reply to a request that has been sent.
@@ -209,7 +209,7 @@ impl Session {
     /// completes when they are.
     ///
     /// [`Error::InvalidAcl`] means that the server has accepted an authenticating client as anonymous.
-    pub(crate) fn probe(&self) -> impl Future<Output = (ClockInstant, Result<()>)> + Send + 'static {
+    pub(crate) fn probe(&self) -> impl Future<Output = (ClockInstant, Result<ConfirmedBy>)> + Send + 'static {
         const NAME: &str = "probe";
         let root = ZPath::root();
         let sent = ClockInstant::now();
@@ -230,7 +230,7 @@ impl Session {
             // The check is polled even if the probe fails: it notices a server that has refused `multiRead` and closed
             // the connection.
             let (answer, check) = join(answer, OptionFuture::from(check)).await;
-            (sent, answer.and(check.unwrap_or(Ok(()))))
+            (sent, answer.and_then(|by| check.unwrap_or(Ok(())).map(|()| by)))
         }
     }
 

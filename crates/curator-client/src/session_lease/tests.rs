@@ -35,15 +35,78 @@ fn a_lease_counts_from_the_connect_or_from_a_proven_probe() {
 }
 
 #[test]
-fn after_a_move_the_lease_lasts_five_eighths_of_the_timeout_from_the_connect() {
-    let mut moved = lease(0);
-    moved.moved(at(T / 4 * 3), at(T / 4 * 3 + 100));
-    let expected = at(T / 4 * 3 + T / 8 * 5);
-    assert_eq!(moved.valid_until(), expected);
-    // A reply after the end of the lease, one over an earlier connection, and one before its request.
-    for (sent, now) in [(T, T + T / 2), (T / 2, T), (T * 2, T)] {
-        moved.moved(at(sent), at(now));
-        assert_eq!(moved.valid_until(), expected, "sent at {sent}");
+fn after_a_move_the_lease_counts_from_the_connect_only_if_a_quorum_has_confirmed_it() {
+    for (by, rest) in [(ConfirmedBy::Quorum, T / 16 * 15), (ConfirmedBy::Leader, T / 8 * 5)] {
+        let mut moved = lease(0);
+        moved.moved(at(T / 4 * 3), at(T / 4 * 3 + 100), by);
+        let expected = at(T / 4 * 3 + rest);
+        assert_eq!(moved.valid_until(), expected, "{by:?}");
+        // A reply after the end of the lease, one over an earlier connection, and one before its request.
+        for (sent, now) in [(T, 2 * T), (T / 2, T), (T * 2, T)] {
+            moved.moved(at(sent), at(now), by);
+            assert_eq!(moved.valid_until(), expected, "{by:?}, sent at {sent}");
+        }
+    }
+}
+
+/// A run of one session: probes at the probe interval, each answered after `round_trip`, and connections that are cut
+/// at the times in `cuts`. Each next connection is requested and answers its first probe within a short time: the two
+/// parts of `reconnect`. Returns what was left of the lease before each change of the lease, with the time.
+fn run(round_trip: u64, cuts: &[u64], reconnect: (u64, u64)) -> Vec<(u64, u64)> {
+    let (mut lease, mut lefts) = (lease(0), Vec::new());
+    let (mut cuts, mut next, mut unanswered) = (cuts.iter().copied().peekable(), 0, None);
+    // The connect and the first probe of the current connection, until the probe is answered.
+    let mut unproven = None;
+    let mut left = |lease: &LeaseArithmetic, now: u64| {
+        lefts.push((now, lease.valid_until().as_nanos().saturating_sub(now)));
+    };
+    while next < 4 * T {
+        let answer = unanswered.map_or(u64::MAX, |(_, answered)| answered);
+        if let Some(cut) = cuts.next_if(|cut| *cut <= answer.min(next)) {
+            left(&lease, cut);
+            let connected = cut + reconnect.0;
+            unproven = Some(cut);
+            unanswered = Some((connected, connected + reconnect.1));
+            next = connected + T / 6;
+        } else if answer <= next {
+            left(&lease, answer);
+            let (sent, now) = unanswered.take().map(|(sent, answered)| (at(sent), at(answered))).unwrap();
+            lease.probe_answered(sent, now);
+            unproven.take().into_iter().for_each(|connect| lease.moved(at(connect), now, ConfirmedBy::Quorum));
+        } else {
+            left(&lease, next);
+            unanswered = Some((next, next + round_trip));
+            next += T / 6;
+        }
+    }
+    lefts
+}
+
+proptest::proptest! {
+    /// The promise of `docs/guarantees.md`, at any moment and through any reconnects: the lease only becomes shorter
+    /// between two changes, so its length before each change is the least.
+    #[test]
+    fn the_lease_lasts_five_twelfths_of_the_timeout_through_reconnects(
+        round_trip in 0..T / 96,
+        cuts in proptest::collection::btree_set(1..4 * T, 0..4),
+        connect in 0..T / 192,
+        answer in 0..T / 192,
+    ) {
+        let cuts: Vec<_> = cuts.into_iter().collect();
+        for (now, left) in run(round_trip, &cuts, (connect, answer)) {
+            proptest::prop_assert!(left >= T / 12 * 5, "{} of {T} left at {now}", left);
+        }
+    }
+}
+
+/// All phases of one cut, in the eighth of a probe interval: the lease is no shorter than without the cut.
+#[test]
+fn after_a_reconnect_the_lease_is_at_least_that_of_an_unbroken_connection() {
+    let least = |cuts: &[u64]| run(T / 1_000, cuts, (0, T / 1_000)).into_iter().map(|(_, left)| left).min().unwrap();
+    let unbroken = least(&[]);
+    for phase in 0..128 {
+        let cut = 2 * T + phase * T / 6 / 128;
+        assert!(least(&[cut]) + 2 * T / 1_000 >= unbroken, "cut at {cut}: {} < {unbroken}", least(&[cut]));
     }
 }
 
@@ -126,7 +189,10 @@ fn a_session_lease_reports_its_arithmetic_and_a_revoke_on_another_thread() {
     assert_eq!(lease.valid_until(), before + timeout * 15 / 16);
     assert!(lease.remaining() <= timeout * 15 / 16 && lease.remaining() > timeout / 2);
     assert_eq!(lease.probe_interval(), Duration::from_secs(5));
-    lease.probe_answered(ClockInstant::now());
+    let (opened, sent) = (lease.last_reply(), ClockInstant::now());
+    assert!(before <= opened && opened <= sent);
+    lease.probe_answered(sent);
+    assert!(lease.last_reply() >= sent);
     assert_eq!(lease.valid_until(), before + timeout * 15 / 16);
 
     let other = Arc::clone(&lease);

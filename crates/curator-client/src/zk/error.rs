@@ -30,9 +30,7 @@ pub(crate) fn translate(operation: &'static str, path: &ZPath, error: ZkError) -
         ZkError::Unimplemented => Error::Unimplemented { operation, path },
         ZkError::BadArguments(reason) => Error::InvalidRequest { operation, path, reason: (*reason).to_owned() },
         ZkError::AuthFailed => ended(operation, path, SessionEnd::AuthFailed),
-        ZkError::SessionExpired | ZkError::SessionMoved | ZkError::UnexpectedErrorCode(UNKNOWN_SESSION) => {
-            ended(operation, path, SessionEnd::Expired)
-        }
+        error if ends_session(&error) => ended(operation, path, SessionEnd::Expired),
         ZkError::ClientClosed => ended(operation, path, SessionEnd::Closed),
         ZkError::ConnectionLoss
         | ZkError::Custom(_)
@@ -58,6 +56,12 @@ pub(crate) fn describe_failure(error: &ZkError) -> String {
         ZkError::UnmarshalError { entity, reason } => format!("the reply cannot be read as {entity}: {reason}"),
         other => other.to_string(),
     }
+}
+
+/// Whether the error is a server's reply that the session has ended.
+pub(crate) fn ends_session(error: &ZkError) -> bool {
+    use ZkError::{SessionExpired, SessionMoved, UnexpectedErrorCode};
+    matches!(error, SessionExpired | SessionMoved | UnexpectedErrorCode(UNKNOWN_SESSION))
 }
 
 /// Whether the error is a server's reply which shows that the request was not applied.

@@ -9,8 +9,7 @@ mod open;
 mod port_test;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -44,8 +43,17 @@ pub(crate) struct Link {
     server: Arc<HostPort>,
     address: Option<SocketAddr>,
     unverified: Unverified,
-    /// Whether the first probe has verified what is `unverified`.
-    is_verified: Arc<AtomicBool>,
+    /// Set when a probe has verified what is `unverified`.
+    verified: Arc<OnceLock<ConfirmedBy>>,
+}
+
+/// Which servers have confirmed something over a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConfirmedBy {
+    /// A quorum: it has committed a write of this session that was sent over this connection.
+    Quorum,
+    /// A leader, which may be deposed without knowing it.
+    Leader,
 }
 
 /// What the first probe of a connection must also verify.
@@ -57,8 +65,8 @@ struct Unverified {
     identity: bool,
 }
 
-/// Called with the session timeout that a server has granted. Must not block.
-pub(crate) type Granted = Arc<dyn Fn(Duration) + Send + Sync>;
+/// Called with the id of the session that a server has granted, and its timeout. Must not block.
+pub(crate) type Granted = Arc<dyn Fn(i64, Duration) + Send + Sync>;
 
 /// The reply to a request that has been sent, with the error of `zookeeper-client`.
 pub(crate) type Answer<T> = BoxFuture<'static, Result<T, ZkError>>;

@@ -75,10 +75,18 @@ impl Socket {
         self.act(Action::ShutDown)
     }
 
-    /// Shuts down the sockets of all connections to the server.
-    pub(super) fn shut_down_all(&self) -> std::io::Result<usize> {
-        self.number.store(UNKNOWN, Ordering::Relaxed);
-        self.act(Action::ShutDown)
+    /// The number of bytes that the socket has received, and that were not read yet; if it is unknown, those of all
+    /// sockets that are connected to the server. `None` if there is none.
+    #[cfg(unix)]
+    pub(super) fn unread(&self) -> Option<u64> {
+        let of = |number| descriptor::unread(number, |peer| self.is_peer(peer));
+        of(self.number.load(Ordering::Relaxed))
+            .or_else(|| descriptors().ok()?.filter_map(of).reduce(u64::saturating_add))
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn unread(&self) -> Option<u64> {
+        None
     }
 
     /// Two connections to one server that are opened at the same moment may have noted the same number. The second
@@ -90,8 +98,7 @@ impl Socket {
             return Ok(1);
         }
         let mut sockets = 0;
-        for entry in std::fs::read_dir(DESCRIPTORS)? {
-            let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        for number in descriptors()? {
             if act_on(number) {
                 self.number.store(number, Ordering::Relaxed);
                 sockets += 1;
@@ -114,9 +121,12 @@ impl Socket {
     }
 }
 
-/// The directory with an entry for each descriptor of this process.
+/// The numbers of all descriptors of this process.
 #[cfg(unix)]
-const DESCRIPTORS: &str = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+fn descriptors() -> std::io::Result<impl Iterator<Item = i32>> {
+    const DIRECTORY: &str = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+    Ok(std::fs::read_dir(DIRECTORY)?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+}
 
 /// The number of the next descriptor of this process, unless another thread takes it.
 #[cfg(unix)]
@@ -216,6 +226,28 @@ mod tests {
         from_beside.set_nonblocking(true).unwrap();
         assert_eq!(from_beside.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
         drop(beside);
+    }
+
+    #[test]
+    fn the_unread_bytes_are_those_of_the_noted_socket_or_of_all_sockets_to_the_server() {
+        use std::io::Write as _;
+        let (server, address) = listen().unwrap();
+        let [stream, beside] = [(); 2].map(|()| TcpStream::connect(address).unwrap());
+        let [mut to_stream, mut to_beside] = [(); 2].map(|()| server.accept().unwrap().0);
+        to_stream.write_all(b"12345").unwrap();
+        to_beside.write_all(b"678").unwrap();
+        for (socket, expected) in [
+            (numbered(&stream, address), Some(5)),
+            (numbered(&beside, address), Some(3)),
+            (Socket::to(vec![address]), Some(8)),
+            (Socket::to(vec!["127.0.0.1:1".parse().unwrap()]), None),
+        ] {
+            // Loopback delivers the bytes soon.
+            while socket.unread() < expected {
+                std::thread::yield_now();
+            }
+            assert_eq!(socket.unread(), expected);
+        }
     }
 
     /// POSIX releases all record locks of a process on a file when the process closes *any* descriptor of it.

@@ -6,8 +6,13 @@
 //!
 //! A connection is polled by a thread of the runtime, or by the thread of `async-io` when its socket is ready. None of
 //! these threads can make the checks, because any of them may be blocked. So a separate thread, one for the process,
-//! checks all connections twice a second. When two successive checks see the same poll, the thread shuts down the
-//! connection's socket; the crate reads what the socket has received by then, and finds its connection broken.
+//! checks all connections twice a second.
+//!
+//! A poll can also take long because its thread is blocked in a log line, or gets no processor. Such a poll reads
+//! nothing. So when two successive checks see the same poll, the thread observes for a moment how many bytes of the
+//! connection's socket are unread: if the number both falls and rises, bytes are read, and more keep arriving. When this
+//! was observed twice in one poll, the thread shuts down the socket; the crate reads what the socket has received by
+//! then, and finds its connection broken.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +23,14 @@ use std::time::Duration;
 use super::sockets::Socket;
 use crate::connect_string::HostPort;
 
-/// The interval of the checks. A poll takes microseconds, or milliseconds on a busy machine; a poll that two successive
-/// checks see is ended: it has then taken between one and two intervals.
+/// The interval of the checks. A poll takes microseconds, or milliseconds on a busy machine.
 static CHECK_THREAD: CheckThread = CheckThread::every(Duration::from_millis(500));
+
+/// How often the unread bytes are counted in one observation, and the pause in between.
+const SAMPLES: (u32, Duration) = (50, Duration::from_millis(2));
+
+/// The number of observations of one poll after which the connection is shut down.
+const ENOUGH: u64 = 2;
 
 /// Checks all watched connections, on a thread that ends when there are none.
 struct CheckThread {
@@ -37,47 +47,46 @@ struct CheckState {
 #[derive(Clone)]
 pub(super) struct Watchdog(Arc<Watched>);
 
-/// The number of further checks until the sockets of all connections to the server are shut down.
-const CHECKS_UNTIL_ALL: u64 = 4;
-
 struct Watched {
     /// The number of polls begun plus the number ended: odd during a poll.
     polls: AtomicU64,
     /// The value of `polls` at the last check.
     seen: AtomicU64,
+    /// How often bytes were observed to be read, and to keep arriving, while `polls` had this value.
+    floods: AtomicU64,
+    /// The number of bytes that the socket has received, and that were not read yet, if it is known.
+    unread: Box<dyn Fn() -> Option<u64> + Send + Sync>,
     shut_down: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Watchdog {
     /// For the connection to `server` over `socket`.
     pub(super) fn new(server: &HostPort, socket: &Arc<Socket>) -> Self {
-        let (server, socket, tries) = (server.clone(), Arc::clone(socket), AtomicU64::new(0));
-        Self::with(&CHECK_THREAD, move || {
-            // After a shutdown, the crate still reads what the socket has received. If the poll continues after that,
-            // the wrong socket was shut down: the sockets of two connections that are opened at the same moment may be
-            // confused.
-            let shut = match tries.fetch_add(1, Ordering::Relaxed) {
-                0 => socket.shut_down(),
-                CHECKS_UNTIL_ALL => socket.shut_down_all(),
-                _ => return,
-            };
-            match shut {
-                Ok(0) => {
-                    tries.fetch_sub(1, Ordering::Relaxed);
-                }
-                Ok(sockets) => {
-                    tracing::warn!(%server, sockets, "the server sends faster than the client can read: connection shut down");
-                }
-                Err(error) => {
-                    tracing::warn!(%server, %error, "the server sends faster than the client can read, and the connection cannot be shut down");
-                }
+        let (server, observed, socket) = (server.clone(), Arc::clone(socket), Arc::clone(socket));
+        let unread = move || observed.unread();
+        Self::with(&CHECK_THREAD, unread, move || match socket.shut_down() {
+            Ok(0) => {}
+            Ok(sockets) => {
+                tracing::warn!(%server, sockets, "the server sends faster than the client can read: connection shut down");
+            }
+            Err(error) => {
+                tracing::warn!(%server, %error, "the server sends faster than the client can read, and the connection cannot be shut down");
             }
         })
     }
 
-    fn with(check_thread: &'static CheckThread, shut_down: impl Fn() + Send + Sync + 'static) -> Self {
-        let watched =
-            Arc::new(Watched { polls: AtomicU64::new(0), seen: AtomicU64::new(0), shut_down: Box::new(shut_down) });
+    fn with(
+        check_thread: &'static CheckThread,
+        unread: impl Fn() -> Option<u64> + Send + Sync + 'static,
+        shut_down: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        let watched = Arc::new(Watched {
+            polls: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
+            floods: AtomicU64::new(0),
+            unread: Box::new(unread),
+            shut_down: Box::new(shut_down),
+        });
         check_thread.add(&watched);
         Self(watched)
     }
@@ -123,13 +132,57 @@ impl CheckThread {
             }
             let watched: Vec<_> = state.watched.iter().filter_map(Weak::upgrade).collect();
             drop(state);
-            watched.iter().for_each(|watched| watched.check_poll());
+            check(&watched);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, CheckState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Checks all connections once.
+fn check(all: &[Arc<Watched>]) {
+    let in_long_poll: Vec<_> = all.iter().map(|watched| watched.is_in_long_poll()).collect();
+    if !in_long_poll.contains(&true) {
+        return;
+    }
+    let flows = observe(all);
+    // The sockets of two connections that are opened at the same moment may be confused. Then bytes are read from the
+    // socket of a connection that is not polled, and the long poll reads nothing from its own.
+    let is_confused = in_long_poll.iter().zip(&flows).any(|(is_long, flows)| *is_long && !flows);
+    for ((watched, is_long), flows) in all.iter().zip(in_long_poll).zip(flows) {
+        if flows && (is_long || is_confused && !watched.is_polled()) && watched.has_flooded() {
+            (watched.shut_down)();
+        }
+    }
+}
+
+/// Returns for each connection whether bytes are read from its socket and more keep arriving, and whether no poll of it
+/// begins or ends meanwhile.
+fn observe(all: &[Arc<Watched>]) -> Vec<bool> {
+    struct Observed {
+        unread: Option<u64>,
+        has_fallen: bool,
+        has_risen: bool,
+    }
+    let mut observed: Vec<_> = all
+        .iter()
+        .map(|watched| Observed { unread: (watched.unread)(), has_fallen: false, has_risen: false })
+        .collect();
+    for _ in 0..SAMPLES.0 {
+        thread::sleep(SAMPLES.1);
+        for (watched, observed) in all.iter().zip(&mut observed) {
+            let (before, now) = (observed.unread, (watched.unread)());
+            observed.has_fallen |= now < before && now.is_some();
+            observed.has_risen |= now > before && before.is_some();
+            observed.unread = now;
+        }
+    }
+    let flows = |(watched, observed): (&Arc<Watched>, Observed)| {
+        observed.has_fallen && observed.has_risen && watched.is_as_seen()
+    };
+    all.iter().zip(observed).map(flows).collect()
 }
 
 /// Counts the start of a poll, and, when dropped, its end, even if the poll panics.
@@ -149,17 +202,34 @@ impl Drop for Counted<'_> {
 }
 
 impl Watched {
-    fn check_poll(&self) {
+    /// Whether the poll that the last check has seen continues.
+    fn is_in_long_poll(&self) -> bool {
         let polls = self.polls.load(Ordering::Relaxed);
         let is_the_same = self.seen.swap(polls, Ordering::Relaxed) == polls;
-        if is_the_same && polls % 2 == 1 {
-            (self.shut_down)();
+        if !is_the_same {
+            self.floods.store(0, Ordering::Relaxed);
         }
+        is_the_same && polls % 2 == 1
+    }
+
+    /// Whether no poll has begun or ended since the check.
+    fn is_as_seen(&self) -> bool {
+        self.polls.load(Ordering::Relaxed) == self.seen.load(Ordering::Relaxed)
+    }
+
+    fn is_polled(&self) -> bool {
+        self.seen.load(Ordering::Relaxed) % 2 == 1
+    }
+
+    /// Counts an observation. Returns whether it was observed often enough.
+    fn has_flooded(&self) -> bool {
+        self.floods.fetch_add(1, Ordering::Relaxed) + 1 >= ENOUGH
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
     use std::future::{pending, poll_fn};
     use std::sync::mpsc;
     use std::task::Poll;
@@ -173,47 +243,94 @@ mod tests {
     /// Never checks by itself, only when the test does.
     static NEVER: CheckThread = CheckThread::every(Duration::from_secs(86_400));
 
-    fn watchdog(check_thread: &'static CheckThread) -> (Watchdog, mpsc::Receiver<()>) {
+    /// A connection with these numbers of unread bytes, again and again.
+    fn watchdog(check_thread: &'static CheckThread, unread: &[Option<u64>]) -> (Watchdog, mpsc::Receiver<()>) {
         let (sender, shut_downs) = mpsc::channel();
         // The test may have dropped its receiver.
         let shut_down = move || {
             let _sent = sender.send(());
         };
-        (Watchdog::with(check_thread, shut_down), shut_downs)
+        let unread = Mutex::new(VecDeque::from(unread.to_vec()));
+        let next = move || {
+            let mut unread = unread.lock().unwrap();
+            unread.rotate_left(1);
+            *unread.back().unwrap()
+        };
+        (Watchdog::with(check_thread, next, shut_down), shut_downs)
     }
 
+    /// The number of shutdowns after each of four checks during one poll of `polled`. The other connections are not
+    /// polled.
+    fn checks(polled: &Watchdog, others: &[&Watchdog], shut_downs: &mpsc::Receiver<()>) -> [usize; 4] {
+        let all: Vec<_> = [&[polled], others].concat().iter().map(|watchdog| Arc::clone(&watchdog.0)).collect();
+        let poll = async {
+            [(); 4].map(|()| {
+                check(&all);
+                shut_downs.try_iter().count()
+            })
+        };
+        polled.watch(Box::pin(poll)).now_or_never().expect("it is ready")
+    }
+
+    const FLOOD: [Option<u64>; 3] = [Some(9), Some(5), Some(7)];
+
     #[test]
-    fn a_poll_that_does_not_return_has_its_connection_shut_down_repeatedly() {
+    fn a_poll_into_which_bytes_keep_arriving_has_its_connection_shut_down() {
         static OFTEN: CheckThread = CheckThread::every(Duration::from_millis(10));
-        let (watchdog, shut_downs) = watchdog(&OFTEN);
+        let (watchdog, shut_downs) = watchdog(&OFTEN, &FLOOD);
         let stuck = poll_fn(move |_| {
             shut_downs.recv_timeout(LONG).expect("the connection is not shut down");
-            // The connection is shut down once more if the poll continues.
-            shut_downs.recv_timeout(LONG).expect("the connection is not shut down again");
             Poll::Ready(())
         });
         watchdog.watch(Box::pin(stuck)).now_or_never().expect("it is ready");
     }
 
     #[test]
-    fn only_a_poll_seen_by_two_checks_has_its_connection_shut_down() {
-        let (watchdog, shut_downs) = watchdog(&NEVER);
-        let watched = Arc::clone(&watchdog.0);
-        let count = move || shut_downs.try_iter().count();
-        let check_poll = move || {
-            watched.check_poll();
-            count()
-        };
-        // No poll is in progress.
-        assert_eq!([check_poll(), check_poll(), check_poll()], [0, 0, 0]);
-        let long = watchdog.watch(Box::pin(async { [check_poll(), check_poll()] }));
-        assert_eq!(long.now_or_never(), Some([0, 1]));
-        // Another poll each time.
-        for _ in 0..3 {
-            let seen = watchdog.watch(Box::pin(async { check_poll() })).now_or_never();
-            assert_eq!(seen, Some(0));
+    fn only_a_long_poll_that_reads_and_receives_has_its_connection_shut_down() {
+        // The first check sees the poll for the first time.
+        let rising: Vec<_> = (0..10_000).map(Some).collect();
+        let falling: Vec<_> = rising.iter().rev().copied().collect();
+        for (unread, expected, what) in [
+            (&FLOOD[..], [0, 0, 1, 1], "bytes are read, and more arrive"),
+            (&[Some(7)], [0; 4], "nothing is read, and nothing arrives"),
+            (&rising, [0; 4], "nothing is read"),
+            (&falling, [0; 4], "nothing arrives"),
+            (&[None], [0; 4], "an unknown socket"),
+        ] {
+            let (watchdog, shut_downs) = watchdog(&NEVER, unread);
+            assert_eq!(checks(&watchdog, &[], &shut_downs), expected, "{what}");
         }
-        assert_eq!(check_poll(), 0);
+    }
+
+    #[test]
+    fn short_polls_and_a_connection_without_a_poll_are_not_shut_down() {
+        let (watchdog, shut_downs) = watchdog(&NEVER, &FLOOD);
+        let check = || check(&[Arc::clone(&watchdog.0)]);
+        for _ in 0..4 {
+            check();
+            // Another poll each time.
+            watchdog.watch(Box::pin(async { check() })).now_or_never().expect("it is ready");
+        }
+        assert_eq!(shut_downs.try_iter().count(), 0);
+    }
+
+    #[test]
+    fn of_two_confused_sockets_the_one_that_is_read_is_shut_down() {
+        let (stuck, none) = watchdog(&NEVER, &[Some(0)]);
+        let (other, shut_downs) = watchdog(&NEVER, &FLOOD);
+        assert_eq!(checks(&stuck, &[&other], &shut_downs), [0, 0, 1, 1]);
+        assert_eq!(none.try_iter().count(), 0);
+        // A connection that is polled meanwhile reads from its own socket.
+        let (polled, shut_downs) = watchdog(&NEVER, &FLOOD);
+        let all = [Arc::clone(&stuck.0), Arc::clone(&polled.0)];
+        let poll = async {
+            for _ in 0..4 {
+                polled.watch(Box::pin(async {})).now_or_never().expect("it is ready");
+                check(&all);
+            }
+        };
+        stuck.watch(Box::pin(poll)).now_or_never().expect("it is ready");
+        assert_eq!(shut_downs.try_iter().count() + none.try_iter().count(), 0);
     }
 
     #[test]
@@ -221,7 +338,7 @@ mod tests {
         static OFTEN: CheckThread = CheckThread::every(Duration::from_millis(1));
         // Twice: the thread starts again.
         for _ in 0..2 {
-            let (watchdog, shut_downs) = watchdog(&OFTEN);
+            let (watchdog, shut_downs) = watchdog(&OFTEN, &FLOOD);
             let (watched, future) = (Arc::downgrade(&watchdog.0), watchdog.watch(Box::pin(pending::<()>())));
             assert!(OFTEN.lock().has_thread);
             drop(watchdog);

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use curator_client::ConnectionState::Reconnected;
-use curator_client::{ClockInstant, CuratorClient, SessionEnd, WatchEvent};
+use curator_client::{ClockInstant, CuratorClient, SaslOptions, SessionEnd, WatchEvent};
 use curator_test::{Direction, OpCode};
 use futures_util::future::join_all;
 
-use crate::support::{behind_proxy_with, builder, direct, direct_with, ephemeral, proxy, soon, watch_over};
+use crate::support::{behind_proxy_with, builder, direct, direct_with, ephemeral, proxy, reconnect, soon, watch_over};
 
 /// How many clients are cut off in each direction, each at another point between two of its probes.
 const ROUNDS: u32 = 5;
@@ -74,6 +74,48 @@ async fn a_session_resumed_near_the_end_of_its_lease_renews_it_and_outlives_it()
         ClockInstant::now()
     });
     assert!(promised < gone_at);
+}
+
+/// The lease counts from the connect, which comes after the cut, because a quorum has committed the write of the first
+/// probe.
+#[tokio::test]
+async fn a_reconnect_renews_the_lease_from_the_time_of_the_cut() {
+    let alice = SaslOptions::digest_md5("alice", "wonderland");
+    // With SASL, the write is one that fails.
+    for sasl in [None, Some(alice)] {
+        let (proxy, client) = behind_proxy_with(|client| match sasl {
+            Some(sasl) => client.authorization("digest", "alice:wonderland").sasl(sasl),
+            None => client,
+        })
+        .await;
+        let session = client.session().await.unwrap();
+        for round in 0..3 {
+            let cut_at = ClockInstant::now();
+            reconnect(&proxy, &client).await;
+            let until = session.lease().valid_until();
+            assert!(until >= cut_at + session.timeout() / 16 * 15, "round {round}: {cut_at:?}, {session:?}");
+        }
+    }
+}
+
+/// The reply to the write has no result, so only the leader has confirmed the session, and it may be deposed.
+#[tokio::test]
+async fn a_reconnect_does_not_renew_a_young_lease_if_the_server_refuses_the_write_of_the_first_probe() {
+    const UNIMPLEMENTED: i32 = -6;
+    // So long that no probe renews the lease during the test.
+    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(Duration::from_secs(60))).await;
+    let session = client.session().await.unwrap();
+    let opened = session.lease().valid_until();
+    proxy.alter_next_reply(OpCode::Multi, |reply| {
+        reply.truncate(12);
+        reply.extend_from_slice(&UNIMPLEMENTED.to_be_bytes());
+    });
+    reconnect(&proxy, &client).await;
+    assert_eq!(session.lease().valid_until(), opened);
+    // A quorum confirms the next connection.
+    let cut_at = ClockInstant::now();
+    reconnect(&proxy, &client).await;
+    assert!(session.lease().valid_until() >= cut_at + session.timeout() / 16 * 15);
 }
 
 #[tokio::test]

@@ -30,12 +30,15 @@ mod pipeline;
 mod printed;
 mod recovery;
 mod refusals;
+mod replaced_sessions;
 mod resuming;
 mod retries;
 mod runtimes;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod sandbox;
 mod sasl;
+#[cfg(unix)]
+mod stalled;
 mod starting;
 mod states;
 #[path = "../support/mod.rs"]

@@ -549,3 +549,20 @@ async fn inject_fault(proxy: &FaultProxy, fault: usize) {
         _ => {}
     }
 }
+
+/// Each connection of the caches' session then begins with a new session, which has none of their watches.
+#[tokio::test]
+async fn a_cache_whose_session_cannot_be_resumed_sees_later_changes() {
+    let ((proxy, client), writer) = (behind_proxy().await, connected().await);
+    let root = create_tree(&writer, "replaced").await;
+    let cache = cache(&client, &root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    proxy.replace_sessions(true);
+    for round in 0..3 {
+        proxy.cut();
+        let node = format!("{root}/later-{round}");
+        create(&writer, &node, b"").await;
+        until(async || matches!(cache.get(&*node).unwrap(), Lookup::Present(_))).await;
+        assert_equals_servers(&cache, &writer).await;
+    }
+}

@@ -3,7 +3,7 @@
 
 use curator_recipes::client::{self, ConnectionState, CuratorClient, SessionEnd};
 use curator_recipes::{Error, InterProcessSemaphoreV2, LockGuard, LockLost, LossReason, revoke};
-use curator_test::{Direction, OpCode};
+use curator_test::{Direction, OpCode, TestingServer};
 
 use crate::support::{
     SHORT_SESSION, acquiring, behind_proxy, behind_proxy_with, children, client, mutex, nothing_left, path, queue_of,
@@ -219,4 +219,24 @@ async fn the_node_of_a_dead_session_is_never_adopted() {
         // The lock is free again.
         drop(soon(acquire(steady, path, leases)).await);
     }
+}
+
+/// Without the comparison of the ids, both guards would be valid without a limit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_whose_resume_opens_another_session_is_invalid_before_another_holds() {
+    let ((proxy, holder), waiter, path) = (behind_proxy().await, client().await, path("replaced"));
+    let guard = mutex(&holder, &path).acquire().await.unwrap();
+    let waiting = acquiring(&waiter, &path);
+    queue_of(&waiter, &path, 2).await;
+    proxy.replace_sessions(true);
+    proxy.cut();
+    let loss = soon(guard.loss()).await;
+    assert_eq!(loss.reason, LossReason::SessionLost(SessionEnd::Expired));
+    assert!(!guard.is_valid() && !waiting.is_finished());
+    // The session that could not be resumed still has the lock.
+    let address = TestingServer::shared().await.address();
+    curator_test::close_session(address, &proxy.sessions()[0]).await.unwrap();
+    let new = soon(waiting).await.unwrap().unwrap();
+    assert!(new.is_valid() && !guard.is_valid());
+    assert!(new.fencing_token() > guard.fencing_token());
 }

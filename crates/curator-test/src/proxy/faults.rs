@@ -93,6 +93,8 @@ pub(crate) struct Faults {
     pub(crate) exempt_paths: BTreeSet<Vec<u8>>,
     /// The factor for the session timeout in each reply to a handshake.
     pub(crate) stretch: Option<f64>,
+    /// Whether each handshake opens a new session.
+    pub(crate) replaces_sessions: bool,
 }
 
 impl Faults {

@@ -23,6 +23,11 @@ const NOTIFICATION: i32 = -1;
 /// The offset of the session timeout, in milliseconds, in the reply to a handshake.
 const TIMEOUT: usize = 4;
 
+/// The offset of the session id in a handshake, after the protocol version, the last zxid and the timeout.
+const SESSION: usize = 16;
+/// The offset of the session's password, which follows the session id and its own length.
+const PASSWORD: usize = SESSION + 12;
+
 /// A request begins with its xid and its kind.
 const HEADER: usize = 8;
 
@@ -156,6 +161,18 @@ impl Frame {
         self
     }
 
+    /// A handshake that asks for a new session: without the id and the password of an existing one.
+    pub(crate) fn for_a_new_session(mut self) -> Self {
+        let payload = &mut self.0[LENGTH..];
+        let password = int(payload, PASSWORD - 4).and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+        for field in [SESSION..SESSION + 8, PASSWORD..PASSWORD.saturating_add(password)] {
+            if let Some(field) = payload.get_mut(field) {
+                field.fill(0);
+            }
+        }
+        self
+    }
+
     /// All bytes, as sent over the wire.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
@@ -194,6 +211,18 @@ mod tests {
         assert_eq!(stretched(4000, 0.5), answer(2000)[LENGTH..]);
         assert_eq!(stretched(i32::MAX, 2.0), answer(i32::MAX)[LENGTH..]);
         assert_eq!(Frame(b"\0\0\0\x05torn!".to_vec()).stretched(2.0).payload(), b"torn!");
+    }
+
+    #[test]
+    fn a_handshake_for_a_new_session_keeps_everything_but_the_session() {
+        let handshake = |session: [u8; 8], password: &[u8; 2]| {
+            let payload = [&[9; SESSION][..], &session, &[0, 0, 0, 2], password, &[1]].concat();
+            let length = u8::try_from(payload.len()).unwrap();
+            Frame([&[0, 0, 0, length][..], &payload].concat())
+        };
+        let new = handshake([7; 8], b"pw").for_a_new_session();
+        assert_eq!(new.bytes(), handshake([0; 8], b"\0\0").bytes());
+        assert_eq!(Frame(b"\0\0\0\x05torn!".to_vec()).for_a_new_session().payload(), b"torn!");
     }
 
     #[tokio::test]

@@ -116,7 +116,10 @@ impl LinkHalf {
     async fn read_requests(self, first: [u8; 4], mut client: ReadHalf<'_>, out: UnboundedSender<Item>) {
         let mut next = Frame::read_after(first, &mut client).await.map(Some);
         let mut handshake_seen = false;
-        while let Ok(Some(frame)) = next {
+        while let Ok(Some(mut frame)) = next {
+            if !handshake_seen && self.shared.lock().faults.replaces_sessions {
+                frame = frame.for_a_new_session();
+            }
             self.apply_verdict(frame, &out, |state, payload| {
                 state.counts.send(payload.len());
                 match handshake_seen {

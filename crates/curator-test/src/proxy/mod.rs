@@ -211,6 +211,12 @@ impl FaultProxy {
         self.shared.update(|state| state.faults.stretch = factor);
     }
 
+    /// With true, each handshake that resumes a session is changed into one that opens a new session, as ClickHouse
+    /// Keeper answers it (its issue 116690). The session that was to be resumed stays open on the server.
+    pub fn replace_sessions(&self, replace: bool) {
+        self.shared.update(|state| state.faults.replaces_sessions = replace);
+    }
+
     /// From now on, replies to requests of this kind are held, with everything after them on the same connection, until
     /// [`release_held`](Self::release_held). That includes replies to requests in flight.
     pub fn hold_replies(&self, op: OpCode) {

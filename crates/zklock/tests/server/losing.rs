@@ -134,6 +134,7 @@ async fn a_command_stopped_while_disconnected_exits_as_lost_even_if_the_session_
     proxy.heal();
     let printed = within(PATIENCE, finished(child)).await;
     assert_eq!(printed.code, Some(122), "{printed:?}");
+    assert!(printed.error.contains("the servers do not answer: the command is stopped in "), "{printed:?}");
     assert!(printed.error.contains("the session was in doubt"), "{printed:?}");
 }
 

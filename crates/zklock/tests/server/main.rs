@@ -5,5 +5,6 @@
 mod leading;
 mod losing;
 mod operator_commands;
+mod reconnecting;
 mod running;
 mod support;

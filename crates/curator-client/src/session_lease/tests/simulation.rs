@@ -36,6 +36,9 @@ struct Connection {
     /// Whether the follower accepts the connect by the leader's reply about an earlier connect, whose connection was
     /// given up.
     is_mistaken: bool,
+    /// Whether the first probe includes a write, so that it is answered only after a quorum has committed the write.
+    /// Otherwise the server refuses the write, and the leader alone answers.
+    writes: bool,
     /// The time from the end of the last connection until the client sends its connect.
     pause: u64,
     /// The time from the connect until the leader hears of it, and from then until the client is connected.
@@ -60,11 +63,18 @@ struct Probe {
 enum Arrival {
     /// The session is created, has moved, or is named in a report.
     Heard,
-    /// A probe; the client gets its reply at `answered`, unless the session is over. `moved` is the time of the
-    /// connect, if the session has moved to this connection.
-    Probe { sent: u64, answered: u64, moved: Option<u64> },
+    /// A probe; the client gets its reply at `answered`, unless the session is over. `moved` is how the session has
+    /// moved to this connection, if it has.
+    Probe { sent: u64, answered: u64, moved: Option<Moved> },
     /// The connect of a session that moves; the client is connected at `answered`, unless the session is over.
     Accepted { sent: u64, answered: u64 },
+}
+
+/// A session has moved to a connection whose connect was sent at `sent`.
+#[derive(Debug, Clone, Copy)]
+struct Moved {
+    sent: u64,
+    by: ConfirmedBy,
 }
 
 /// An answered probe or connect: the times that the client knows, and the end that only an outside observer knows.
@@ -72,7 +82,7 @@ enum Arrival {
 struct Answer {
     is_connect: bool,
     sent: u64,
-    moved: Option<u64>,
+    moved: Option<Moved>,
     read: u64,
     /// When the session ends if all connections are cut just after the leader has answered.
     expires: u64,
@@ -83,7 +93,7 @@ struct Answer {
 trait Rule {
     fn valid_until(&self) -> u64;
     fn probe_answered(&mut self, sent: u64, now: u64);
-    fn moved(&mut self, sent: u64, now: u64);
+    fn moved(&mut self, moved: Moved, now: u64);
     fn accepted(&mut self, _sent: u64, _now: u64) {}
 }
 
@@ -96,27 +106,35 @@ impl Rule for LeaseArithmetic {
         self.probe_answered(at(sent), at(now));
     }
 
-    fn moved(&mut self, sent: u64, now: u64) {
-        self.moved(at(sent), at(now));
+    fn moved(&mut self, moved: Moved, now: u64) {
+        self.moved(at(moved.sent), at(now), moved.by);
     }
 }
 
-/// A wrong rule: counts from the connect of a session that moves, although the leader may be deposed.
-struct FromConnect(LeaseArithmetic);
+/// A wrong rule for sessions that move: counts from the time that `since` returns, given how the session has moved, and
+/// when the reply was read.
+struct Moving {
+    lease: LeaseArithmetic,
+    since: fn(Moved, now: u64) -> u64,
+}
 
-impl Rule for FromConnect {
+impl Moving {
+    fn boxed(connect_sent: u64, since: fn(Moved, u64) -> u64) -> Box<dyn Rule> {
+        Box::new(Self { lease: lease(connect_sent), since })
+    }
+}
+
+impl Rule for Moving {
     fn valid_until(&self) -> u64 {
-        self.0.valid_until().as_nanos()
+        self.lease.valid_until().as_nanos()
     }
 
     fn probe_answered(&mut self, sent: u64, now: u64) {
-        self.0.probe_answered(at(sent), at(now));
+        self.lease.probe_answered(at(sent), at(now));
     }
 
-    fn moved(&mut self, sent: u64, now: u64) {
-        if now < self.valid_until() {
-            self.0.heard_since = self.0.heard_since.max(at(sent));
-        }
+    fn moved(&mut self, moved: Moved, now: u64) {
+        self.lease.moved(at((self.since)(moved, now)), at(now), ConfirmedBy::Quorum);
     }
 }
 
@@ -133,10 +151,10 @@ impl Rule for OnAcceptance {
         self.0.probe_answered(at(sent), at(now));
     }
 
-    fn moved(&mut self, _sent: u64, _now: u64) {}
+    fn moved(&mut self, _moved: Moved, _now: u64) {}
 
     fn accepted(&mut self, sent: u64, now: u64) {
-        self.0.moved(at(sent), at(now));
+        self.0.moved(at(sent), at(now), ConfirmedBy::Quorum);
     }
 }
 
@@ -165,7 +183,7 @@ impl Rule for Newest {
         }
     }
 
-    fn moved(&mut self, _sent: u64, _now: u64) {}
+    fn moved(&mut self, _moved: Moved, _now: u64) {}
 }
 
 /// Runs a scenario, and fails if the lease was ever longer than the session.
@@ -186,7 +204,7 @@ fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(),
             rule.accepted(answer.sent, answer.read);
         } else {
             rule.probe_answered(answer.sent, answer.read);
-            answer.moved.into_iter().for_each(|connect| rule.moved(connect, answer.read));
+            answer.moved.into_iter().for_each(|moved| rule.moved(moved, answer.read));
         }
         // The client may have read the replies in another order.
         expires = answer.expires.max(expires);
@@ -251,7 +269,11 @@ impl Connection {
             }
             answered = answered.max(arrived + probe.delays[2]);
             if answered <= left {
-                arrives(arrived, Arrival::Probe { sent, answered, moved: is_move.then_some(connect) });
+                let by = if self.writes { ConfirmedBy::Quorum } else { ConfirmedBy::Leader };
+                arrives(
+                    arrived,
+                    Arrival::Probe { sent, answered, moved: is_move.then_some(Moved { sent: connect, by }) },
+                );
             }
         }
         left
@@ -265,6 +287,8 @@ fn answers(scenario: &Scenario, created: u64, arrivals: &[(u64, u64, bool, Arriv
     let mut expires = created + T;
     let mut succession = scenario.succession.clone();
     let mut deposed = None;
+    // The connect of the latest connection over which a quorum has committed a write.
+    let mut written = None;
     for (time, connected, to_deposed, arrival) in arrivals {
         if let Some(successor) = succession.take_if(|successor| successor.at <= *time) {
             if expires <= successor.at {
@@ -285,7 +309,13 @@ fn answers(scenario: &Scenario, created: u64, arrivals: &[(u64, u64, bool, Arriv
         match *arrival {
             Arrival::Heard if of_the_old_leader.is_none() => expires = time + T,
             Arrival::Heard => {}
+            // The followers have left the deposed leader: nobody commits the write. A probe is answered that follows an
+            // earlier write.
+            Arrival::Probe { moved: Some(Moved { sent: connect, by: ConfirmedBy::Quorum }), .. }
+                if of_the_old_leader.is_some() && written != Some(connect) => {}
             Arrival::Probe { sent, answered, moved } => {
+                // The earliest moment at which a quorum may have committed it.
+                written = moved.map(|moved| moved.sent);
                 let read = answered + reading.next().unwrap_or(&0);
                 answers.push(Answer { is_connect: false, sent, moved, read, expires });
             }
@@ -311,24 +341,63 @@ fn probe() -> impl Strategy<Value = Probe> {
 
 fn connection(gap: u64) -> impl Strategy<Value = Connection> {
     (
-        (prop::bool::weighted(0.2), any::<bool>(), prop::bool::weighted(0.3)),
+        (prop::bool::weighted(0.2), any::<bool>(), prop::bool::weighted(0.3), any::<bool>()),
         delay(T / 2),
         (delay(T / 4), delay(T / 4)),
         0..gap,
         vec((prop_oneof![Just(gap - 1), gap / 2..gap, gap / 16..gap], delay(T / 2)), 1..6),
-        vec(probe(), 0..12),
+        (delay(T / 4), vec(probe(), 0..12)),
     )
-        .prop_map(|((to_leader, to_deposed, is_mistaken), pause, connecting, last_report, reports, probes)| {
-            Connection { to_leader, to_deposed, is_mistaken, pause, connecting, last_report, reports, probes }
-        })
+        .prop_map(
+            |(
+                (to_leader, to_deposed, is_mistaken, writes),
+                pause,
+                connecting,
+                last_report,
+                reports,
+                (first, mut probes),
+            )| {
+                // The client sends the first probe over a new connection immediately.
+                probes.first_mut().into_iter().for_each(|probe| probe.after = first.max(1));
+                Connection {
+                    to_leader,
+                    to_deposed,
+                    is_mistaken,
+                    writes,
+                    pause,
+                    connecting,
+                    last_report,
+                    reports,
+                    probes,
+                }
+            },
+        )
 }
 
+/// A succession is often shortly before or after a connect, because a leader that was deposed before a session moves to
+/// it is the most dangerous one.
 fn scenario(gap: u64, overlap: u64) -> impl Strategy<Value = Scenario> {
+    let connect = |connections: &[Connection], number: usize| {
+        let mut now = 10 * T;
+        let mut connect = 0;
+        for (number, connection) in connections.iter().enumerate().take(number % connections.len() + 1) {
+            connect = now + connection.pause;
+            now = connection.simulate(number > 0, now, &mut Vec::new());
+        }
+        connect
+    };
+    let near = prop_oneof![1 => Just(None), 3 => (0..4_usize, 0..=T / 2).prop_map(Some)];
     let overlap_time = prop_oneof![Just(overlap), 0..=overlap];
-    let succession = (10 * T..14 * T, overlap_time).prop_map(|(at, overlap)| Succession { at, overlap });
-    let succession = proptest::option::of(succession).prop_map(move |it| it.filter(|_| overlap > 0));
-    (vec(connection(gap), 1..4), succession, vec(delay(T / 2), 1..8))
-        .prop_map(|(connections, succession, reading)| Scenario { connections, succession, reading })
+    let succession = proptest::option::of((10 * T..14 * T, near, overlap_time));
+    (vec(connection(gap), 1..4), succession, vec(delay(T / 2), 1..8)).prop_map(
+        move |(connections, succession, reading)| {
+            let succession = succession.filter(|_| overlap > 0).map(|(anywhere, near, overlap)| {
+                let at = near.map(|(number, before)| connect(&connections, number) + T / 8 - before);
+                Succession { at: at.unwrap_or(anywhere), overlap }
+            });
+            Scenario { connections, succession, reading }
+        },
+    )
 }
 
 fn real_rule(connect_sent: u64) -> Box<dyn Rule> {
@@ -346,7 +415,7 @@ fn is_refuted(rule: impl Fn(u64) -> Box<dyn Rule> + Copy, gap: u64, overlap: u64
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
     fn the_session_outlives_the_lease(scenario in scenario(GAP, 0)) {
@@ -373,13 +442,18 @@ fn weaker_rules_are_refuted() {
     for (number, bound) in bounds.into_iter().enumerate() {
         assert!(is_refuted(|connect| Newest::boxed(connect, bound), gap, 0), "bound {number}");
     }
+    // A committed write proves that the leader has heard of the session since the connect, but not since the write.
+    let from_reply =
+        |connect| Moving::boxed(connect, |moved, now| if moved.by == ConfirmedBy::Quorum { now } else { 0 });
+    assert!(is_refuted(from_reply, gap, 0), "from the reply to the write");
 }
 
 #[test]
 fn the_assumptions_are_needed() {
     assert!(is_refuted(real_rule, 2 * GAP, 0), "reports that are farther apart");
     assert!(is_refuted(real_rule, GAP, T), "a deposed leader that goes on answering");
-    let from_connect = |connect| Box::new(FromConnect(lease(connect))) as Box<dyn Rule>;
+    // The lease may count from the connect without the write that a quorum commits only if the leader never changes.
+    let from_connect = |connect| Moving::boxed(connect, |moved, _| moved.sent);
     assert!(
         !is_refuted(from_connect, GAP, 0) && is_refuted(from_connect, GAP, T / 8 * 3),
         "a move to a deposed leader"

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;
 use zookeeper_client::Error as ZkError;
 
-use super::Link;
+use super::{Granted, Link};
 use crate::zk::in_place::InPlace;
 
 /// Waits for a connection that is opened inline.
@@ -23,8 +23,12 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Starts to poll `connect`, which must not block, and must not panic.
-    pub(super) fn start(connect: impl Future<Output = Result<Link, ZkError>> + Send + 'static) -> Self {
+    /// Starts to poll `connect`, which must not block, and must not panic. Calls `granted` when the connection is open,
+    /// and when a poll of the attempt already returns it: a task that `granted` notifies finds the connection.
+    pub(super) fn start(
+        connect: impl Future<Output = Result<Link, ZkError>> + Send + 'static,
+        granted: Granted,
+    ) -> Self {
         let (sender, outcome) = oneshot::channel();
         let (mut sender, mut connect) = (Some(sender), Box::pin(connect));
         let work = poll_fn(move |cx| {
@@ -33,8 +37,12 @@ impl Attempt {
             }
             let connected = ready!(connect.as_mut().poll(cx));
             if let Some(sender) = sender.take() {
+                let session = connected.as_ref().ok().map(|link| (link.session_id(), link.session_timeout()));
                 // If the receiver was dropped meanwhile, so is the connection.
                 drop(sender.send(connected.map(Unclaimed::new)));
+                if let Some((session_id, timeout)) = session {
+                    granted(session_id, timeout);
+                }
             }
             Poll::Ready(())
         });
@@ -104,7 +112,7 @@ mod tests {
         let target = Target { name: proxy.connect_string(), addresses: vec![proxy.address()] };
         let unverified = Unverified { freshness: false, identity: false };
         let server = servers.hosts()[0].clone();
-        Attempt::start(Link::connect(connector, server, target, unverified, Arc::new(|_| {})))
+        Attempt::start(Link::connect(connector, server, target, unverified), Arc::new(|_, _| {}))
     }
 
     #[tokio::test]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, StreamExt as _, TryFutureExt as _};
 use zookeeper_client::{Connector, Error as ZkError};
 
 use super::attempt::Attempt;
@@ -210,10 +210,14 @@ impl Pass<'_> {
         let connector = (self.connector)(server).map_err(Failed::Answered)?;
         let unverified = Unverified { freshness: self.resumes_session, identity: self.options.uses_sasl() };
         let (granted, addresses) = (Arc::clone(&self.granted), target.addresses.clone());
-        let connect = Link::connect(connector, server.clone(), target, unverified, granted);
+        let connect = Link::connect(connector, server.clone(), target, unverified);
         // The SASL libraries may block without a limit, which must not happen on the thread that serves all connections
         // of the process.
-        let connect = if self.options.uses_sasl() { connect.boxed() } else { Attempt::start(connect).boxed() };
+        let connect = if self.options.uses_sasl() {
+            connect.inspect_ok(move |link| granted(link.session_id(), link.session_timeout())).boxed()
+        } else {
+            Attempt::start(connect, granted).boxed()
+        };
         let slow = async {
             self.timer.sleep(limit / 2).await;
             self.diagnosis.examine(index, &addresses, ExaminationCause::Slow).await;
@@ -300,7 +304,7 @@ mod tests {
         timer: &'a Timer,
         share: Duration,
     ) -> Pass<'a> {
-        let granted: Granted = Arc::new(|_| {});
+        let granted: Granted = Arc::new(|_, _| {});
         Pass { diagnosis, options, share, timer, connector: &connector, granted, resumes_session: false }
     }
 

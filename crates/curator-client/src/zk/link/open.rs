@@ -1,8 +1,7 @@
 //! Opens a connection, for a new session or an existing one, and makes its first request.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -12,7 +11,7 @@ use zookeeper_client::{
 
 use super::diagnosis::Diagnosis;
 use super::hosts::{ConnectFailure, Pass, Target};
-use super::{Answer, Granted, Link, Unverified};
+use super::{Answer, ConfirmedBy, Granted, Link, Unverified};
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::options::{Credentials, SessionOptions};
@@ -20,7 +19,7 @@ use crate::path::ZPath;
 use crate::timer::Timer;
 #[cfg(feature = "tls")]
 use crate::tls::Certificates;
-use crate::zk::error::is_server_reply;
+use crate::zk::error::{ends_session, is_server_reply};
 use crate::zk::sockets::Socket;
 use crate::zk::start::start;
 use crate::zk::task::{LinkEnd, SessionTask, catch_task};
@@ -38,23 +37,20 @@ impl Link {
     ) -> Result<(Self, ClockInstant), ConnectFailure> {
         let connector = |server: &HostPort| connector(options, server);
         let share = share(options, options.connection_timeout);
-        let granted: Granted = Arc::new(|_| {});
+        let granted: Granted = Arc::new(|_, _| {});
         Pass { diagnosis, options, share, timer, connector: &connector, granted, resumes_session: false }.run().await
     }
 
-    /// Connects to `server`, and calls `granted`. A panic of `zookeeper-client` is returned as an error.
+    /// Connects to `server`. A panic of `zookeeper-client` is returned as an error.
     pub(super) async fn connect(
         connector: Connector,
         server: HostPort,
         target: Target,
         unverified: Unverified,
-        granted: Granted,
     ) -> Result<Self, ZkError> {
         let connect = AssertUnwindSafe(Self::handshake(connector, server, target, unverified)).catch_unwind();
         let panicked = || ZkError::UnexpectedError("zookeeper-client has panicked".to_owned());
-        let link = connect.await.unwrap_or_else(|_| Err(panicked()))?;
-        granted(link.session_timeout());
-        Ok(link)
+        connect.await.unwrap_or_else(|_| Err(panicked()))
     }
 
     async fn handshake(
@@ -73,14 +69,17 @@ impl Link {
         let work =
             work.ok_or_else(|| ZkError::UnexpectedError("zookeeper-client has spawned its task elsewhere".to_owned()))?;
         let task = SessionTask::start(Box::pin(watchdog.watch(work)), client.state_watcher(), client.session_timeout());
-        let is_verified = Arc::new(AtomicBool::new(!unverified.freshness && !unverified.identity));
+        let verified = OnceLock::new();
+        if !unverified.freshness && !unverified.identity {
+            let _first = verified.set(ConfirmedBy::Leader);
+        }
         Ok(Self {
             client,
             task,
             server: Arc::new(server),
             address: target.addresses.first().copied(),
             unverified,
-            is_verified,
+            verified: Arc::new(verified),
         })
     }
 
@@ -94,23 +93,26 @@ impl Link {
     /// A server rejects a session that has seen newer state than the server has; but `zookeeper-client` resumes a
     /// session as one that has seen nothing. So the first probe after a resume includes a write, which changes nothing:
     /// a quorum has confirmed everything the session has seen, so a quorum confirms only a write that comes after it.
+    /// That quorum also proves the lease, see `session_lease.rs`.
     ///
     /// A server without SASL accepts an authenticating client as anonymous. So for such a client, the write includes a
     /// create whose ACL is for authenticated clients, followed by a check that always fails, so that no node is created
     /// (3.6 closes the connection on `whoAmI`). If the session is not authenticated, the reply is the error
     /// `InvalidAcl`.
-    pub(crate) fn probe(&self) -> Answer<()> {
-        if self.is_verified.load(Ordering::Acquire) {
+    ///
+    /// Returns what has confirmed the session over this connection, in this probe or an earlier one.
+    pub(crate) fn probe(&self) -> Answer<ConfirmedBy> {
+        if let Some(by) = self.verified.get().copied() {
             let unfired = Arc::clone(self.task.unfired());
             let (drops, synced) = (unfired.drops(), self.sync(&ZPath::root()));
             return start(async move {
                 synced.await?;
                 unfired.probed(drops);
-                Ok(())
+                Ok(by)
             });
         }
-        let (client, verifies_identity, is_verified) =
-            (self.client.clone(), self.unverified.identity, Arc::clone(&self.is_verified));
+        let (client, verifies_identity, verified) =
+            (self.client.clone(), self.unverified.identity, Arc::clone(&self.verified));
         start(async move {
             let mut writer = client.new_multi_writer();
             if verifies_identity {
@@ -121,22 +123,26 @@ impl Link {
                 .add_check_version(ZPath::root().as_str(), if verifies_identity { NO_VERSION } else { ANY_VERSION })?;
             // `join` polls them in this order, and polling sends them: pipelined.
             let (written, synced) = futures_util::future::join(writer.commit(), client.sync("/")).await;
-            match written {
-                Err(MultiWriteError::OperationFailed { index: 0, source: ZkError::InvalidAcl }) => {
-                    Err(ZkError::InvalidAcl)
-                }
-                Err(MultiWriteError::RequestFailed { source }) if !is_leader_reply(&source) => Err(source),
-                // The leader reports an ended session as the failure of an operation.
-                Err(MultiWriteError::OperationFailed {
-                    source: source @ (ZkError::SessionExpired | ZkError::SessionMoved),
-                    ..
-                }) => Err(source),
-                _ => {
-                    is_verified.store(true, Ordering::Release);
-                    synced
-                }
-            }
+            let by = confirmed_by(written.map(drop))?;
+            let _first = verified.set(by);
+            synced.map(|()| by)
         })
+    }
+}
+
+/// What has confirmed the write of a probe, by the reply to it.
+fn confirmed_by(written: Result<(), MultiWriteError>) -> Result<ConfirmedBy, ZkError> {
+    match written {
+        Ok(()) => Ok(ConfirmedBy::Quorum),
+        Err(MultiWriteError::OperationFailed { index: 0, source: ZkError::InvalidAcl }) => Err(ZkError::InvalidAcl),
+        // The leader reports an ended session as the failure of an operation.
+        Err(MultiWriteError::OperationFailed { source, .. }) if ends_session(&source) => Err(source),
+        // The leader checks the session before the operation, and proposes the failure of a transaction to the quorum
+        // as well.
+        Err(MultiWriteError::OperationFailed { source, .. }) if is_server_reply(&source) => Ok(ConfirmedBy::Quorum),
+        // A reply without the results of the operations: no transaction was proposed.
+        Err(MultiWriteError::RequestFailed { source }) if !is_leader_reply(&source) => Err(source),
+        Err(_) => Ok(ConfirmedBy::Leader),
     }
 }
 
@@ -154,12 +160,17 @@ pub(crate) struct SessionKey {
 }
 
 impl SessionKey {
+    pub(crate) fn session_id(&self) -> i64 {
+        self.session.id().0
+    }
+
     /// Opens another connection for the session, whose previous one has ended: one pass over the servers, no longer
     /// than `limit`.
     ///
-    /// Also returns a time before its connect request was sent. The server negotiates the session's timeout again:
-    /// `granted` is called with it as soon as it is known, on the thread that has read it. Use the result without
-    /// awaiting anything in between: dropping the result closes the session.
+    /// Also returns a time before its connect request was sent. The server negotiates the session's timeout again, and
+    /// may open another session instead, as ClickHouse Keeper does (its issue 116690): `granted` is called with both as
+    /// soon as they are known, on the thread that has read them. Use the result without awaiting anything in between:
+    /// dropping the result closes its session.
     pub(crate) async fn resume(
         &self,
         options: &SessionOptions,
@@ -253,6 +264,31 @@ fn is_leader_reply(error: &ZkError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_committed_transaction_counts_as_confirmed_by_a_quorum() {
+        let failed = |index, source| Err(MultiWriteError::OperationFailed { index, source });
+        let refused = |source| Err(MultiWriteError::RequestFailed { source });
+        for (written, by) in [
+            (Ok(()), Ok(ConfirmedBy::Quorum)),
+            // The check that always fails, and a root that this client may not read.
+            (failed(1, ZkError::BadVersion), Ok(ConfirmedBy::Quorum)),
+            (failed(0, ZkError::NoAuth), Ok(ConfirmedBy::Quorum)),
+            (failed(0, ZkError::InvalidAcl), Err(ZkError::InvalidAcl)),
+            (failed(0, ZkError::SessionExpired), Err(ZkError::SessionExpired)),
+            (failed(0, ZkError::SessionMoved), Err(ZkError::SessionMoved)),
+            // The code of an unknown session.
+            (failed(0, ZkError::UnexpectedErrorCode(-12)), Err(ZkError::UnexpectedErrorCode(-12))),
+            (failed(0, ZkError::UnexpectedErrorCode(-77)), Ok(ConfirmedBy::Leader)),
+            (refused(ZkError::Unimplemented), Ok(ConfirmedBy::Leader)),
+            (refused(ZkError::NoAuth), Ok(ConfirmedBy::Leader)),
+            (refused(ZkError::Throttled), Err(ZkError::Throttled)),
+            (refused(ZkError::ConnectionLoss), Err(ZkError::ConnectionLoss)),
+        ] {
+            let case = format!("{written:?}");
+            assert_eq!(confirmed_by(written), by, "{case}");
+        }
+    }
 
     #[test]
     fn throttled_and_connection_loss_do_not_count_as_replies_of_the_leader() {
