@@ -97,6 +97,7 @@ mod connect_string;
 mod connection;
 mod error;
 mod extensions;
+mod failure_log;
 mod janitor;
 mod journal;
 mod local_address;
@@ -134,6 +135,7 @@ pub use crate::client::{
 pub use crate::clock::ClockInstant;
 pub use crate::connect_string::{ConnectString, ConnectStringProblem, HostPort, InvalidConnectString};
 pub use crate::error::{ClientEnd, Error, Outcome, Result, SessionEnd};
+pub use crate::failure_log::{FailureLog, Recovery};
 pub use crate::janitor::{Janitor, PendingDelete, Refusals};
 #[doc(inline)]
 pub use crate::node::protected::ProtectionId;

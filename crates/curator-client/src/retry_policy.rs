@@ -16,7 +16,7 @@ pub use self::backoff::BackoffRetry;
 #[cfg(feature = "serde")]
 pub use self::configured::ConfiguredRetryPolicy;
 pub(crate) use self::failures::Failures;
-pub(crate) use self::unlimited::Unlimited;
+pub(crate) use self::unlimited::{Patient, Unlimited};
 
 /// Decides how long to wait before the next attempt, or to give up. Pure: a policy never sleeps; a
 /// [`Retrier`](crate::Retrier) does.

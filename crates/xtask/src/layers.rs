@@ -57,6 +57,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "clock",
                 "connect_string",
                 "error",
+                "failure_log",
                 "meter",
                 "node_path",
                 "operation",

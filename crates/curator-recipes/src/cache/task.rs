@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, Deadline, RecipeSupport as _, WatchingSession};
+use curator_client::{CuratorClient, Deadline, FailureLog, RecipeSupport as _, WatchingSession};
 use tokio::sync::{broadcast, watch};
 
 use super::CuratorCache;
@@ -80,6 +80,7 @@ async fn run(
         catching_up: None,
         resync_at: Deadline::NEVER,
         resync_after: 0,
+        failures: FailureLog::default(),
     };
     let mut live = Follower::new(&client, live);
     let closed = async {

@@ -5,10 +5,11 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use curator_client::{
-    CuratorClient, Error as ClientError, RecipeSupport as _, Result, Session, Watch, WatchEvent, ZPath,
+    CuratorClient, Error as ClientError, FailureLog, RecipeSupport as _, Recovery, Result, Session, Watch, WatchEvent,
+    ZPath,
 };
 use futures_util::poll;
 use tokio::sync::watch;
@@ -30,6 +31,7 @@ pub(super) struct Following<T> {
     watch: Option<(Session, Watch)>,
     /// The transaction id of the latest data read.
     latest: i64,
+    failures: FailureLog,
 }
 
 impl<T: Send + Sync> Followed for Following<T> {
@@ -68,8 +70,12 @@ impl<T: Send + Sync> Followed for Following<T> {
     fn failed(&mut self, error: &ClientError) {
         if error.is_retryable() {
             self.status.set(ConfigStatus::unknown());
-        } else if self.status.set(ConfigStatus::Unreadable { error: error.clone().into() }) && self.is_open {
-            tracing::warn!(client = self.client.name(), path = %Truncated(&self.path), error = %Truncated(error), "config: the node cannot be read, and the last value stays");
+        } else {
+            let status = ConfigStatus::Unreadable { error: error.clone().into() };
+            self.status.set(status.clone());
+            if self.is_open {
+                self.log(&status);
+            }
         }
     }
 }
@@ -77,7 +83,35 @@ impl<T: Send + Sync> Followed for Following<T> {
 impl<T> Following<T> {
     pub(super) fn new(client: &CuratorClient, path: ZPath, decoder: Decoder<T>) -> Self {
         let status = StateSender::new(client);
-        Self { client: client.clone(), path, status, decoder, is_open: false, watch: None, latest: 0 }
+        Self {
+            client: client.clone(),
+            path,
+            status,
+            decoder,
+            is_open: false,
+            watch: None,
+            latest: 0,
+            failures: FailureLog::default(),
+        }
+    }
+
+    /// Logs a problem with the node, or its end. Call this after the status was set: a log subscriber may read it.
+    fn log(&mut self, status: &ConfigStatus) {
+        let (client, path, now) = (self.client.name(), Truncated(&self.path), Instant::now());
+        match status {
+            ConfigStatus::Invalid { error: ConfigError::Invalid { cause, .. } } if self.failures.failed(cause, now) => {
+                tracing::warn!(client, %path, error = %Truncated(cause), "config: the data are invalid, and the last value stays");
+            }
+            ConfigStatus::Unreadable { error } if self.failures.failed(error, now) => {
+                tracing::warn!(client, %path, error = %Truncated(error), "config: the node cannot be read, and the last value stays");
+            }
+            ConfigStatus::Current => {
+                if let Some(Recovery { lasted, failures, .. }) = self.failures.recovered(now) {
+                    tracing::info!(client, %path, ?lasted, failures, "config: the value is current again");
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Returns an error if the data is older than that of an earlier read. The first probe of a connection
@@ -123,6 +157,7 @@ pub(super) async fn read_first_value<T: Send + Sync>(
             following.next().await?
         };
         following.node.status.set(read.clone());
+        following.node.log(&read);
         match (value, read) {
             (Some(value), _) => return Ok(value),
             (None, ConfigStatus::Invalid { error }) => return Err(error),
@@ -167,7 +202,8 @@ async fn run<T: Send + Sync>(following: &mut Follower<Following<T>>, values: &wa
         let fired = poll!(pin!(fired(&mut following.node.watch)));
         // A reply that was processed late may be of a session that is over.
         if !matches!(fired, Poll::Ready(Some(WatchEvent::Interrupted | WatchEvent::SessionEnded))) {
-            following.node.status.set(read);
+            following.node.status.set(read.clone());
+            following.node.log(&read);
         }
         if fired.is_ready() {
             following.node.status.forget();

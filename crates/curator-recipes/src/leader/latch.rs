@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, Deadline, Error as ClientError, NodePath, RecipeSupport as _, ZPath};
+use curator_client::{CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, RecipeSupport as _, ZPath};
 use tokio::sync::watch;
 
 use super::LATCH_NAME;
@@ -118,6 +118,7 @@ impl LeaderLatchBuilder {
             is_revocable,
             reporter: Reporter { client: mutex.client().clone(), states, reports },
             retrier: None,
+            failures: FailureLog::default(),
         };
         let commands = Arc::new(commands);
         let channels = (Arc::clone(&commands), state.clone(), report.clone());
@@ -144,7 +145,7 @@ impl LeaderLatch {
     ///
     /// [`RecipeClosed`](Error::RecipeClosed) when the latch is closed; [`Client`](Error::Client) when the client is
     /// closed, or has ended; [`RecipePanicked`](Error::RecipePanicked). No other errors: the wait continues through
-    /// outages and denied requests; [`last_error`](Self::last_error) returns the last of these.
+    /// outages and denied requests, which are logged; [`last_error`](Self::last_error) returns the last of these.
     ///
     /// # Cancel safety
     ///
@@ -175,7 +176,7 @@ impl LeaderLatch {
     }
 
     /// Why this participant cannot take part now, for example because a permission is missing. `None` while it is in
-    /// the queue, or leads.
+    /// the queue, or leads. It tries again, after pauses of up to 10 s.
     #[must_use]
     pub fn last_error(&self) -> Option<Error> {
         self.reports.borrow().error.clone()

@@ -189,6 +189,11 @@ impl InterProcessMutex {
         Ok(Self { inner: Reentrant::new(internals.without_line().reporting(queued), Reentry::Never) })
     }
 
+    /// The same mutex with the same holds, whose acquires report to `queued` whether they wait in the queue.
+    pub(crate) fn reporting(&self, queued: Arc<watch::Sender<bool>>) -> Self {
+        Self { inner: self.inner.reporting(queued) }
+    }
+
     /// Returns a mutex on the same path with this data in its nodes, which [`participants`](Self::participants)
     /// returns. Defaults to the client's default lock data.
     ///
