@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use curator_recipes::{CacheState, Changes, Snapshot};
+use curator_recipes::{CacheState, Changes, Latest, Snapshot};
 use futures_util::{StreamExt as _, stream};
-use tokio::sync::watch;
 pub use tower::discover::Change;
 
 use crate::cache::ServiceCache;
@@ -50,10 +49,10 @@ impl<P: Payload + PartialEq> ServiceCache<P> {
     {
         let (cache, mut offered, mut snapshots) = (self.clone(), BTreeMap::new(), self.cache.snapshots());
         snapshots.mark_changed();
-        let next = |mut snapshots: watch::Receiver<Snapshot>| async move {
+        let next = |mut snapshots: Latest<Snapshot>| async move {
             snapshots.changed().await.ok()?;
             // The last snapshot has the instances even if they were hidden as stale.
-            let has_ended = matches!(snapshots.borrow_and_update().state(), CacheState::Ended);
+            let has_ended = matches!(snapshots.get_and_update().state(), CacheState::Ended);
             (!has_ended).then_some(((), snapshots))
         };
         let changes = move |()| stream::iter(compare(&mut offered, &cache.instances(), &mut make));

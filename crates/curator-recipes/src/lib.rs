@@ -119,6 +119,7 @@ pub mod fencing;
 mod forked;
 mod group;
 pub mod guide;
+mod latest;
 mod leader;
 mod lock;
 mod owner;
@@ -143,6 +144,7 @@ pub use crate::error::{Error, LockLost, LossReason, Result, ValueError};
 #[doc(inline)]
 pub use crate::fencing::FencingToken;
 pub use crate::group::{GroupMember, GroupMemberBuilder};
+pub use crate::latest::{Latest, RecipeEnded};
 pub use crate::leader::{
     LeaderLatch, LeaderLatchBuilder, LeaderObserver, LeaderSelector, LeaderSelectorBuilder, LeaderSelectorError,
     LeaderState, Leadership, ObservedLeader,

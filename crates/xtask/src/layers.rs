@@ -179,7 +179,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "wait",
             ],
             &["error"],
-            &["changes", "codec", "debug", "owner"],
+            &["changes", "latest", "codec", "debug", "owner"],
             &["forked"],
         ],
     ),

@@ -80,7 +80,6 @@ impl<T> Decoder<T> {
         self.refused = Some((data, error.clone()));
         (None, ConfigStatus::Invalid { error })
     }
-
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::debug::debug_line;
 use crate::engine::revocation::is_revoke_request;
 use crate::engine::task::RecipeTask;
 use crate::error::{Error, Result};
+use crate::latest::Latest;
 use crate::lock::{InterProcessMutex, Participant};
 
 /// A participant in the election of one leader among all processes that use the same path.
@@ -164,15 +165,15 @@ impl LeaderLatch {
         term.is_some_and(|term| term.is_valid())
     }
 
-    /// The state of this participant, and its changes. A slow reader gets the latest state only.
+    /// The state of this participant, and its changes.
     ///
     /// It changes only when the task of the latch runs. To decide whether to act, call
     /// [`has_leadership`](Self::has_leadership) or [`Leadership::is_valid`], which read the clock. When the latch has
-    /// ended, the state is [`Unknown`](LeaderState::Unknown), and the channel is closed. In a forked child it no longer
+    /// ended, the state is [`Unknown`](LeaderState::Unknown), and no longer changes. In a forked child it no longer
     /// changes.
     #[must_use]
-    pub fn state(&self) -> watch::Receiver<LeaderState> {
-        self.states.clone()
+    pub fn state(&self) -> Latest<LeaderState> {
+        Latest::new(&self.states)
     }
 
     /// Why this participant cannot take part now, for example because a permission is missing. `None` while it is in

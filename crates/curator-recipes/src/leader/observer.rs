@@ -16,6 +16,7 @@ use crate::engine::log::Truncated;
 use crate::engine::revocation::is_revoke_request;
 use crate::engine::task::RecipeTask;
 use crate::error::{Error, Result};
+use crate::latest::Latest;
 use crate::lock::Participant;
 
 /// The leader, as reported by a [`LeaderObserver`].
@@ -46,8 +47,7 @@ pub enum ObservedLeader {
 /// let observer = LeaderObserver::observe_latch(&client, "/leaders/reports")?;
 /// let mut state = observer.state();
 /// while state.changed().await.is_ok() {
-///     // Clone the value: while it is borrowed, the observer waits.
-///     match state.borrow_and_update().clone() {
+///     match state.get_and_update() {
 ///         ObservedLeader::Leader(leader) => println!("{} leads", leader.id()),
 ///         ObservedLeader::NoLeader => println!("there is no leader"),
 ///         _ => println!("no connection"),
@@ -150,15 +150,14 @@ impl LeaderObserver {
         }
     }
 
-    /// The leader and its changes. The first [`changed`](watch::Receiver::changed) of each receiver returns immediately
-    /// if the leader was ever known. A slow reader gets the latest state only. Do not hold a borrowed value while you
-    /// print or wait, because it blocks the observer's task.
+    /// The leader and its changes. The first [`changed`](Latest::changed) of each result returns immediately if the leader
+    /// was ever known.
     ///
-    /// When the client closes, the state becomes [`Unknown`](ObservedLeader::Unknown), and the channel is closed. In a
-    /// forked child it no longer changes.
+    /// When the client closes, the state becomes [`Unknown`](ObservedLeader::Unknown), and no longer changes; in a forked
+    /// child it no longer changes either.
     #[must_use]
-    pub fn state(&self) -> watch::Receiver<ObservedLeader> {
-        self.values.clone()
+    pub fn state(&self) -> Latest<ObservedLeader> {
+        Latest::new(&self.values)
     }
 
     /// Returns [`state`](Self::state) as a stream: the first item is the present state. It ends when the client closes.

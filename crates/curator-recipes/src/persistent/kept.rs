@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use curator_client::{
-    CloseDelay, CuratorClient, Error, FailureLog, ProtectionId, RecipeSupport as _, Recovery, Result, Session, Stat, Watch,
-    WatchEvent, ZPath,
+    CloseDelay, CuratorClient, Error, FailureLog, ProtectionId, RecipeSupport as _, Recovery, Result, Session, Stat,
+    Watch, WatchEvent, ZPath,
 };
 use tokio::sync::watch;
 

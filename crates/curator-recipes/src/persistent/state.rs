@@ -137,6 +137,11 @@ impl Reporter {
         }
     }
 
+    /// Ends the failures without a line, because the creation of the node is logged.
+    pub(super) fn forget_failures(&self) {
+        let _ = self.failures.lock().unwrap_or_else(PoisonError::into_inner).recovered(Instant::now());
+    }
+
     /// Records a failed attempt. If a retry cannot help and there is a connection, the state becomes `Refused`.
     pub(super) fn failed(&self, error: &ClientError) {
         tracing::debug!(client = self.client.name(), path = %self.path, %error, "persistent node");

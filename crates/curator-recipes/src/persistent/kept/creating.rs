@@ -76,6 +76,7 @@ impl Kept {
                 self.path = Some(path.clone());
                 if self.claims.confirm(&Node::of(path, stat)) {
                     self.close_delay = self.options.mode.is_ephemeral().then(|| session.delay_close());
+                    self.reporter.forget_failures();
                     let client = self.client.name();
                     tracing::info!(client, %path, czxid = stat.czxid, "persistent node: created");
                     self.contents.applied();
