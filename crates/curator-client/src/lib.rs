@@ -138,6 +138,8 @@ pub use crate::error::{ClientEnd, Error, Outcome, Result, SessionEnd};
 pub use crate::failure_log::{FailureLog, Recovery};
 pub use crate::janitor::{Janitor, PendingDelete, Refusals};
 #[doc(inline)]
+#[cfg(feature = "metrics")]
+pub use crate::meter::describe_metrics;
 pub use crate::node::protected::ProtectionId;
 pub use crate::node_path::NodePath;
 pub use crate::operation::{

@@ -140,6 +140,8 @@ pub use crate::codec::{BigEndian, CodecError, ValueCodec};
 pub use crate::config::{Config, ConfigBuilder, ConfigError, ConfigStatus, IfAbsent};
 #[doc(inline)]
 pub use crate::driver::ParticipantKind;
+#[cfg(feature = "metrics")]
+pub use crate::engine::meter::{HISTOGRAM_BOUNDS, describe_metrics};
 pub use crate::error::{Error, LockLost, LossReason, Result, ValueError};
 #[doc(inline)]
 pub use crate::fencing::FencingToken;

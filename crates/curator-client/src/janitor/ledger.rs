@@ -12,7 +12,7 @@ pub use self::refused::Refusals;
 use self::refused::Refused;
 use crate::error::Error;
 use crate::failure_log::FailureLog;
-use crate::meter::{Begun, DeletesMeter};
+use crate::meter::{Begun, ClientMeter};
 use crate::path::ZPath;
 use crate::session::Session;
 use crate::truncated::Truncated;
@@ -38,7 +38,7 @@ const MOST_LOGGED: usize = 10;
 pub(super) struct Ledger {
     /// The client's name, for the log.
     client: Arc<str>,
-    meter: DeletesMeter,
+    meter: Arc<ClientMeter>,
     entries: Mutex<Entries>,
     /// The number of pending deletes.
     count: watch::Sender<usize>,
@@ -64,10 +64,10 @@ pub(super) struct Entry {
 }
 
 impl Ledger {
-    pub(super) fn new(client: &Arc<str>) -> Self {
+    pub(super) fn new(client: &Arc<str>, meter: &Arc<ClientMeter>) -> Self {
         let (count, refusals) = (watch::Sender::new(0), watch::Sender::new(()));
-        let meter = DeletesMeter::new(client);
-        Self { client: Arc::clone(client), meter, entries: Mutex::default(), count, refusals }
+        let (client, meter) = (Arc::clone(client), Arc::clone(meter));
+        Self { client, meter, entries: Mutex::default(), count, refusals }
     }
 
     pub(super) fn client(&self) -> Arc<str> {

@@ -8,6 +8,7 @@ mod live;
 mod publisher;
 mod scope;
 mod snapshot;
+mod stale_count;
 mod task;
 mod tree;
 
@@ -22,6 +23,7 @@ use self::events::Numbered;
 pub use self::events::{CacheEvent, CacheEvents};
 use self::live::Command;
 pub use self::snapshot::{CacheState, CachedNode, Lookup, Snapshot};
+use self::stale_count::StaleCount;
 use crate::debug::debug_line;
 use crate::engine::task::RecipeTask;
 use crate::latest::Latest;
@@ -92,6 +94,7 @@ pub struct CuratorCache {
     errors: watch::Receiver<Option<CacheError>>,
     /// Weak: the channel closes with the task.
     events: broadcast::WeakSender<Numbered>,
+    stale_count: Arc<StaleCount>,
     task: RecipeTask<CacheError>,
 }
 
@@ -207,6 +210,7 @@ impl CuratorCache {
     pub async fn close(&self) -> Result<()> {
         self.task.command(&self.commands, |command| command.is_closed = true);
         let end = self.task.ended().await;
+        self.stale_count.end(None);
         if end.is_closed() { Ok(()) } else { Err(end) }
     }
 

@@ -14,6 +14,7 @@ use super::leaving::wait_until_left;
 use super::pausing::pause;
 use super::state::LeaderState;
 use crate::engine::log::Truncated;
+use crate::engine::meter::Participation;
 use crate::error::{Error, Result};
 use crate::lock::InterProcessMutex;
 use crate::lock::guard::LockGuard;
@@ -108,6 +109,8 @@ pub(super) struct Campaign {
     /// Paces the attempts to take part after a failure; `None` while there is no failure.
     pub(super) retrier: Option<Retrier>,
     pub(super) failures: FailureLog,
+    /// Ends with the task.
+    pub(super) _participation: Participation,
 }
 
 /// The next step of the campaign.

@@ -265,6 +265,7 @@ impl LeaderSelector {
         E: Display,
     {
         let client = self.mutex.client().clone();
+        let _participation = self.mutex.participates();
         let mut shutdown = pin!(shutdown.map(drop).fuse());
         let (mut retrier, mut pause_after_term) = (client.patient_retrier(), PAUSES.0);
         let (mut attempts, mut jobs) = (Attempts::new(&self), FailureLog::default());
