@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{Config, ConfigStatus, IfAbsent};
+use curator_recipes::{Config, ConfigStatus, IfAbsent, Latest};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -70,7 +70,7 @@ async fn main() -> Result<(), Failure> {
     println!("The service starts with {:?}.", config.current());
     let (applied, seen) = watch::channel(config.current());
     let service = tokio::spawn(serve(config.values(), applied));
-    let (reported, status) = watch::channel(config.status().borrow().clone());
+    let (reported, status) = watch::channel(config.status().get());
     let reporting = tokio::spawn(report(config.status(), reported));
     let mut stage = Stage { config, applied: seen, status };
     // Waits until the service has read its first settings.
@@ -124,13 +124,12 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The service: it runs as many workers as the settings demand, until the channel closes. Returns the numbers of
+/// The service: it runs as many workers as the settings demand, until the config has ended. Returns the numbers of
 /// workers that it ran.
-async fn serve(mut settings: watch::Receiver<Arc<Settings>>, applied: watch::Sender<Arc<Settings>>) -> Vec<usize> {
+async fn serve(mut settings: Latest<Arc<Settings>>, applied: watch::Sender<Arc<Settings>>) -> Vec<usize> {
     let (mut seen, mut workers) = (Vec::new(), JoinSet::new());
     loop {
-        // A clone of the `Arc`, so that nothing is borrowed while the service works.
-        let now = Arc::clone(&settings.borrow_and_update());
+        let now = settings.get_and_update();
         println!("service: {} workers say {:?}", now.workers, now.greeting);
         if seen.last() != Some(&now.workers) {
             seen.push(now.workers);
@@ -154,9 +153,9 @@ async fn work(settings: Arc<Settings>) {
 }
 
 /// Prints each change of the status. A real service would log or count the changes, and show them to its operators.
-async fn report(mut status: watch::Receiver<ConfigStatus>, reported: watch::Sender<ConfigStatus>) {
+async fn report(mut status: Latest<ConfigStatus>, reported: watch::Sender<ConfigStatus>) {
     while status.changed().await.is_ok() {
-        let now = status.borrow_and_update().clone();
+        let now = status.get_and_update();
         match &now {
             ConfigStatus::Current => println!("status:  current"),
             ConfigStatus::Absent => println!("status:  there is no node"),

@@ -86,7 +86,7 @@ async fn coordinate() -> Result<(), Failure> {
     let mut observed = observer.state();
     let observing = tokio::spawn(async move {
         while observed.changed().await.is_ok() {
-            let observed = observed.borrow_and_update().clone();
+            let observed = observed.get_and_update();
             match observed {
                 ObservedLeader::Leader(leader) => println!("observer: {} leads", leader.id()),
                 ObservedLeader::NoLeader => println!("observer: no leader"),

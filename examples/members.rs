@@ -56,8 +56,7 @@ async fn belong(id: &str, data: &str, connect_string: &str) -> Result<(), Failur
         tokio::select! {
             changed = state.changed() => {
                 changed?;
-                // Cloned, as the member cannot change the value while it is borrowed.
-                match state.borrow_and_update().clone() {
+                match state.get_and_update() {
                     PersistentNodeState::Present { .. } => print_line(BELONGS),
                     PersistentNodeState::Foreign { owner, .. } => print_line(&format!("{TAKEN}{owner:#x}")),
                     PersistentNodeState::Unknown => print_line(UNKNOWN),

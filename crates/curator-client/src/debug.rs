@@ -29,7 +29,7 @@ pub(crate) fn write_text(error: &impl Display, f: &mut Formatter<'_>) -> fmt::Re
 pub(crate) struct Length(pub(crate) usize);
 
 impl fmt::Debug for Length {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes", self.0)
     }
 }
@@ -39,7 +39,7 @@ impl fmt::Debug for Length {
 pub(crate) struct Hidden(pub(crate) Arc<[u8]>);
 
 impl fmt::Debug for Hidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&Length(self.0.len()), f)
     }
 }

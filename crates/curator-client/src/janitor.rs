@@ -14,6 +14,7 @@ pub use self::ledger::{PendingDelete, Refusals};
 pub(crate) use self::queue::JanitorQueue;
 use self::queue::{CreatedNode, Delete, Job, KeepAlive, Seen};
 use crate::error::{Error, Result};
+use crate::meter::ClientMeter;
 use crate::node::find::NodeFinder;
 use crate::path::ZPath;
 use crate::session::Session;
@@ -66,9 +67,9 @@ impl Drop for Promise {
 }
 
 impl Janitor {
-    pub(crate) fn new(client: &Arc<str>) -> (Self, JanitorQueue) {
+    pub(crate) fn new(client: &Arc<str>, meter: &Arc<ClientMeter>) -> (Self, JanitorQueue) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let ledger = Arc::new(Ledger::new(client));
+        let ledger = Arc::new(Ledger::new(client, meter));
         (Self { jobs: sender, ledger: Arc::clone(&ledger) }, JanitorQueue { jobs: receiver, ledger })
     }
 

@@ -14,7 +14,8 @@ use tracing::field::DebugValue;
 
 use crate::clock::ClockInstant;
 use crate::error::{Error, SessionEnd};
-use crate::meter;
+use crate::meter::ClientMeter;
+use crate::options::SessionOptions;
 use crate::outage::Outage;
 use crate::session::{OpenFailure, Session};
 use crate::timer::Timer;
@@ -49,6 +50,7 @@ const NO_REPLY_YET: &str = "no server has answered yet";
 #[derive(Debug)]
 pub(crate) struct Journal {
     client: Arc<str>,
+    meter: Arc<ClientMeter>,
     /// The interval of the log lines about one outage.
     log_interval: Duration,
     record: watch::Sender<Record>,
@@ -83,7 +85,7 @@ impl Record {
 
 impl Journal {
     /// For a client without a session.
-    pub(crate) fn new(client: &Arc<str>, log_interval: Duration) -> Self {
+    pub(crate) fn new(options: &SessionOptions, log_interval: Duration) -> Self {
         let record = Record {
             outage: Some(Outage::begin(ClockInstant::now(), None, log_interval)),
             is_refused: false,
@@ -93,7 +95,12 @@ impl Journal {
             resumed: 0,
             replaced: 0,
         };
-        Self { client: Arc::clone(client), log_interval, record: watch::Sender::new(record) }
+        let meter = Arc::new(ClientMeter::new(options.metrics_name.clone()));
+        Self { client: Arc::clone(&options.name), meter, log_interval, record: watch::Sender::new(record) }
+    }
+
+    pub(crate) fn meter(&self) -> &Arc<ClientMeter> {
+        &self.meter
     }
 
     pub(crate) fn record(&self) -> Record {
@@ -163,7 +170,7 @@ impl Journal {
     /// The session cannot be relied on until it is [confirmed](Self::confirmed).
     pub(crate) fn doubted(&self, session: &Session, doubt: &Doubt) {
         let (now, client, session) = (ClockInstant::now(), &*self.client, Id(session));
-        meter::doubted(client);
+        self.meter.doubted();
         let is_new = self.change(|record| {
             let is_new = record.outage.is_none();
             if is_new {
@@ -189,7 +196,7 @@ impl Journal {
 
     /// The session was confirmed by a reply. Returns what logs it, to be called after the state is published.
     pub(crate) fn confirmed<'a>(&'a self, session: &'a Session) -> impl FnOnce() + Send + use<'a> {
-        meter::confirmed(&self.client, || session.lease().remaining());
+        self.meter.confirmed(|| session.lease().remaining());
         // Usually there is no outage, and nothing to record.
         let is_over = self.record.borrow().outage.is_some();
         let ended = is_over.then(|| {
@@ -203,7 +210,7 @@ impl Journal {
             let Some((outage, is_resumed)) = ended else { return };
             let (client, id, lasted) = (&*self.client, Id(session), lasted(outage.as_ref()));
             if is_resumed {
-                meter::resumed(client);
+                self.meter.resumed();
                 let server = session.server();
                 tracing::info!(client, session = %id, server, lasted, "session resumed over another connection");
             } else {
@@ -215,8 +222,8 @@ impl Journal {
     /// The session is over.
     pub(crate) fn lost(&self, session: &Session, end: SessionEnd) {
         let (now, why) = (ClockInstant::now(), end.to_string());
-        meter::doubted(&self.client);
-        meter::lost(&self.client, end);
+        self.meter.doubted();
+        self.meter.lost(end);
         let outage = self.change(|record| {
             // If the lease ran out after failed attempts, keep their recorded cause: it is more specific than `why`.
             if end != SessionEnd::LeaseOver || !record.outage.as_ref().is_some_and(Outage::has_failed) {
@@ -235,8 +242,8 @@ impl Journal {
 
     /// A session was opened.
     pub(crate) fn opened(&self, session: &Session) {
-        meter::opened(&self.client);
-        meter::confirmed(&self.client, || session.lease().remaining());
+        self.meter.opened();
+        self.meter.confirmed(|| session.lease().remaining());
         let is_first = session.epoch() == 1;
         let outage = self.change(|record| {
             record.is_refused = false;
@@ -255,13 +262,13 @@ impl Journal {
     /// The client was closed. `confirmed`: whether the servers have confirmed the end of the session; `None` if the
     /// client never had one.
     pub(crate) fn closed(&self, confirmed: Option<bool>) {
-        meter::doubted(&self.client);
+        self.meter.closed();
         tracing::info!(client = &*self.client, confirmed, "client closed");
     }
 
     /// The task that writes this journal has panicked.
     pub(crate) fn panicked(&self, message: &str) {
-        meter::doubted(&self.client);
+        self.meter.doubted();
         let message = &*Truncated(message).to_string();
         tracing::error!(client = &*self.client, message, "the client has ended: its task has panicked");
     }
@@ -269,7 +276,7 @@ impl Journal {
     /// The runtime ended before the client was closed.
     pub(crate) fn cut_short(&self, session: &Session) {
         let (client, id, timeout) = (&*self.client, Id(session), session.timeout());
-        meter::doubted(client);
+        self.meter.closed();
         tracing::warn!(
             client,
             session = %id,

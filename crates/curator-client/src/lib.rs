@@ -101,6 +101,7 @@ mod connection;
 mod debug;
 mod error;
 mod extensions;
+mod failure_log;
 mod janitor;
 mod journal;
 mod local_address;
@@ -138,8 +139,11 @@ pub use crate::client::{
 pub use crate::clock::ClockInstant;
 pub use crate::connect_string::{ConnectString, ConnectStringProblem, HostPort, InvalidConnectString};
 pub use crate::error::{ClientEnd, Error, Outcome, Result, SessionEnd};
+pub use crate::failure_log::{FailureLog, Recovery};
 pub use crate::janitor::{Janitor, PendingDelete, Refusals};
 #[doc(inline)]
+#[cfg(feature = "metrics")]
+pub use crate::meter::describe_metrics;
 pub use crate::node::protected::ProtectionId;
 pub use crate::node_path::NodePath;
 pub use crate::operation::{

@@ -15,6 +15,8 @@ use crate::tls::TlsOptions;
 pub(crate) struct SessionOptions {
     /// The client's name, for the log.
     pub(crate) name: Arc<str>,
+    /// The label `client` of the metrics: the name that the user gave, if any.
+    pub(crate) metrics_name: Option<Arc<str>>,
     /// As given by the user; used in errors.
     pub(crate) connect_string: String,
     pub(crate) servers: ConnectString,
@@ -44,6 +46,7 @@ impl SessionOptions {
         const HOUR: Duration = Duration::from_secs(3_600);
         Self {
             name: name.into(),
+            metrics_name: None,
             connect_string: servers.to_owned(),
             servers: ConnectString::parse(servers).unwrap(),
             auth: Vec::new(),

@@ -22,7 +22,7 @@ pub use self::configured::ConfiguredRetryPolicy;
 pub use self::context::RetryContext;
 pub(crate) use self::failures::Failures;
 pub use self::invalid::InvalidRetryPolicy;
-pub(crate) use self::unlimited::Unlimited;
+pub(crate) use self::unlimited::{Patient, Unlimited};
 
 /// Decides how long to wait before the next attempt, or to give up. Pure: a policy never sleeps; a
 /// [`Retrier`](crate::Retrier) does.

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use curator_recipes::{CacheState, Changes, Snapshot};
+use curator_recipes::{CacheState, Changes, Latest, Snapshot};
 use futures_util::{StreamExt as _, stream};
-use tokio::sync::watch;
 pub use tower::discover::Change;
 
 use crate::cache::ServiceCache;
@@ -51,10 +50,10 @@ impl<P: Payload + PartialEq> ServiceCache<P> {
         let (cache, mut offered, mut snapshots) = (self.clone(), BTreeMap::new(), self.cache.snapshots());
         snapshots.mark_changed();
         let keeps = self.keeps_stale();
-        let next = move |snapshots: Option<watch::Receiver<Snapshot>>| async move {
+        let next = move |snapshots: Option<Latest<Snapshot>>| async move {
             let mut snapshots = snapshots?;
             snapshots.changed().await.ok()?;
-            let has_ended = matches!(snapshots.borrow_and_update().state(), CacheState::Ended);
+            let has_ended = matches!(snapshots.get_and_update().state(), CacheState::Ended);
             // After its end, a cache that keeps its instances has no change.
             if has_ended && keeps { None } else { Some(((), (!has_ended).then_some(snapshots))) }
         };

@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, ZPath};
-use curator_recipes::{CacheError, CacheState, CuratorCache, CuratorCacheBuilder, Snapshot};
+use curator_recipes::{CacheError, CacheState, CuratorCache, CuratorCacheBuilder, Latest, Snapshot};
 use derive_where::derive_where;
-use tokio::sync::watch;
 
 pub use self::events::{ServiceEvent, ServiceEvents};
 use crate::debug::debug_line;
@@ -63,7 +62,7 @@ pub struct ServiceCache<P = RawJson> {
     shown: Arc<Mutex<(u64, Instances<P>)>>,
 }
 
-debug_line!(ServiceCache, |cache| path: cache.cache.path(), state: *cache.cache.state().borrow(), when_stale: cache.when_stale);
+debug_line!(ServiceCache, |cache| path: cache.cache.path(), state: cache.cache.state().get(), when_stale: cache.when_stale);
 
 /// Configures and starts a [`ServiceCache`]; made by
 /// [`ServiceDiscovery::cache_builder`](crate::ServiceDiscovery::cache_builder).
@@ -176,7 +175,7 @@ impl<P: Payload> ServiceCache<P> {
     /// The state of the cache, and its changes: whether the instances are up to date, or since when they are not. See
     /// [`CuratorCache::state`].
     #[must_use]
-    pub fn state(&self) -> watch::Receiver<CacheState> {
+    pub fn state(&self) -> Latest<CacheState> {
         self.cache.state()
     }
 

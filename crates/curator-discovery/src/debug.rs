@@ -12,7 +12,7 @@ impl Length {
 }
 
 impl fmt::Debug for Length {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes", self.0)
     }
 }

@@ -4,9 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Outcome, ZPath};
-use curator_recipes::{PersistentNode, PersistentNodeError, PersistentNodeState};
+use curator_recipes::{Latest, PersistentNode, PersistentNodeError, PersistentNodeState};
 use derive_where::derive_where;
-use tokio::sync::watch;
 
 use crate::debug::debug_line;
 use crate::error::{DiscoveryError, InvalidInstance};
@@ -118,7 +117,7 @@ impl<P: Payload> Registration<P> {
     /// The state of the registration, and its changes: the instance is registered, waits for another session that has
     /// the id, or is refused. See [`PersistentNode::state`].
     #[must_use]
-    pub fn state(&self) -> watch::Receiver<PersistentNodeState> {
+    pub fn state(&self) -> Latest<PersistentNodeState> {
         self.node.state()
     }
 

@@ -58,7 +58,7 @@ pub struct GroupMember {
     members: CuratorCache,
 }
 
-debug_line!(GroupMember, |member| group: member.group(), id: member.id(), state: *member.node.state().borrow());
+debug_line!(GroupMember, |member| group: member.group(), id: member.id(), state: member.node.state().get());
 
 /// Configures and starts a [`GroupMember`].
 #[must_use = "nothing happens before `start`"]

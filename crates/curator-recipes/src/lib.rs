@@ -122,6 +122,7 @@ pub mod fencing;
 mod forked;
 mod group;
 pub mod guide;
+mod latest;
 mod leader;
 mod lock;
 mod owner;
@@ -146,10 +147,13 @@ pub use crate::codec::{BigEndian, CodecError, ValueCodec};
 pub use crate::config::{Config, ConfigBuilder, ConfigError, ConfigStatus, IfAbsent};
 #[doc(inline)]
 pub use crate::driver::ParticipantKind;
+#[cfg(feature = "metrics")]
+pub use crate::engine::meter::{HISTOGRAM_BOUNDS, describe_metrics};
 pub use crate::error::{Error, LockLost, LossReason, Result, UnsuitableNode, ValueError};
 #[doc(inline)]
 pub use crate::fencing::FencingToken;
 pub use crate::group::{GroupMember, GroupMemberBuilder};
+pub use crate::latest::{Latest, RecipeEnded};
 pub use crate::leader::{
     LeaderLatch, LeaderLatchBuilder, LeaderObserver, LeaderSelector, LeaderSelectorBuilder, LeaderSelectorError,
     LeaderState, Leadership, ObservedLeader,

@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::RetryForever;
+use curator_recipes::{HISTOGRAM_BOUNDS, describe_metrics};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -44,20 +45,18 @@ use crate::routes::routes;
 use crate::service::Service;
 use crate::settings::Settings;
 
-/// The bounds of histograms: from a round trip to a session timeout and more.
-const SECONDS: [f64; 12] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0];
-const LENGTHS: [f64; 6] = [0.0, 1.0, 3.0, 10.0, 30.0, 100.0];
-
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     // The log lines of `zookeeper-client` would repeat those of this library's client.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,zookeeper_client=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(std::io::stdout().is_terminal()).init();
     // Installed before the client starts, because the client records metrics from its start.
-    let metrics = PrometheusBuilder::new()
-        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
-        .set_buckets_for_metric(Matcher::Full("curator_lock_queue_length".to_owned()), &LENGTHS)?
-        .install_recorder()?;
+    let mut metrics = PrometheusBuilder::new();
+    for (name, bounds) in HISTOGRAM_BOUNDS {
+        metrics = metrics.set_buckets_for_metric(Matcher::Full((*name).to_owned()), bounds)?;
+    }
+    let metrics = metrics.install_recorder()?;
+    describe_metrics();
     let settings = Settings::from_env()?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let ensemble = Ensemble::find().await?;

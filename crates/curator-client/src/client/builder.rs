@@ -97,7 +97,8 @@ impl CuratorClientBuilder {
         }
     }
 
-    /// Sets the client's name: the field `client` of all its log events. From 1 to 100 characters. Defaults to
+    /// Sets the client's name: the field `client` of all its log events, and the label of its metrics, which is left out
+    /// without a name. From 1 to 100 characters. Defaults to
     /// `client-1`, `client-2` and so on: unique in the process.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -241,6 +242,7 @@ impl CuratorClientBuilder {
             None => Arc::new(ExponentialBackoffRetry::new(Duration::from_millis(100), 3)?),
         };
         let options = Arc::new(SessionOptions {
+            metrics_name: self.name.clone().map(Arc::from),
             name: self.name.unwrap_or_else(next_name).into(),
             connect_string: self.connect_string,
             servers,

@@ -101,12 +101,12 @@ impl CuratorClientBuilder {
 /// Starts the tasks of a client on `runtime`.
 pub(super) fn start(client: ValidOptions, runtime: &Handle) -> CuratorClient {
     let (options, timer) = (client.options, Timer::new(runtime.clone()));
-    let (closing, journal) = (Closing::new(), Arc::new(Journal::new(&options.name, LOG_INTERVAL)));
+    let (closing, journal) = (Closing::new(), Arc::new(Journal::new(&options, LOG_INTERVAL)));
     let (session_options, session_journal) = (Arc::clone(&options), Arc::clone(&journal));
     let sessions = Arc::new(Sessions::new(session_options, timer.clone(), closing.clone(), session_journal));
     let states = Arc::new(ConnectionStateManager::new(ConnectionState::Connecting));
     let lock_data = Arc::new(LockData::new(client.lock_data));
-    let (janitor, queue) = Janitor::new(&options.name);
+    let (janitor, queue) = Janitor::new(&options.name, journal.meter());
     let mut worker = JoinSet::new();
     worker.spawn_on(InProcess::new(Box::pin(queue.work(Arc::clone(&sessions), timer.clone()))), runtime);
     let drained = wait_drained(closing.clone(), janitor.clone(), timer.clone(), options.close_timeout);

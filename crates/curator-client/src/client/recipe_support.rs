@@ -15,7 +15,7 @@ use crate::node::protected::ProtectionId;
 use crate::operation::{Created, NodeSpec, TransactionOperation, TransactionResult};
 use crate::path::ZPath;
 use crate::retrier::Retrier;
-use crate::retry_policy::{RetryPolicy, Unlimited};
+use crate::retry_policy::{Patient, RetryPolicy, Unlimited};
 use crate::session::Session;
 use crate::state::ConnectionState;
 use crate::timer::Deadline;
@@ -38,6 +38,11 @@ pub trait RecipeSupport: Sealed {
     /// 1 s.
     #[must_use]
     fn persistent_retrier(&self) -> Retrier;
+
+    /// Like [`persistent_retrier`](Self::persistent_retrier), with pauses of up to 10 s: for a request that the server
+    /// may refuse until a person has repaired the cause.
+    #[must_use]
+    fn patient_retrier(&self) -> Retrier;
 
     /// Sleeps with the timers of this client's runtime; the future can be polled on any thread, even outside a runtime.
     ///
@@ -142,6 +147,10 @@ impl RecipeSupport for CuratorClient {
 
     fn persistent_retrier(&self) -> Retrier {
         self.retrier_with(Arc::new(Unlimited))
+    }
+
+    fn patient_retrier(&self) -> Retrier {
+        self.retrier_with(Arc::new(Patient))
     }
 
     fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {

@@ -59,8 +59,13 @@ impl CuratorClient {
         if self.inner.closing.has_begun() {
             return Err(self.inner.closing.error());
         }
-        let options =
-            SessionOptions { name: format!("{} (caches)", self.name()).into(), ..(*self.inner.options).clone() };
+        let of_caches = |name: &str| Arc::from(format!("{name} (caches)"));
+        let options = &*self.inner.options;
+        let options = SessionOptions {
+            name: of_caches(self.name()),
+            metrics_name: options.metrics_name.as_deref().map(of_caches),
+            ..options.clone()
+        };
         let second_client = ValidOptions {
             options: Arc::new(options),
             // Not that of this handle: other handles, with other policies, share the second client. It sends no request

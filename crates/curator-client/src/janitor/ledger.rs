@@ -4,13 +4,15 @@ mod refused;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::watch;
 
 pub use self::refused::Refusals;
 use self::refused::Refused;
 use crate::error::Error;
-use crate::meter::{Begun, DeletesMeter};
+use crate::failure_log::FailureLog;
+use crate::meter::{Begun, ClientMeter};
 use crate::path::ZPath;
 use crate::session::Session;
 use crate::truncated::Truncated;
@@ -36,7 +38,7 @@ const MOST_LOGGED: usize = 10;
 pub(super) struct Ledger {
     /// The client's name, for the log.
     client: Arc<str>,
-    meter: DeletesMeter,
+    meter: Arc<ClientMeter>,
     entries: Mutex<Entries>,
     /// The number of pending deletes.
     count: watch::Sender<usize>,
@@ -50,6 +52,7 @@ struct Entries {
     /// The deletes that are neither done nor given up.
     pending: BTreeMap<u64, Entry>,
     refused: Refused,
+    failures: FailureLog,
 }
 
 #[derive(Debug)]
@@ -61,10 +64,10 @@ pub(super) struct Entry {
 }
 
 impl Ledger {
-    pub(super) fn new(client: &Arc<str>) -> Self {
+    pub(super) fn new(client: &Arc<str>, meter: &Arc<ClientMeter>) -> Self {
         let (count, refusals) = (watch::Sender::new(0), watch::Sender::new(()));
-        let meter = DeletesMeter::new(client);
-        Self { client: Arc::clone(client), meter, entries: Mutex::default(), count, refusals }
+        let (client, meter) = (Arc::clone(client), Arc::clone(meter));
+        Self { client, meter, entries: Mutex::default(), count, refusals }
     }
 
     pub(super) fn client(&self) -> Arc<str> {
@@ -145,12 +148,16 @@ impl Ledger {
         let (delete, is_owned) = (entry.delete.clone(), entry.session.is_some());
         entries.refused.add(id, entry);
         self.publish_count(&entries);
+        let error = delete.last_error.as_ref().map(ToString::to_string).unwrap_or_default();
+        let is_logged = entries.failures.failed(error, Instant::now());
         // Unlocked before logging: a log subscriber may read this ledger.
         drop(entries);
         let PendingDelete { path, last_error, .. } = &delete;
         let (path, error) = (Truncated(path), last_error.as_ref().map(Truncated).map(tracing::field::display));
         let client = &*self.client;
-        if is_owned {
+        if !is_logged {
+            tracing::debug!(client, %path, error, "cannot delete another node");
+        } else if is_owned {
             tracing::warn!(client, %path, error, "cannot delete a node; it stays until its session is over");
         } else {
             tracing::warn!(client, %path, error, "cannot delete a node; it stays");

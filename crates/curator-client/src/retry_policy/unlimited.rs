@@ -1,4 +1,4 @@
-//! The retry policy of the client's background work.
+//! The retry policies of background work, which never give up.
 
 use std::time::Duration;
 
@@ -20,6 +20,18 @@ impl RetryPolicy for Unlimited {
     }
 }
 
+/// Like [`Unlimited`], with waits of up to 10 s: for requests that the server refuses, until the cause is repaired.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patient;
+
+const LONGEST_WHILE_REFUSED: Duration = Duration::from_secs(10);
+
+impl RetryPolicy for Patient {
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        Some(exponential_delay(FIRST, LONGEST_WHILE_REFUSED, failed.retries(), fastrand::u64(..)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,5 +46,14 @@ mod tests {
         // Clients that were cut off together must not reconnect together.
         assert!((0..100).any(|_| delay(10) != delay(10)));
         assert!((0..100).any(|_| delay(10).unwrap() > LONGEST / 2));
+    }
+
+    #[test]
+    fn the_patient_policy_begins_like_the_other_one_and_slows_down_to_a_few_attempts_a_minute() {
+        let delay = |retries| Patient.next_delay(&RetryContext::new(retries, Duration::MAX)).unwrap();
+        assert!((0..100).all(|_| (FIRST..=FIRST * 2).contains(&delay(0))));
+        let many: Duration = (0..1_000).map(|_| delay(u32::MAX)).sum();
+        // 5 s on average, so 12 attempts a minute.
+        assert!((Duration::from_secs(4_000)..Duration::from_secs(6_000)).contains(&many), "{many:?}");
     }
 }

@@ -16,7 +16,7 @@ use super::*;
 fn supervisor(name: &str, server: &str, log_interval: Duration) -> Supervisor {
     let options = Arc::new(SessionOptions::with_long_timeouts(name, server));
     let (timer, closing) = (Timer::new(Handle::current()), Closing::new());
-    let journal = Arc::new(Journal::new(&options.name, log_interval));
+    let journal = Arc::new(Journal::new(&options, log_interval));
     let sessions = Sessions::new(Arc::clone(&options), timer.clone(), closing.clone(), Arc::clone(&journal));
     Supervisor {
         options,

@@ -23,7 +23,7 @@ async fn an_instance_is_updated_and_drained_and_deregistered() {
     soon(registration.deregister()).await.unwrap();
     assert!(soon(services.instance("orders", "a")).await.unwrap().is_none());
     soon(registration.deregister()).await.unwrap();
-    assert!(matches!(*registration.state().borrow(), PersistentNodeState::Closed));
+    assert!(matches!(registration.state().get(), PersistentNodeState::Closed));
     let error = soon(registration.drain()).await.unwrap_err();
     assert!(error.is_closed(), "{error:?}");
 }
@@ -55,7 +55,7 @@ async fn a_registration_waits_while_its_id_is_taken_and_succeeds_when_the_other_
         "{error:?}"
     );
     assert!(error.is_retryable());
-    assert!(matches!(&*second.state().borrow(), PersistentNodeState::Foreign { owner, .. } if is_owner(owner)));
+    assert!(matches!(&second.state().get(), PersistentNodeState::Foreign { owner, .. } if is_owner(owner)));
     // The session of the first process ends.
     soon(one.close()).await.unwrap();
     soon(second.registered()).await.unwrap();

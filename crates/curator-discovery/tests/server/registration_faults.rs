@@ -27,7 +27,7 @@ async fn a_reconnect_writes_nothing_and_no_client_sees_a_flicker() {
         unplug(&proxy, &client).await;
         proxy.reset_counts();
         proxy.refuse(false).unwrap();
-        until(async || registration.state().borrow().is_present()).await;
+        until(async || registration.state().get().is_present()).await;
         assert_eq!(writes(&proxy), 0, "{:?}", proxy.requests());
     }
     let after = soon(cache.caught_up()).await.unwrap();
@@ -71,12 +71,12 @@ async fn of_two_concurrent_registrations_of_one_id_one_succeeds_and_the_other_re
         let (a, b) = (discovery(&one, &base), discovery(&other, &base));
         let (a, b) = (a.register(instance("a").port(1)).unwrap(), b.register(instance("a").port(2)).unwrap());
         let is_settled = |registration: &curator_discovery::Registration| {
-            let state = registration.state().borrow().clone();
+            let state = registration.state().get();
             matches!(state, PersistentNodeState::Present { .. } | PersistentNodeState::Foreign { .. })
         };
         until(async || is_settled(&a) && is_settled(&b)).await;
-        let (there, waiting, port) = if a.state().borrow().is_present() { (&a, &b, 1) } else { (&b, &a, 2) };
-        assert!(matches!(&*waiting.state().borrow(), PersistentNodeState::Foreign { .. }));
+        let (there, waiting, port) = if a.state().get().is_present() { (&a, &b, 1) } else { (&b, &a, 2) };
+        assert!(matches!(waiting.state().get(), PersistentNodeState::Foreign { .. }));
         let found = soon(discovery(&one, &base).instance("orders", "a")).await.unwrap().unwrap();
         assert_eq!(found.port, Some(port));
         soon(there.deregister()).await.unwrap();
@@ -93,7 +93,7 @@ async fn after_a_lost_session_the_latest_contents_are_registered() {
     let first = registered(&client, &base, "a").await;
     // A second registration in the same session does not overwrite the first.
     let second = discovery(&client, &base).register(instance("a").port(9090)).unwrap();
-    until(async || matches!(*second.state().borrow(), PersistentNodeState::Foreign { .. })).await;
+    until(async || matches!(second.state().get(), PersistentNodeState::Foreign { .. })).await;
     unplug(&proxy, &client).await;
     let updating = tokio::spawn({
         let first = first.clone();
@@ -114,7 +114,7 @@ async fn after_a_lost_session_the_latest_contents_are_registered() {
     assert_eq!(port().await, Some(if of_first { 7070 } else { 9090 }));
     let (there, waiting) = if of_first { (first, second) } else { (second, first) };
     // The state of the waiting registration may still be that of the last session.
-    until(async || matches!(*waiting.state().borrow(), PersistentNodeState::Foreign { .. })).await;
+    until(async || matches!(waiting.state().get(), PersistentNodeState::Foreign { .. })).await;
     soon(there.deregister()).await.unwrap();
     soon(waiting.registered()).await.unwrap();
     assert_eq!(port().await, Some(if of_first { 9090 } else { 7070 }));
@@ -168,7 +168,7 @@ async fn a_refused_registration_reports_its_error_and_succeeds_once_permitted() 
     let registration = discovery(&client, &base).register(instance("a")).unwrap();
     let is_refused = |error: &PersistentNodeError| error.to_string().contains("permission denied");
     until(async || registration.last_error().as_ref().is_some_and(is_refused)).await;
-    let state = registration.state().borrow().clone();
+    let state = registration.state().get();
     assert!(matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } }), "{state:?}");
     let error = registration.registered_timeout(Duration::from_millis(50)).await.unwrap_err();
     assert!(matches!(&error, DiscoveryError::Node(error) if is_refused(error)), "{error:?}");

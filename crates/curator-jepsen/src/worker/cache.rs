@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{CacheError, CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, Snapshot};
+use curator_recipes::{CacheError, CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, Latest, Snapshot};
 use tokio::sync::watch;
 use tokio::task::unconstrained;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -34,7 +34,7 @@ pub(super) struct CacheTask {
     orders: watch::Receiver<CacheOrder>,
     fast: CacheEvents,
     slow: CacheEvents,
-    state: watch::Receiver<CacheState>,
+    state: Latest<CacheState>,
 }
 
 impl CacheTask {
@@ -57,7 +57,7 @@ impl CacheTask {
         let mut ticks = interval(SLOW);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (cache, mut orders, mut state) = (self.cache.clone(), self.orders.clone(), self.state.clone());
-        self.record(CACHE, state_of(*state.borrow_and_update()));
+        self.record(CACHE, state_of(state.get_and_update()));
         let mut catching_up = pin!(catch_up(&cache, PERIOD));
         loop {
             tokio::select! {
@@ -75,7 +75,7 @@ impl CacheTask {
                         self.record(CACHE_SLOW, event_of(event));
                     }
                 }
-                Ok(()) = state.changed() => self.record(CACHE, state_of(*state.borrow_and_update())),
+                Ok(()) = state.changed() => self.record(CACHE, state_of(state.get_and_update())),
                 (asked, snapshot) = &mut catching_up => {
                     self.record(CACHE, snapshot_event(asked, snapshot, None));
                     catching_up.set(catch_up(&cache, PERIOD));

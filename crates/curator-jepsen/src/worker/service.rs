@@ -97,7 +97,7 @@ impl ServiceTask {
 
 /// Requests the instance's node from a server. If the node exists, returns its session, and a time before the request.
 async fn confirm(client: &CuratorClient, registration: &Registration<RawJson>) -> Option<(i64, u64)> {
-    let PersistentNodeState::Present { path } = registration.state().borrow().clone() else { return None };
+    let PersistentNodeState::Present { path } = registration.state().get() else { return None };
     let (session, before) = (client.try_session().ok()?, now());
     let stat = session.exists(&path).await.ok()??;
     (stat.ephemeral_owner == session.id()).then_some((session.id(), before))

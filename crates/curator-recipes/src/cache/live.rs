@@ -4,10 +4,11 @@
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use curator_client::{
-    ConnectionState, ConnectionStates, Deadline, Error, ReadResult, RecipeSupport as _, RecursiveWatch, Result,
-    TreeEvent, WatchingClient, WatchingSession, ZPath,
+    ConnectionState, ConnectionStates, Deadline, Error, FailureLog, ReadResult, RecipeSupport as _, Recovery,
+    RecursiveWatch, Result, TreeEvent, WatchingClient, WatchingSession, ZPath,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
@@ -18,6 +19,7 @@ use super::error::CacheError;
 use super::publisher::Publisher;
 use super::tree::{Found, Listing, Next, Tree};
 use crate::engine::follow::Followed;
+use crate::engine::log::Truncated;
 
 /// The most requests in flight.
 const IN_FLIGHT: usize = 4;
@@ -62,6 +64,7 @@ pub(super) struct LiveTree {
     pub(super) resync_at: Deadline,
     /// The next resync waits until the cache has caught up for this call.
     pub(super) resync_after: u64,
+    pub(super) failures: FailureLog,
 }
 
 /// Why a round stopped before all its reads were applied.
@@ -102,14 +105,27 @@ impl Followed for LiveTree {
             }
             // The session for recursive watches has ended. The client may continue without it.
             Err(error @ Error::ClientEnded { .. }) => Ok(Some(error.into())),
-            advanced => advanced,
+            Ok(end) => {
+                if let Some(Recovery { lasted, failures, .. }) = self.failures.recovered(Instant::now()) {
+                    let (client, path) = (self.options.client.name(), Truncated(&self.tree.scope.root));
+                    tracing::info!(client, %path, ?lasted, failures, "cache: reads again");
+                }
+                Ok(end)
+            }
+            Err(error) => Err(error),
         }
     }
 
     fn failed(&mut self, error: &Error) {
-        tracing::debug!(client = self.options.client.name(), path = %self.tree.scope.root, %error, "a cache cannot read");
         self.publisher.stale();
         self.publisher.errors.send_replace(Some(error.clone().into()));
+        let (client, path) = (self.options.client.name(), Truncated(&self.tree.scope.root));
+        // The client logs its outages.
+        if !error.is_retryable() && self.failures.failed(error, Instant::now()) {
+            tracing::warn!(client, %path, error = %Truncated(error), "cache: cannot read, and will try again");
+        } else {
+            tracing::debug!(client, %path, error = %Truncated(error), "a cache cannot read");
+        }
     }
 }
 

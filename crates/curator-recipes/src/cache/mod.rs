@@ -8,6 +8,7 @@ mod live;
 mod publisher;
 mod scope;
 mod snapshot;
+mod stale_count;
 mod task;
 mod tree;
 
@@ -22,8 +23,10 @@ use self::events::Numbered;
 pub use self::events::{CacheEvent, CacheEvents};
 use self::live::Command;
 pub use self::snapshot::{CacheState, CachedNode, Lookup, Snapshot};
+use self::stale_count::StaleCount;
 use crate::debug::debug_line;
 use crate::engine::task::RecipeTask;
+use crate::latest::Latest;
 
 type Result<T> = std::result::Result<T, CacheError>;
 
@@ -92,6 +95,7 @@ pub struct CuratorCache {
     errors: watch::Receiver<Option<CacheError>>,
     /// Weak: the channel closes with the task.
     events: broadcast::WeakSender<Numbered>,
+    stale_count: Arc<StaleCount>,
     task: RecipeTask<CacheError>,
 }
 
@@ -141,19 +145,17 @@ impl CuratorCache {
         self.snapshots.borrow().clone()
     }
 
-    /// The state of the cache and its changes. A slow reader gets the latest state only. When the cache has ended, the
-    /// state is [`Ended`](CacheState::Ended), and the channel is closed. In a forked child it no longer changes. Do not
-    /// hold a borrowed state while you print or wait, because it blocks the cache's task.
+    /// The state of the cache and its changes. When the cache has ended, the state is [`Ended`](CacheState::Ended), and no
+    /// longer changes. In a forked child it no longer changes either.
     #[must_use]
-    pub fn state(&self) -> watch::Receiver<CacheState> {
-        self.states.clone()
+    pub fn state(&self) -> Latest<CacheState> {
+        Latest::new(&self.states)
     }
 
-    /// The nodes and their state, and its changes. A slow reader gets the latest snapshot only. The channel is closed when
-    /// the cache has ended. Do not hold a borrowed snapshot while you print or wait, because it blocks the cache's task.
+    /// The nodes and their state, and its changes, until the cache has ended.
     #[must_use]
-    pub fn snapshots(&self) -> watch::Receiver<Snapshot> {
-        self.snapshots.clone()
+    pub fn snapshots(&self) -> Latest<Snapshot> {
+        Latest::new(&self.snapshots)
     }
 
     /// Returns the changes as a stream for one consumer; there can be any number of streams. In a forked child, the
@@ -210,6 +212,7 @@ impl CuratorCache {
     pub async fn close(&self) -> Result<()> {
         self.task.command(&self.commands, |command| command.is_closed = true);
         let end = self.task.ended().await;
+        self.stale_count.end(None);
         if end.is_closed() { Ok(()) } else { Err(end) }
     }
 

@@ -1,5 +1,6 @@
 //! Publishes the nodes, the state and the events of a cache, consistent with each other.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::{broadcast, watch};
@@ -7,8 +8,8 @@ use tokio::sync::{broadcast, watch};
 use super::error::CacheError;
 use super::events::{CacheEvent, Numbered};
 use super::snapshot::{CacheState, Snapshot};
+use super::stale_count::StaleCount;
 use super::tree::Tree;
-use crate::engine::meter::CacheMeter;
 
 /// The senders of a cache's task. Dropping them ends the cache.
 pub(super) struct Publisher {
@@ -16,7 +17,7 @@ pub(super) struct Publisher {
     pub(super) states: watch::Sender<CacheState>,
     pub(super) events: broadcast::Sender<Numbered>,
     pub(super) errors: watch::Sender<Option<CacheError>>,
-    pub(super) meter: CacheMeter,
+    pub(super) stale_count: Arc<StaleCount>,
 }
 
 impl Publisher {
@@ -83,11 +84,17 @@ impl Publisher {
 
     fn measure(&self, before: CacheState, now: CacheState) {
         match (before, now) {
-            (CacheState::Current, CacheState::Stale { .. }) => self.meter.stale_begins(),
-            (CacheState::Stale { since }, CacheState::Current) => self.meter.stale_ends(Some(since.elapsed())),
-            (CacheState::Loading | CacheState::Stale { .. }, _) => self.meter.stale_ends(None),
+            (CacheState::Current, CacheState::Stale { .. }) => self.stale_count.count(),
+            (CacheState::Stale { since }, CacheState::Current) => self.stale_count.end(Some(since.elapsed())),
+            (_, CacheState::Ended) if !self.is_closed() => self.stale_count.count(),
+            (CacheState::Loading | CacheState::Stale { .. }, _) => self.stale_count.end(None),
             _ => {}
         }
+    }
+
+    /// Whether the cache, its client or its last user has ended it, and not an error.
+    fn is_closed(&self) -> bool {
+        self.errors.borrow().as_ref().is_some_and(CacheError::is_closed)
     }
 
     /// Waits until the last handle, receiver and stream of the cache is dropped.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, Deadline, RecipeSupport as _, WatchingSession};
+use curator_client::{CuratorClient, Deadline, FailureLog, RecipeSupport as _, WatchingSession};
 use tokio::sync::{broadcast, watch};
 
 use super::CuratorCache;
@@ -13,6 +13,7 @@ use super::live::{Command, LiveTree};
 use super::publisher::Publisher;
 use super::scope::Scope;
 use super::snapshot::{CacheState, Snapshot};
+use super::stale_count::StaleCount;
 use super::tree::Tree;
 use crate::engine::follow::Follower;
 use crate::engine::task::RecipeTask;
@@ -27,12 +28,14 @@ impl CuratorCache {
         let (states, state) = watch::channel(CacheState::Loading);
         let (errors, error) = watch::channel(None);
         let (events, _) = broadcast::channel(options.event_capacity);
-        let (weak_events, meter) = (events.downgrade(), options.meter.clone());
-        meter.stale_begins();
-        let publisher = Publisher { snapshots, states, events, errors, meter };
+        let weak_events = events.downgrade();
+        let stale_count = Arc::new(StaleCount::begin(options.meter.clone()));
+        let publisher = Publisher { snapshots, states, events, errors, stale_count: Arc::clone(&stale_count) };
         let work = run(options, scope, Arc::new(publisher), commanded, caught_up);
         let commands = Arc::new(commands);
-        let channels = (Arc::clone(&commands), catches_up.clone(), snapshot.clone(), state.clone(), error.clone());
+        let counted = Arc::clone(&stale_count);
+        let channels =
+            (Arc::clone(&commands), catches_up.clone(), snapshot.clone(), state.clone(), error.clone(), counted);
         let task = RecipeTask::start(&client, path, channels, work);
         Self {
             commands,
@@ -41,6 +44,7 @@ impl CuratorCache {
             states: state,
             errors: error,
             events: weak_events,
+            stale_count,
             task,
         }
     }
@@ -80,6 +84,7 @@ async fn run(
         catching_up: None,
         resync_at: Deadline::NEVER,
         resync_after: 0,
+        failures: FailureLog::default(),
     };
     let mut live = Follower::new(&client, live);
     let closed = async {

@@ -105,7 +105,7 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
 
     fn following(self) -> Follower<Following<T>> {
         let Self { client, path, decode, if_absent } = self;
-        let decoder = Decoder::new(client.name(), path.clone(), decode, if_absent);
+        let decoder = Decoder::new(path.clone(), decode, if_absent);
         Follower::new(&client, Following::new(&client, path, decoder))
     }
 

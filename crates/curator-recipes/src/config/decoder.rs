@@ -5,8 +5,7 @@ use std::sync::Arc;
 use curator_client::ZPath;
 
 use super::{ConfigError, ConfigStatus};
-use crate::codec::{CodecError, unquoting};
-use crate::engine::log::Truncated;
+use crate::codec::CodecError;
 
 /// What a [`Config`](crate::Config) does while its node does not exist.
 #[derive(Debug, Clone, Default)]
@@ -26,7 +25,6 @@ pub(super) type Decode<T> = Box<dyn Fn(&[u8]) -> Result<T, CodecError> + Send + 
 /// The user's decoding function, and the results so far. Does no I/O.
 pub(super) struct Decoder<T> {
     path: ZPath,
-    client: String,
     decode: Decode<T>,
     pub(super) if_absent: IfAbsent<Arc<T>>,
     value_source: ValueSource,
@@ -43,13 +41,13 @@ enum ValueSource {
 }
 
 impl<T> Decoder<T> {
-    pub(super) fn new(client: &str, path: ZPath, decode: Decode<T>, if_absent: IfAbsent<T>) -> Self {
+    pub(super) fn new(path: ZPath, decode: Decode<T>, if_absent: IfAbsent<T>) -> Self {
         let if_absent = match if_absent {
             IfAbsent::KeepLast => IfAbsent::KeepLast,
             IfAbsent::Default(value) => IfAbsent::Default(Arc::new(value)),
             IfAbsent::Fail => IfAbsent::Fail,
         };
-        Self { path, client: client.to_owned(), decode, if_absent, value_source: ValueSource::Nothing, refused: None }
+        Self { path, decode, if_absent, value_source: ValueSource::Nothing, refused: None }
     }
 
     /// Returns the new value, if it changes, and the status.
@@ -76,17 +74,11 @@ impl<T> Decoder<T> {
                     self.value_source = ValueSource::Data(data);
                     return (Some(Arc::new(value)), ConfigStatus::Current);
                 }
-                Err(cause) => self.refuse(cause),
+                Err(cause) => ConfigError::Invalid { path: self.path.clone(), cause: cause.into() },
             },
         };
         self.refused = Some((data, error.clone()));
         (None, ConfigStatus::Invalid { error })
-    }
-
-    fn refuse(&self, cause: CodecError) -> ConfigError {
-        let Self { client, path, .. } = self;
-        tracing::warn!(client, path = %Truncated(path), error = unquoting(&*cause).map(tracing::field::display), "config: the data are invalid, and the last value stays");
-        ConfigError::Invalid { path: path.clone(), cause: cause.into() }
     }
 }
 
@@ -104,7 +96,7 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
             Ok(std::str::from_utf8(data)?.parse()?)
         };
-        (Decoder::new("client", ZPath::on_server("/config").unwrap(), Box::new(decode), if_absent), calls)
+        (Decoder::new(ZPath::on_server("/config").unwrap(), Box::new(decode), if_absent), calls)
     }
 
     /// The new value, if any, and the status as a word.

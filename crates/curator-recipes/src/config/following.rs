@@ -5,16 +5,18 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use curator_client::{
-    CuratorClient, Error as ClientError, RecipeSupport as _, Result, Session, Watch, WatchEvent, ZPath,
+    CuratorClient, Error as ClientError, FailureLog, RecipeSupport as _, Recovery, Result, Session, Watch, WatchEvent,
+    ZPath,
 };
 use futures_util::poll;
 use tokio::sync::watch;
 
 use super::decoder::{Decoder, IfAbsent};
 use super::{ConfigError, ConfigStatus};
+use crate::codec::unquoting;
 use crate::engine::follow::{Followed, Follower, fired};
 use crate::engine::log::Truncated;
 use crate::engine::state_sender::{ReportedState as _, StateSender};
@@ -28,14 +30,15 @@ pub(super) struct Following<T> {
     /// Whether the config is open: there is a value, and problems with the node are logged.
     pub(super) is_open: bool,
     watch: Option<(Session, Watch)>,
-    latest: Option<Latest>,
+    latest: Option<LastRead>,
+    failures: FailureLog,
 }
 
 /// The epoch of a session, and the number of its connection.
 type ConnectionNumber = (u64, u64);
 
 /// The latest data that was read.
-struct Latest {
+struct LastRead {
     connection: ConnectionNumber,
     mzxid: i64,
 }
@@ -77,8 +80,12 @@ impl<T: Send + Sync> Followed for Following<T> {
     fn failed(&mut self, error: &ClientError) {
         if error.is_retryable() {
             self.status.set(ConfigStatus::unknown());
-        } else if self.status.set(ConfigStatus::Unreadable { error: error.clone().into() }) && self.is_open {
-            tracing::warn!(client = self.client.name(), path = %Truncated(&self.path), error = %Truncated(error), "config: the node cannot be read, and the last value stays");
+        } else {
+            let status = ConfigStatus::Unreadable { error: error.clone().into() };
+            self.status.set(status.clone());
+            if self.is_open {
+                self.log(&status);
+            }
         }
     }
 }
@@ -86,7 +93,35 @@ impl<T: Send + Sync> Followed for Following<T> {
 impl<T> Following<T> {
     pub(super) fn new(client: &CuratorClient, path: ZPath, decoder: Decoder<T>) -> Self {
         let status = StateSender::new(client);
-        Self { client: client.clone(), path, status, decoder, is_open: false, watch: None, latest: None }
+        Self {
+            client: client.clone(),
+            path,
+            status,
+            decoder,
+            is_open: false,
+            watch: None,
+            latest: None,
+            failures: FailureLog::default(),
+        }
+    }
+
+    /// Logs a problem with the node, or its end. Call this after the status was set: a log subscriber may read it.
+    fn log(&mut self, status: &ConfigStatus) {
+        let (client, path, now) = (self.client.name(), Truncated(&self.path), Instant::now());
+        match status {
+            ConfigStatus::Invalid { error: ConfigError::Invalid { cause, .. } } if self.failures.failed(cause, now) => {
+                tracing::warn!(client, %path, error = unquoting(&**cause).map(tracing::field::display), "config: the data are invalid, and the last value stays");
+            }
+            ConfigStatus::Unreadable { error } if self.failures.failed(error, now) => {
+                tracing::warn!(client, %path, error = %Truncated(error), "config: the node cannot be read, and the last value stays");
+            }
+            ConfigStatus::Current => {
+                if let Some(Recovery { lasted, failures, .. }) = self.failures.recovered(now) {
+                    tracing::info!(client, %path, ?lasted, failures, "config: the value is current again");
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Returns an error if the data is older than that of an earlier read over the same connection.
@@ -95,14 +130,14 @@ impl<T> Following<T> {
     /// than that read over an earlier connection, the ensemble has lost writes (its data was restored from a backup, for
     /// example), and the older data is the present one.
     fn check_order(&mut self, connection: ConnectionNumber, mzxid: i64) -> Result<()> {
-        if let Some(Latest { connection: earlier, mzxid: latest }) = &self.latest
+        if let Some(LastRead { connection: earlier, mzxid: latest }) = &self.latest
             && mzxid < *latest
             && connection == *earlier
         {
             let cause = format!("its data are of transaction {mzxid:#x}, after those of {latest:#x} were read");
             return Err(ClientError::Unexpected { operation: "watch data of", path: self.path.clone(), cause });
         }
-        self.latest = Some(Latest { connection, mzxid });
+        self.latest = Some(LastRead { connection, mzxid });
         Ok(())
     }
 
@@ -137,6 +172,7 @@ pub(super) async fn read_first_value<T: Send + Sync>(
             following.next().await?
         };
         following.node.status.set(read.clone());
+        following.node.log(&read);
         match (value, read) {
             (Some(value), _) => return Ok(value),
             (None, ConfigStatus::Invalid { error }) => return Err(error),
@@ -186,7 +222,8 @@ async fn run<T: Send + Sync>(following: &mut Follower<Following<T>>, values: &wa
         let fired = poll!(pin!(fired(&mut following.node.watch)));
         // A reply that was processed late may be of a session that is over.
         if !matches!(fired, Poll::Ready(Some(WatchEvent::Interrupted | WatchEvent::SessionEnded))) {
-            following.node.status.set(read);
+            following.node.status.set(read.clone());
+            following.node.log(&read);
         }
         if is_new {
             values.send_modify(|_| {});

@@ -17,6 +17,7 @@ pub use self::error::ConfigError;
 pub use self::status::ConfigStatus;
 use crate::debug::debug_line;
 use crate::engine::task::RecipeTask;
+use crate::latest::Latest;
 
 /// The settings of a service: the data of one node, decoded, and kept up to date while the service runs.
 ///
@@ -41,7 +42,7 @@ use crate::engine::task::RecipeTask;
 ///
 /// let mut values = config.values();
 /// while values.changed().await.is_ok() {
-///     let settings = values.borrow_and_update().clone();
+///     let settings = values.get_and_update();
 ///     println!("now {} workers", settings.workers);
 /// }
 /// # Ok(())
@@ -97,21 +98,20 @@ impl<T> Config<T> {
         Arc::clone(&self.values.borrow())
     }
 
-    /// The value, and its changes. The first [`changed`](watch::Receiver::changed) of each receiver returns immediately
-    /// if the value has changed since [`open`](ConfigBuilder::open). A slow reader gets the latest value only. Do not
-    /// hold a borrowed value while you print or wait, because it blocks the config's task.
+    /// The value, and its changes. The first [`changed`](Latest::changed) of each result returns immediately if the value
+    /// has changed since [`open`](ConfigBuilder::open).
     ///
-    /// The channel is closed when the client closes, and keeps its last value. In a forked child it no longer changes.
+    /// When the client closes, and in a forked child, the last value no longer changes.
     #[must_use]
-    pub fn values(&self) -> watch::Receiver<Arc<T>> {
-        self.values.clone()
+    pub fn values(&self) -> Latest<Arc<T>> {
+        Latest::new(&self.values)
     }
 
     /// The status and its changes: whether the value is that of the node, and if not, why. A new value is in
     /// [`values`](Self::values) before the status becomes [`Current`](ConfigStatus::Current), and is signalled after it.
     #[must_use]
-    pub fn status(&self) -> watch::Receiver<ConfigStatus> {
-        self.status.clone()
+    pub fn status(&self) -> Latest<ConfigStatus> {
+        Latest::new(&self.status)
     }
 
     /// Waits until the config no longer follows its node, and returns why: the client has closed or ended, or the

@@ -119,6 +119,10 @@ impl LockInternals {
         self
     }
 
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
     /// Uses this driver for the node names.
     pub(crate) fn with_driver(self, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
         Ok(Self { line: Some(line(&self.client, &self.dirs, &*driver)?), driver, ..self })

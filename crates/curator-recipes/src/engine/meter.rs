@@ -2,14 +2,18 @@
 //! read.
 
 #[cfg(feature = "metrics")]
+mod described;
+#[cfg(feature = "metrics")]
 mod measured;
 #[cfg(not(feature = "metrics"))]
 mod unmeasured;
 
 #[cfg(feature = "metrics")]
-pub(crate) use self::measured::{CacheMeter, Meter};
+pub use self::described::{HISTOGRAM_BOUNDS, describe_metrics};
+#[cfg(feature = "metrics")]
+pub(crate) use self::measured::{CacheMeter, Meter, Participation};
 #[cfg(not(feature = "metrics"))]
-pub(crate) use self::unmeasured::{CacheMeter, Meter};
+pub(crate) use self::unmeasured::{CacheMeter, Meter, Participation};
 
 /// Why an acquire did not get the lock.
 #[derive(Debug, Clone, Copy)]

@@ -2,13 +2,19 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 
-use curator_client::{ConnectionState, CuratorClient, Error as ClientError, RecipeSupport as _, Retrier, ZPath};
+use curator_client::{
+    ConnectionState, CuratorClient, Error as ClientError, FailureLog, RecipeSupport as _, Recovery, Retrier, ZPath,
+};
 use tokio::sync::watch;
 
 use super::leadership::Leadership;
 use super::leaving::wait_until_left;
+use super::pausing::pause;
 use super::state::LeaderState;
+use crate::engine::log::Truncated;
+use crate::engine::meter::Participation;
 use crate::error::{Error, Result};
 use crate::lock::InterProcessMutex;
 use crate::lock::guard::LockGuard;
@@ -102,6 +108,9 @@ pub(super) struct Campaign {
     pub(super) reporter: Reporter,
     /// Paces the attempts to take part after a failure; `None` while there is no failure.
     pub(super) retrier: Option<Retrier>,
+    pub(super) failures: FailureLog,
+    /// Ends with the task.
+    pub(super) _participation: Participation,
 }
 
 /// The next step of the campaign.
@@ -125,6 +134,7 @@ impl Campaign {
             // A participant outside the queue has no failure to report.
             if intent != Intent::TakePart && self.retrier.take().is_some() {
                 self.reporter.report_error(None);
+                let _ = self.failures.recovered(Instant::now());
             }
             let step = match next {
                 Next::Abandoned => return self.closed(),
@@ -161,7 +171,7 @@ impl Campaign {
     async fn take_part(&mut self) -> Result<Next> {
         match self.wait_for_turn().await {
             Ok(Ok(guard)) => {
-                self.retrier = None;
+                self.recovered();
                 Ok(self.lead(guard).await)
             }
             Ok(Err(next)) => Ok(next),
@@ -195,8 +205,7 @@ impl Campaign {
                 state = connection.next() => self.check_not_ended(state).await?,
                 Ok(()) = queued.changed() => {
                     if *queued.borrow_and_update() {
-                        self.retrier = None;
-                        self.reporter.report_error(None);
+                        self.recovered();
                     }
                 }
                 acquired = &mut acquiring => return acquired.map(Ok),
@@ -238,11 +247,17 @@ impl Campaign {
 
     /// Pauses after a failure to take part, whose cause may be repaired: a missing permission, used-up sequence numbers.
     async fn pause(&mut self, error: Error) -> Result<Next> {
-        self.log(&error, "the latch cannot take part, and will try again");
-        self.reporter.report_error(Some(error));
+        self.reporter.report_error(Some(error.clone()));
         self.reporter.report_no_term(LeaderState::Unknown);
+        // The client logs its outages.
+        let is_outage = error.is_retryable() && self.client.check_connected().is_err();
+        if !is_outage && self.failures.failed(&error, Instant::now()) {
+            tracing::warn!(client = self.client.name(), path = %Truncated(self.path()), error = %Truncated(&error), "leader latch: cannot take part, and will try again");
+        } else {
+            self.log(&error, "the latch cannot take part, and will try again");
+        }
         let client = self.client.clone();
-        let retrier = self.retrier.get_or_insert_with(|| client.persistent_retrier());
+        let retrier = self.retrier.get_or_insert_with(|| client.patient_retrier());
         tokio::select! {
             biased;
             command = self.commands.changed() => {
@@ -252,9 +267,18 @@ impl Campaign {
                 // The next step executes the command.
                 self.commands.mark_changed();
             }
-            paused = retrier.again() => drop(paused?),
+            paused = pause(&client, retrier) => paused?,
         }
         Ok(Next::ByIntent)
+    }
+
+    /// This participant is in the queue, or leads.
+    fn recovered(&mut self) {
+        self.retrier = None;
+        self.reporter.report_error(None);
+        if let Some(Recovery { lasted, failures, .. }) = self.failures.recovered(Instant::now()) {
+            tracing::info!(client = self.client.name(), path = %Truncated(self.path()), ?lasted, failures, "leader latch: takes part again");
+        }
     }
 
     /// Stays out of the queue until the next command.

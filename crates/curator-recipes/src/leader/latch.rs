@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, Deadline, Error as ClientError, NodePath, RecipeSupport as _, ZPath};
+use curator_client::{CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, RecipeSupport as _, ZPath};
 use tokio::sync::watch;
 
 use super::LATCH_NAME;
@@ -13,6 +13,7 @@ use crate::debug::debug_line;
 use crate::engine::revocation::is_revoke_request;
 use crate::engine::task::RecipeTask;
 use crate::error::{Error, Result};
+use crate::latest::Latest;
 use crate::lock::{InterProcessMutex, Participant};
 
 /// A participant in the election of one leader among all processes that use the same path.
@@ -118,6 +119,8 @@ impl LeaderLatchBuilder {
             is_revocable,
             reporter: Reporter { client: mutex.client().clone(), states, reports },
             retrier: None,
+            failures: FailureLog::default(),
+            _participation: mutex.participates(),
         };
         let commands = Arc::new(commands);
         let channels = (Arc::clone(&commands), state.clone(), report.clone());
@@ -144,7 +147,7 @@ impl LeaderLatch {
     ///
     /// [`RecipeClosed`](Error::RecipeClosed) when the latch is closed; [`Client`](Error::Client) when the client is
     /// closed, or has ended; [`RecipePanicked`](Error::RecipePanicked). No other errors: the wait continues through
-    /// outages and denied requests; [`last_error`](Self::last_error) returns the last of these.
+    /// outages and denied requests, which are logged; [`last_error`](Self::last_error) returns the last of these.
     ///
     /// # Cancel safety
     ///
@@ -165,19 +168,19 @@ impl LeaderLatch {
         term.is_some_and(|term| term.is_valid())
     }
 
-    /// The state of this participant, and its changes. A slow reader gets the latest state only.
+    /// The state of this participant, and its changes.
     ///
     /// It changes only when the task of the latch runs. To decide whether to act, call
     /// [`has_leadership`](Self::has_leadership) or [`Leadership::is_valid`], which read the clock. When the latch has
-    /// ended, the state is [`Unknown`](LeaderState::Unknown), and the channel is closed. In a forked child it no longer
+    /// ended, the state is [`Unknown`](LeaderState::Unknown), and no longer changes. In a forked child it no longer
     /// changes.
     #[must_use]
-    pub fn state(&self) -> watch::Receiver<LeaderState> {
-        self.states.clone()
+    pub fn state(&self) -> Latest<LeaderState> {
+        Latest::new(&self.states)
     }
 
     /// Why this participant cannot take part now, for example because a permission is missing. `None` while it is in
-    /// the queue, or leads.
+    /// the queue, or leads. It tries again, after pauses of up to 10 s.
     #[must_use]
     pub fn last_error(&self) -> Option<Error> {
         self.reports.borrow().error.clone()

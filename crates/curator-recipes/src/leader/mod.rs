@@ -7,6 +7,7 @@ mod latch;
 mod leadership;
 mod leaving;
 mod observer;
+mod pausing;
 mod selector;
 mod state;
 

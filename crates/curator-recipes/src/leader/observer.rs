@@ -1,8 +1,9 @@
 //! Reports the leader of an election to a client that does not take part.
 
 use std::pin::pin;
+use std::time::Instant;
 
-use curator_client::{CuratorClient, NodePath, RecipeSupport as _, ZPath};
+use curator_client::{CuratorClient, FailureLog, NodePath, RecipeSupport as _, Recovery, ZPath};
 use curator_protocol::StandardLockInternalsDriver;
 use futures_core::Stream;
 use futures_util::{poll, stream};
@@ -11,9 +12,11 @@ use tokio::sync::watch;
 use super::head::QueueHead;
 use super::{LATCH_NAME, SELECTOR_NAME};
 use crate::debug::debug_line;
+use crate::engine::log::Truncated;
 use crate::engine::revocation::is_revoke_request;
 use crate::engine::task::RecipeTask;
 use crate::error::{Error, Result};
+use crate::latest::Latest;
 use crate::lock::Participant;
 
 /// The leader, as reported by a [`LeaderObserver`].
@@ -44,8 +47,7 @@ pub enum ObservedLeader {
 /// let observer = LeaderObserver::observe_latch(&client, "/leaders/reports")?;
 /// let mut state = observer.state();
 /// while state.changed().await.is_ok() {
-///     // Clone the value: while it is borrowed, the observer waits.
-///     match state.borrow_and_update().clone() {
+///     match state.get_and_update() {
 ///         ObservedLeader::Leader(leader) => println!("{} leads", leader.id()),
 ///         ObservedLeader::NoLeader => println!("there is no leader"),
 ///         _ => println!("no connection"),
@@ -148,15 +150,14 @@ impl LeaderObserver {
         }
     }
 
-    /// The leader and its changes. The first [`changed`](watch::Receiver::changed) of each receiver returns immediately
-    /// if the leader was ever known. A slow reader gets the latest state only. Do not hold a borrowed value while you
-    /// print or wait, because it blocks the observer's task.
+    /// The leader and its changes. The first [`changed`](Latest::changed) of each result returns immediately if the leader
+    /// was ever known.
     ///
-    /// When the client closes, the state becomes [`Unknown`](ObservedLeader::Unknown), and the channel is closed. In a
-    /// forked child it no longer changes.
+    /// When the client closes, the state becomes [`Unknown`](ObservedLeader::Unknown), and no longer changes; in a forked
+    /// child it no longer changes either.
     #[must_use]
-    pub fn state(&self) -> watch::Receiver<ObservedLeader> {
-        self.values.clone()
+    pub fn state(&self) -> Latest<ObservedLeader> {
+        Latest::new(&self.values)
     }
 
     /// Returns [`state`](Self::state) as a stream: the first item is the present state. It ends when the client closes.
@@ -230,7 +231,7 @@ async fn observe(mut head: QueueHead, reporter: Reporter) -> Error {
 
 async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infallible {
     let mut connection = reporter.client.connection_states();
-    let mut retrier = reporter.client.persistent_retrier();
+    let (mut retrier, mut failures) = (reporter.client.persistent_retrier(), FailureLog::default());
     // The leader with the highest token so far.
     let mut latest: Option<Participant> = None;
     loop {
@@ -249,6 +250,9 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
             Ok(first) => {
                 retrier.reset();
                 reporter.errors.send_replace(None);
+                if let Some(Recovery { lasted, failures, .. }) = failures.recovered(Instant::now()) {
+                    tracing::info!(client = reporter.client.name(), path = %Truncated(&reporter.path), ?lasted, failures, "leader observer: reads the leader again");
+                }
                 let leader = first.map_or(ObservedLeader::NoLeader, ObservedLeader::Leader);
                 let mut changed = pin!(head.changed());
                 // A reply that was processed late may be of a session that is over.
@@ -266,9 +270,15 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
                 }
             }
             Err(error) => {
-                tracing::debug!(client = reporter.client.name(), path = %reporter.path, %error, "the leader cannot be read");
-                reporter.errors.send_replace(Some(error));
+                reporter.errors.send_replace(Some(error.clone()));
                 reporter.report(&ObservedLeader::Unknown);
+                let (client, path) = (reporter.client.name(), Truncated(&reporter.path));
+                // The client logs its outages.
+                if !error.is_retryable() && failures.failed(&error, Instant::now()) {
+                    tracing::warn!(client, %path, error = %Truncated(&error), "leader observer: cannot read the leader, and will try again");
+                } else {
+                    tracing::debug!(client, %path, error = %Truncated(&error), "the leader cannot be read");
+                }
                 if retrier.again().await.is_err() {
                     // The client is closing, which ends this task.
                     std::future::pending::<()>().await;

@@ -3,17 +3,21 @@
 use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use curator_client::{CuratorClient, Deadline, Error as ClientError, NodePath, RecipeSupport as _, ZPath};
+use curator_client::{
+    CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, RecipeSupport as _, Recovery, ZPath,
+};
 use futures_util::future::{FusedFuture as _, FutureExt as _};
 use tokio::sync::watch;
 
 use super::SELECTOR_NAME;
 use super::leadership::Leadership;
 use super::leaving::wait_until_left;
+use super::pausing::pause;
 use crate::debug::{debug_as_text, debug_line};
+use crate::engine::log::Truncated;
 use crate::engine::task::panic_message;
 use crate::error::{Error, Result};
 use crate::forked::check_fork;
@@ -72,6 +76,8 @@ pub struct LeaderSelector {
     grace_period: Duration,
     stops_on_failure: bool,
     interrupts: Arc<watch::Sender<()>>,
+    /// Why the run that failed last cannot take part.
+    last_error: Arc<Mutex<Option<Error>>>,
 }
 
 debug_line!(LeaderSelector, |selector| path: selector.path(), leads: selector.has_leadership(), connection: selector.mutex.client().connection_state());
@@ -160,6 +166,56 @@ impl Drop for LoggedTerm<'_> {
     }
 }
 
+/// Records the attempts of one run to take part: in the selector's last error, and in the log.
+struct Attempts<'a> {
+    selector: &'a LeaderSelector,
+    log: FailureLog,
+    has_failed: bool,
+}
+
+impl<'a> Attempts<'a> {
+    fn new(selector: &'a LeaderSelector) -> Self {
+        Self { selector, log: FailureLog::default(), has_failed: false }
+    }
+
+    fn failed(&mut self, error: Error) {
+        self.has_failed = true;
+        let client = self.selector.mutex.client();
+        // The client logs its outages.
+        let is_outage = error.is_retryable() && client.check_connected().is_err();
+        let is_logged = !is_outage && self.log.failed(&error, Instant::now());
+        self.report(Some(error.clone()));
+        if is_logged {
+            self.selector.log(&error, "cannot take part, and will try again");
+        }
+    }
+
+    /// The run is in the queue, or leads.
+    fn succeeded(&mut self) {
+        if !std::mem::take(&mut self.has_failed) {
+            return;
+        }
+        self.report(None);
+        if let Some(Recovery { lasted, failures, .. }) = self.log.recovered(Instant::now()) {
+            let (client, path) = (self.selector.mutex.client().name(), Truncated(self.selector.path()));
+            tracing::info!(client, %path, ?lasted, failures, "leader selector: takes part again");
+        }
+    }
+
+    fn report(&self, error: Option<Error>) {
+        *self.selector.last_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+}
+
+impl Drop for Attempts<'_> {
+    fn drop(&mut self) {
+        // In a forked child, another thread may have held the lock.
+        if self.has_failed && check_fork(self.selector.mutex.client()).is_ok() {
+            self.report(None);
+        }
+    }
+}
+
 /// The result of the job of a term: done, failed, or panicked. `None` if it was dropped, because the term was lost or
 /// interrupted, or the grace period was over.
 type JobEnd<E> = Option<Result<Result<(), E>, String>>;
@@ -173,7 +229,9 @@ impl LeaderSelector {
     pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderSelectorBuilder> {
         let mutex = InterProcessMutex::of_leaders(client, path, "leader selector", SELECTOR_NAME, Arc::default())?;
         let (grace_period, interrupts) = (Duration::from_secs(10), Arc::new(watch::Sender::new(())));
-        Ok(LeaderSelectorBuilder { selector: Self { mutex, grace_period, stops_on_failure: false, interrupts } })
+        let last_error = Arc::default();
+        let selector = Self { mutex, grace_period, stops_on_failure: false, interrupts, last_error };
+        Ok(LeaderSelectorBuilder { selector })
     }
 
     /// Takes part until `shutdown` completes or the client closes, and runs `job` whenever this process leads.
@@ -209,14 +267,29 @@ impl LeaderSelector {
         E: Display,
     {
         let client = self.mutex.client().clone();
+        let _participation = self.mutex.participates();
         let mut shutdown = pin!(shutdown.map(drop).fuse());
-        let (mut retrier, mut pause) = (client.persistent_retrier(), PAUSES.0);
+        let (mut retrier, mut pause_after_term) = (client.patient_retrier(), PAUSES.0);
+        let (mut attempts, mut jobs) = (Attempts::new(&self), FailureLog::default());
+        let queued = Arc::new(watch::Sender::new(false));
+        let mutex = self.mutex.reporting(Arc::clone(&queued));
         loop {
             let owner = OwnerId::new();
-            let acquired = tokio::select! {
-                biased;
-                () = &mut shutdown => None,
-                acquired = self.mutex.acquire_as(&owner) => Some(acquired),
+            let mut in_queue = queued.subscribe();
+            let acquired = {
+                let mut acquiring = pin!(mutex.acquire_as(&owner));
+                loop {
+                    tokio::select! {
+                        biased;
+                        () = &mut shutdown => break None,
+                        Ok(()) = in_queue.changed() => {
+                            if *in_queue.borrow_and_update() {
+                                attempts.succeeded();
+                            }
+                        }
+                        acquired = &mut acquiring => break Some(acquired),
+                    }
+                }
             };
             let guard = match acquired {
                 None => return self.wait_until_left().await,
@@ -226,15 +299,16 @@ impl LeaderSelector {
                     return Err(error.into());
                 }
                 Some(Err(error)) => {
-                    self.log(&error, "cannot take part, and will try again");
+                    attempts.failed(error);
                     tokio::select! {
                         biased;
                         () = &mut shutdown => return self.wait_until_left().await,
                         // If the client has closed, the next acquire returns the error.
-                        _ = retrier.again() => continue,
+                        _ = pause(&client, &mut retrier) => continue,
                     }
                 }
             };
+            attempts.succeeded();
             retrier.reset();
             let began = Instant::now();
             let leadership = Leadership::new(guard.hold(), guard.loss());
@@ -244,14 +318,16 @@ impl LeaderSelector {
             drop(logged);
             let is_short = began.elapsed() < SHORT_TERM;
             if !is_short {
-                pause = PAUSES.0;
+                pause_after_term = PAUSES.0;
             }
             let mut stopped = Ok(());
             match guard.release_timeout(client.close_timeout()).await {
                 Ok(()) => {}
                 Err(Error::Lost(lost)) => tracing::debug!(client = client.name(), %lost, "the term was lost"),
                 Err(error) => {
-                    self.log(&error, "the term has ended, and its release is not confirmed");
+                    if jobs.failed(&error, Instant::now()) {
+                        self.log(&error, "the term has ended, and its release is not confirmed");
+                    }
                     if let Error::ReleaseRefused { .. } = error {
                         stopped = Err(error.into());
                     }
@@ -261,15 +337,23 @@ impl LeaderSelector {
                 None if shutdown.is_terminated() => return stopped,
                 // The term was lost or interrupted: no pause.
                 None => continue,
-                Some(Ok(Ok(()))) => {}
+                Some(Ok(Ok(()))) => {
+                    if let Some(Recovery { lasted, failures, .. }) = jobs.recovered(Instant::now()) {
+                        tracing::info!(client = client.name(), path = %Truncated(self.path()), ?lasted, failures, "leader selector: the job succeeds again");
+                    }
+                }
                 Some(Ok(Err(cause))) => {
-                    self.log(&cause, "the job failed");
+                    if jobs.failed(&cause, Instant::now()) {
+                        self.log(&cause, "the job failed");
+                    }
                     if self.stops_on_failure {
                         return Err(LeaderSelectorError::JobFailed { path: self.path().clone(), cause });
                     }
                 }
                 Some(Err(message)) => {
-                    self.log(&message, "the job panicked");
+                    if jobs.failed(&message, Instant::now()) {
+                        self.log(&message, "the job panicked");
+                    }
                     if self.stops_on_failure {
                         return Err(LeaderSelectorError::JobPanicked { path: self.path().clone(), message });
                     }
@@ -285,9 +369,9 @@ impl LeaderSelector {
                 biased;
                 () = &mut shutdown => return stopped,
                 _ = client.closing() => {}
-                () = client.sleep_until(Deadline::after(pause)) => {}
+                () = client.sleep_until(Deadline::after(pause_after_term)) => {}
             }
-            pause = (2 * pause).min(PAUSES.1);
+            pause_after_term = (2 * pause_after_term).min(PAUSES.1);
         }
     }
 
@@ -342,7 +426,7 @@ impl LeaderSelector {
     }
 
     fn log(&self, error: &dyn Display, what: &str) {
-        tracing::warn!(client = self.mutex.client().name(), path = %self.path(), %error, "leader selector: {what}");
+        tracing::warn!(client = self.mutex.client().name(), path = %Truncated(self.path()), error = %Truncated(error), "leader selector: {what}");
     }
 
     /// Ends the terms of all runs of this selector and its clones, by dropping the futures of their jobs. These
@@ -357,6 +441,15 @@ impl LeaderSelector {
     #[must_use]
     pub fn has_leadership(&self) -> bool {
         self.mutex.is_acquired_in_this_process()
+    }
+
+    /// Why a run of this selector or of a clone cannot take part now, for example because a permission is missing; of
+    /// several runs, the one that failed last. `None` while it is in the queue, or leads. A run tries again, after pauses
+    /// of up to 10 s.
+    #[must_use]
+    pub fn last_error(&self) -> Option<Error> {
+        check_fork(self.mutex.client()).ok()?;
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Lists all participants, in all processes, in the order in which they will lead, each with its

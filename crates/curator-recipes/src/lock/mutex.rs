@@ -15,6 +15,7 @@ use super::participants::Participant;
 use super::reentrant::Reentrant;
 use crate::debug::debug_line;
 use crate::engine::internals::LockInternals;
+use crate::engine::meter::Participation;
 use crate::error::Result;
 use crate::owner::{OwnerId, Reentry};
 use crate::wait::Wait;
@@ -187,6 +188,16 @@ impl InterProcessMutex {
         let driver = Arc::new(StandardLockInternalsDriver::with_lock_name(lock_name));
         let internals = LockInternals::new(client, kind, client.resolve(path)?, driver)?;
         Ok(Self { inner: Reentrant::new(internals.without_line().reporting(queued), Reentry::Never) })
+    }
+
+    /// The same mutex with the same holds, whose acquires report to `queued` whether they wait in the queue.
+    pub(crate) fn reporting(&self, queued: Arc<watch::Sender<bool>>) -> Self {
+        Self { inner: self.inner.reporting(queued) }
+    }
+
+    /// Records a participant in an election in the metrics, until the result is dropped.
+    pub(crate) fn participates(&self) -> Participation {
+        self.inner.internals().meter().participates()
     }
 
     /// Returns a mutex on the same path with this data in its nodes, which [`participants`](Self::participants)

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use curator_protocol::LockInternalsDriver;
+use tokio::sync::watch;
 
 use super::guard::LockGuard;
 use super::holds::{Holds, Share};
@@ -36,6 +37,12 @@ impl Reentrant {
     #[cfg(feature = "metrics")]
     pub(crate) fn with_metrics_name(&self, name: Arc<str>) -> Self {
         Self::new(LockInternals::clone(&self.internals).with_metrics_name(name), self.reentry)
+    }
+
+    /// The same lock with the same holds, whose acquires report to `queued`; see [`LockInternals::reporting`].
+    pub(crate) fn reporting(&self, queued: Arc<watch::Sender<bool>>) -> Self {
+        let internals = LockInternals::clone(&self.internals).reporting(queued);
+        Self { internals: Arc::new(internals), holds: Arc::clone(&self.holds), reentry: self.reentry }
     }
 
     /// Another lock on the same path, with other nodes.

@@ -3,9 +3,11 @@
 mod creating;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use curator_client::{
-    CloseDelay, CuratorClient, Error, ProtectionId, RecipeSupport as _, Result, Session, Stat, Watch, WatchEvent, ZPath,
+    CloseDelay, CuratorClient, Error, FailureLog, ProtectionId, RecipeSupport as _, Recovery, Result, Session, Stat,
+    Watch, WatchEvent, ZPath,
 };
 use tokio::sync::watch;
 
@@ -15,6 +17,7 @@ use super::claims::{Claims, ConfirmedInClient, Node, Owner, Recognition};
 use super::contents::Contents;
 use super::state::{Command, PersistentNodeState, Reporter};
 use crate::engine::follow::Followed;
+use crate::engine::log::Truncated;
 
 /// How often the node is created and found missing, or written and found changed, before a pause.
 const ROUNDS: u32 = 16;
@@ -41,6 +44,8 @@ pub(super) struct Kept {
     pub(super) view: View,
     /// Delays the close of a lost session while an ephemeral node exists, so that the next session can replace the node.
     pub(super) close_delay: Option<CloseDelay>,
+    /// Of writes that the server refuses.
+    data_failures: FailureLog,
 }
 
 /// The last known state of the node.
@@ -148,6 +153,7 @@ impl Kept {
             creating: None,
             view: View::Absent,
             close_delay: None,
+            data_failures: FailureLog::default(),
             client,
         }
     }
@@ -299,6 +305,10 @@ impl Kept {
                 self.mzxid = stat.mzxid;
                 if self.claims.confirm(&node) {
                     self.contents.applied();
+                    if let Some(Recovery { lasted, failures, .. }) = self.data_failures.recovered(Instant::now()) {
+                        let client = self.client.name();
+                        tracing::info!(client, %path, ?lasted, failures, "persistent node: the server accepts its data again");
+                    }
                 }
                 Ok(())
             }
@@ -338,7 +348,9 @@ impl Kept {
 
     fn refuse_data(&mut self, error: Error) {
         let (client, path) = (self.client.name(), &self.options.path);
-        tracing::warn!(client, %path, %error, "persistent node: the server refuses its new data");
+        if self.data_failures.failed(&error, Instant::now()) {
+            tracing::warn!(client, %path, error = %Truncated(&error), "persistent node: the server refuses its new data");
+        }
         self.contents.refused(error);
     }
 }

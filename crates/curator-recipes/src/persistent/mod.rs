@@ -20,6 +20,7 @@ pub use self::state::PersistentNodeState;
 use self::state::{Command, Report};
 use crate::debug::debug_line;
 use crate::engine::task::RecipeTask;
+use crate::latest::Latest;
 
 type Result<T> = std::result::Result<T, PersistentNodeError>;
 
@@ -106,14 +107,13 @@ impl PersistentNode {
         self.reports.borrow().node.clone()
     }
 
-    /// The state of the node, and its changes. A slow reader gets the latest state only. Do not hold a borrowed value
-    /// while you print or wait, because it blocks the task.
+    /// The state of the node, and its changes.
     ///
-    /// When the node is no longer kept, the state is [`Closed`](PersistentNodeState::Closed), and once it is deleted, the
-    /// channel is closed. In a forked child it no longer changes.
+    /// When the node is no longer kept, the state is [`Closed`](PersistentNodeState::Closed), and once it is deleted,
+    /// [`changed`](Latest::changed) fails. In a forked child it no longer changes.
     #[must_use]
-    pub fn state(&self) -> watch::Receiver<PersistentNodeState> {
-        self.states.clone()
+    pub fn state(&self) -> Latest<PersistentNodeState> {
+        Latest::new(&self.states)
     }
 
     /// Why the last attempt to read, create or adopt the node has failed. `None` while it exists, or belongs to another owner.

@@ -1,11 +1,13 @@
 //! The state of a persistent node, and how its task reports it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
-use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, ZPath};
+use curator_client::{CuratorClient, Error as ClientError, FailureLog, RecipeSupport as _, Recovery, ZPath};
 use tokio::sync::watch;
 
 use super::error::{PersistentNodeError, owner_text};
+use crate::engine::log::Truncated;
 use crate::engine::state_sender::{ReportedState, StateSender};
 
 /// The state of a [`PersistentNode`](crate::PersistentNode).
@@ -86,35 +88,58 @@ pub(super) struct Reporter {
     path: ZPath,
     pub(super) states: StateSender<PersistentNodeState>,
     pub(super) reports: watch::Sender<Report>,
+    failures: Mutex<FailureLog>,
 }
 
 impl Reporter {
     pub(super) fn new(client: &CuratorClient, path: &ZPath) -> Self {
         let (states, reports) = (StateSender::new(client), watch::Sender::default());
-        Self { client: client.clone(), path: path.clone(), states, reports }
+        Self { client: client.clone(), path: path.clone(), states, reports, failures: Mutex::default() }
     }
 
     /// Sets the state, which is reported while there is a connection.
     pub(super) fn set(&self, state: PersistentNodeState) {
-        let is_new = !state.repeats(&self.states.read.borrow());
-        let client = self.client.name();
-        match &state {
-            PersistentNodeState::Foreign { path, owner } if is_new => {
-                let owner = owner_text(*owner);
-                tracing::warn!(client, %path, owner, "persistent node: another owner has the node; waiting until it is deleted");
-            }
-            PersistentNodeState::Refused { error } if is_new => {
-                tracing::warn!(client, path = %self.path, %error, "persistent node: the server refuses the node; trying again");
-            }
-            _ => {}
-        }
         self.reports.send_modify(|report| match &state {
             PersistentNodeState::Unknown => {}
             PersistentNodeState::Refused { .. } => report.node = None,
             PersistentNodeState::Present { path } => (report.node, report.error) = (Some(path.clone()), None),
             _ => (report.node, report.error) = (None, None),
         });
-        self.states.set(state);
+        self.states.set(state.clone());
+        self.log(&state);
+    }
+
+    fn log(&self, state: &PersistentNodeState) {
+        let (client, now) = (self.client.name(), Instant::now());
+        // Unlocked before logging: a log subscriber may call this persistent node.
+        let log = || self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        match state {
+            PersistentNodeState::Foreign { path, owner } => {
+                let owner = owner_text(*owner);
+                let is_logged = log().failed(format_args!("another owner: {owner}"), now);
+                if is_logged {
+                    tracing::warn!(client, %path, owner, "persistent node: another owner has the node; waiting until it is deleted");
+                }
+            }
+            PersistentNodeState::Refused { error } => {
+                let is_logged = log().failed(error, now);
+                if is_logged {
+                    tracing::warn!(client, path = %self.path, error = %Truncated(error), "persistent node: the server refuses the node; trying again");
+                }
+            }
+            PersistentNodeState::Present { path } => {
+                let recovery = log().recovered(now);
+                if let Some(Recovery { lasted, failures, .. }) = recovery {
+                    tracing::info!(client, %path, ?lasted, failures, "persistent node: present again");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the failures without a line, because the creation of the node is logged.
+    pub(super) fn forget_failures(&self) {
+        let _ = self.failures.lock().unwrap_or_else(PoisonError::into_inner).recovered(Instant::now());
     }
 
     /// Records a failed attempt. If a retry cannot help and there is a connection, the state becomes `Refused`.

@@ -142,7 +142,7 @@ async fn settings_caches_and_values_take_over_the_data_of_a_restored_ensemble() 
             proxy.refuse(false).unwrap();
         }
         connected(&client).await;
-        until(async || config.current().to_string() == number && config.status().borrow().is_current()).await;
+        until(async || config.current().to_string() == number && config.status().get().is_current()).await;
         while soon(changes.next()).await.unwrap().unwrap().value.to_string() != number {}
         let snapshot = soon(cache.caught_up()).await.unwrap();
         let names: Vec<_> = snapshot.iter().map(|node| node.path().as_str()).collect();

@@ -110,12 +110,12 @@ async fn a_tree_is_loaded_and_its_changes_are_reported_in_order() {
     let gone = next_events(&mut events, &root, 5).await;
     assert_eq!(gone.last().map(String::as_str), Some("-"));
     assert!(gone.iter().position(|it| it == "-/a/y") < gone.iter().position(|it| it == "-/a"), "{gone:?}");
-    assert!(cache.snapshot().is_empty() && *cache.state().borrow() == CacheState::Current);
+    assert!(cache.snapshot().is_empty() && cache.state().get() == CacheState::Current);
     // The root is created again.
     create(&writer, &at("/new"), b"").await;
     assert_eq!(next_events(&mut events, &root, 2).await, ["+", "+/new"]);
     cache.close().await.unwrap();
-    assert_eq!((events.next().await, *cache.state().borrow()), (None, CacheState::Ended));
+    assert_eq!((events.next().await, cache.state().get()), (None, CacheState::Ended));
     assert_eq!(names(&cache), ["/", "/new"], "what is cached stays readable");
     assert!(matches!(cache.ready().await, Err(CacheError::Closed { .. })));
     assert!(matches!(cache.caught_up().await, Err(CacheError::Closed { .. })));
@@ -381,7 +381,7 @@ async fn a_cache_over_its_limits_ends_with_a_too_large_error() {
     let error = soon(few.ready()).await.unwrap_err();
     assert!(matches!(error, CacheError::TooLarge { what: "nodes", limit: 4, .. }), "{error}");
     assert!(few.last_error().unwrap().to_string().ends_with("found more than 4 nodes"));
-    assert_eq!(*few.state().borrow(), CacheState::Ended);
+    assert_eq!(few.state().get(), CacheState::Ended);
     assert!(matches!(few.close().await, Err(CacheError::TooLarge { .. })));
     let small = cache(&client, &root).max_nodes(5).max_bytes(12).start().unwrap();
     assert_eq!(soon(small.ready()).await.unwrap().len(), 5);
@@ -551,30 +551,6 @@ async fn a_load_and_each_change_cost_the_documented_requests() {
     writer.delete().for_path(format!("{root}/new")).await.unwrap();
     assert_eq!(next(&mut events, &root).await, "-/new");
     assert_eq!(spent(&proxy), stated(("cache", "a node is created, or deleted")).await);
-}
-
-/// A caller may borrow a state for any length of time, and read the cache meanwhile.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_borrowed_state_blocks_no_lookup_and_no_consumer() {
-    let client = connected().await;
-    let root = create_tree(&client, "cache-borrowed").await;
-    let cache = cache(&client, &root).start().unwrap();
-    soon(cache.ready()).await.unwrap();
-    for round in 0..200 {
-        let (state, node) = (cache.state(), format!("{root}/b"));
-        let lookups = tokio::task::spawn_blocking({
-            let (cache, node) = (cache.clone(), node.clone());
-            move || {
-                let state = state.borrow();
-                assert!(cache.get(&node).unwrap().node().is_some() && cache.snapshot().len() == 5);
-                drop(cache.events());
-                drop(state);
-            }
-        });
-        client.set_data(&node, round.to_string(), None).await.unwrap();
-        soon(cache.caught_up()).await.unwrap();
-        soon(lookups).await.unwrap();
-    }
 }
 
 /// The events that a slow consumer misses may include the last `Ready`.

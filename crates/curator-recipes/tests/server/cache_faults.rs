@@ -230,7 +230,7 @@ async fn a_lookup_before_the_cache_is_loaded_returns_unknown() {
     proxy.hold_nth_reply(OpCode::MultiRead, 1);
     let cache = cache(&client, &root).start().unwrap();
     soon(proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
-    assert_eq!((cache.get(&root).unwrap(), *cache.state().borrow()), (Lookup::Unknown, CacheState::Loading));
+    assert_eq!((cache.get(&root).unwrap(), cache.state().get()), (Lookup::Unknown, CacheState::Loading));
     proxy.release_held();
     soon(cache.ready()).await.unwrap();
     assert!(cache.get(&root).unwrap().node().is_some());
@@ -272,8 +272,7 @@ async fn a_session_lost_on_an_open_connection_is_replaced() {
         proxy.black_hole(Direction::Both);
     }
     let mut state = cache.state();
-    let stale = soon(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
-    drop(stale);
+    soon(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
     let mut connection = client.connection_states();
     assert!(soon(connection.wait_for(ConnectionState::Lost)).await);
     let mut events = cache.events();
@@ -288,7 +287,7 @@ async fn a_session_lost_on_an_open_connection_is_replaced() {
     }
     // The cache becomes current only with the new contents.
     soon(state.changed()).await.unwrap();
-    assert_eq!(*state.borrow(), CacheState::Current);
+    assert_eq!(state.get(), CacheState::Current);
     assert_eq!(shown(&cache)["/b"], "later");
     assert_eq!(next(&mut events, &root).await, "/b /b>later");
     assert_eq!(next(&mut events, &root).await, "ready");
@@ -317,7 +316,7 @@ async fn closing_the_client_ends_its_caches() {
     let mut events = cache.events();
     soon(client.close()).await.unwrap();
     while soon(events.next()).await.is_some() {}
-    assert_eq!(*cache.state().borrow(), CacheState::Ended);
+    assert_eq!(cache.state().get(), CacheState::Ended);
     for error in [cache.ready().await.unwrap_err(), cache.caught_up().await.unwrap_err()] {
         assert!(error.is_closed() && matches!(error, CacheError::Client(ClientError::Closed)), "{error}");
     }
@@ -343,7 +342,7 @@ async fn closing_ends_a_cache_during_an_outage() {
             soon(cache.state().wait_for(|state| *state == CacheState::Ended)).await.unwrap();
         }
         soon(cache.close()).await.unwrap();
-        assert_eq!(*cache.state().borrow(), CacheState::Ended);
+        assert_eq!(cache.state().get(), CacheState::Ended);
     }
 }
 

@@ -58,7 +58,7 @@ impl Scene {
     async fn settles(&self, cache: &CuratorCache, names: &[&str]) {
         soon(cache.caught_up()).await.unwrap();
         assert_eq!(shown(cache).into_keys().collect::<Vec<_>>(), names);
-        assert_eq!((*cache.state().borrow(), cache.last_error().is_none()), (CacheState::Current, true));
+        assert_eq!((cache.state().get(), cache.last_error().is_none()), (CacheState::Current, true));
         let reads = requests_of(&self.proxy, OpCode::MultiRead);
         round_trips(&self.client).await;
         assert_eq!(requests_of(&self.proxy, OpCode::MultiRead), reads, "the cache reads without a change");

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Error as ClientError};
-use curator_recipes::{Config, ConfigBuilder, ConfigError, ConfigStatus, IfAbsent};
+use curator_recipes::{Config, ConfigBuilder, ConfigError, ConfigStatus, IfAbsent, Latest};
 use curator_test::{OpCode, TestingServer};
 use tokio::runtime::Builder;
-use tokio::sync::watch;
 use tracing::Level;
 
 use crate::cost::{counted, spent, stated};
@@ -43,8 +42,7 @@ pub(crate) async fn until_value(config: &Config<u32>, value: u32) {
 
 pub(crate) async fn until_status(config: &Config<u32>, wanted: impl Fn(&ConfigStatus) -> bool) -> ConfigStatus {
     let mut status = config.status();
-    let status = soon(status.wait_for(wanted)).await.unwrap();
-    status.clone()
+    soon(status.wait_for(wanted)).await.unwrap()
 }
 
 pub(crate) fn is_absent(status: &ConfigStatus) -> bool {
@@ -65,13 +63,13 @@ async fn the_value_follows_the_node_and_refused_data_never_replace_it() {
     write(&writer, &path, "1").await;
     let config = soon(number(&client, &path).open()).await.unwrap();
     assert_eq!((*config.current(), config.path().as_str()), (1, &*path));
-    assert!(config.status().borrow().is_current());
+    assert!(config.status().get().is_current());
     let (mut values, first) = (config.values(), config.current());
     assert!(!values.has_changed().unwrap());
     write(&writer, &path, "2").await;
     until_value(&config, 2).await;
     // A value that a reader holds does not change.
-    assert_eq!((*first, **values.borrow_and_update()), (1, 2));
+    assert_eq!((*first, *values.get_and_update()), (1, 2));
     for (refused, cause) in [("two", "invalid digit found in string"), ("", "cannot parse integer from empty string")] {
         write(&writer, &path, refused).await;
         let is_it = |status: &ConfigStatus| matches!(status, ConfigStatus::Invalid { error } if error.to_string().ends_with(cause));
@@ -136,7 +134,7 @@ async fn if_absent_selects_the_value_without_a_node() {
             }
             (_, Some(default)) => {
                 let config = soon(builder().open()).await.unwrap();
-                assert!(is_absent(&config.status().borrow()) && *config.current() == default);
+                assert!(is_absent(&config.status().get()) && *config.current() == default);
                 write(&writer, &path, "5").await;
                 config
             }
@@ -398,7 +396,7 @@ async fn a_decoder_that_panics_ends_the_config_with_its_message() {
     assert!(panicked(&soon(config.ended()).await));
     soon(states.wait_for(is_ended)).await.unwrap();
     assert!(values.changed().await.is_err());
-    assert_eq!((*config.current(), **values.borrow()), (4, 4));
+    assert_eq!((*config.current(), *values.get()), (4, 4));
 }
 
 /// Each receiver has a separate position, so readers do not affect each other.
@@ -407,13 +405,13 @@ async fn a_slow_reader_sees_the_latest_value() {
     let (client, writer, path) = (connected().await, connected().await, path("config/slow"));
     write(&writer, &path, "0").await;
     let config = number(&client, &path).open().await.unwrap();
-    let mut slow: watch::Receiver<Arc<u32>> = config.values();
+    let mut slow: Latest<Arc<u32>> = config.values();
     for value in 1..=10 {
         write(&writer, &path, &value.to_string()).await;
     }
     until_value(&config, 10).await;
     soon(slow.changed()).await.unwrap();
-    assert_eq!(**slow.borrow_and_update(), 10);
+    assert_eq!(*slow.get_and_update(), 10);
     assert!(!slow.has_changed().unwrap());
 }
 
@@ -425,7 +423,7 @@ async fn a_config_that_is_started_has_a_value_before_there_is_a_connection() {
     let client = builder(&proxy.connect_string(), LONG_SESSION).start().unwrap();
     write(&writer, &path, "bad").await;
     let config = number(&client, &path).start(7);
-    assert!(*config.current() == 7 && matches!(&*config.status().borrow(), ConfigStatus::Stale { .. }));
+    assert!(*config.current() == 7 && matches!(config.status().get(), ConfigStatus::Stale { .. }));
     let error = soon(number(&client, &path).open_timeout(Duration::from_millis(20))).await.unwrap_err().to_string();
     assert!(error.contains("within 20ms"), "{error}");
     proxy.refuse(false).unwrap();

@@ -73,7 +73,7 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
             proxy.refuse(false).unwrap();
             // The first status that is reported after the outage.
             soon(states.changed()).await.unwrap();
-            let first = states.borrow_and_update().clone();
+            let first = states.get_and_update();
             match change {
                 "nothing" => assert!(first.is_current() && !values.has_changed().unwrap(), "{case}: {first:?}"),
                 "refused" => assert!(is_invalid(&first) && *config.current() == 1, "{case}: {first:?}"),
@@ -81,7 +81,7 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
                 _ => assert!(first.is_current() && *config.current() == 2, "{case}: {first:?}"),
             }
             round_trips(&client).await;
-            assert!(!states.has_changed().unwrap(), "{case}: {:?}", states.borrow());
+            assert!(!states.has_changed().unwrap(), "{case}: {:?}", states.get());
             write(&writer, &path, "3").await;
             until_value(&config, 3).await;
         }
@@ -203,7 +203,7 @@ async fn a_session_lost_on_an_open_connection_is_replaced() {
     spare.refuse(false).unwrap();
     // The old value is never reported as current again.
     soon(states.changed()).await.unwrap();
-    assert!(states.borrow().is_current() && *config.current() == 2, "{config:?}: {}", config.current());
+    assert!(states.get().is_current() && *config.current() == 2, "{config:?}: {}", config.current());
     until_value(&config, 2).await;
 }
 
@@ -258,7 +258,7 @@ async fn a_value_is_replaced_by_an_older_one_only_over_a_later_connection() {
     let ConfigStatus::Unreadable { error } = until_status(&config, is_unreadable).await else { unreachable!() };
     assert!(error.to_string().contains("its data are of transaction 0x1, after those of 0x"), "{error}");
     soon(values.changed()).await.unwrap();
-    assert_eq!(**values.borrow_and_update(), 3);
+    assert_eq!(*values.get_and_update(), 3);
     for new_session in [false, true] {
         older(b'9');
         if new_session {
@@ -340,10 +340,10 @@ async fn the_values_never_go_backwards_while_connections_break() {
     let config = number(&client, &path).open().await.unwrap();
     let mut values = config.values();
     let watching = tokio::spawn(async move {
-        let mut seen = vec![**values.borrow_and_update()];
+        let mut seen = vec![*values.get_and_update()];
         while *seen.last().unwrap() < 60 {
             values.changed().await.unwrap();
-            seen.push(**values.borrow_and_update());
+            seen.push(*values.get_and_update());
         }
         seen
     });

@@ -216,7 +216,7 @@ async fn leaders(owner: &CuratorClient) -> Vec<AtRest> {
     let (proxy, client) = behind_proxy().await;
     let latch = LeaderLatch::builder(&client, &at).unwrap().start();
     until(async || latch.last_error().is_some()).await;
-    assert_eq!(*latch.state().borrow(), LeaderState::Unknown);
+    assert_eq!(latch.state().get(), LeaderState::Unknown);
     all.push(AtRest::new("a latch that may not take part", (proxy, client), latch).retries(6));
     let (proxy, client) = behind_proxy().await;
     let selector = LeaderSelector::builder(&client, &at).unwrap().build();
@@ -295,7 +295,7 @@ async fn caches(owner: &CuratorClient) -> Vec<AtRest> {
     proxy.hold_replies(OpCode::AddWatch);
     let (at_rest, cache) = cached("a cache that loads", (proxy, client), &root, |builder| builder).await;
     soon(at_rest.proxy.wait_for_request(OpCode::AddWatch, 1)).await.unwrap();
-    assert_eq!(*cache.state().borrow(), CacheState::Loading);
+    assert_eq!(cache.state().get(), CacheState::Loading);
     all.push(at_rest);
     all
 }

@@ -52,8 +52,8 @@ async fn members_see_each_other_join_change_and_leave() {
     assert_eq!(data_of(a.members(), "b").as_deref(), Some("new"));
     soon(b.close()).await.unwrap();
     until_members(&a, &["a"]).await;
-    assert!(matches!(*b.node().state().borrow(), PersistentNodeState::Closed));
-    assert_eq!(*b.members().state().borrow(), CacheState::Ended);
+    assert!(matches!(b.node().state().get(), PersistentNodeState::Closed));
+    assert_eq!(b.members().state().get(), CacheState::Ended);
     let mut seen = Vec::new();
     while seen.last().is_none_or(|last| last != "-/b") {
         seen.push(next(&mut events, &group).await);

@@ -27,7 +27,7 @@ fn seen(cache: &CuratorCache) -> (bool, bool, bool, bool) {
     let is_current = |state: CacheState| state == CacheState::Current;
     let ready = cache.ready().now_or_never();
     let is_ready = ready.is_some_and(|ready| ready.is_ok_and(|snapshot| is_current(snapshot.state())));
-    (is_ready, is_current(*cache.state().borrow()), is_current(cache.snapshot().state()), cache.last_error().is_none())
+    (is_ready, is_current(cache.state().get()), is_current(cache.snapshot().state()), cache.last_error().is_none())
 }
 
 /// Waits in this way until the cache is current. Returns what a user sees then.
@@ -65,11 +65,11 @@ async fn the_states_of_a_cache_agree_when_it_becomes_current() {
     for cache in caches {
         let ended = cache.clone();
         let end = in_wake(async move {
-            drop(ended.state().wait_for(|state| *state == CacheState::Ended).await);
+            let _ = ended.state().wait_for(|state| *state == CacheState::Ended).await;
             (ended.last_error().is_some(), ended.snapshot().state())
         });
         assert_eq!(tokio::join!(end, cache.close()).0, (true, CacheState::Ended));
-        assert_eq!(*cache.state().borrow(), CacheState::Ended);
+        assert_eq!(cache.state().get(), CacheState::Ended);
     }
 }
 
@@ -79,7 +79,7 @@ async fn a_config_reports_a_value_and_its_status_together() {
     for way in ["value", "status"] {
         let path = path("step-config");
         let config: Config<u32> = number(&client, &path).if_absent(IfAbsent::Default(0)).open().await.unwrap();
-        assert!(matches!(*config.status().borrow(), ConfigStatus::Absent));
+        assert!(matches!(config.status().get(), ConfigStatus::Absent));
         for value in 1..3 {
             let watched = config.clone();
             let seen = in_wake(async move {
@@ -88,7 +88,7 @@ async fn a_config_reports_a_value_and_its_status_together() {
                 } else {
                     let _ = watched.status().wait_for(ConfigStatus::is_current).await.unwrap();
                 }
-                (*watched.current(), watched.status().borrow().is_current())
+                (*watched.current(), watched.status().get().is_current())
             });
             if value == 2 && way == "status" {
                 break;
@@ -102,7 +102,7 @@ async fn a_config_reports_a_value_and_its_status_together() {
 /// What a user sees of a latch: whether it leads.
 fn leads(latch: &LeaderLatch) -> (bool, bool, bool) {
     let term = latch.leadership().now_or_never();
-    (term.is_some_and(|term| term.is_ok()), latch.state().borrow().is_leader(), latch.has_leadership())
+    (term.is_some_and(|term| term.is_ok()), latch.state().get().is_leader(), latch.has_leadership())
 }
 
 #[tokio::test]
@@ -137,13 +137,13 @@ async fn the_states_of_a_latch_agree_when_its_term_begins_and_ends() {
         let resigned = latch.clone();
         let resigned = in_wake(async move {
             resigned.resign().await.unwrap();
-            let _ = resigned.state().borrow();
+            let _ = resigned.state().get();
             resigned.last_error().is_none()
         });
         assert!(resigned.await);
         let closed = in_wake(async move {
             latch.close().await.unwrap();
-            (leads(&latch), *latch.state().borrow())
+            (leads(&latch), latch.state().get())
         });
         assert_eq!(closed.await, ((false, false, false), LeaderState::Unknown), "{way}");
     }
@@ -177,10 +177,10 @@ async fn the_states_of_an_observer_and_of_a_selector_agree() {
     let first = LeaderObserver::observe_selector(&client, &path).unwrap();
     let known = in_wake(async move {
         let leader = first.leader().await.unwrap();
-        let known = match &*first.state().borrow() {
+        let known = match first.state().get() {
             ObservedLeader::Unknown => false,
             ObservedLeader::NoLeader => leader.is_none(),
-            ObservedLeader::Leader(observed) => leader.as_ref() == Some(observed),
+            ObservedLeader::Leader(observed) => leader.as_ref() == Some(&observed),
             _ => false,
         };
         (known, first.last_error().is_none())
@@ -197,7 +197,7 @@ async fn the_states_of_a_persistent_node_agree() {
         let seen = |node: &PersistentNode| {
             (
                 node.created().now_or_never().is_some_and(|created| created.is_ok()),
-                node.state().borrow().is_present(),
+                node.state().get().is_present(),
                 node.actual_path().is_some(),
                 node.last_error().is_none(),
             )

@@ -205,7 +205,7 @@ async fn a_leader_that_is_cut_off_stops_before_another_starts_and_takes_part_aga
         proxy.black_hole(direction);
         assert!(soon(connection.wait_for(client::ConnectionState::Suspended)).await);
         // A suspended latch leads only while its lease is valid.
-        assert!(first.state().borrow().is_leader() || !mine.is_valid());
+        assert!(first.state().get().is_leader() || !mine.is_valid());
         let new = until_leader(&second).await;
         assert!(!mine.is_valid() && !first.has_leadership(), "two leaders");
         assert_eq!(soon(mine.lost()).await.reason, LossReason::SessionLost(SessionEnd::LeaseOver));
@@ -294,7 +294,7 @@ async fn a_latch_starts_before_its_servers_and_leads_once_they_run() {
     server.stop().await.unwrap();
     let client = builder(&address, LONG_SESSION).start().unwrap();
     let latch = latch(&client, &path);
-    assert_eq!(*latch.state().borrow(), LeaderState::Unknown);
+    assert_eq!(latch.state().get(), LeaderState::Unknown);
     server.restart().await.unwrap();
     until_leader(&latch).await;
 }
@@ -323,7 +323,7 @@ async fn close_waits_until_the_node_is_gone_and_is_permanent() {
         assert!(soon(latch.resign()).await.unwrap_err().is_closed());
         latch.stand_by();
         assert!(soon(latch.leadership()).await.unwrap_err().is_closed());
-        assert!(!latch.state().borrow().is_leader());
+        assert!(!latch.state().get().is_leader());
     }
 }
 
@@ -354,7 +354,7 @@ async fn a_latch_ends_with_its_client() {
         let error = soon(latch.leadership()).await.unwrap_err();
         assert!(matches!(error, Error::Client(client::Error::Closed)), "{error}");
         soon(latch.close()).await.unwrap();
-        assert_eq!(*latch.state().borrow(), LeaderState::Unknown);
+        assert_eq!(latch.state().get(), LeaderState::Unknown);
     }
 }
 
@@ -373,7 +373,7 @@ fn a_latch_ends_with_its_runtime() {
     test_runtime.block_on(async {
         let error = soon(latch.leadership()).await.unwrap_err();
         assert!(matches!(error, Error::Client(client::Error::ClientEnded { .. })), "{error}");
-        assert!(!latch.state().borrow().is_leader());
+        assert!(!latch.state().get().is_leader());
         soon(leadership.lost()).await;
         let error = soon(latch.close()).await.unwrap_err();
         assert!(matches!(error, Error::Client(client::Error::ClientEnded { .. })), "{error}");
@@ -504,7 +504,7 @@ async fn a_panic_in_user_code_ends_the_latch_and_leaves_no_node() {
     let error = soon(latch.leadership()).await.unwrap_err();
     assert!(matches!(&error, Error::RecipePanicked { message, .. } if message.starts_with("no ACL for")), "{error}");
     assert!(!leadership.is_valid());
-    assert_eq!(*latch.state().borrow(), LeaderState::Unknown);
+    assert_eq!(latch.state().get(), LeaderState::Unknown);
     nothing_left(&client, &[path]).await;
 }
 

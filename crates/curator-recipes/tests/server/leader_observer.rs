@@ -28,8 +28,8 @@ async fn until_reported(observer: &LeaderObserver, id: &str) -> Participant {
     let is_it = |value: &ObservedLeader| matches!(value, ObservedLeader::Leader(it) if it.data == id.as_bytes());
     let mut state = observer.state();
     let state = soon(state.wait_for(is_it)).await.unwrap();
-    let ObservedLeader::Leader(leader) = &*state else { unreachable!() };
-    leader.clone()
+    let ObservedLeader::Leader(leader) = state else { unreachable!() };
+    leader
 }
 
 async fn until_state(observer: &LeaderObserver, wanted: ObservedLeader) {
@@ -220,10 +220,10 @@ async fn a_leader_that_is_revoked_keeps_its_id() {
     for _ in 0..5 {
         client.check_exists("/").await.unwrap();
     }
-    assert!(!state.has_changed().unwrap(), "{:?}", state.borrow());
+    assert!(!state.has_changed().unwrap(), "{:?}", state.get());
     guard.release().await.unwrap();
     soon(state.changed()).await.unwrap();
-    assert_eq!(*state.borrow(), ObservedLeader::NoLeader, "after {leader:?}");
+    assert_eq!(state.get(), ObservedLeader::NoLeader, "after {leader:?}");
 }
 
 #[tokio::test]
@@ -236,7 +236,7 @@ async fn last_error_reports_a_missing_permission_until_it_is_granted() {
     until(async || observer.last_error().is_some()).await;
     let error = observer.last_error().unwrap();
     assert!(matches!(error, Error::Client(ClientError::NoAuth { .. })), "{error:?}");
-    assert_eq!(*observer.state().borrow(), ObservedLeader::Unknown);
+    assert_eq!(observer.state().get(), ObservedLeader::Unknown);
     client.set_acl(&path, all(Permission::ALL), None).await.unwrap();
     until_state(&observer, ObservedLeader::NoLeader).await;
     assert!(observer.last_error().is_none());
@@ -250,7 +250,7 @@ async fn an_observer_reports_a_sequence_overflow_as_an_error() {
     until_state(&observer, ObservedLeader::NoLeader).await;
     client.create().for_path(format!("{path}/x-latch-{}", i32::MAX), "").await.unwrap();
     until(async || matches!(observer.last_error(), Some(Error::SequenceOverflow { .. }))).await;
-    assert_eq!(*observer.state().borrow(), ObservedLeader::Unknown);
+    assert_eq!(observer.state().get(), ObservedLeader::Unknown);
 }
 
 #[tokio::test]
@@ -289,7 +289,7 @@ async fn an_observer_starts_before_its_client_is_connected_and_ends_with_its_cli
     let observer = observer(&client, &path);
     let mut changes = observer.changes();
     assert_eq!(observer.leader().now_or_never().map(|leader| leader.is_ok()), None);
-    assert_eq!(*observer.state().borrow(), ObservedLeader::Unknown);
+    assert_eq!(observer.state().get(), ObservedLeader::Unknown);
     proxy.refuse(false).unwrap();
     assert_eq!(soon(observer.leader()).await.unwrap(), None);
     client.close().await.unwrap();

@@ -11,6 +11,7 @@ mod acl;
 mod acquire_failed;
 mod atomic;
 mod atomic_faults;
+mod background_failures;
 mod bad_input;
 mod cache;
 mod cache_faults;

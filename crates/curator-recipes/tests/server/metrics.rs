@@ -1,20 +1,28 @@
-//! The metrics, with the feature `metrics`.
+//! The metrics, with the feature `metrics`. Clients with the same name share their series in the whole process, so each
+//! test names its clients differently.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{CuratorCache, InterProcessMutex};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use curator_recipes::{
+    CuratorCache, HISTOGRAM_BOUNDS, InterProcessMutex, LeaderLatch, LeaderSelector, describe_metrics,
+};
+use futures_util::FutureExt as _;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::support::{
-    LONG_SESSION, behind_proxy, builder, children, client as connected, create_dir_without_create, end_session, path,
-    proxy, soon, until,
+    LONG_SESSION, behind_proxy, behind_proxy_with, builder, children, client as connected, create_dir_without_create,
+    end_session, path, proxy, soon, until,
 };
 
 /// Runs a test on this thread and records its metrics.
 fn measured(test: impl AsyncFnOnce(Measured)) {
-    let recorder = PrometheusBuilder::new().build_recorder();
+    measured_by(PrometheusBuilder::new(), test);
+}
+
+fn measured_by(builder: PrometheusBuilder, test: impl AsyncFnOnce(Measured)) {
+    let recorder = builder.build_recorder();
     let measured = Measured { handle: recorder.handle() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     metrics::with_local_recorder(&recorder, || runtime.block_on(test(measured)));
@@ -172,16 +180,167 @@ fn a_cache_is_counted_while_it_is_not_current() {
 #[test]
 fn deletes_that_wait_for_a_connection_are_measured() {
     measured(async |measured| {
-        let (proxy, client) = behind_proxy().await;
+        let (proxy, client) = behind_proxy_with(|builder| builder.name("deletes")).await;
         let guard = mutex(&client, &path("measured-deletes")).acquire().await.unwrap();
         proxy.refuse(true).unwrap();
         proxy.cut();
         drop(guard);
-        let of = |name: &str| measured.of(&format!("curator_client_{name}{{client=\"{}\"}}", client.name()));
+        let of = |name: &str| measured.of(&format!("curator_client_{name}{{client=\"deletes\"}}"));
         until(async || of("pending_deletes") == 1.0).await;
         assert!(of("pending_delete_since_seconds") > 0.0);
         proxy.refuse(false).unwrap();
         until(async || of("pending_deletes") == 0.0).await;
         assert_eq!(of("pending_delete_since_seconds"), 0.0);
+    });
+}
+
+impl Measured {
+    /// The value of a metric that must be exported.
+    fn exported(&self, name: &str) -> f64 {
+        let all = self.all();
+        *all.get(name).unwrap_or_else(|| panic!("{name} is not in {all:#?}"))
+    }
+
+    /// The numbers of open and of connected clients with this name.
+    fn clients(&self, name: &str) -> (f64, f64) {
+        let of = |metric| self.exported(&format!("curator_client_{metric}{{client=\"{name}\"}}"));
+        (of("open"), of("connected"))
+    }
+}
+
+/// What an alert compares with 0 exists before the first success, and tells a closed client from a failing one.
+#[test]
+fn a_client_that_never_connects_and_one_that_is_closed_are_told_apart() {
+    measured(async |measured| {
+        let never = CuratorClient::builder("127.0.0.1:1").name("never").start().unwrap();
+        assert_eq!(measured.clients("never"), (1.0, 0.0));
+        for name in ["reconnects_total", "sessions_total", "pending_deletes", "pending_delete_since_seconds"] {
+            assert_eq!(measured.exported(&format!("curator_client_{name}{{client=\"never\"}}")), 0.0, "{name}");
+        }
+        for reason in ["lease-over", "expired", "other"] {
+            let lost = format!("curator_client_sessions_lost_total{{client=\"never\",reason=\"{reason}\"}}");
+            assert_eq!(measured.exported(&lost), 0.0, "{reason}");
+        }
+        never.close().await.unwrap();
+        assert_eq!(measured.clients("never"), (0.0, 0.0));
+    });
+}
+
+/// As when a password is changed: the new client connects before the old one is closed.
+#[test]
+fn clients_of_one_name_are_counted_together() {
+    measured(async |measured| {
+        let proxy = proxy().await;
+        let connect = async || builder(&proxy.connect_string(), LONG_SESSION).name("orders").connect().await.unwrap();
+        let (old, new) = (connect().await, connect().await);
+        assert_eq!(measured.clients("orders"), (2.0, 2.0));
+        old.close().await.unwrap();
+        // At once, without a probe of the new client.
+        assert_eq!(measured.clients("orders"), (1.0, 1.0));
+        drop(new);
+        until(async || measured.clients("orders") == (0.0, 0.0)).await;
+    });
+}
+
+#[test]
+fn clients_without_a_name_share_their_series() {
+    measured(async |measured| {
+        let mut series = Vec::new();
+        for _ in 0..3 {
+            let client = connected().await;
+            let cache = CuratorCache::builder(&client, path("measured-unnamed")).unwrap().start().unwrap();
+            soon(cache.ready()).await.unwrap();
+            // Those of other tests count, too; the second one is the session of the cache.
+            assert!(measured.exported("curator_client_open") >= 2.0);
+            client.close().await.unwrap();
+            series
+                .push(measured.all().into_keys().filter(|name| name.starts_with("curator_client")).collect::<Vec<_>>());
+        }
+        assert!(series.iter().all(|names| *names == series[0]), "{series:#?}");
+        assert!(!series[0].iter().any(|name| name.contains("client=")), "{series:#?}");
+    });
+}
+
+#[test]
+fn an_election_without_a_leader_is_measured_while_it_has_participants() {
+    measured(async |measured| {
+        let client = CuratorClient::builder("127.0.0.1:1").start().unwrap();
+        let latch = LeaderLatch::builder(&client, "/measured").unwrap().metrics_name("job").start();
+        let selector = LeaderSelector::builder(&client, "/measured").unwrap().metrics_name("job").build();
+        let job = |_| std::future::pending::<Result<(), std::io::Error>>();
+        let mut run = Box::pin(selector.run(job, std::future::pending::<()>()));
+        assert!((&mut run).now_or_never().is_none());
+        let of = |kind: &str| {
+            let of = |name| measured.exported(&format!("curator_{name}{{kind=\"{kind}\",lock=\"job\"}}"));
+            (of("lock_held"), of("leader_participants"))
+        };
+        assert_eq!((of("leader latch"), of("leader selector")), ((0.0, 1.0), (0.0, 1.0)));
+        drop(run);
+        latch.close().await.unwrap();
+        until(async || (of("leader latch"), of("leader selector")) == ((0.0, 0.0), (0.0, 0.0))).await;
+    });
+}
+
+#[test]
+fn a_cache_that_an_error_has_ended_counts_as_stale_until_it_is_closed_or_dropped() {
+    measured(async |measured| {
+        let (client, root) = (connected().await, path("measured-too-large"));
+        for node in ["a", "b"] {
+            client.create().creating_parent_containers().for_path(format!("{root}/{node}"), "").await.unwrap();
+        }
+        let stale = || measured.exported("curator_cache_stale{cache=\"hosts\"}");
+        let too_large = async || {
+            let cache =
+                CuratorCache::builder(&client, &root).unwrap().metrics_name("hosts").max_nodes(1).start().unwrap();
+            soon(cache.ready()).await.unwrap_err();
+            cache
+        };
+        let cache = too_large().await;
+        assert_eq!(stale(), 1.0);
+        cache.close().await.unwrap_err();
+        assert_eq!(stale(), 0.0);
+        let cache = too_large().await;
+        assert_eq!(stale(), 1.0);
+        drop((cache.clone(), cache));
+        until(async || stale() == 0.0).await;
+    });
+}
+
+#[test]
+fn each_histogram_has_buckets_and_each_metric_a_description() {
+    let mut builder = PrometheusBuilder::new();
+    for (name, bounds) in HISTOGRAM_BOUNDS {
+        builder = builder.set_buckets_for_metric(Matcher::Full((*name).to_owned()), bounds).unwrap();
+    }
+    measured_by(builder, async |measured| {
+        describe_metrics();
+        let ((proxy, client), path) = (behind_proxy().await, path("measured-buckets"));
+        let (first, second) = (mutex(&client, &path), mutex(&client, &path));
+        let guard = first.acquire().await.unwrap();
+        drop(first.acquire().await.unwrap());
+        let (released, acquired) = tokio::join!(
+            async {
+                until(async || measured.handle.render().contains("curator_lock_queue_length_bucket")).await;
+                guard.release().await
+            },
+            second.acquire()
+        );
+        released.unwrap();
+        acquired.unwrap().release().await.unwrap();
+        let latch = LeaderLatch::builder(&client, format!("{path}-latch")).unwrap().start();
+        soon(latch.leadership()).await.unwrap();
+        let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
+        soon(cache.ready()).await.unwrap();
+        proxy.cut();
+        until(async || measured.handle.render().contains("curator_cache_stale_seconds_bucket")).await;
+        let text = measured.handle.render();
+        for (name, _) in HISTOGRAM_BOUNDS {
+            assert!(text.contains(&format!("# TYPE {name} histogram\n")), "{name} is not in\n{text}");
+        }
+        assert!(!text.contains(" summary\n"), "{text}");
+        let names = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        for name in names {
+            assert!(text.contains(&format!("# HELP {name} ")), "{name} has no description in\n{text}");
+        }
     });
 }

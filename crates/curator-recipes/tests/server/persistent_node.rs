@@ -114,7 +114,7 @@ async fn a_node_of_any_mode_is_created_recreated_and_deleted() {
             soon(node.close()).await.unwrap();
             assert!(!exists(&others, &at).await);
             assert_eq!(node.actual_path(), None);
-            assert!(matches!(*node.state().borrow(), PersistentNodeState::Closed));
+            assert!(matches!(node.state().get(), PersistentNodeState::Closed));
             // The directory is a container, and must not be deleted by the client.
             assert!(exists(&others, &dir).await);
         }
@@ -479,7 +479,7 @@ async fn data_that_the_server_refuses_is_an_error_and_the_node_keeps_its_data() 
     created(&node).await;
     let error = soon(node.set_data("new")).await.unwrap_err();
     assert!(matches!(error, PersistentNodeError::Client(ClientError::NoAuth { .. })), "{error}");
-    assert!(node.state().borrow().is_present());
+    assert!(node.state().get().is_present());
     delete_and_await_recreation(&others, &path).await;
     assert_eq!(data(&others, &path).await, "ours");
     let error = soon(node.set_data("newer")).await.unwrap_err();
@@ -613,7 +613,7 @@ async fn a_persistent_node_starts_before_its_client_is_connected_and_ends_with_i
     created(&lasting).await;
     client.close().await.unwrap();
     assert!(soon(node.created()).await.unwrap_err().is_closed());
-    assert!(matches!(*node.state().borrow(), PersistentNodeState::Closed));
+    assert!(matches!(node.state().get(), PersistentNodeState::Closed));
     soon(node.close()).await.unwrap();
     assert!(soon(lasting.close()).await.unwrap_err().is_closed());
     let others = connected().await;
@@ -634,7 +634,7 @@ async fn created_timeout_without_a_connection_reports_not_connected() {
         "{error}"
     );
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
-    assert!(matches!(*node.state().borrow(), PersistentNodeState::Unknown));
+    assert!(matches!(node.state().get(), PersistentNodeState::Unknown));
 }
 
 #[tokio::test]

@@ -17,12 +17,12 @@ async fn all_calls_fail_after_a_close_whose_delete_waits_for_a_connection() {
     proxy.black_hole(Direction::Both);
     let error = soon(node.close()).await.unwrap_err();
     assert!(matches!(error, PersistentNodeError::DeletePending { .. }), "{error}");
-    assert!(matches!(*node.state().borrow(), PersistentNodeState::Closed));
+    assert!(matches!(node.state().get(), PersistentNodeState::Closed));
     for error in [soon(node.created()).await.unwrap_err(), soon(node.set_data("late")).await.unwrap_err()] {
         assert!(matches!(error, PersistentNodeError::Closed { .. }), "{error}");
     }
     unplug(&proxy, &client).await;
-    assert!(matches!(*node.state().borrow(), PersistentNodeState::Closed));
+    assert!(matches!(node.state().get(), PersistentNodeState::Closed));
     proxy.heal();
     proxy.refuse(false).unwrap();
     // The next close waits only 200 ms for the delete, and a new connection may take longer.
@@ -41,7 +41,7 @@ async fn closing_after_a_lost_reply_deletes_a_protected_node_and_one_that_may_be
         let (_row, closing) = (Row::of(adopts), node.clone());
         until(async || !children(&others, &dir).await.is_empty()).await;
         let closing = tokio::spawn(async move { closing.close().await });
-        until(async || matches!(*node.state().borrow(), PersistentNodeState::Closed)).await;
+        until(async || matches!(node.state().get(), PersistentNodeState::Closed)).await;
         proxy.cut();
         soon(closing).await.unwrap().unwrap();
         assert!(children(&others, &dir).await.is_empty());

@@ -617,7 +617,7 @@ async fn a_node_stays_present_while_another_client_changes_it_continuously() {
         () = theirs => {}
         () = ours => {}
         () = until(async || requests_of(&proxy, OpCode::SetData) > 40) => {}
-        _ = states.changed() => panic!("{:?}", *node.state().borrow()),
+        _ = states.changed() => panic!("{:?}", node.state().get()),
     }
     soon(node.set_data("ours")).await.unwrap();
     assert_eq!(data(&others, &path).await, "ours");
@@ -707,7 +707,7 @@ async fn after_an_interrupted_request_the_node_is_present_only_once_it_was_read(
     proxy.refuse(false).unwrap();
     assert!(soon(connection.wait_for(ConnectionState::Reconnected)).await);
     soon(proxy.wait_for_request(OpCode::GetData, 1)).await.unwrap();
-    assert!(is_unknown(&node.state().borrow()), "{:?}", node.state());
+    assert!(is_unknown(&node.state().get()), "{:?}", node.state());
     proxy.release_held();
     created(&node).await;
     assert_eq!(data(&others, &path).await, "new");

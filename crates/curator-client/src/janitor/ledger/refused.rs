@@ -119,10 +119,11 @@ impl Refusals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meter::ClientMeter;
 
     #[test]
     fn only_the_latest_refused_deletes_without_a_session_are_kept() {
-        let ledger = Ledger::new(&Arc::from("test"));
+        let ledger = Ledger::new(&Arc::from("test"), &Arc::new(ClientMeter::new(None)));
         for number in 0..MAX_WITHOUT_SESSION + 7 {
             let id = ledger.add(number.to_string(), None);
             assert_eq!(ledger.pending(), 1);
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn pending_and_given_up_deletes_are_listed_in_the_order_they_were_added() {
-        let ledger = Ledger::new(&Arc::from("test"));
+        let ledger = Ledger::new(&Arc::from("test"), &Arc::new(ClientMeter::new(None)));
         let ids = ["a", "b", "c"].map(|path| ledger.add(path.to_owned(), None));
         ledger.give_up(ids[1]);
         assert_eq!(ledger.pending(), 2);

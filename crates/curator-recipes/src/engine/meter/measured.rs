@@ -88,6 +88,14 @@ impl Meter {
         histogram!("curator_lock_queue_length", self.labels()).record(before);
     }
 
+    /// Records a participant in an election, until the result is dropped. Its election has a gauge of terms from the
+    /// start, so that one without a leader can be seen.
+    pub(crate) fn participates(&self) -> Participation {
+        registered_gauge(&self.0.held).increment(0);
+        gauge!("curator_leader_participants", self.labels()).increment(1);
+        Participation(self.clone())
+    }
+
     pub(crate) fn hold_begins(&self) {
         registered_gauge(&self.0.held).increment(1);
     }
@@ -110,6 +118,16 @@ impl Meter {
 
     pub(crate) fn reentered(&self) {
         counter!("curator_lock_reentries_total", self.labels()).increment(1);
+    }
+}
+
+/// A participant in an election.
+#[derive(Debug)]
+pub(crate) struct Participation(Meter);
+
+impl Drop for Participation {
+    fn drop(&mut self) {
+        gauge!("curator_leader_participants", self.0.labels()).decrement(1);
     }
 }
 
@@ -150,13 +168,13 @@ impl CacheMeter {
         self.name.iter().map(|name| Label::new("cache", Arc::clone(name))).collect()
     }
 
-    /// Records that the cache is not current: it is loading or stale.
+    /// Records that the cache is not current: it is loading or stale, or an error has ended it.
     pub(crate) fn stale_begins(&self) {
         gauge!("curator_cache_stale", self.labels()).increment(1);
     }
 
-    /// Records that the cache is current again after it was stale for this long; `None` if it was loading, or has
-    /// ended.
+    /// Records that the cache is current again after it was stale for this long; `None` if it was loading, or is no longer
+    /// used.
     pub(crate) fn stale_ends(&self, after: Option<Duration>) {
         gauge!("curator_cache_stale", self.labels()).decrement(1);
         if let Some(after) = after {

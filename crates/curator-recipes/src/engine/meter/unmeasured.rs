@@ -23,12 +23,19 @@ impl Meter {
 
     pub(crate) fn queued(&self, _before: usize) {}
 
+    pub(crate) fn participates(&self) -> Participation {
+        Participation
+    }
+
     pub(crate) fn hold_begins(&self) {}
 
     pub(crate) fn hold_ended(&self, _how: HoldEnded, _held: Option<Duration>) {}
 
     pub(crate) fn reentered(&self) {}
 }
+
+#[derive(Debug)]
+pub(crate) struct Participation;
 
 #[derive(Debug, Clone)]
 pub(crate) struct CacheMeter;

@@ -110,6 +110,7 @@ impl Kept {
                 (self.taken_numbers, self.mzxid) = (0, stat.mzxid);
                 if self.claims.confirm(&Node::of(path, stat)) {
                     self.close_delay = self.options.mode.is_ephemeral().then(|| session.delay_close());
+                    self.reporter.forget_failures();
                     let client = self.client.name();
                     tracing::info!(client, %path, czxid = stat.czxid, "persistent node: created");
                     self.contents.applied();

@@ -45,8 +45,8 @@ async fn data(client: &CuratorClient, path: &str) -> (String, i64) {
 async fn until_present(node: &PersistentNode) -> ZPath {
     let mut state = node.state();
     let state = soon(state.wait_for(|state| matches!(state, PersistentNodeState::Present { .. }))).await.unwrap();
-    let PersistentNodeState::Present { path } = &*state else { unreachable!() };
-    path.clone()
+    let PersistentNodeState::Present { path } = state else { unreachable!() };
+    path
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn our_persistent_node_waits_for_javas_node_and_is_created_after_its_delet
     assert_eq!(java.ask(&format!("persist-data {path} other")).await, "ok");
     // Java's command returns before the write is done.
     until(async || data(&client, &path).await == ("other".to_owned(), its)).await;
-    assert!(foreign(&node.state().borrow()));
+    assert!(foreign(&node.state().get()));
     assert_eq!(java.ask(&format!("shut {path}")).await, "ok");
     assert_eq!(until_present(&node).await.as_str(), path);
     assert_eq!(data(&client, &path).await, ("ours".to_owned(), id(&client)));
@@ -134,7 +134,7 @@ async fn our_persistent_node_is_recreated_after_java_overwrites_and_deletes_it()
     soon(node.created()).await.unwrap();
     assert_eq!(java.ask(&format!("persist {path} javas")).await, "ok");
     until(async || data(&client, &path).await == ("javas".to_owned(), id(&client))).await;
-    assert!(node.state().borrow().is_present());
+    assert!(node.state().get().is_present());
     let before = client.check_exists(&path).await.unwrap().unwrap().czxid;
     assert_eq!(java.ask(&format!("shut {path}")).await, "ok");
     let is_new = async || client.check_exists(&path).await.unwrap().is_some_and(|stat| stat.czxid > before);

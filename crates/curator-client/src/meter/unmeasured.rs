@@ -1,0 +1,40 @@
+//! Empty meters, for builds without the feature `metrics`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::SessionEnd;
+
+/// Empty, so that no clock is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun;
+
+impl Begun {
+    pub(crate) fn now() -> Self {
+        Self
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct ClientMeter;
+
+#[expect(clippy::unused_self, reason = "the same methods as with the feature")]
+impl ClientMeter {
+    pub(crate) fn new(_label: Option<Arc<str>>) -> Self {
+        Self
+    }
+
+    pub(crate) fn confirmed(&self, _lease: impl FnOnce() -> Duration) {}
+
+    pub(crate) fn doubted(&self) {}
+
+    pub(crate) fn resumed(&self) {}
+
+    pub(crate) fn opened(&self) {}
+
+    pub(crate) fn lost(&self, _end: SessionEnd) {}
+
+    pub(crate) fn closed(&self) {}
+
+    pub(crate) fn pending(&self, _count: usize, _oldest: Option<Begun>) {}
+}
