@@ -238,7 +238,8 @@ impl SessionLease {
     /// not make more probes necessary.
     ///
     /// The first reply over a new connection leaves 15/16 of the timeout, counted from the connect. So a connection that
-    /// is replaced does not shorten the lease, if it is replaced and answers within the time that a reply may take.
+    /// is replaced does not shorten the lease, if the lost reply and the first one over the next connection together take
+    /// less than 1/48 of the timeout.
     #[must_use]
     pub fn probe_interval(&self) -> Duration {
         self.session_timeout / 6
