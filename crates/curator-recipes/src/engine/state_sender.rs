@@ -56,8 +56,13 @@ impl<S: ReportedState> StateSender<S> {
     /// events of a watch are processed before changes of the connection.
     pub(crate) async fn follow_connection(&self) -> Infallible {
         let mut connection = self.client.connection_states();
+        // The first item is the present state. While there is a connection, this is no change: a state that was just
+        // forgotten stays reported.
+        let mut has_changed = self.client.check_connected().is_err();
         while connection.next().await.is_some() {
-            self.refresh();
+            if std::mem::replace(&mut has_changed, true) {
+                self.refresh();
+            }
         }
         // The client is closing, which ends the task.
         pending().await
