@@ -108,8 +108,8 @@ async fn no_debug_output_of_a_recipe_contains_data() {
     assert_eq!(participants[0].id(), MARKER);
     assert!(format!("{participants:?}").contains("9 bytes"));
     check(&(&mutex, &guard, &participants));
-    check(&guard.transaction().set_data(&below("mutex"), MARKER, None).unwrap());
-    check(&guard.transaction().create(&below("mutex/x"), MARKER, CreateMode::Persistent).unwrap());
+    check(&guard.transaction().set_data(below("mutex"), MARKER, None).unwrap());
+    check(&guard.transaction().create(below("mutex/x"), MARKER, CreateMode::Persistent).unwrap());
 
     check(&LeaderLatch::builder(&client, below("latch")).unwrap().id(MARKER));
     let latch = LeaderLatch::builder(&client, below("latch")).unwrap().id(MARKER).start();
