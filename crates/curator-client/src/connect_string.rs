@@ -146,14 +146,13 @@ fn parse_chroot(chroot: &str) -> Result<ZPath, ConnectStringProblem> {
 
 fn parse_server(server: &str) -> Result<HostPort, ConnectStringProblem> {
     let malformed = || ConnectStringProblem::Host(server.to_owned());
+    let zoned = server.strip_prefix('[').unwrap_or(server).split_once('%');
+    if zoned.is_some_and(|(address, _)| address.parse::<Ipv6Addr>().is_ok()) {
+        return Err(ConnectStringProblem::Zone(server.to_owned()));
+    }
     let (host, port) = if let Some(bracketed) = server.strip_prefix('[') {
         let (address, port) = bracketed.split_once(']').ok_or_else(malformed)?;
-        let address: Ipv6Addr = match address.split_once('%') {
-            Some((unscoped, _)) if unscoped.parse::<Ipv6Addr>().is_ok() => {
-                return Err(ConnectStringProblem::Zone(server.to_owned()));
-            }
-            _ => address.parse().map_err(|_| malformed())?,
-        };
+        let address: Ipv6Addr = address.parse().map_err(|_| malformed())?;
         let port = match port {
             "" => None,
             port => Some(port.strip_prefix(':').ok_or_else(malformed)?),
@@ -293,6 +292,7 @@ mod tests {
             ("[::1]2181", Host(owned("[::1]2181"))),
             ("[fe80::1%eth0]:2181", Zone(owned("[fe80::1%eth0]:2181"))),
             ("a,[fe80::1%2]", Zone(owned("[fe80::1%2]"))),
+            ("fe80::1%eth0", Zone(owned("fe80::1%eth0"))),
             ("[a%eth0]:2181", Host(owned("[a%eth0]:2181"))),
             ("a%eth0:2181", Host(owned("a%eth0:2181"))),
             ("a:", Port(owned(""))),

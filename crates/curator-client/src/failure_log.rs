@@ -2,8 +2,8 @@
 //! recovery once.
 
 use std::collections::hash_map::DefaultHasher;
-use std::fmt::{self, Display, Write as _};
-use std::hash::Hasher as _;
+use std::fmt::{Display, Write as _};
+use std::hash::{Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
 /// The interval between the first two lines about an unchanged failure. Each further interval is twice the previous one.
@@ -19,7 +19,7 @@ const MOST_KNOWN: usize = 8;
 ///
 /// A failure that was not logged in the present interval is logged immediately; a known one when the interval ends. The
 /// first interval is a minute, and each one is twice the previous one, up to an hour. Two texts are the same failure if
-/// they differ only in decimal and hexadecimal digits: those of durations, sequence numbers and ids. At most 8 different
+/// they differ only in numbers and ids, decimal or hexadecimal. At most 8 different
 /// failures are logged immediately in one interval.
 ///
 /// A [recovery](Self::recovered) is logged once, if a failure was logged since the last one. A task that fails again and
@@ -92,21 +92,20 @@ impl FailureLog {
     }
 }
 
-/// A hash of a text without its digits.
+/// A hash of a text without its numbers and ids: the longest parts of digits, the letters a to f, hyphens and dots that have a
+/// digit.
 fn key(failure: impl Display) -> u64 {
-    struct WithoutDigits(DefaultHasher);
-
-    impl fmt::Write for WithoutDigits {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            text.bytes().filter(|byte| !byte.is_ascii_hexdigit()).for_each(|byte| self.0.write_u8(byte));
-            Ok(())
+    let mut text = String::new();
+    // Only the `Display` of a user's error can fail; the text before counts.
+    let _ = write!(text, "{failure}");
+    let is_of_number = |byte: &u8| byte.is_ascii_hexdigit() || b"-.".contains(byte);
+    let mut hasher = DefaultHasher::new();
+    for part in text.as_bytes().chunk_by(|one, next| is_of_number(one) == is_of_number(next)) {
+        if !(is_of_number(&part[0]) && part.iter().any(u8::is_ascii_digit)) {
+            part.hash(&mut hasher);
         }
     }
-
-    let mut hasher = WithoutDigits(DefaultHasher::new());
-    // Only the `Display` of a user's error can fail; the text before counts.
-    let _ = write!(hasher, "{failure}");
-    hasher.0.finish()
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -119,6 +118,18 @@ mod tests {
     fn lines(log: &mut FailureLog, start: Instant, failures: impl IntoIterator<Item = (u64, String)>) -> Vec<u64> {
         let is_logged = |(second, text): &(u64, String)| log.failed(text, start + Duration::from_secs(*second));
         failures.into_iter().filter(is_logged).map(|(second, _)| second).collect()
+    }
+
+    #[test]
+    fn texts_that_differ_in_more_than_numbers_and_ids_are_different_failures() {
+        let same = |one: &str, other: &str| key(one) == key(other);
+        assert!(same(
+            "/a/_c_abcd0000-abcd-4bcd-abcd-abcdefabcdef-latch-",
+            "/a/_c_12345678-1234-1234-1234-123456789012-latch-"
+        ));
+        assert!(same("after 1.5s in session 0x1a2b", "after 30s in session 0xff00"));
+        assert!(!same("no permission to read /a", "no permission to read /b"));
+        assert!(!same("add", "dead"));
     }
 
     #[test]

@@ -141,9 +141,9 @@ pub use crate::connect_string::{ConnectString, ConnectStringProblem, HostPort, I
 pub use crate::error::{ClientEnd, Error, Outcome, Result, SessionEnd};
 pub use crate::failure_log::{FailureLog, Recovery};
 pub use crate::janitor::{Janitor, PendingDelete, Refusals};
-#[doc(inline)]
 #[cfg(feature = "metrics")]
 pub use crate::meter::describe_metrics;
+#[doc(inline)]
 pub use crate::node::protected::ProtectionId;
 pub use crate::node_path::NodePath;
 pub use crate::operation::{

@@ -37,7 +37,7 @@ use crate::latest::Latest;
 /// # async fn example() -> Result<(), ConfigError> {
 /// let client = CuratorClient::builder("127.0.0.1:2181").connect().await?;
 /// let decode = |data: &[u8]| serde_json::from_slice::<Settings>(data);
-/// let config = Config::builder(&client, "/services/billing/settings", decode)?.open().await?;
+/// let config = Config::builder(&client, "/settings/billing", decode)?.open().await?;
 /// println!("{} workers", config.current().workers);
 ///
 /// let mut values = config.values();

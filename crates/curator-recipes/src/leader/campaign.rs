@@ -109,8 +109,8 @@ pub(super) struct Campaign {
     /// Paces the attempts to take part after a failure; `None` while there is no failure.
     pub(super) retrier: Option<Retrier>,
     pub(super) failures: FailureLog,
-    /// Ends with the task.
-    pub(super) _participation: Participation,
+    /// `None` while the participant stands aside.
+    pub(super) participation: Option<Participation>,
 }
 
 /// The next step of the campaign.
@@ -131,6 +131,10 @@ impl Campaign {
         let mut next = Next::ByIntent;
         loop {
             let intent = self.commands.borrow().intent;
+            self.participation = match intent {
+                Intent::TakePart => self.participation.take().or_else(|| Some(self.mutex.participates())),
+                _ => None,
+            };
             // A participant outside the queue has no failure to report.
             if intent != Intent::TakePart && self.retrier.take().is_some() {
                 self.reporter.report_error(None);

@@ -120,7 +120,7 @@ impl LeaderLatchBuilder {
             reporter: Reporter { client: mutex.client().clone(), states, reports },
             retrier: None,
             failures: FailureLog::default(),
-            _participation: mutex.participates(),
+            participation: Some(mutex.participates()),
         };
         let commands = Arc::new(commands);
         let channels = (Arc::clone(&commands), state.clone(), report.clone());

@@ -276,6 +276,11 @@ fn an_election_without_a_leader_is_measured_while_it_has_participants() {
         };
         assert_eq!((of("leader latch"), of("leader selector")), ((0.0, 1.0), (0.0, 1.0)));
         drop(run);
+        // Without a connection, the call cannot confirm that the node is gone.
+        assert!(latch.stand_aside().now_or_never().is_none());
+        until(async || of("leader latch") == (0.0, 0.0)).await;
+        latch.stand_by();
+        until(async || of("leader latch") == (0.0, 1.0)).await;
         latch.close().await.unwrap();
         until(async || (of("leader latch"), of("leader selector")) == ((0.0, 0.0), (0.0, 0.0))).await;
     });

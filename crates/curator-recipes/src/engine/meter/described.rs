@@ -39,7 +39,7 @@ pub fn describe_metrics() {
     );
     describe_histogram!("curator_lock_hold_seconds", Unit::Seconds, "From the acquisition to the release or loss");
     describe_gauge!("curator_lock_held", Unit::Count, "Current holds, leases and terms of a leader");
-    describe_gauge!("curator_leader_participants", Unit::Count, "Latches, and runs of selectors, that take part");
+    describe_gauge!("curator_leader_participants", Unit::Count, "Latches, and runs of selectors, that want to lead");
     describe_gauge!("curator_cache_stale", Unit::Count, "Caches that are not current: loading, stale, or failed");
     describe_histogram!("curator_cache_stale_seconds", Unit::Seconds, "How long a cache was stale");
 }
