@@ -153,8 +153,12 @@ async fn locks_and_latches_are_acquired_while_the_server_removes_empty_directori
                 for round in 0..5 {
                     together.wait().await;
                     let may_wait = (who + round) % 3 > 0;
-                    let held = if may_wait { lock.acquire().await.map(Some) } else { lock.try_acquire().await };
-                    let held = held.unwrap_or_else(|error| panic!("{}, round {round}: {error:?}", kind.name()));
+                    let held = match if may_wait { lock.acquire().await.map(Some) } else { lock.try_acquire().await } {
+                        Ok(held) => held,
+                        // On a busy machine, the server may be faster than each of its 16 attempts.
+                        Err(error) if !may_wait && error.is_retryable() => None,
+                        Err(error) => panic!("{}, round {round}: {error:?}", kind.name()),
+                    };
                     assert!(held.is_some() || !may_wait);
                     if let Some(held) = held {
                         held.release().await.unwrap();

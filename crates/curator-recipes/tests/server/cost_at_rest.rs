@@ -296,7 +296,8 @@ async fn caches(owner: &CuratorClient) -> Vec<AtRest> {
     let (at_rest, cache) = cached("a cache that loads", (proxy, client), &root, |builder| builder).await;
     soon(at_rest.proxy.wait_for_request(OpCode::AddWatch, 1)).await.unwrap();
     assert_eq!(cache.state().get(), CacheState::Loading);
-    all.push(at_rest);
+    // On a busy machine, the wait for the reply may end.
+    all.push(at_rest.retries(1));
     all
 }
 
