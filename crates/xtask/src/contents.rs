@@ -5,8 +5,8 @@ use std::{fs, path::Path};
 /// The files that each package must contain.
 const FILES: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
-/// The keys that crates.io shows.
-const KEYS: [&str; 7] = ["categories", "description", "documentation", "keywords", "license", "readme", "repository"];
+/// The keys that crates.io shows, but `repository`: this project does not own one yet.
+const KEYS: [&str; 6] = ["categories", "description", "documentation", "keywords", "license", "readme"];
 
 /// Checks the unpacked files of a package.
 pub(crate) fn check(package: &Path) -> Result<(), String> {
@@ -38,7 +38,7 @@ mod tests {
 
     const MANIFEST: &str = "# A comment of cargo.\n\n[package]\nname = \"a\"\ndescription = \"A.\"\nreadme = \"README.md\"\n\
         documentation = \"https://docs.rs/a\"\nkeywords = [\n    \"k\",\n]\ncategories = [\"c\"]\nlicense = \"MIT\"\n\
-        repository = \"https://example.org\"\n\n[dependencies.b]\nversion = \"1\"\n";
+\n[dependencies.b]\nversion = \"1\"\n";
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|&name| name.to_owned()).collect()
