@@ -13,23 +13,35 @@ const FIRST_INTERVAL: Duration = Duration::from_secs(60);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// The number of different failures that are logged immediately in one interval: some tasks fail in a new way each time.
-const MOST_KNOWN: usize = 8;
+const MOST_LOGGED: usize = 8;
+
+/// The number of recoveries in one interval after which failures wait for its end: some tasks fail and recover quickly.
+const MOST_RECOVERIES: usize = 3;
 
 /// Decides which failures of a background task to log, for recipes.
 ///
 /// A failure that was not logged in the present interval is logged immediately; a known one when the interval ends. The
 /// first interval is a minute, and each one is twice the previous one, up to an hour. Two texts are the same failure if
-/// they differ only in numbers and ids, decimal or hexadecimal. At most 8 different
-/// failures are logged immediately in one interval.
+/// they differ only in numbers and ids, decimal or hexadecimal. At most 8 failures are logged immediately in one
+/// interval.
 ///
-/// A [recovery](Self::recovered) is logged once, if a failure was logged since the last one. A task that fails again and
-/// again within a minute of its recovery logs one failure and one recovery a minute.
+/// A [recovery](Self::recovered) is logged immediately, if its failure was. The next failure is a new one, and the interval
+/// ends within a minute. After three recoveries in one interval, a failure waits for the interval's end, and is not logged
+/// if it recovers before.
+///
+/// So the last line is never a failure that has ended, and is a recovery for at most a minute after the next failure: if
+/// the caller reports a failure that lasts again, at the latest when it is [due](Self::due).
 ///
 /// Reads no clock: methods get the time as an argument.
 #[derive(Debug, Clone, Default)]
 pub struct FailureLog {
-    /// Hashes of the failures that were logged in this interval.
+    /// Hashes of the failures that were logged in this interval, since the last logged recovery.
     known: Vec<u64>,
+    /// The numbers of failures and of recoveries that were logged in this interval.
+    lines: usize,
+    recoveries: usize,
+    /// The hash of the failure that was logged last. `None` after a logged recovery.
+    last_line: Option<u64>,
     /// When the interval ends. `None` before the first failure.
     interval_end: Option<Instant>,
     next_interval: Duration,
@@ -41,6 +53,7 @@ pub struct FailureLog {
 struct Failing {
     since: Instant,
     failures: u64,
+    latest: u64,
     is_logged: bool,
 }
 
@@ -62,32 +75,50 @@ impl FailureLog {
             // It has worked for the rest of the interval.
             *self = Self::default();
         }
-        let failing = self.failing.get_or_insert(Failing { since: now, failures: 0, is_logged: false });
-        failing.failures += 1;
         let failure = key(failure);
-        let is_due = self.interval_end.is_none_or(|end| now >= end);
-        if is_due {
+        let start = Failing { since: now, failures: 0, latest: failure, is_logged: false };
+        let failing = self.failing.get_or_insert(start);
+        failing.failures += 1;
+        failing.latest = failure;
+        if self.interval_end.is_none_or(|end| now >= end) {
             self.known.clear();
+            (self.lines, self.recoveries) = (0, 0);
             let interval = self.next_interval.clamp(FIRST_INTERVAL, LONGEST_INTERVAL);
             self.interval_end = Some(now + interval);
             self.next_interval = 2 * interval;
         }
-        let is_new = !self.known.contains(&failure) && self.known.len() < MOST_KNOWN;
-        if is_new {
+        let is_limited = self.lines >= MOST_LOGGED || self.recoveries >= MOST_RECOVERIES;
+        let is_logged = !is_limited && !self.known.contains(&failure);
+        if is_logged {
             self.known.push(failure);
+            self.lines += 1;
+            self.last_line = Some(failure);
             failing.is_logged = true;
         }
-        is_new
+        is_logged
+    }
+
+    /// When to report the present failure again if nothing happens until then: the last line is not about it. `None` if
+    /// that is not necessary.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        let latest = self.failing?.latest;
+        if self.last_line == Some(latest) { None } else { self.interval_end }
     }
 
     /// Records that the task works. Returns what to log: `None` if it has worked before, or if no failure was logged
     /// since the last recovery.
     #[must_use]
     pub fn recovered(&mut self, now: Instant) -> Option<Recovery> {
-        let Failing { since, failures, is_logged } = self.failing.take()?;
+        let Failing { since, failures, is_logged, .. } = self.failing.take()?;
         // The next failure starts over, unless it follows within a minute.
         self.next_interval = FIRST_INTERVAL;
         self.interval_end = self.interval_end.map(|end| end.min(now + FIRST_INTERVAL));
+        if is_logged {
+            self.known.clear();
+            self.recoveries += 1;
+            self.last_line = None;
+        }
         is_logged.then(|| Recovery { lasted: now.saturating_duration_since(since), failures })
     }
 }
@@ -153,10 +184,10 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_fails_and_recovers_again_and_again_is_logged_once_a_minute() {
+    fn a_task_that_fails_and_recovers_again_and_again_is_logged_three_times_a_minute() {
         let (start, mut log) = (Instant::now(), FailureLog::default());
         let (mut failures, mut recoveries) = (Vec::new(), Vec::new());
-        for second in 0..300 {
+        for second in 0..180 {
             let now = start + Duration::from_secs(second);
             if log.failed("denied", now) {
                 failures.push(second);
@@ -165,8 +196,25 @@ mod tests {
                 recoveries.push(second);
             }
         }
-        assert_eq!((&failures, recoveries.len()), (&recoveries, failures.len()));
-        assert_eq!(failures, [0, 60, 120, 180, 240]);
+        assert_eq!(failures, recoveries);
+        assert_eq!(failures, [0, 1, 2, 60, 61, 62, 120, 121, 122]);
+    }
+
+    /// Nothing reports it again before it is due.
+    #[test]
+    fn a_failure_after_a_recovery_is_logged_immediately_or_when_it_is_due() {
+        let (start, mut log) = (Instant::now(), FailureLog::default());
+        for _ in 0..MOST_RECOVERIES {
+            assert!(log.failed("invalid", start));
+            assert_eq!(log.due(), None);
+            assert!(log.recovered(start).is_some());
+            assert_eq!(log.due(), None);
+        }
+        assert!(!log.failed("invalid", start));
+        let due = log.due().unwrap();
+        assert_eq!(due, start + FIRST_INTERVAL);
+        assert!(log.failed("invalid", due));
+        assert_eq!(log.due(), None);
     }
 
     #[derive(Debug, Clone)]
@@ -182,33 +230,48 @@ mod tests {
     }
 
     proptest! {
-        /// However a task fails and recovers, the number of lines is bounded, and no failure is missed for long.
+        /// However a task fails and recovers, the number of lines is bounded. The last line is never a failure that has
+        /// ended. It is a recovery for at most a minute, and another failure for at most an hour, even if each failure is
+        /// reported only once, and again only when it is due.
         #[test]
-        fn the_lines_are_bounded_and_a_failure_is_not_missed_for_long(events in events()) {
+        fn the_lines_are_bounded_and_the_last_one_is_true_within_a_minute(events in events()) {
             let (mut now, mut log) = (Instant::now(), FailureLog::default());
-            let mut logged: Vec<Instant> = Vec::new();
-            let mut unreported: Option<Instant> = None;
-            let mut is_open = false;
+            let mut failures: Vec<Instant> = Vec::new();
+            // The failure that the last line names, and the present one with its begin.
+            let mut last_line: Option<u8> = None;
+            let mut present: Option<(u8, Instant)> = None;
             for (pause, event) in events {
-                now += pause;
+                let next = now + pause;
+                if let (Some((kind, since)), Some(due)) = (present, log.due()) {
+                    let longest = if last_line.is_none() { FIRST_INTERVAL } else { LONGEST_INTERVAL };
+                    prop_assert!(due - since <= longest);
+                    if due <= next {
+                        now = due.max(now);
+                        prop_assert!(log.failed(char::from(kind), now));
+                        failures.push(now);
+                        last_line = Some(kind);
+                    }
+                }
+                if log.due().is_none() {
+                    prop_assert_eq!(last_line, present.map(|(kind, _)| kind));
+                }
+                now = next;
                 match event {
                     Event::Failed(kind) => {
                         if log.failed(char::from(kind), now) {
-                            logged.push(now);
-                            (unreported, is_open) = (None, true);
-                        } else {
-                            let since = *unreported.get_or_insert(now);
-                            prop_assert!(now - since <= LONGEST_INTERVAL);
+                            failures.push(now);
+                            last_line = Some(kind);
                         }
+                        present = Some((kind, present.filter(|(last, _)| *last == kind).map_or(now, |(_, since)| since)));
                     }
                     Event::Recovered => {
-                        // One recovery for each series of which a failure was logged.
-                        prop_assert_eq!(log.recovered(now).is_some(), std::mem::take(&mut is_open));
-                        unreported = None;
+                        // One recovery after each logged failure.
+                        prop_assert_eq!(log.recovered(now).is_some(), last_line.take().is_some());
+                        present = None;
                     }
                 }
-                let in_last_minute = logged.iter().filter(|at| now.saturating_duration_since(**at) < FIRST_INTERVAL);
-                prop_assert!(in_last_minute.count() <= 2 * MOST_KNOWN);
+                let in_last_minute = failures.iter().filter(|at| now.saturating_duration_since(**at) < FIRST_INTERVAL);
+                prop_assert!(in_last_minute.count() <= 2 * MOST_LOGGED);
             }
         }
     }

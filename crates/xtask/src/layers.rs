@@ -174,6 +174,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["engine::revocation"],
             &["engine::log"],
             &[
+                "engine::event_failures",
                 "engine::failures",
                 "engine::follow",
                 "engine::state_sender",

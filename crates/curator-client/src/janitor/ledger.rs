@@ -4,14 +4,13 @@ mod refused;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 pub use self::refused::Refusals;
 use self::refused::Refused;
 use crate::error::Error;
-use crate::failure_log::FailureLog;
 use crate::meter::{Begun, ClientMeter};
 use crate::path::ZPath;
 use crate::session::Session;
@@ -30,8 +29,12 @@ pub struct PendingDelete {
     pub given_up: bool,
 }
 
-/// The maximum number of remaining deletes that are logged when the client ends.
+/// The maximum number of deletes that are logged at `warn`: of those given up in one interval, and of those that remain
+/// when the client ends.
 const MOST_LOGGED: usize = 10;
+
+/// The interval of that bound. It begins with a line.
+const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The deletes that are pending or were given up, by id.
 #[derive(Debug)]
@@ -52,7 +55,42 @@ struct Entries {
     /// The deletes that are neither done nor given up.
     pending: BTreeMap<u64, Entry>,
     refused: Refused,
-    failures: FailureLog,
+    lines: RefusalLines,
+}
+
+/// Bounds the lines about deletes that are given up. Each is logged, because each node may block another lock.
+#[derive(Debug, Default)]
+struct RefusalLines {
+    /// The number in this interval.
+    count: usize,
+    interval_end: Option<Instant>,
+}
+
+/// How a delete that was given up is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RefusalLine {
+    Node,
+    /// As the last one at `warn` in this interval.
+    Limit,
+    Debug,
+}
+
+impl RefusalLines {
+    /// The line for the next delete, and the number of those that only `debug` named in the last interval.
+    fn next(&mut self, now: Instant) -> (RefusalLine, usize) {
+        let is_new = self.interval_end.is_none_or(|end| now >= end);
+        let more = if is_new { std::mem::take(&mut self.count).saturating_sub(MOST_LOGGED + 1) } else { 0 };
+        if is_new {
+            self.interval_end = Some(now + INTERVAL);
+        }
+        self.count += 1;
+        let line = match self.count {
+            ..=MOST_LOGGED => RefusalLine::Node,
+            count if count == MOST_LOGGED + 1 => RefusalLine::Limit,
+            _ => RefusalLine::Debug,
+        };
+        (line, more)
+    }
 }
 
 #[derive(Debug)]
@@ -148,19 +186,24 @@ impl Ledger {
         let (delete, is_owned) = (entry.delete.clone(), entry.session.is_some());
         entries.refused.add(id, entry);
         self.publish_count(&entries);
-        let error = delete.last_error.as_ref().map(ToString::to_string).unwrap_or_default();
-        let is_logged = entries.failures.failed(error, Instant::now());
+        let (line, more) = entries.lines.next(Instant::now());
         // Unlocked before logging: a log subscriber may read this ledger.
         drop(entries);
         let PendingDelete { path, last_error, .. } = &delete;
         let (path, error) = (Truncated(path), last_error.as_ref().map(Truncated).map(tracing::field::display));
         let client = &*self.client;
-        if !is_logged {
-            tracing::debug!(client, %path, error, "cannot delete another node");
-        } else if is_owned {
-            tracing::warn!(client, %path, error, "cannot delete a node; it stays until its session is over");
-        } else {
-            tracing::warn!(client, %path, error, "cannot delete a node; it stays");
+        if more > 0 {
+            tracing::warn!(client, more, "more nodes could not be deleted");
+        }
+        match line {
+            RefusalLine::Node if is_owned => {
+                tracing::warn!(client, %path, error, "cannot delete a node; it stays until its session is over");
+            }
+            RefusalLine::Node => tracing::warn!(client, %path, error, "cannot delete a node; it stays"),
+            RefusalLine::Limit => {
+                tracing::warn!(client, %path, error, "cannot delete more nodes; for a minute, only `debug` names them");
+            }
+            RefusalLine::Debug => tracing::debug!(client, %path, error, "cannot delete another node"),
         }
         self.refusals.send_replace(());
     }
@@ -204,5 +247,20 @@ impl Ledger {
         let oldest = entries.pending.values().next().map(|entry| entry.begun);
         self.meter.pending(entries.pending.len(), oldest);
         self.count.send_replace(entries.pending.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refused_delete_is_logged_up_to_ten_a_minute_and_then_their_number() {
+        let (start, mut lines) = (Instant::now(), RefusalLines::default());
+        let logged: Vec<_> = (0..15).map(|_| lines.next(start)).collect();
+        let expected = [vec![RefusalLine::Node; 10], vec![RefusalLine::Limit], vec![RefusalLine::Debug; 4]].concat();
+        assert_eq!(logged, expected.into_iter().map(|line| (line, 0)).collect::<Vec<_>>());
+        assert_eq!(lines.next(start + INTERVAL), (RefusalLine::Node, 4));
+        assert_eq!(lines.next(start + 2 * INTERVAL), (RefusalLine::Node, 0));
     }
 }

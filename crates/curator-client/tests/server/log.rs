@@ -101,6 +101,26 @@ async fn a_log_subscriber_may_call_the_client() {
     assert!(times.load(Ordering::Relaxed) >= lines.len() - 1);
 }
 
+/// Each node may be that of another lock.
+#[tokio::test]
+async fn each_refused_delete_is_logged_with_its_node() {
+    let (_proxy, client) = client("refused").await;
+    let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
+    let dir = client.create().with_acl(no_delete).for_path(unique_path("node"), "").await.unwrap();
+    let mut nodes = Vec::new();
+    for number in 0..3 {
+        let node = client.create().for_path(dir.child(&format!("lock-{number}")).unwrap(), "").await.unwrap();
+        client.janitor().delete(&node);
+        nodes.push(node.to_string());
+    }
+    soon(client.janitor().idle()).await;
+    let lines = lines_since_start("refused");
+    let refused = lines.iter().filter(|line| line.message == "cannot delete a node; it stays");
+    let mut paths: Vec<_> = refused.map(|line| line.fields["path"].clone()).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, nodes, "{lines:#?}");
+}
+
 #[tokio::test]
 async fn an_outage_is_logged_with_its_cause_once_and_not_at_each_attempt() {
     let (proxy, client) = client("outage").await;

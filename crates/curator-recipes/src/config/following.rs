@@ -5,11 +5,10 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use curator_client::{
-    CuratorClient, Error as ClientError, FailureLog, RecipeSupport as _, Recovery, Result, Session, Watch, WatchEvent,
-    ZPath,
+    CuratorClient, Error as ClientError, RecipeSupport as _, Recovery, Result, Session, Watch, WatchEvent, ZPath,
 };
 use futures_util::poll;
 use tokio::sync::watch;
@@ -17,6 +16,7 @@ use tokio::sync::watch;
 use super::decoder::{Decoder, IfAbsent};
 use super::{ConfigError, ConfigStatus};
 use crate::codec::unquoting;
+use crate::engine::event_failures::EventFailures;
 use crate::engine::follow::{Followed, Follower, fired};
 use crate::engine::log::Truncated;
 use crate::engine::state_sender::{ReportedState as _, StateSender};
@@ -31,7 +31,7 @@ pub(super) struct Following<T> {
     pub(super) is_open: bool,
     watch: Option<(Session, Watch)>,
     latest: Option<LastRead>,
-    failures: FailureLog,
+    failures: Arc<EventFailures<ConfigStatus>>,
 }
 
 /// The epoch of a session, and the number of its connection.
@@ -101,27 +101,13 @@ impl<T> Following<T> {
             is_open: false,
             watch: None,
             latest: None,
-            failures: FailureLog::default(),
+            failures: Arc::new(EventFailures::new()),
         }
     }
 
     /// Logs a problem with the node, or its end. Call this after the status was set: a log subscriber may read it.
-    fn log(&mut self, status: &ConfigStatus) {
-        let (client, path, now) = (self.client.name(), Truncated(&self.path), Instant::now());
-        match status {
-            ConfigStatus::Invalid { error: ConfigError::Invalid { cause, .. } } if self.failures.failed(cause, now) => {
-                tracing::warn!(client, %path, error = unquoting(&**cause).map(tracing::field::display), "config: the data are invalid, and the last value stays");
-            }
-            ConfigStatus::Unreadable { error } if self.failures.failed(error, now) => {
-                tracing::warn!(client, %path, error = %Truncated(error), "config: the node cannot be read, and the last value stays");
-            }
-            ConfigStatus::Current => {
-                if let Some(Recovery { lasted, failures, .. }) = self.failures.recovered(now) {
-                    tracing::info!(client, %path, ?lasted, failures, "config: the value is current again");
-                }
-            }
-            _ => {}
-        }
+    fn log(&self, status: &ConfigStatus) {
+        log(&self.client, &self.path, &self.failures, status);
     }
 
     /// Returns an error if the data is older than that of an earlier read over the same connection.
@@ -154,6 +140,38 @@ impl<T> Following<T> {
 
     fn absent(&self) -> ConfigError {
         ConfigError::Absent { path: self.path.clone() }
+    }
+}
+
+fn log(client: &CuratorClient, path: &ZPath, failures: &EventFailures<ConfigStatus>, status: &ConfigStatus) {
+    let (client, path) = (client.name(), Truncated(path));
+    match status {
+        ConfigStatus::Invalid { error: ConfigError::Invalid { cause, .. } } if failures.failed(cause, status) => {
+            tracing::warn!(client, %path, error = unquoting(&**cause).map(tracing::field::display), "config: the data are invalid, and the last value stays");
+        }
+        ConfigStatus::Unreadable { error } if failures.failed(error, status) => {
+            tracing::warn!(client, %path, error = %Truncated(error), "config: the node cannot be read, and the last value stays");
+        }
+        ConfigStatus::Current => {
+            if let Some(Recovery { lasted, failures, .. }) = failures.recovered() {
+                tracing::info!(client, %path, ?lasted, failures, "config: the value is current again");
+            }
+        }
+        // Known failures.
+        ConfigStatus::Invalid { .. } | ConfigStatus::Unreadable { .. } => {}
+        _ => failures.superseded(),
+    }
+}
+
+/// Logs failures that last, and were not logged when they began.
+async fn log_lasting_failures(
+    client: CuratorClient,
+    path: ZPath,
+    failures: Arc<EventFailures<ConfigStatus>>,
+) -> Infallible {
+    loop {
+        let status = failures.due(&client).await;
+        log(&client, &path, &failures, &status);
     }
 }
 
@@ -197,6 +215,7 @@ pub(super) async fn follow<T: Send + Sync>(
 ) -> ConfigError {
     let Following { client, status, .. } = &following.node;
     let (client, status) = (client.clone(), status.clone());
+    let (path, failures) = (following.node.path.clone(), Arc::clone(&following.node.failures));
     tokio::select! {
         biased;
         error = client.closing() => error.into(),
@@ -205,6 +224,7 @@ pub(super) async fn follow<T: Send + Sync>(
         () = async { values.closed().await; status.reported.closed().await } => ClientError::Closed.into(),
         never = run(&mut following, &values) => match never {},
         never = status.follow_connection() => match never {},
+        never = log_lasting_failures(client.clone(), path, failures) => match never {},
     }
 }
 

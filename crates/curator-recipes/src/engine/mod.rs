@@ -2,6 +2,7 @@
 //! of any recipe.
 
 pub(crate) mod contender;
+pub(crate) mod event_failures;
 mod failures;
 pub(crate) mod follow;
 pub(crate) mod hold;

@@ -8,6 +8,7 @@ use curator_client::{CuratorClient, ZPath};
 use futures_util::future::FutureExt as _;
 use tokio::sync::watch;
 
+use crate::engine::log::Truncated;
 use crate::error::Error;
 use crate::forked::LeakedInChild;
 
@@ -88,10 +89,14 @@ impl<E: TaskError> RecipeTask<E> {
         work: impl Future<Output = E> + Send + 'static,
     ) -> Self {
         let (ended, end) = watch::channel(None);
-        let at = path.clone();
+        let (at, name) = (path.clone(), client.name().to_owned());
         client.runtime().spawn(async move {
             let done = AssertUnwindSafe(work).catch_unwind().await;
-            let error = done.unwrap_or_else(|panic| E::panicked(at, panic_message(panic)));
+            let error = done.unwrap_or_else(|panic| {
+                // Without the message, which may quote data.
+                tracing::error!(client = name, path = %Truncated(&at), "the task of a recipe has panicked, and the recipe has ended");
+                E::panicked(at, panic_message(panic))
+            });
             ended.send_replace(Some(error));
         });
         let channels: Box<dyn Any + Send + Sync> = Box::new((channels, end.clone()));

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use curator_client::{
-    ConnectionState, CuratorClient, Error as ClientError, FailureLog, RecipeSupport as _, Recovery, Retrier, ZPath,
+    ConnectionState, CuratorClient, Error as ClientError, FailureLog, RecipeSupport as _, Recovery, ZPath,
 };
 use tokio::sync::watch;
 
 use super::leadership::Leadership;
 use super::leaving::wait_until_left;
-use super::pausing::pause;
+use super::pausing::Pauses;
 use super::state::LeaderState;
 use crate::engine::log::Truncated;
 use crate::engine::meter::Participation;
@@ -106,8 +106,7 @@ pub(super) struct Campaign {
     /// this text.
     pub(super) is_revocable: bool,
     pub(super) reporter: Reporter,
-    /// Paces the attempts to take part after a failure; `None` while there is no failure.
-    pub(super) retrier: Option<Retrier>,
+    pub(super) pauses: Pauses,
     pub(super) failures: FailureLog,
     /// `None` while the participant stands aside.
     pub(super) participation: Option<Participation>,
@@ -136,7 +135,7 @@ impl Campaign {
                 _ => None,
             };
             // A participant outside the queue has no failure to report.
-            if intent != Intent::TakePart && self.retrier.take().is_some() {
+            if intent != Intent::TakePart && self.pauses.end() {
                 self.reporter.report_error(None);
                 let _ = self.failures.recovered(Instant::now());
             }
@@ -261,7 +260,7 @@ impl Campaign {
             self.log(&error, "the latch cannot take part, and will try again");
         }
         let client = self.client.clone();
-        let retrier = self.retrier.get_or_insert_with(|| client.patient_retrier());
+        self.pauses.begin(&client);
         tokio::select! {
             biased;
             command = self.commands.changed() => {
@@ -271,14 +270,14 @@ impl Campaign {
                 // The next step executes the command.
                 self.commands.mark_changed();
             }
-            paused = pause(&client, retrier) => paused?,
+            paused = self.pauses.pause(&client) => paused?,
         }
         Ok(Next::ByIntent)
     }
 
     /// This participant is in the queue, or leads.
     fn recovered(&mut self) {
-        self.retrier = None;
+        self.pauses.end();
         self.reporter.report_error(None);
         if let Some(Recovery { lasted, failures, .. }) = self.failures.recovered(Instant::now()) {
             tracing::info!(client = self.client.name(), path = %Truncated(self.path()), ?lasted, failures, "leader latch: takes part again");
@@ -330,7 +329,7 @@ impl Campaign {
     }
 
     fn state_without_term(&self) -> LeaderState {
-        let is_failing = self.retrier.is_some();
+        let is_failing = self.pauses.is_failing();
         if self.client.check_connected().is_ok() && !is_failing { LeaderState::Follower } else { LeaderState::Unknown }
     }
 

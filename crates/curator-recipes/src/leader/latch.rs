@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::LATCH_NAME;
 use super::campaign::{Campaign, Command, Intent, Report, Reporter};
 use super::leadership::Leadership;
+use super::pausing::Pauses;
 use super::state::LeaderState;
 use crate::debug::debug_line;
 use crate::engine::revocation::is_revoke_request;
@@ -118,7 +119,7 @@ impl LeaderLatchBuilder {
             queued,
             is_revocable,
             reporter: Reporter { client: mutex.client().clone(), states, reports },
-            retrier: None,
+            pauses: Pauses::default(),
             failures: FailureLog::default(),
             participation: Some(mutex.participates()),
         };

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::SELECTOR_NAME;
 use super::leadership::Leadership;
 use super::leaving::wait_until_left;
-use super::pausing::pause;
+use super::pausing::Pauses;
 use crate::debug::{debug_as_text, debug_line};
 use crate::engine::log::Truncated;
 use crate::engine::task::panic_message;
@@ -170,16 +170,16 @@ impl Drop for LoggedTerm<'_> {
 struct Attempts<'a> {
     selector: &'a LeaderSelector,
     log: FailureLog,
-    has_failed: bool,
+    pauses: Pauses,
 }
 
 impl<'a> Attempts<'a> {
     fn new(selector: &'a LeaderSelector) -> Self {
-        Self { selector, log: FailureLog::default(), has_failed: false }
+        Self { selector, log: FailureLog::default(), pauses: Pauses::default() }
     }
 
     fn failed(&mut self, error: Error) {
-        self.has_failed = true;
+        self.pauses.begin(self.selector.mutex.client());
         let client = self.selector.mutex.client();
         // The client logs its outages.
         let is_outage = error.is_retryable() && client.check_connected().is_err();
@@ -192,7 +192,7 @@ impl<'a> Attempts<'a> {
 
     /// The run is in the queue, or leads.
     fn succeeded(&mut self) {
-        if !std::mem::take(&mut self.has_failed) {
+        if !self.pauses.end() {
             return;
         }
         self.report(None);
@@ -210,7 +210,7 @@ impl<'a> Attempts<'a> {
 impl Drop for Attempts<'_> {
     fn drop(&mut self) {
         // In a forked child, another thread may have held the lock.
-        if self.has_failed && check_fork(self.selector.mutex.client()).is_ok() {
+        if self.pauses.end() && check_fork(self.selector.mutex.client()).is_ok() {
             self.report(None);
         }
     }
@@ -269,8 +269,9 @@ impl LeaderSelector {
         let client = self.mutex.client().clone();
         let _participation = self.mutex.participates();
         let mut shutdown = pin!(shutdown.map(drop).fuse());
-        let (mut retrier, mut pause_after_term) = (client.patient_retrier(), PAUSES.0);
-        let (mut attempts, mut jobs) = (Attempts::new(&self), FailureLog::default());
+        let mut pause_after_term = PAUSES.0;
+        let mut attempts = Attempts::new(&self);
+        let (mut jobs, mut releases) = (FailureLog::default(), FailureLog::default());
         let queued = Arc::new(watch::Sender::new(false));
         let mutex = self.mutex.reporting(Arc::clone(&queued));
         loop {
@@ -304,12 +305,11 @@ impl LeaderSelector {
                         biased;
                         () = &mut shutdown => return self.wait_until_left().await,
                         // If the client has closed, the next acquire returns the error.
-                        _ = pause(&client, &mut retrier) => continue,
+                        _ = attempts.pauses.pause(&client) => continue,
                     }
                 }
             };
             attempts.succeeded();
-            retrier.reset();
             let began = Instant::now();
             let leadership = Leadership::new(guard.hold(), guard.loss());
             leadership.log_begin(&client);
@@ -322,10 +322,10 @@ impl LeaderSelector {
             }
             let mut stopped = Ok(());
             match guard.release_timeout(client.close_timeout()).await {
-                Ok(()) => {}
+                Ok(()) => drop(releases.recovered(Instant::now())),
                 Err(Error::Lost(lost)) => tracing::debug!(client = client.name(), %lost, "the term was lost"),
                 Err(error) => {
-                    if jobs.failed(&error, Instant::now()) {
+                    if releases.failed(&error, Instant::now()) {
                         self.log(&error, "the term has ended, and its release is not confirmed");
                     }
                     if let Error::ReleaseRefused { .. } = error {

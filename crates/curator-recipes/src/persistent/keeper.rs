@@ -46,6 +46,7 @@ pub(super) async fn keep(kept: Kept, mut commands: watch::Receiver<Command>) -> 
         error = client.closing() => Some(error),
         never = follow(&mut follower) => match never {},
         never = reporter.states.follow_connection() => match never {},
+        never = reporter.log_lasting_failures() => match never {},
     };
     match end {
         None => {

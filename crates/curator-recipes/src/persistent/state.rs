@@ -1,12 +1,13 @@
 //! The state of a persistent node, and how its task reports it.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::convert::Infallible;
+use std::sync::Arc;
 
-use curator_client::{CuratorClient, Error as ClientError, FailureLog, RecipeSupport as _, Recovery, ZPath};
+use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, Recovery, ZPath};
 use tokio::sync::watch;
 
 use super::error::{PersistentNodeError, owner_text};
+use crate::engine::event_failures::EventFailures;
 use crate::engine::log::Truncated;
 use crate::engine::state_sender::{ReportedState, StateSender};
 
@@ -88,13 +89,13 @@ pub(super) struct Reporter {
     path: ZPath,
     pub(super) states: StateSender<PersistentNodeState>,
     pub(super) reports: watch::Sender<Report>,
-    failures: Mutex<FailureLog>,
+    failures: EventFailures<PersistentNodeState>,
 }
 
 impl Reporter {
     pub(super) fn new(client: &CuratorClient, path: &ZPath) -> Self {
         let (states, reports) = (StateSender::new(client), watch::Sender::default());
-        Self { client: client.clone(), path: path.clone(), states, reports, failures: Mutex::default() }
+        Self { client: client.clone(), path: path.clone(), states, reports, failures: EventFailures::new() }
     }
 
     /// Sets the state, which is reported while there is a connection.
@@ -110,36 +111,41 @@ impl Reporter {
     }
 
     fn log(&self, state: &PersistentNodeState) {
-        let (client, now) = (self.client.name(), Instant::now());
-        // Unlocked before logging: a log subscriber may call this persistent node.
-        let log = || self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = self.client.name();
         match state {
             PersistentNodeState::Foreign { path, owner } => {
+                // As letters: two failures that differ only in numbers would be the same.
+                let owner_key: String = format!("{owner:x}").bytes().map(|digit| char::from(digit + 0x40)).collect();
                 let owner = owner_text(*owner);
-                let is_logged = log().failed(format_args!("another owner: {owner}"), now);
-                if is_logged {
+                if self.failures.failed(format_args!("another owner: {owner_key}"), state) {
                     tracing::warn!(client, %path, owner, "persistent node: another owner has the node; waiting until it is deleted");
                 }
             }
             PersistentNodeState::Refused { error } => {
-                let is_logged = log().failed(error, now);
-                if is_logged {
+                if self.failures.failed(error, state) {
                     tracing::warn!(client, path = %self.path, error = %Truncated(error), "persistent node: the server refuses the node; trying again");
                 }
             }
             PersistentNodeState::Present { path } => {
-                let recovery = log().recovered(now);
-                if let Some(Recovery { lasted, failures, .. }) = recovery {
+                if let Some(Recovery { lasted, failures, .. }) = self.failures.recovered() {
                     tracing::info!(client, %path, ?lasted, failures, "persistent node: present again");
                 }
             }
-            _ => {}
+            _ => self.failures.superseded(),
         }
     }
 
     /// Ends the failures without a line, because the creation of the node is logged.
     pub(super) fn forget_failures(&self) {
-        let _ = self.failures.lock().unwrap_or_else(PoisonError::into_inner).recovered(Instant::now());
+        let _ = self.failures.recovered();
+    }
+
+    /// Logs failures that last, and were not logged when they began.
+    pub(super) async fn log_lasting_failures(&self) -> Infallible {
+        loop {
+            let state = self.failures.due(&self.client).await;
+            self.log(&state);
+        }
     }
 
     /// Records a failed attempt. If a retry cannot help and there is a connection, the state becomes `Refused`.

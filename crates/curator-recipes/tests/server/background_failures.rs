@@ -5,7 +5,7 @@ use std::future::{pending, ready};
 use std::io;
 use std::time::Instant;
 
-use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, Permission};
+use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Error as ClientError, Permission};
 use curator_recipes::{
     Config, ConfigStatus, Error, InterProcessMutex, LeaderLatch, LeaderObserver, LeaderSelector, LeaderState,
     PersistentNode, PersistentNodeState,
@@ -199,6 +199,70 @@ fn a_persistent_node_that_is_refused_says_so_once_and_is_present_once_it_may_be_
         // The end of the refusals is the creation.
         until(async || denied.messages(logs) == [refused, "persistent node: created"]).await;
         node.close().await.unwrap();
+    });
+}
+
+/// The data change only now and then, so no later failure would be logged instead.
+#[test]
+fn a_config_whose_data_become_invalid_again_says_so_again() {
+    logged(async |logs| {
+        let denied = Denied::with(path("config-invalid"), Permission::ALL).await;
+        let decode = |data: &[u8]| String::from_utf8_lossy(data).parse::<u32>();
+        let config = Config::builder(&denied.client, &denied.path, decode).unwrap().open().await.unwrap();
+        let (invalid, current) =
+            ("config: the data are invalid, and the last value stays", "config: the value is current again");
+        for (data, expected) in [
+            ("bad", &[invalid][..]),
+            ("0", &[invalid, current]),
+            ("bad", &[invalid, current, invalid]),
+            ("2", &[invalid, current, invalid, current]),
+            ("bad", &[invalid, current, invalid, current, invalid]),
+        ] {
+            denied.admin.set_data(&denied.path, data, None).await.unwrap();
+            until(async || denied.messages(logs) == expected).await;
+            assert_eq!(config.status().get().is_current(), data != "bad");
+        }
+    });
+}
+
+#[test]
+fn a_persistent_node_names_each_other_owner() {
+    logged(async |logs| {
+        let denied = Denied::with(path("persistent-foreign"), Permission::ALL).await;
+        let (path, other) = (format!("{}/node", denied.path), connected().await);
+        denied.admin.create().with_mode(CreateMode::Ephemeral).for_path(&path, "").await.unwrap();
+        let node = PersistentNode::builder(&denied.client, &path).unwrap().start();
+        let owned_by = |client: &CuratorClient| {
+            let session = client.try_session().unwrap().id();
+            move |state: &PersistentNodeState| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == session)
+        };
+        soon(node.state().wait_for(owned_by(&denied.admin))).await.unwrap();
+        let swap = other.transaction().delete(&path, None).unwrap();
+        swap.create(&path, "", CreateMode::Ephemeral).unwrap().commit().await.unwrap();
+        soon(node.state().wait_for(owned_by(&other))).await.unwrap();
+        let owners = || -> Vec<_> {
+            let of_owner = |line: crate::support::Line| line.fields.get("owner").cloned();
+            logs.all().into_iter().filter_map(of_owner).collect()
+        };
+        let expected =
+            [&denied.admin, &other].map(|client| format!("session {:#x}", client.try_session().unwrap().id()));
+        until(async || owners() == expected).await;
+    });
+}
+
+#[test]
+fn a_recipe_whose_task_panics_says_so_once_without_the_message() {
+    logged(async |logs| {
+        let denied = Denied::with(path("config-panics"), Permission::ALL).await;
+        let decode = |data: &[u8]| if data == b"1" { Ok::<_, io::Error>(()) } else { panic!("on purpose: {data:?}") };
+        let config = Config::builder(&denied.client, &denied.path, decode).unwrap().open().await.unwrap();
+        denied.admin.set_data(&denied.path, "secret", None).await.unwrap();
+        soon(config.ended()).await;
+        let lines = logs.all();
+        let panicked: Vec<_> = lines.iter().filter(|line| line.level == Level::ERROR).collect();
+        assert_eq!(panicked.len(), 1, "{lines:#?}");
+        assert_eq!(panicked[0].message, "the task of a recipe has panicked, and the recipe has ended");
+        assert_eq!((&panicked[0].fields["path"], panicked[0].fields.len()), (&denied.path, 2), "{lines:#?}");
     });
 }
 
