@@ -62,7 +62,7 @@ fn futures_of_methods_are_send(
     assert_send_future(client.session());
     assert_send_future(client.sleep_until(Deadline::after(Duration::ZERO)));
     assert_send_future(client.ensure_containers(session, path));
-    assert_send_future(client.missing_parents(session, std::slice::from_ref(path)));
+    assert_send_future(client.missing_parents(session, std::slice::from_ref(path), None));
     assert_send_future(client.transact_with_containers(session, &[], Vec::new()));
     assert_send_future(client.create().for_path("/", ""));
     assert_send_future(client.create().with_protection().for_path(path, ""));

@@ -48,6 +48,17 @@
 //! the write. Then only the leader has confirmed the session, and the lease counts from c - G: a deposed leader then has
 //! as much time to stop answering as by the rule for probes, see below.
 //!
+//! *Quorums.* The server in common may be the leader itself, whose own acknowledgement counts: it joins a successor only
+//! after it has stopped leading. A reconfiguration is acknowledged by quorums of the old and of the new configuration,
+//! after every earlier write; until it is committed, later writes and a new leader need both quorums too. So a successor
+//! that needs only the new quorum starts after the commit, later than the acknowledgement of a write that needed only the
+//! old one. Two oracle quorums (`QuorumOracleMaj`: one server of two) may have no server in common, so [`SessionLease`]
+//! assumes that there are none.
+//!
+//! *Local sessions* (`localSessionsEnabled`) belong to one server, which alone expires them, T after it last heard of
+//! them. Such a session cannot move to another server, and owns no nodes: its first ephemeral node upgrades it to a session
+//! of the leader, which then starts a new T.
+//!
 //! Two probes are needed. The last one alone does not show how recent the leader's knowledge is: with probes at 0, 0.28
 //! T and 0.46 T and reports just after 0, at 0.24 T and at 0.48 T, the second report names no session, and if the
 //! follower is cut off just after it forwarded the third probe, the session ends at T. A rule such as "sₖ + ¾ T, and at
@@ -111,6 +122,8 @@ use crate::zk::link::ConfirmedBy;
 /// - A leader that was deposed without knowing it stops answering `sync`, which no quorum confirms, within 3/8 of the
 ///   session timeout after its successor took over. Normally followers give up a silent leader, and the leader silent
 ///   followers, after `syncLimit` ticks, at most two ticks apart; so a session timeout of 6 `tickTime` is enough.
+/// - Any two quorums of the ensemble have a server in common. This excludes an oracle quorum (`oraclePath`), in which one
+///   of two servers may continue alone.
 ///
 /// If an assumption fails, or a request that was sent while the lease was valid arrives after its end, only a fencing
 /// token protects.

@@ -42,7 +42,7 @@ pub(super) async fn create_with_parents(
         return created.map_err(explain);
     }
     for _ in 0..CREATE_ROUNDS {
-        let missing = missing_parents(session, [&spec.path]).await?;
+        let missing = missing_parents(session, [&spec.path], None).await?;
         if !missing.iter().all(may_create) {
             return created;
         }

@@ -16,7 +16,7 @@ use crate::operation::{Created, NodeSpec, TransactionOperation, TransactionResul
 use crate::path::ZPath;
 use crate::retrier::Retrier;
 use crate::retry_policy::{Patient, RetryPolicy, Unlimited};
-use crate::session::Session;
+use crate::session::{Session, Turn};
 use crate::state::ConnectionState;
 use crate::timer::Deadline;
 
@@ -122,6 +122,9 @@ pub trait RecipeSupport: Sealed {
 
     /// The missing parents of these nodes, including parents of parents, from the top down.
     ///
+    /// Sends at most 16 requests at a time. With a turn, each of these pipelines takes one: the first one takes `turn`,
+    /// and each other one waits for the next, also while the session has no connection.
+    ///
     /// # Errors
     ///
     /// Those of the requests that it sends.
@@ -129,7 +132,12 @@ pub trait RecipeSupport: Sealed {
     /// # Cancel safety
     ///
     /// Only reads: nothing is lost when the future is dropped.
-    fn missing_parents(&self, session: &Session, nodes: &[ZPath]) -> impl Future<Output = Result<Vec<ZPath>>> + Send;
+    fn missing_parents(
+        &self,
+        session: &Session,
+        nodes: &[ZPath],
+        turn: Option<Turn>,
+    ) -> impl Future<Output = Result<Vec<ZPath>>> + Send;
 }
 
 trait Sealed {}
@@ -200,7 +208,7 @@ impl RecipeSupport for CuratorClient {
         transact_with_containers(session, missing, operations, &self.inner.acls)
     }
 
-    async fn missing_parents(&self, session: &Session, nodes: &[ZPath]) -> Result<Vec<ZPath>> {
-        missing_parents(session, nodes).await
+    async fn missing_parents(&self, session: &Session, nodes: &[ZPath], turn: Option<Turn>) -> Result<Vec<ZPath>> {
+        missing_parents(session, nodes, turn).await
     }
 }

@@ -9,10 +9,10 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::acl::Acls;
-use crate::error::{Error, Result};
+use crate::error::{Error, Outcome, Result};
 use crate::operation::{CreateMode, NodeSpec, TransactionOperation, TransactionResult};
 use crate::path::ZPath;
-use crate::session::Session;
+use crate::session::{Session, Turn};
 
 /// The maximum number of attempts while other clients keep creating and deleting the node or its parents.
 pub(crate) const CREATE_ROUNDS: u32 = 16;
@@ -60,21 +60,49 @@ pub(crate) fn transact_with_containers(
 /// The number of requests sent at a time: the smallest limit of requests in flight that a client can have.
 const BATCH_SIZE: usize = 16;
 
-/// The missing parents of these nodes, including parents of parents, from the top down.
-pub(crate) async fn missing_parents(session: &Session, nodes: impl IntoIterator<Item = &ZPath>) -> Result<Vec<ZPath>> {
+/// The missing parents of these nodes, including parents of parents, from the top down. With a turn, each batch of
+/// requests takes one: the first batch takes `turn`.
+pub(crate) async fn missing_parents(
+    session: &Session,
+    nodes: impl IntoIterator<Item = &ZPath>,
+    mut turn: Option<Turn>,
+) -> Result<Vec<ZPath>> {
+    let takes_turns = turn.is_some();
     // Sorted: a path precedes the paths below it.
     let parents: BTreeSet<_> = nodes.into_iter().flat_map(ZPath::ancestors).collect();
     let parents: Vec<_> = parents.into_iter().collect();
     let mut missing = Vec::new();
     for batch in parents.chunks(BATCH_SIZE) {
-        let requests: Vec<_> = batch.iter().map(|path| session.exists(path)).collect();
-        for (path, request) in batch.iter().zip(requests) {
-            if request.await?.is_none() {
+        if takes_turns && turn.is_none() {
+            turn = Some(next_turn(session, &batch[0]).await?);
+        }
+        let requests: Vec<_> = session.pipelined(|| batch.iter().map(|path| session.exists(path)).collect());
+        let answers = async {
+            let mut answers = Vec::with_capacity(requests.len());
+            // A turn ends at the first wake. Replies arrive in the order of the requests, so the last one is awaited
+            // first.
+            for request in requests.into_iter().rev() {
+                answers.push(request.await);
+            }
+            answers
+        };
+        let answers = match turn.take() {
+            Some(turn) => turn.until_answered(answers).await,
+            None => answers.await,
+        };
+        for (path, answer) in batch.iter().zip(answers.into_iter().rev()) {
+            if answer?.is_none() {
                 missing.push(path.clone());
             }
         }
     }
     Ok(missing)
+}
+
+async fn next_turn(session: &Session, path: &ZPath) -> Result<Turn> {
+    let ended =
+        |end| Error::SessionEnded { operation: "look for", path: path.clone(), end, outcome: Outcome::NotApplied };
+    session.turn().await.map_err(ended)
 }
 
 fn is_unimplemented<T>(result: &Result<T>) -> bool {

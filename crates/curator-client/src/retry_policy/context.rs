@@ -55,8 +55,8 @@ impl<'a> RetryContext<'a> {
     }
 
     /// The error of the attempt, which is always [retryable](Error::is_retryable). `None` if no request failed: other
-    /// clients deleted the node of a waiting contender or the directory of a lock, or changed a value between the read
-    /// and the write of an atomic change.
+    /// clients deleted the node of a waiting contender, or changed a value between the read and the write of an atomic
+    /// change.
     #[must_use]
     pub fn error(&self) -> Option<&'a Error> {
         self.error

@@ -38,8 +38,8 @@ impl std::fmt::Debug for Turn {
 }
 
 impl Turn {
-    /// Waits for the replies to the pipeline. The turn ends when the future is woken, that is when the replies arrive,
-    /// even if the future is not polled then.
+    /// Waits for the replies to the pipeline. The turn ends when the future is woken for the first time, even if it is not
+    /// polled then. So `answers` must await the last reply of the pipeline first, and must send no other requests.
     ///
     /// # Cancel safety
     ///

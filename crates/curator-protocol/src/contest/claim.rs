@@ -45,8 +45,8 @@ pub(super) struct Claim {
     is_directory_missing: bool,
     /// How many takes have failed because `is_directory_missing` was wrong, up to [`IMMEDIATE_ATTEMPTS`].
     directory_changes: u8,
-    /// Whether the limit was created since the claim last waited, or since it began.
-    limit_was_created: bool,
+    /// How often the limit was created since the claim last waited, or since it began; up to [`IMMEDIATE_ATTEMPTS`].
+    limit_creates: u8,
     pending: Vec<(usize, Request)>,
     pace: Pace,
 }
@@ -90,7 +90,7 @@ impl Claim {
             may_exist: false,
             is_directory_missing: false,
             directory_changes: 0,
-            limit_was_created: false,
+            limit_creates: 0,
             pending: Vec::new(),
             pace: Pace::Now,
         }
@@ -140,7 +140,7 @@ impl Claim {
         let last = answers.pop().map(|(_, answer)| answer);
         match (state, last.ok_or_else(|| End::protocol("no answers"))?) {
             (State::CreatingLimit(known), Answer::Done) => {
-                self.limit_was_created = true;
+                self.limit_creates = IMMEDIATE_ATTEMPTS.min(self.limit_creates + 1);
                 self.look(known, Pace::Now);
             }
             (State::CreatingLimit(known), Answer::Unknown) => self.look(known, Pace::Retry),
@@ -256,14 +256,14 @@ impl Claim {
         let no_limit = self.note(&mut known, answers)?;
         match (known.leases, known.limit) {
             _ if no_limit => {
-                // If the limit is missing again, another client keeps deleting it.
-                let pace = if self.limit_was_created { Pace::Pause } else { Pace::Now };
+                // If the limit is missing again and again, another client keeps deleting it.
+                let pace = if self.limit_creates < IMMEDIATE_ATTEMPTS { Pace::Now } else { Pace::Pause };
                 self.request(State::CreatingLimit(known), [(LEASES, Request::CreateLimit)], pace);
             }
             (Some(leases), Some(limit)) if self.suffices(leases, limit) => self.take(limit, Pace::Now),
             (Some(_), Some(_)) if !self.waits => return Err(End::Refused),
             (Some(_), Some(_)) => {
-                self.limit_was_created = false;
+                self.limit_creates = 0;
                 self.state = State::Waiting(known);
             }
             _ => self.look(known, Pace::Retry),

@@ -3,7 +3,7 @@
 use std::iter;
 use std::sync::Arc;
 
-use curator_client::{CreateMode, CuratorClient, Error as ClientError, NodeSpec, Session, ZPath};
+use curator_client::{CreateMode, CuratorClient, Error as ClientError, NodeSpec, Session, Turn, ZPath};
 use curator_client::{RecipeSupport as _, node::find::NodeFinder};
 use curator_protocol::{Contest, LeaseLimit, LockInternalsDriver, OwnNode, Request, StandardLockInternalsDriver, Uuid};
 
@@ -104,11 +104,12 @@ impl<'a> Contender<'a> {
     }
 
     /// Looks which directories of the queues, and parents of them, are missing. Returns whether all looks were
-    /// answered; otherwise, [`failure`](Self::failure) contains the cause.
-    pub(crate) async fn look(&mut self) -> bool {
+    /// answered; otherwise, [`failure`](Self::failure) contains the cause. `turn` is that of the first requests; without
+    /// one, none takes a turn.
+    pub(crate) async fn look(&mut self, turn: Option<Turn>) -> bool {
         let queues = &self.directories[..self.watches.own.len()];
         let nodes: Vec<_> = queues.iter().map(|queue| queue.node.path.clone()).collect();
-        match self.client.missing_parents(self.session, &nodes).await {
+        match self.client.missing_parents(self.session, &nodes, turn).await {
             Ok(missing) => self.missing = Some(missing),
             Err(error) => self.failure = Some(error),
         }

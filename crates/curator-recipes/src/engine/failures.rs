@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, Retrier, ZPath};
+use curator_protocol::Request;
 
 use crate::error::{Error, Result};
 
@@ -17,12 +18,24 @@ pub(crate) struct Failures<'a> {
     changes: Option<Box<Retrier>>,
     /// When the first of the failing attempts began; without failures, when the latest attempt began.
     since: Instant,
+    /// The attempts to create a node together with its directories, or the limit; `None` before the first.
+    creates: Option<Creates>,
+}
+
+/// Attempts to create something together with what others may delete meanwhile.
+#[derive(Debug)]
+struct Creates {
+    /// Whether the node is one of a queue; otherwise a lease, or the limit.
+    of_queue: bool,
+    attempts: u32,
+    /// When the first of them began.
+    since: Instant,
 }
 
 impl<'a> Failures<'a> {
     /// An empty count, for an acquire of `lock`.
     pub(crate) fn new(client: &'a CuratorClient, lock: &'a ZPath) -> Self {
-        Self { client, lock, retrier: None, changes: None, since: Instant::now() }
+        Self { client, lock, retrier: None, changes: None, since: Instant::now(), creates: None }
     }
 
     /// Records that an attempt begins. If it is the first to fail, the time of failing starts here.
@@ -34,7 +47,20 @@ impl<'a> Failures<'a> {
 
     /// Resets the count: the next failure is the first.
     pub(crate) fn forget(&mut self) {
-        (self.retrier, self.changes) = (None, None);
+        (self.retrier, self.changes, self.creates) = (None, None, None);
+    }
+
+    /// Records that these requests are sent, in the latest attempt.
+    pub(crate) fn creates(&mut self, requests: &[(usize, Request)]) {
+        let of_queue = requests.iter().any(|(_, request)| *request == Request::CreateWithParents);
+        let is_of_claim = |request: &Request| matches!(request, Request::CreateLimit | Request::Take { .. });
+        if !of_queue && !requests.iter().any(|(_, request)| is_of_claim(request)) {
+            return;
+        }
+        match &mut self.creates {
+            Some(creates) if creates.of_queue == of_queue => creates.attempts += 1,
+            creates => *creates = Some(Creates { of_queue, attempts: 1, since: self.since }),
+        }
     }
 
     /// Waits for the delay of the retry policy; the next attempt is due when this returns.
@@ -70,6 +96,13 @@ impl<'a> Failures<'a> {
     /// Returns the error of an acquire that does not retry.
     pub(crate) fn without_retry(&self, cause: ClientError) -> Error {
         self.failed(1, cause)
+    }
+
+    /// Returns the error of an acquire that may not wait while others keep creating and deleting the directories.
+    pub(crate) fn keep_changing(&mut self, cause: ClientError) -> Error {
+        let Some(Creates { attempts, since, .. }) = self.creates else { return self.without_retry(cause) };
+        self.since = since;
+        self.failed(attempts, cause)
     }
 
     fn retrier(&mut self) -> &mut Retrier {

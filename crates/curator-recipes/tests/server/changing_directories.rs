@@ -3,17 +3,18 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, RetryOneTime};
+use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, RetryOneTime, retry_fn};
 use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2, LeaderLatch};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use futures_util::future::join_all;
 use tokio::sync::Barrier;
 use tokio::task::{JoinHandle, JoinSet};
+use tracing::Level;
 
 use crate::support::subjects::Kind;
 use crate::support::{
-    LONG_SESSION, Numbers, acquiring, behind_proxy_with, builder, children, client, create_dir_without_create, mutex,
-    path, requests_of, shared_address, soon, until,
+    LONG_SESSION, Logs, Numbers, behind_proxy_with, builder, children, client, create_dir_without_create, mutex, path,
+    requests_of, shared_address, soon, until,
 };
 
 /// The number of nodes of the lock's path.
@@ -56,8 +57,14 @@ async fn disturb<T>(proxy: &FaultProxy, mut acquiring: JoinHandle<T>, top: &str,
 async fn an_acquire_that_may_wait_never_gives_up_because_directories_change() {
     let (proxy, client, top, lock) = contender().await;
     // More changes than it makes immediate attempts.
-    let (changes, acquired) = disturb(&proxy, acquiring(&client, &lock), &top, 20).await;
+    let (wanted, logs) = (mutex(&client, &lock), Logs::at(Level::WARN));
+    let acquiring = tokio::spawn(logs.capture(async move { wanted.acquire().await }));
+    let (changes, acquired) = disturb(&proxy, acquiring, &top, 20).await;
     let guard = acquired.unwrap();
+    // Not one for each pause.
+    let warnings = logs.all();
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(warning.message.contains("created or deleted directories") && warning.get("lock") == lock, "{warning:?}");
     assert_eq!(changes, 20);
     // The first transaction was sent without a look, and the last one succeeded.
     let sent = [OpCode::Exists, OpCode::Multi].map(|op| requests_of(&proxy, op));
@@ -80,7 +87,12 @@ async fn an_acquire_that_may_not_wait_makes_several_attempts_while_directories_c
             }
             Err(error) => {
                 assert!(!is_acquired && (10..=20).contains(&changes), "{changes} changes: {error}");
-                assert!(matches!(error, Error::AcquireFailed { .. }) && error.is_retryable(), "{error:?}");
+                assert!(error.is_retryable(), "{error:?}");
+                // The first of the attempts to create directories is sent without a look.
+                assert!(
+                    matches!(error, Error::AcquireFailed { attempts, .. } if u64::from(attempts) == changes + 1),
+                    "{error:?}"
+                );
                 assert!(client.check_exists(format!("{top}/a")).await.unwrap().is_none());
             }
         }
@@ -135,6 +147,32 @@ async fn many_multi_locks_of_overlapping_fresh_paths_are_all_acquired() {
             acquired.unwrap();
         }
     }
+}
+
+/// Each acquire looks for 50 ancestors, in four batches of at most 16 requests. More acquires than there are turns look
+/// at the same time, but their requests together stay below a limit that the batches of all acquires would exceed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_multi_locks_of_deep_paths_in_one_client_stay_below_its_limit_of_requests_in_flight() {
+    const ACQUIRES: usize = 600;
+    // Two pipelines for each of the 128 turns.
+    const LIMIT: usize = 2 * 128 * 16 + 100;
+    let no_retries = builder(&shared_address().await.to_string(), LONG_SESSION).retry_policy(retry_fn(|_| None));
+    let client = no_retries.max_requests_in_flight(LIMIT).connect().await.unwrap();
+    let (top, mut acquires) = (path("deep"), JoinSet::new());
+    let deep = [0, 1].map(|path| format!("{top}/{path}{}", "/x".repeat(20)));
+    for dir in &deep {
+        client.create().creating_parent_containers().for_path(dir, "").await.unwrap();
+    }
+    for lock in 0..ACQUIRES {
+        // The parents of the directories are missing, so the first attempt fails, and the contender has to look.
+        let paths = deep.each_ref().map(|dir| format!("{dir}/{lock}/lock"));
+        let lock = InterProcessMultiLock::non_reentrant(&client, paths).unwrap();
+        acquires.spawn(async move { lock.acquire().await });
+    }
+    let acquired = soon(acquires.join_all()).await;
+    let errors: Vec<_> = acquired.iter().filter_map(|acquired| acquired.as_ref().err()).collect();
+    assert!(errors.is_empty(), "{} of {ACQUIRES} failed: {}", errors.len(), errors[0]);
+    client.close().await.unwrap();
 }
 
 /// Several times, all clients acquire a lock of each kind together, after the server has removed its directories.

@@ -316,6 +316,9 @@ fn a_limit_that_keeps_vanishing_is_recreated_after_pauses() {
     };
     let mut run = Run::creating_limit();
     assert_eq!(run.answers([Answer::Done]), now(READ_LIMIT));
+    for _ in 1..IMMEDIATE_ATTEMPTS {
+        vanishes(&mut run, Pace::Now);
+    }
     vanishes(&mut run, Pace::Pause);
     vanishes(&mut run, Pace::Pause);
     // The same if the limit is deleted between its read and the take.
@@ -326,6 +329,8 @@ fn a_limit_that_keeps_vanishing_is_recreated_after_pauses() {
     // If the limit exists when the claim starts to wait, the next create is immediate.
     assert_eq!(run.answers([limit_is(1)]), Step::Wait);
     assert_eq!(run.event(Event::LimitChanged), now(READ_LIMIT));
-    vanishes(&mut run, Pace::Now);
+    for _ in 0..IMMEDIATE_ATTEMPTS {
+        vanishes(&mut run, Pace::Now);
+    }
     vanishes(&mut run, Pace::Pause);
 }

@@ -162,13 +162,14 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                     self.failures.attempt();
                     // After the pause, because a look from before it would be outdated.
                     if contender.has_to_look(&requests) {
-                        let is_answered = in_turn(turn, contender.look()).await;
+                        let is_answered = contender.look(turn).await;
                         if let Some(end) = session.end() {
                             return Ok(ContestEnd::SessionOver(end));
                         }
                         step = Step::Send { requests, pace: if is_answered { Pace::Now } else { Pace::Retry } };
                         continue;
                     }
+                    self.failures.creates(&requests);
                     connection = session.connections();
                     let pipeline = contender.send(&requests)?;
                     permit.sent();
@@ -254,7 +255,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
             }
             (Pace::Pause | Pace::Retry, _) if self.wait == Wait::No => {
                 let (operation, path) = ("contend for", self.lock.dir().clone());
-                return Err(self.failures.without_retry(ClientError::KeepsChanging { operation, path }));
+                return Err(self.failures.keep_changing(ClientError::KeepsChanging { operation, path }));
             }
             (Pace::Pause | Pace::Retry, _) => {
                 self.log.directories_keep_changing();

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::mem;
 use std::time::Instant;
 
-use curator_client::{CuratorClient, Deadline, Error as ClientError, Session, SessionEnd, ZPath};
+use curator_client::{CuratorClient, Deadline, Error as ClientError, FailureLog, Session, SessionEnd, ZPath};
 use curator_protocol::Contest;
 use tracing::Span;
 
@@ -33,6 +33,8 @@ pub(crate) struct AcquireLog<'a> {
     last_logged: Option<(usize, usize, String)>,
     /// Whether it was logged that the acquire is first in a semaphore's queue.
     is_first: bool,
+    /// Decides which pauses to log; `None` without any.
+    pauses: Option<Box<FailureLog>>,
     is_over: bool,
 }
 
@@ -61,6 +63,7 @@ impl<'a> AcquireLog<'a> {
             woken,
             last_logged,
             is_first: false,
+            pauses: None,
             is_over: false,
         }
     }
@@ -96,9 +99,15 @@ impl<'a> AcquireLog<'a> {
         tracing::debug!("another client has deleted the node in the queue");
     }
 
-    /// Logs that the acquire pauses because others keep creating and deleting what it needs.
-    pub(crate) fn directories_keep_changing(&self) {
-        tracing::debug!("others created or deleted directories of the lock during each attempt: trying again");
+    /// Logs that the acquire pauses because others keep creating and deleting what it needs: it may do so for ever.
+    pub(crate) fn directories_keep_changing(&mut self) {
+        const MESSAGE: &str = "others created or deleted directories of the lock during each attempt; trying again";
+        if self.pauses.get_or_insert_default().failed(MESSAGE, Instant::now()) {
+            let Subject { client, kind, paths, .. } = &self.subject;
+            tracing::warn!(client = client.name(), kind, lock = %Paths(paths), "{MESSAGE}");
+        } else {
+            tracing::debug!("{MESSAGE}");
+        }
     }
 
     /// Logs that the acquire waits for an event.

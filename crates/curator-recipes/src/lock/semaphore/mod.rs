@@ -183,7 +183,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// The same as [`acquire`](Self::acquire), at the first failure; [`AcquireFailed`](crate::Error::AcquireFailed)
     /// with [`KeepsChanging`](curator_client::Error::KeepsChanging) if others create or delete the semaphore's
-    /// directories during each of 16 attempts to create them.
+    /// directories, or delete its shared limit, during each of 16 attempts to create them.
     ///
     /// # Cancel safety
     ///
