@@ -247,7 +247,9 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
                 Ok(sent.map(|sent| sent.values.clone()))
             }
             Settlement::NotApplied => Ok(None),
-            Settlement::Unsuitable(cause) => Err(ValueError::Unsuitable { path: receipt.path.clone(), cause }),
+            Settlement::Unsuitable(cause) => {
+                Err(ValueError::Unsuitable { path: receipt.path.clone(), cause, is_written: false })
+            }
             Settlement::InUse { is_in_doubt } => {
                 let (path, receipt) = (self.path().clone(), receipt.path.clone());
                 Err(ValueError::ReceiptInUse { path, receipt, is_in_doubt: is_in_doubt && sent.is_some() })

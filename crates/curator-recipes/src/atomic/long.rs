@@ -8,7 +8,8 @@ use crate::codec::BigEndian;
 /// An `i64` that many processes change; see [`DistributedAtomicValue`] for the guarantees.
 ///
 /// Curator's `DistributedAtomicLong`; both can use the same path. The node's data is the number in eight big-endian
-/// bytes. A node that does not exist, or has no data, has the value 0.
+/// bytes. A node that does not exist, or has no data, has the value 0; but a node without data that has or had children
+/// is [`Unsuitable`](ValueError::Unsuitable).
 ///
 /// ```no_run
 /// use curator_recipes::DistributedAtomicLong;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use curator_client::{Result as ClientResult, Session, ZPath};
+use curator_client::{Result as ClientResult, Session, Stat, ZPath};
 use curator_protocol::Limit;
 use futures_util::future::BoxFuture;
 
@@ -19,6 +19,6 @@ pub(crate) trait LimitNode: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// When the data is not a number.
-    fn limit(&self, data: &[u8], version: i32) -> Result<Limit>;
+    /// When the data is not a number, or the node cannot keep one.
+    fn limit(&self, data: &[u8], stat: &Stat) -> Result<Limit>;
 }

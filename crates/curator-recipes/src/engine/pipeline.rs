@@ -223,7 +223,7 @@ impl Contender<'_> {
             }
             (Request::Limit | Request::WatchLimit, Ok(Reply::Data(data, stat, watch))) => {
                 watch.into_iter().for_each(|watch| self.watches.set_claim(&Event::LimitChanged, watch));
-                match self.limit()?.limit(&data, stat.version) {
+                match self.limit()?.limit(&data, &stat) {
                     Ok(limit) => Answer::Limit(limit),
                     // An invalid limit does not matter before the contender is first; then it reads the limit again.
                     Err(_) if origin.is_early => Answer::Unknown,

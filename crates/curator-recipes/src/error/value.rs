@@ -83,14 +83,19 @@ pub enum ValueError {
         #[source]
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// The node cannot keep a value, because the servers delete it or another recipe uses it. Nothing was written. Each value needs a path that no
-    /// other recipe uses: see [which recipe may live at whose path](crate::guide::counters).
-    #[error("{path} cannot keep a value: {cause}; use another path")]
+    /// The node cannot keep a value, because the servers delete it or another recipe uses it. Each value needs a path
+    /// that no other recipe uses: see [which recipe may live at whose path](crate::guide::counters).
+    #[error("{path} cannot keep a value{}: {cause}; use another path", if *is_written { ", but was written, because another client has replaced the node" } else { "" })]
     Unsuitable {
         /// The node: the value or the receipt.
         path: ZPath,
         /// What the node is.
         cause: UnsuitableNode,
+        /// Whether the value was written, and may be lost with the node. This is so only if another client has replaced
+        /// the node since the handle has last read or written it. With [`Directory`](UnsuitableNode::Directory), the
+        /// node can also be a value that was created with data and children. Later calls do not report this: the node
+        /// has data now.
+        is_written: bool,
     },
     /// Another handle has written the receipt (in another process, or for another value in this process), or another
     /// client has deleted it. Each handle needs a different receipt. The next call takes the receipt over.
@@ -117,7 +122,9 @@ pub enum UnsuitableNode {
     ///
     /// If the node is certainly not a container, write its first value with
     /// [`CuratorClient::set_data`](curator_client::CuratorClient::set_data).
-    #[error("it is a directory without data, which the servers may delete with its last child")]
+    #[error(
+        "it is a directory that had no data, which the servers may delete with its last child (if it is certainly not a container, write its first value with CuratorClient::set_data)"
+    )]
     Directory,
     /// The server reports that the node is a container. ClickHouse Keeper does, ZooKeeper does not.
     #[error("it is a container, which the servers delete after its last child")]
@@ -164,7 +171,9 @@ impl ValueError {
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Client(error) => error.outcome(),
-            Self::OutcomeUnknown { .. } | Self::ReceiptInUse { is_in_doubt: true, .. } => Outcome::Unknown,
+            Self::OutcomeUnknown { .. }
+            | Self::ReceiptInUse { is_in_doubt: true, .. }
+            | Self::Unsuitable { is_written: true, .. } => Outcome::Unknown,
             _ => Outcome::NotApplied,
         }
     }

@@ -79,6 +79,9 @@ impl PersistentNodeBuilder {
     /// Takes over an existing node, whenever there is one at the path: sets its data, and deletes it at close. The node
     /// keeps its mode and its ACL. Use this if a process may find the node of its last run.
     ///
+    /// With a sequential mode, only a node whose number this persistent node has, and that may be the result of a create
+    /// whose reply was lost; any other node keeps its number, and this one takes another.
+    ///
     /// An ephemeral node is never taken over, because it is deleted with another session. No effect with ephemeral
     /// modes, or together with [`with_protection`](Self::with_protection).
     pub fn adopt_existing(self) -> Self {

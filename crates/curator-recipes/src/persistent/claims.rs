@@ -52,7 +52,16 @@ pub(super) enum Recognition {
     /// Only by their names, which no other client uses.
     Protected,
     /// Only by the reply to the create.
-    Confirmed { adopts: bool },
+    Confirmed { adopts: Adopts },
+}
+
+/// Which nodes of others, or of creates whose reply was lost, a persistent node takes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Adopts {
+    Nothing,
+    /// Only a node that may be that of a create whose reply was lost: a sequential node takes another number otherwise.
+    InDoubt,
+    Anything,
 }
 
 /// The nodes of the confirmed creates of all persistent nodes of a client.
@@ -107,9 +116,15 @@ impl Claims {
             Recognition::Ephemeral if self.doubts.contains(&node.session) && !is_taken() => ours,
             Recognition::Ephemeral | Recognition::Confirmed { .. } if self.is_earlier(node) && !is_taken() => ours,
             Recognition::Protected if is_lasting => ours,
-            Recognition::Confirmed { adopts: true } if is_lasting && !is_taken() => Owner::Adoptable,
+            Recognition::Confirmed { adopts } if is_lasting && self.may_adopt(adopts) && !is_taken() => {
+                Owner::Adoptable
+            }
             _ => Owner::Foreign(node.session),
         }
+    }
+
+    fn may_adopt(&self, adopts: Adopts) -> bool {
+        adopts == Adopts::Anything || (adopts == Adopts::InDoubt && self.is_in_doubt())
     }
 
     /// Whether this is the node of an earlier create, which a restore of the servers has brought back.
@@ -262,7 +277,8 @@ mod tests {
         let in_client = Arc::default();
         let [here, there] =
             ["/here", "/there"].map(|path| Node { path: ZPath::on_server(path).unwrap(), czxid: 1, session: 0 });
-        let [mut first, mut second] = [(); 2].map(|()| claims(Recognition::Confirmed { adopts: true }, &in_client));
+        let [mut first, mut second] =
+            [(); 2].map(|()| claims(Recognition::Confirmed { adopts: Adopts::Anything }, &in_client));
         assert!(first.confirm(&here));
         assert_eq!(first.owner(&there, SESSION), Owner::Adoptable);
         assert_eq!(second.owner(&there, SESSION), Owner::Adoptable);
@@ -275,8 +291,8 @@ mod tests {
         let in_client = Arc::default();
         for (recognition, unknown) in [
             (Recognition::Protected, Owner::Ours),
-            (Recognition::Confirmed { adopts: true }, Owner::Adoptable),
-            (Recognition::Confirmed { adopts: false }, Owner::Foreign(0)),
+            (Recognition::Confirmed { adopts: Adopts::Anything }, Owner::Adoptable),
+            (Recognition::Confirmed { adopts: Adopts::Nothing }, Owner::Foreign(0)),
         ] {
             let mut claims = claims(recognition, &in_client);
             let (lasting, other) = (node(1, 0), node(2, 0));
@@ -287,6 +303,12 @@ mod tests {
             assert_eq!(claims.owner(&lasting, SESSION), Owner::Ours);
             assert_eq!(claims.owner(&other, SESSION), unknown);
         }
+        let mut numbered = claims(Recognition::Confirmed { adopts: Adopts::InDoubt }, &in_client);
+        assert_eq!(numbered.owner(&node(1, 0), SESSION), Owner::Foreign(0));
+        numbered.doubt(SESSION);
+        assert_eq!(numbered.owner(&node(1, 0), SESSION), Owner::Adoptable);
+        numbered.confirm(&node(2, 0));
+        assert_eq!(numbered.owner(&node(1, 0), SESSION), Owner::Foreign(0));
     }
 
     #[test]
@@ -298,7 +320,7 @@ mod tests {
 
     #[test]
     fn forget_returns_a_node_that_is_being_adopted() {
-        let mut claims = claims(Recognition::Confirmed { adopts: true }, &Arc::default());
+        let mut claims = claims(Recognition::Confirmed { adopts: Adopts::Anything }, &Arc::default());
         let [old, adopted] = [1, 2].map(|czxid| node(czxid, 0));
         claims.confirm(&old);
         claims.adopt(adopted.clone());
@@ -327,7 +349,7 @@ mod tests {
         other.doubt(SESSION);
         assert_eq!(other.owner(&node(3, SESSION), SESSION), Owner::Foreign(SESSION));
 
-        let mut lasting = claims(Recognition::Confirmed { adopts: false }, &in_client);
+        let mut lasting = claims(Recognition::Confirmed { adopts: Adopts::Nothing }, &in_client);
         (1..=20).for_each(|czxid| assert!(lasting.confirm(&node(czxid, 0))));
         for (czxid, owner) in [(19, Owner::Ours), (4, Owner::Ours), (3, Owner::Foreign(0)), (21, Owner::Foreign(0))] {
             assert_eq!(lasting.owner(&node(czxid, 0), SESSION), owner, "{czxid}");

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::PersistentNode;
 use super::builder::PersistentNodeBuilder;
-use super::claims::Recognition;
+use super::claims::{Adopts, Recognition};
 use super::error::PersistentNodeError;
 use super::kept::{Kept, Seen, View};
 use super::state::{Command, PersistentNodeState, Reporter};
@@ -91,7 +91,8 @@ impl Kept {
     /// Determines whether a create whose reply was lost was applied.
     async fn resolve(&mut self) -> ClientResult<()> {
         // Such a node cannot be recognized. One that can be adopted is deleted, even if another client has created it.
-        if matches!(self.claims.recognition, Recognition::Confirmed { adopts } if !adopts || self.path.is_none()) {
+        if matches!(self.claims.recognition, Recognition::Confirmed { adopts } if adopts == Adopts::Nothing || self.path.is_none())
+        {
             let (client, path) = (self.client.name(), &self.options.path);
             tracing::warn!(client, %path, "persistent node: closed after a lost reply to a create; a node may remain");
             return Ok(());

@@ -2,6 +2,7 @@
 
 mod creating;
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,7 +14,7 @@ use tokio::sync::watch;
 
 use self::creating::{Creating, replacement};
 use super::builder::PersistentNodeBuilder;
-use super::claims::{Claims, ConfirmedInClient, Node, Owner, Recognition};
+use super::claims::{Adopts, Claims, ConfirmedInClient, Node, Owner, Recognition};
 use super::contents::Contents;
 use super::state::{Command, PersistentNodeState, Reporter};
 use crate::engine::follow::Followed;
@@ -46,6 +47,10 @@ pub(super) struct Kept {
     pub(super) close_delay: Option<CloseDelay>,
     /// Of writes that the server refuses.
     data_failures: FailureLog,
+    /// Of deletions by other clients, and of names that other nodes have.
+    losses: FailureLog,
+    /// Whether the next creation ends a loss, and is logged only if that was.
+    is_lost: bool,
 }
 
 /// The last known state of the node.
@@ -124,6 +129,7 @@ impl Followed for Kept {
     fn failed(&mut self, error: &Error) {
         // Not reported: other clients keep changing the node, and its last state stays valid.
         if !matches!(error, Error::BadVersion { .. }) {
+            self.is_lost &= error.is_retryable();
             self.reporter.failed(error);
         }
     }
@@ -135,7 +141,13 @@ impl Kept {
         let recognition = match (mode.is_ephemeral(), is_protected) {
             (true, _) => Recognition::Ephemeral,
             (false, true) => Recognition::Protected,
-            (false, false) => Recognition::Confirmed { adopts },
+            (false, false) => Recognition::Confirmed {
+                adopts: match (adopts, mode.is_sequential()) {
+                    (false, _) => Adopts::Nothing,
+                    (true, true) => Adopts::InDoubt,
+                    (true, false) => Adopts::Anything,
+                },
+            },
         };
         let marked = is_protected.then(|| ProtectionId::new().protect(path.name()));
         // A prefix does not make a name invalid.
@@ -154,6 +166,8 @@ impl Kept {
             view: View::Absent,
             close_delay: None,
             data_failures: FailureLog::default(),
+            losses: FailureLog::default(),
+            is_lost: false,
             client,
         }
     }
@@ -169,11 +183,11 @@ impl Kept {
         let is_ours = *owner != Owner::Adoptable && !matches!(owner, Owner::Foreign(_));
         match event {
             WatchEvent::Deleted => {
-                if is_ours {
+                self.set_absent();
+                if is_ours && self.logs_loss("deleted") {
                     let (client, path) = (self.client.name(), &self.options.path);
                     tracing::warn!(client, %path, "persistent node: another client has deleted the node");
                 }
-                self.set_absent();
             }
             WatchEvent::Interrupted | WatchEvent::SessionEnded => {
                 self.reporter.set(PersistentNodeState::Unknown);
@@ -189,6 +203,7 @@ impl Kept {
     fn set_foreign(&mut self, owner: i64) {
         self.close_delay = None;
         self.claims.was_not_adopted();
+        self.is_lost = false;
         self.reporter.set(PersistentNodeState::Foreign { path: self.path(), owner });
     }
 
@@ -230,7 +245,7 @@ impl Kept {
                     self.reporter.set(PersistentNodeState::Present { path });
                 }
             }
-            Owner::Foreign(_) if self.options.mode.is_sequential() => {
+            Owner::Foreign(_) | Owner::Ours if self.options.mode.is_sequential() => {
                 self.take_another_number();
                 return Ok(());
             }
@@ -332,25 +347,41 @@ impl Kept {
 
     /// Writes the data again, which the servers have lost.
     fn rewrite(&mut self) {
+        self.contents.is_pending = true;
         let (client, path) = (self.client.name(), &self.options.path);
         tracing::warn!(client, %path, "persistent node: the servers have lost the latest data of the node; writing it again");
-        self.contents.is_pending = true;
     }
 
     /// Gives up the name of a sequential node, which another client's node has. The node is created under the next number.
     fn take_another_number(&mut self) {
-        let (client, path) = (self.client.name(), self.path());
-        tracing::warn!(client, %path, "persistent node: another owner has the name; taking another number");
+        let path = self.path();
         self.claims.abandon();
         self.path = None;
         self.set_absent();
+        if self.logs_loss("taken") {
+            let client = self.client.name();
+            tracing::warn!(client, %path, "persistent node: another owner has the name; taking another number");
+        }
+    }
+
+    /// Records that the node or its name is lost. Returns whether to log it.
+    fn logs_loss(&mut self, loss: &str) -> bool {
+        self.is_lost = true;
+        self.losses.failed(loss, Instant::now())
+    }
+
+    /// Records that the node was created. Returns whether to log it: not if it was lost and that was not logged.
+    fn logs_creation(&mut self) -> bool {
+        let recovery = self.losses.recovered(Instant::now());
+        !mem::take(&mut self.is_lost) || recovery.is_some()
     }
 
     fn refuse_data(&mut self, error: Error) {
-        let (client, path) = (self.client.name(), &self.options.path);
-        if self.data_failures.failed(&error, Instant::now()) {
+        let is_logged = self.data_failures.failed(&error, Instant::now());
+        self.contents.refused(error.clone());
+        if is_logged {
+            let (client, path) = (self.client.name(), &self.options.path);
             tracing::warn!(client, %path, error = %Truncated(&error), "persistent node: the server refuses its new data");
         }
-        self.contents.refused(error);
     }
 }

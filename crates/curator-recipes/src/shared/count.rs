@@ -1,6 +1,6 @@
 //! A number that all processes share.
 
-use curator_client::{CuratorClient, NodePath, Session, ZPath};
+use curator_client::{CuratorClient, NodePath, Session, Stat, ZPath};
 use curator_protocol::Limit;
 use futures_util::future::{BoxFuture, FutureExt as _};
 
@@ -64,8 +64,9 @@ impl LimitNode for SharedCount {
         async move { count.create_with_seed(&session).await }.boxed()
     }
 
-    fn limit(&self, data: &[u8], version: i32) -> crate::error::Result<Limit> {
+    fn limit(&self, data: &[u8], stat: &Stat) -> crate::error::Result<Limit> {
+        self.check(stat)?;
         // A negative count grants no leases.
-        Ok(Limit { leases: usize::try_from(self.decode(data)?).unwrap_or(0), version: Some(version) })
+        Ok(Limit { leases: usize::try_from(self.decode(data)?).unwrap_or(0), version: Some(stat.version) })
     }
 }

@@ -31,6 +31,14 @@ pub(crate) fn unsuitable(stat: &Stat, may_be_empty: impl FnOnce() -> MayBeEmpty)
     }
 }
 
+/// Returns what the node was before the write whose reply is `stat`, if it cannot keep a value.
+pub(super) fn was_unsuitable(stat: &Stat, may_be_empty: impl FnOnce() -> MayBeEmpty) -> Option<UnsuitableNode> {
+    let mut before = *stat;
+    // A first write may have replaced data that the node was created with, but a directory is created without.
+    (before.version, before.data_length) = (stat.version.wrapping_sub(1), 0);
+    unsuitable(&before, may_be_empty)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,6 +59,9 @@ mod tests {
         assert_eq!(of(8, 0, 1), None);
         assert_eq!(of(0, 1, 1), None);
         assert_eq!(unsuitable(&stat(0, 0, 1, 0), || MayBeEmpty::Yes), None);
+        let before = |version, cversion| was_unsuitable(&stat(4, version, cversion, 0), || MayBeEmpty::No);
+        assert_eq!(before(1, 1), Some(UnsuitableNode::Directory));
+        assert_eq!([before(1, 0), before(2, 1)], [None, None]);
     }
 
     #[test]

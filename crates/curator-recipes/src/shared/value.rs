@@ -3,7 +3,7 @@
 mod changes;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use curator_client::{
     CreateMode, Created, CuratorClient, NodePath, NodeSpec, Outcome, RecipeSupport as _, Request, Session, Stat, Watch,
@@ -13,13 +13,16 @@ use curator_client::{
 use derive_where::derive_where;
 
 pub use self::changes::ValueChanges;
-use super::unsuitable::{MayBeEmpty, unsuitable};
+use super::unsuitable::{MayBeEmpty, unsuitable, was_unsuitable};
 use crate::codec::{CodecError, ValueCodec};
 use crate::debug::debug_line;
-use crate::error::ValueError;
+use crate::error::{UnsuitableNode, ValueError};
 
 /// The version that servers treat as any version. A node reaches it after 2^32 - 1 writes.
 pub(crate) const ANY_VERSION: i32 = -1;
+
+/// The zxid of no node.
+const NO_NODE: i64 = 0;
 
 pub(super) type Result<T> = std::result::Result<T, ValueError>;
 
@@ -75,8 +78,15 @@ pub(crate) struct Inner<T> {
     pub(crate) path: ZPath,
     codec: Box<dyn ValueCodec<T>>,
     seed: T,
-    /// Whether the node was found suitable, or was created. Until then, `set` reads its stat first.
-    is_checked: AtomicBool,
+    /// The `czxid` of the last node that was found suitable, or was created or written by this handle; [`NO_NODE`] before.
+    /// Until then, `set` reads the node's stat first.
+    checked: AtomicI64,
+}
+
+/// What a write without a condition found.
+enum Written {
+    Found,
+    Created,
 }
 
 /// A value and its version, which [`SharedValue::compare_and_set`] compares.
@@ -100,8 +110,8 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// When the path is invalid.
     pub fn with_codec(client: &CuratorClient, path: impl NodePath, codec: impl ValueCodec<T>, seed: T) -> Result<Self> {
         let path = client.resolve(path)?;
-        let (client, codec, is_checked) = (client.clone(), Box::new(codec), AtomicBool::new(false));
-        Ok(Self { inner: Arc::new(Inner { client, path, codec, seed, is_checked }) })
+        let (client, codec, checked) = (client.clone(), Box::new(codec), AtomicI64::new(NO_NODE));
+        Ok(Self { inner: Arc::new(Inner { client, path, codec, seed, checked }) })
     }
 
     /// The node's full path on the server, including chroot and namespace.
@@ -170,12 +180,13 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         changes::changes(self)
     }
 
-    /// Sets the value unconditionally, even if the node's data was invalid. Creates the node if it is missing. One
-    /// request if the node exists; two in the first call, unless this handle or a clone has read the node.
+    /// Sets the value, whatever value the node has, and even if its data is invalid. Creates the node if it is missing.
+    /// One request if the node exists; two in the first call, unless this handle or a clone has read the node.
     ///
     /// # Errors
     ///
-    /// [`Unsuitable`](ValueError::Unsuitable); [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the client's retry policy gives up after a lost reply; other
+    /// [`Unsuitable`](ValueError::Unsuitable), also after the write, if another client has deleted the node that this
+    /// handle knew and the one in its place was the directory of another recipe; [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the client's retry policy gives up after a lost reply; other
     /// errors of the client. Like [`CuratorClient::set_data`] without a version, this retries a request whose reply is
     /// lost, and can overwrite a value that another client has set since the first attempt.
     ///
@@ -183,48 +194,72 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     ///
     /// The change may be applied even if the future is dropped.
     pub async fn set(&self, value: T) -> Result<()> {
-        self.check_before_set().await?;
+        let known = self.check_before_set().await?;
         let (path, data) = (&self.inner.path, self.inner.codec.encode(&value));
         let data = &data;
         let set = self.inner.client.retry_write(|session| async move {
             match session.set_data(path, data, None).await {
                 Err(curator_client::Error::NoNode { .. }) => {}
-                set => return set.map(drop),
+                set => return Ok((set?, Written::Found)),
             }
             match self.create(&session, data).await {
                 // Another client has created the node with another value.
-                Err(curator_client::Error::NodeExists { .. }) => session.set_data(path, data, None).await.map(drop),
-                created => created.map(drop),
+                Err(curator_client::Error::NodeExists { .. }) => {
+                    Ok((session.set_data(path, data, None).await?, Written::Found))
+                }
+                created => Ok((created?.stat, Written::Created)),
             }
         });
-        set.await.map_err(|cause| self.write_error(cause))
+        let (stat, written) = set.await.map_err(|cause| self.write_error(cause))?;
+        match (known, written) {
+            (Some(known), Written::Found) => self.check_written(&stat, known),
+            _ => {
+                self.inner.checked.store(stat.czxid, Ordering::Relaxed);
+                Ok(())
+            }
+        }
     }
 
-    /// Checks the node, unless this was done before.
-    async fn check_before_set(&self) -> Result<()> {
-        let Inner { client, path, is_checked, .. } = &*self.inner;
-        if is_checked.load(Ordering::Relaxed) {
-            return Ok(());
+    /// Checks the node, unless this was done before. Returns its `czxid`, or [`NO_NODE`] if it is missing; `None` if it
+    /// cannot be read.
+    async fn check_before_set(&self) -> Result<Option<i64>> {
+        let Inner { client, path, checked, .. } = &*self.inner;
+        let checked = checked.load(Ordering::Relaxed);
+        if checked != NO_NODE {
+            return Ok(Some(checked));
         }
         match client.check_exists(path).await {
-            Ok(Some(stat)) => self.check(&stat),
+            Ok(Some(stat)) => self.check(&stat).map(|()| Some(stat.czxid)),
+            Ok(None) => Ok(Some(NO_NODE)),
             // A client that may only write can write all the same.
-            Ok(None) | Err(curator_client::Error::NoAuth { .. }) => Ok(()),
+            Err(curator_client::Error::NoAuth { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
+    /// Checks the node that was written, unless it is the `known` one. A write cannot be conditional on the node, so
+    /// this comes after it.
+    fn check_written(&self, stat: &Stat, known: i64) -> Result<()> {
+        if stat.czxid == known {
+            return Ok(());
+        }
+        let cause = was_unsuitable(stat, || self.may_be_empty());
+        self.checked_as(stat, cause, true)
+    }
+
     /// Checks that the node can keep a value.
     pub(crate) fn check(&self, stat: &Stat) -> Result<()> {
-        let Inner { path, codec, seed, is_checked, .. } = &*self.inner;
-        let may_be_empty = || if codec.encode(seed).is_empty() { MayBeEmpty::Yes } else { MayBeEmpty::No };
-        match unsuitable(stat, may_be_empty) {
-            Some(cause) => Err(ValueError::Unsuitable { path: path.clone(), cause }),
-            None => {
-                is_checked.store(true, Ordering::Relaxed);
-                Ok(())
-            }
-        }
+        self.checked_as(stat, unsuitable(stat, || self.may_be_empty()), false)
+    }
+
+    fn may_be_empty(&self) -> MayBeEmpty {
+        if self.encode(&self.inner.seed).is_empty() { MayBeEmpty::Yes } else { MayBeEmpty::No }
+    }
+
+    fn checked_as(&self, stat: &Stat, cause: Option<UnsuitableNode>, is_written: bool) -> Result<()> {
+        let Inner { path, checked, .. } = &*self.inner;
+        checked.store(if cause.is_some() { NO_NODE } else { stat.czxid }, Ordering::Relaxed);
+        cause.map_or(Ok(()), |cause| Err(ValueError::Unsuitable { path: path.clone(), cause, is_written }))
     }
 
     /// Converts the client's error of a write; one with an unknown outcome to `OutcomeUnknown`.
@@ -245,18 +280,23 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the reply is lost. The request is not retried, because a
     /// retry could not distinguish this change from another client's: read the value.
     /// [`VersionExhausted`](ValueError::VersionExhausted) when the version is -1, after 2^32 - 1 writes, because
-    /// servers treat -1 as any version. Other errors of the client.
+    /// servers treat -1 as any version. [`Unsuitable`](ValueError::Unsuitable) after the write, as from
+    /// [`set`](Self::set). Other errors of the client.
     ///
     /// # Cancel safety
     ///
     /// The change may be applied even if the future is dropped.
     pub async fn compare_and_set(&self, previous: &VersionedValue<T>, value: T) -> Result<bool> {
-        let Inner { client, path, codec, .. } = &*self.inner;
+        let Inner { client, path, codec, checked, .. } = &*self.inner;
         if previous.version == ANY_VERSION {
             return Err(ValueError::VersionExhausted { path: path.clone() });
         }
         match client.set_data(path, codec.encode(&value), Some(previous.version)).await {
-            Ok(_) => Ok(true),
+            // The version may come from another handle, so this one may know no node.
+            Ok(stat) => match checked.load(Ordering::Relaxed) {
+                NO_NODE => Ok(true),
+                known => self.check_written(&stat, known).map(|()| true),
+            },
             Err(curator_client::Error::BadVersion { .. } | curator_client::Error::NoNode { .. }) => Ok(false),
             Err(error) => Err(self.write_error(error)),
         }

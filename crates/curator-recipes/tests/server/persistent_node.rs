@@ -393,9 +393,14 @@ async fn a_new_sequential_node_is_created_in_a_directory_that_counts_again() {
 /// return.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sequential_node_whose_name_is_taken_gets_another_number() {
-    for mode in [CreateMode::EphemeralSequential, CreateMode::PersistentSequential] {
+    for (mode, adopts) in [
+        (CreateMode::EphemeralSequential, false),
+        (CreateMode::PersistentSequential, false),
+        (CreateMode::PersistentSequential, true),
+    ] {
         let (client, others, dir) = (connected().await, connected().await, path("kept-taken"));
-        let (_row, node) = (Row::of(mode), configured(&client, &format!("{dir}/n-")).mode(mode).start());
+        let options = configured(&client, &format!("{dir}/n-")).mode(mode);
+        let (_row, node) = (Row::of((mode, adopts)), if adopts { options.adopt_existing() } else { options }.start());
         let taken = created(&node).await;
         replace(&others, &taken).await;
         until(async || node.actual_path().is_some_and(|path| path.as_str() != taken)).await;

@@ -650,6 +650,45 @@ fn each_event_of_a_persistent_node_is_logged_once() {
     assert_eq!(messages, [waits, "created", "another client has deleted the node", "created"]);
 }
 
+#[test]
+fn repeated_losses_of_a_persistent_node_are_logged_once_a_minute() {
+    let deleted = "another client has deleted the node";
+    let taken = "another owner has the name; taking another number";
+    for (mode, expected) in [
+        (CreateMode::Persistent, &["created", deleted, "created"][..]),
+        (CreateMode::PersistentSequential, &["created", deleted, taken, "created"]),
+    ] {
+        let (_row, logs) = (Row::of(mode), Logs::at(Level::INFO));
+        let work = async {
+            let (client, others, dir) = (connected().await, connected().await, path("kept-quiet"));
+            let node = configured(&client, &format!("{dir}/n")).mode(mode).start();
+            for _ in 0..10 {
+                let (path, data) = (created(&node).await, others.transaction());
+                let czxid = others.check_exists(&path).await.unwrap().unwrap().czxid;
+                let data = data.delete(&path, None).unwrap();
+                if mode.is_sequential() {
+                    data.create(&path, "theirs", CreateMode::Persistent).unwrap().commit().await.unwrap();
+                    until(async || node.actual_path().is_some_and(|now| now.as_str() != path)).await;
+                } else {
+                    data.commit().await.unwrap();
+                    until(async || others.check_exists(&path).await.unwrap().is_some_and(|now| now.czxid != czxid))
+                        .await;
+                }
+            }
+            soon(node.close()).await.unwrap();
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let start = std::time::Instant::now();
+        logs.capture_call(|| runtime.block_on(work));
+        let about = |line: Line| line.message.strip_prefix("persistent node: ").map(str::to_owned);
+        let messages: Vec<_> = logs.all().into_iter().filter_map(about).collect();
+        // Each minute has its lines.
+        let minutes = usize::try_from(start.elapsed().as_secs() / 60).unwrap();
+        assert_eq!(messages[..expected.len()], *expected, "{messages:?}");
+        assert!(messages.len() <= expected.len() * (1 + minutes), "{messages:?}");
+    }
+}
+
 /// The event of our node's deletion has arrived, but the persistent node has not processed it.
 #[tokio::test]
 async fn a_close_does_not_delete_a_foreign_replacement() {

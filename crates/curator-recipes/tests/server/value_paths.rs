@@ -4,11 +4,15 @@ use std::future::ready;
 
 use curator_recipes::client::{CreateMode, CuratorClient, Outcome, ZPath};
 use curator_recipes::{
-    DistributedAtomicLong, DistributedAtomicValue, IdGenerator, InterProcessSemaphoreV2, SharedCount, SharedValue,
-    ValueError,
+    DistributedAtomicLong, DistributedAtomicValue, Error, IdGenerator, InterProcessSemaphoreV2, SharedCount,
+    SharedValue, ValueError,
 };
 
-use crate::support::{Row, adjusted_server, client as connected, connect, mutex, path, soon, until};
+use curator_test::OpCode;
+
+use crate::support::{
+    Row, adjusted_server, behind_proxy, client as connected, connect, mutex, path, requests_of, soon, until,
+};
 
 fn long(client: &CuratorClient, path: &str) -> DistributedAtomicLong {
     DistributedAtomicLong::new(client, path).unwrap()
@@ -53,6 +57,7 @@ async fn assert_refused(client: &CuratorClient, path: &str, expected: &str) {
         let _row = Row::of(call);
         let text = error.to_string();
         assert!(text.contains(path) && text.contains("cannot keep a value") && text.contains(expected), "{text}");
+        assert_eq!(text.contains("set_data"), expected == "directory", "the way out: {text}");
         assert_eq!((error.is_retryable(), error.outcome()), (false, Outcome::NotApplied), "{text}");
     }
     let (data, stat) = client.get_data(path).await.unwrap();
@@ -148,19 +153,88 @@ async fn a_receipt_at_the_path_of_a_lock_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_semaphore_refuses_a_count_in_its_own_nodes_and_above_them() {
+async fn a_semaphore_refuses_a_count_in_its_own_nodes() {
     let client = connected().await;
     let with = async |count: &str| {
         let count = SharedCount::new(&client, count, 2).unwrap();
         ready(InterProcessSemaphoreV2::with_shared_count(&client, "/limits/sem", count).map(drop)).await
     };
-    for count in ["/limits/sem", "/limits", "/limits/sem/locks", "/limits/sem/leases", "/limits/sem/leases/count"] {
+    for count in ["/limits/sem", "/limits/sem/locks", "/limits/sem/leases", "/limits/sem/leases/count"] {
         let error = with(count).await.unwrap_err();
         assert!(error.to_string().contains(count) && !error.is_retryable(), "{error}");
         assert!(error.to_string().contains("/limits/sem"), "{error}");
     }
-    for count in ["/limits/sem-count", "/limits/sem/count", "/limits/sem/locks-count", "/limits/se"] {
+    for count in ["/limits/sem-count", "/limits", "/", "/limits/sem/count", "/limits/sem/locks-count", "/limits/se"] {
         with(count).await.unwrap();
+    }
+}
+
+/// As in Java, whose semaphore takes any count.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_above_its_semaphore_is_refused_only_if_it_is_a_directory() {
+    let (client, limits) = (connected().await, path("values/limits"));
+    let semaphore = |name: &str| {
+        let count = SharedCount::new(&client, &limits, 1).unwrap();
+        InterProcessSemaphoreV2::with_shared_count(&client, format!("{limits}/{name}"), count).unwrap()
+    };
+    let other = mutex(&client, &format!("{limits}/other")).acquire().await.unwrap();
+    let error = soon(semaphore("one").acquire()).await.unwrap_err();
+    assert!(matches!(&error, Error::Value(cause) if matches!(**cause, ValueError::Unsuitable { .. })), "{error}");
+    other.release().await.unwrap();
+    client.delete().deleting_children_if_needed().for_path(&limits).await.unwrap();
+    SharedCount::new(&client, &limits, 1).unwrap().set(1).await.unwrap();
+    let lease = soon(semaphore("two").acquire()).await.unwrap();
+    assert!(semaphore("two").try_acquire().await.unwrap().is_none());
+    lease.release().await.unwrap();
+}
+
+/// A handle reads a node only once before it sets the value: a directory in its place is found by the reply.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_to_a_directory_in_place_of_a_known_value_is_reported() {
+    let client = connected().await;
+    for call in ["set after get", "set after set", "compare_and_set"] {
+        let (_row, path) = (Row::of(call), path("values/replaced"));
+        let count = SharedCount::new(&client, &path, 1).unwrap();
+        if call == "set after set" {
+            count.set(5).await.unwrap();
+        }
+        let before = if call == "set after set" { None } else { Some(count.versioned().await.unwrap()) };
+        let replaced = async || client.delete().for_path(&path).await.unwrap();
+        // A value that another handle has created in its place is one.
+        replaced().await;
+        SharedCount::new(&client, &path, 1).unwrap().get().await.unwrap();
+        match (call, &before) {
+            ("compare_and_set", Some(before)) => assert!(count.compare_and_set(before, 3).await.unwrap()),
+            _ => count.set(3).await.unwrap(),
+        }
+        replaced().await;
+        let _guard = mutex(&client, &path).acquire().await.unwrap();
+        let written = match (call, &before) {
+            ("compare_and_set", Some(before)) => count.compare_and_set(before, 6).await.map(drop),
+            _ => count.set(6).await,
+        };
+        let error = written.unwrap_err();
+        assert_eq!((error.is_retryable(), error.outcome()), (false, Outcome::Unknown), "{error}");
+        assert!(error.to_string().contains("was written, because another client has replaced"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_first_set_of_a_handle_reads_the_node() {
+    let (proxy, client) = behind_proxy().await;
+    for exists in [false, true] {
+        let (_row, path) = (Row::of(exists), path("values-cost"));
+        if exists {
+            SharedCount::new(&client, &path, 1).unwrap().get().await.unwrap();
+        }
+        let count = SharedCount::new(&client, &path, 1).unwrap();
+        count.set(2).await.unwrap();
+        proxy.reset_counts();
+        for number in 0..3 {
+            count.set(number).await.unwrap();
+        }
+        let of = |code| requests_of(&proxy, code);
+        assert_eq!((of(OpCode::Exists), of(OpCode::SetData)), (0, 3));
     }
 }
 

@@ -88,13 +88,14 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// When the path is invalid; [`InvalidRequest`](ClientError::InvalidRequest) when the count is at the semaphore's path
-    /// or above it, which are containers, or in the semaphore's `locks` or `leases`. A path beside the semaphore, or
-    /// another child such as `<path>/limit`, is valid.
+    /// When the path is invalid; [`InvalidRequest`](ClientError::InvalidRequest) when the count is at the semaphore's path,
+    /// or in the semaphore's `locks` or `leases`. A path beside the semaphore, or another child such as `<path>/limit`,
+    /// is valid. So is a path above the semaphore, if the count exists first: otherwise it is the directory of the
+    /// semaphore, and each acquire fails with [`Unsuitable`](crate::ValueError::Unsuitable).
     pub fn with_shared_count(client: &CuratorClient, path: impl NodePath, max_leases: SharedCount) -> Result<Self> {
         let (path, count) = (client.resolve(path)?, max_leases.path().clone());
         let is_below = |dir| path.child(dir).is_ok_and(|dir| count.strip_prefix(&dir).is_some());
-        if path.strip_prefix(&count).is_some() || is_below("locks") || is_below("leases") {
+        if path == count || is_below("locks") || is_below("leases") {
             let reason = format!("it belongs to the semaphore {path}: use a path beside it, such as {path}-limit");
             let operation = "keep the number of leases in";
             return Err(ClientError::InvalidRequest { operation, path: count, reason }.into());
@@ -141,7 +142,7 @@ impl InterProcessSemaphoreV2 {
     /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two billion (2^31) nodes;
     /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when leases of this client's session, or its node in the queue,
     /// block the acquire and the server denies their deletion; [`Value`](crate::Error::Value) when the count's node
-    /// does not contain a number.
+    /// does not contain a number, or cannot keep one.
     ///
     /// # Cancel safety
     ///

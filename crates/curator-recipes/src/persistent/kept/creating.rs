@@ -111,9 +111,11 @@ impl Kept {
                 if self.claims.confirm(&Node::of(path, stat)) {
                     self.close_delay = self.options.mode.is_ephemeral().then(|| session.delay_close());
                     self.reporter.forget_failures();
-                    let client = self.client.name();
-                    tracing::info!(client, %path, czxid = stat.czxid, "persistent node: created");
                     self.contents.applied();
+                    if self.logs_creation() {
+                        let client = self.client.name();
+                        tracing::info!(client, %path, czxid = stat.czxid, "persistent node: created");
+                    }
                 }
             }
             Err(error) if error.outcome() == Outcome::Unknown => self.claims.doubt(session.id()),
