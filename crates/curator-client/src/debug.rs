@@ -21,6 +21,10 @@ pub(crate) use debug_as_text;
 pub(crate) fn write_text(error: &impl Display, f: &mut Formatter<'_>) -> fmt::Result {
     error.to_string().chars().try_for_each(|character| match character {
         control if control.is_control() => write!(f, "{}", control.escape_default()),
+        // Characters that a terminal interprets: also changes of the writing direction, and line separators.
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            write!(f, "{}", character.escape_default())
+        }
         other => f.write_char(other),
     })
 }
@@ -63,7 +67,11 @@ mod tests {
         let invalid = ConnectString::parse("zk1:0").unwrap_err();
         assert_eq!(format!("{invalid:?}"), invalid.to_string());
         assert_eq!(format!("{:?}", invalid.reason), invalid.reason.to_string());
-        let forged = Error::Unexpected { operation: "get", path: ZPath::root(), cause: "\n\u{1b}[31mé".to_owned() };
-        assert_eq!(format!("{forged:?}"), "get /: \\n\\u{1b}[31mé");
+        let forged = Error::Unexpected {
+            operation: "get",
+            path: ZPath::root(),
+            cause: "\n\u{1b}[31mé\u{202e}\u{2028}".to_owned(),
+        };
+        assert_eq!(format!("{forged:?}"), "get /: \\n\\u{1b}[31mé\\u{202e}\\u{2028}");
     }
 }

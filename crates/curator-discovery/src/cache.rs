@@ -3,7 +3,7 @@
 mod events;
 
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, ZPath};
@@ -15,6 +15,7 @@ use crate::debug::debug_line;
 use crate::error::DiscoveryError;
 use crate::found::Instances;
 use crate::payload::{Payload, RawJson};
+use crate::read_log::ReadLog;
 
 type Result<T> = std::result::Result<T, DiscoveryError>;
 
@@ -59,8 +60,11 @@ pub struct ServiceCache<P = RawJson> {
     pub(crate) cache: CuratorCache,
     when_stale: WhenStale,
     /// The last instances, and the number of their snapshot.
-    shown: Arc<Mutex<(u64, Instances<P>)>>,
+    shown: Arc<Mutex<Shown<P>>>,
+    log: Arc<ReadLog>,
 }
+
+type Shown<P> = (u64, Instances<P>);
 
 debug_line!(ServiceCache, |cache| path: cache.cache.path(), state: cache.cache.state().get(), when_stale: cache.when_stale);
 
@@ -69,6 +73,7 @@ debug_line!(ServiceCache, |cache| path: cache.cache.path(), state: cache.cache.s
 #[must_use = "nothing happens before `start`"]
 pub struct ServiceCacheBuilder<P = RawJson> {
     cache: CuratorCacheBuilder,
+    log: ReadLog,
     payload: PhantomData<fn() -> P>,
 }
 
@@ -76,7 +81,8 @@ debug_line!(ServiceCacheBuilder, |builder| cache: builder.cache);
 
 impl<P: Payload> ServiceCacheBuilder<P> {
     pub(crate) fn new(client: &CuratorClient, service: ZPath) -> Result<Self> {
-        Ok(Self { cache: CuratorCache::builder(client, service)?.children_only(), payload: PhantomData })
+        let log = ReadLog::new(client, service.clone());
+        Ok(Self { cache: CuratorCache::builder(client, service)?.children_only(), log, payload: PhantomData })
     }
 
     /// Sets the interval after which everything is read again: see [`CuratorCacheBuilder::resync_every`]. It bounds how
@@ -96,8 +102,9 @@ impl<P: Payload> ServiceCacheBuilder<P> {
     ///
     /// Those of [`CuratorCacheBuilder::start`].
     pub fn start(self) -> Result<ServiceCache<P>> {
-        let shown = (0, Instances::new([], CacheState::Loading));
-        Ok(ServiceCache { cache: self.cache.start()?, when_stale: WhenStale::Keep, shown: Arc::new(Mutex::new(shown)) })
+        let shown = Arc::new(Mutex::new((0, Instances::new([], CacheState::Loading))));
+        let cache = self.cache.start()?;
+        Ok(ServiceCache { cache, when_stale: WhenStale::Keep, shown, log: Arc::new(self.log) })
     }
 }
 
@@ -134,16 +141,24 @@ impl<P: Payload> ServiceCache<P> {
             return Instances::new([], state);
         }
         // Use snapshots instead of events: a node that is replaced in one transaction is in every snapshot.
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if shown.0 == snapshot.number() {
-            return Instances { state, ..shown.1.clone() };
+        let (number, before) = self.shown().clone();
+        if number == snapshot.number() {
+            return Instances { state, ..before };
         }
-        let instances = Instances::of(self.cache.path(), snapshot, Some(&shown.1));
+        // Without the lock: the subscriber of the log and the payload are the program's, and may ask for the instances.
+        let instances = Instances::of(self.cache.path(), snapshot, Some(&before), &self.log);
+        let mut newest = (snapshot.number(), instances.clone());
+        let mut shown = self.shown();
         // Another handle may have a newer snapshot.
-        if shown.0 < snapshot.number() {
-            *shown = (snapshot.number(), instances.clone());
+        if shown.0 < newest.0 {
+            // The earlier instances are dropped after the lock.
+            std::mem::swap(&mut *shown, &mut newest);
         }
         instances
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown<P>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the instances are up to date, and returns them. Returns immediately if they are.
@@ -188,7 +203,7 @@ impl<P: Payload> ServiceCache<P> {
     /// The changes of the instances on the servers, for one consumer. Any number of streams can be open. [`WhenStale`]
     /// has no effect on them.
     pub fn events(&self) -> ServiceEvents<P> {
-        events::events(&self.cache)
+        events::events(&self.cache, &self.log)
     }
 
     /// Ends the cache for all handles. The known instances stay readable, unless [`WhenStale::Empty`] hides them. A

@@ -37,6 +37,14 @@ fn trimmed(text: &str) -> &str {
     text.trim_matches(|character| character <= ' ')
 }
 
+/// 2 to the power of 63: exact in an `f64`, as `i64::MAX` is not.
+const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+
+/// Whether the number is `-0`, which `serde_json` reads as a float.
+fn is_negative_zero(number: f64) -> bool {
+    number.to_bits() == (-0.0_f64).to_bits()
+}
+
 /// Whether the text stands for null.
 fn is_null(trimmed: &str) -> bool {
     matches!(trimmed, "" | "null")
@@ -119,8 +127,6 @@ impl Visitor<'_> for IntegerVisitor {
 
     #[expect(clippy::cast_possible_truncation, reason = "the fraction is ignored, and the range is checked")]
     fn visit_f64<E: Error>(self, number: f64) -> Result<Integer, E> {
-        // 2 to the power of 63 is exact in an `f64`, `i64::MAX` is not.
-        const LIMIT: f64 = 9_223_372_036_854_775_808.0;
         if !(-LIMIT..LIMIT).contains(&number) {
             return Err(E::invalid_value(Unexpected::Float(number), &self));
         }
@@ -161,6 +167,15 @@ impl Visitor<'_> for BooleanVisitor {
     fn visit_u64<E: Error>(self, number: u64) -> Result<Boolean, E> {
         Ok(Boolean(number != 0))
     }
+
+    /// Integers that no other method gets: `-0`, and those of more than 64 bits.
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Boolean, E> {
+        match number {
+            _ if is_negative_zero(number) => Ok(Boolean(false)),
+            _ if number.abs() >= LIMIT => Ok(Boolean(true)),
+            _ => Err(E::invalid_value(Unexpected::Float(number), &self)),
+        }
+    }
 }
 
 /// Java's order.
@@ -189,15 +204,22 @@ impl Visitor<'_> for TypeVisitor {
         named.map(Type).map_err(|_| E::invalid_value(Unexpected::Other("text"), &self))
     }
 
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Type, E> {
+        if is_negative_zero(number) {
+            return self.visit_u64(0);
+        }
+        Err(E::invalid_value(Unexpected::Float(number), &self))
+    }
+
     fn visit_u64<E: Error>(self, number: u64) -> Result<Type, E> {
         let service_type = usize::try_from(number).ok().and_then(|number| TYPES.get(number));
         service_type.copied().map(Type).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
     }
 }
 
-/// For `#[serde(deserialize_with)]`.
+/// For `#[serde(deserialize_with)]`. Null is the empty text.
 pub(crate) fn text<'de, D: Deserializer<'de>>(json: D) -> Result<String, D::Error> {
-    Text::deserialize(json).map(|text| text.0)
+    Ok(optional_text(json)?.unwrap_or_default())
 }
 
 /// For `#[serde(deserialize_with)]`.

@@ -49,6 +49,10 @@ pub(crate) use debug_as_text;
 pub(crate) fn write_text(error: &impl Display, f: &mut Formatter<'_>) -> fmt::Result {
     error.to_string().chars().try_for_each(|character| match character {
         control if control.is_control() => write!(f, "{}", control.escape_default()),
+        // Characters that a terminal interprets: also changes of the writing direction, and line separators.
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            write!(f, "{}", character.escape_default())
+        }
         other => f.write_char(other),
     })
 }

@@ -12,7 +12,7 @@ use crate::debug::debug_line;
 use crate::error::UnreadableInstance;
 use crate::instance::ServiceInstance;
 use crate::payload::{Payload, RawJson};
-use crate::text::Escaped;
+use crate::read_log::ReadLog;
 
 /// An instance and its node. Clones share the instance. Dereferences to the [`ServiceInstance`].
 #[derive_where(Clone)]
@@ -80,7 +80,7 @@ debug_line!(Instances, |found| state: found.state, nodes: found.iter().map(|foun
 
 impl<P: Payload> Instances<P> {
     /// The instances in a snapshot. A node that has not changed since `before` is not parsed again.
-    pub(crate) fn of(service: &ZPath, snapshot: &Snapshot, before: Option<&Self>) -> Self {
+    pub(crate) fn of(service: &ZPath, snapshot: &Snapshot, before: Option<&Self>, log: &ReadLog) -> Self {
         let present = snapshot.children(service).map(|node| (node.path(), Some(node)));
         // Without the permission to read the service, no instance is known.
         let hidden = matches!(snapshot.get(service), Lookup::Denied).then_some(service);
@@ -89,23 +89,19 @@ impl<P: Payload> Instances<P> {
             let known = before.and_then(|before| before.nodes.get(path));
             let known = known.filter(|known| stat_of(known) == node.map(CachedNode::stat)).cloned();
             let read = || node.map_or_else(|| Err(UnreadableInstance::denied(path)), FoundInstance::of);
-            (path.clone(), known.unwrap_or_else(|| logged(read())))
+            (path.clone(), known.unwrap_or_else(|| read().inspect_err(|unreadable| log.failed(unreadable))))
         });
-        Self::new(read, snapshot.state())
+        let instances = Self::new(read, snapshot.state());
+        if instances.unreadable().next().is_none() {
+            log.recovered();
+        }
+        instances
     }
 }
 
 /// The stat of the node; `None` if this client has no permission to read it.
 fn stat_of<P>(read: &Read<P>) -> Option<&Stat> {
     read.as_ref().map_or_else(|unreadable| unreadable.stat.as_ref(), |found| Some(&found.stat))
-}
-
-fn logged<P>(read: Read<P>) -> Read<P> {
-    if let Err(unreadable) = &read {
-        let UnreadableInstance { path, cause, .. } = &**unreadable;
-        tracing::warn!(path = %Escaped(path.as_str()), %cause, "service discovery: a node cannot be read as an instance, and is left out");
-    }
-    read
 }
 
 impl<P> Instances<P> {

@@ -29,6 +29,7 @@ mod found;
 mod instance;
 mod payload;
 mod provider;
+mod read_log;
 mod registration;
 mod service_type;
 mod text;

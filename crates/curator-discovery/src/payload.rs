@@ -40,6 +40,7 @@ pub trait Payload: Clone + Serialize + DeserializeOwned + Send + Sync + 'static 
 
     /// Whether the payload allows requests to the instance. Providers and load balancers skip an instance if this is
     /// `false`, like one that is not [enabled](crate::ServiceInstance::enabled). It is called when an instance is read.
+    /// If it asks a cache for the same instances each time, it calls itself without end.
     ///
     /// Defaults to `true`. [`ZookeeperInstance`], and the same payload as [`RawJson`], follow Spring's status.
     fn is_in_service(&self) -> bool {

@@ -19,7 +19,7 @@ pub struct UriSpec {
 }
 
 /// A part of a [`UriSpec`].
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UriPart {
     /// The text, or the name of the variable.
@@ -43,8 +43,9 @@ impl fmt::Debug for UriPart {
 enum Read {
     Pattern(String),
     Parts {
+        /// A part that is null stands for an empty one.
         #[serde(default)]
-        parts: Vec<UriPart>,
+        parts: Option<Vec<Option<UriPart>>>,
     },
 }
 
@@ -52,7 +53,9 @@ impl From<Read> for UriSpec {
     fn from(read: Read) -> Self {
         match read {
             Read::Pattern(pattern) => Self::parse(&pattern),
-            Read::Parts { parts } => Self { parts },
+            Read::Parts { parts } => {
+                Self { parts: parts.unwrap_or_default().into_iter().map(Option::unwrap_or_default).collect() }
+            }
         }
     }
 }

@@ -37,6 +37,10 @@ pub(crate) use debug_as_text;
 pub(crate) fn write_text(error: &impl Display, f: &mut Formatter<'_>) -> fmt::Result {
     error.to_string().chars().try_for_each(|character| match character {
         control if control.is_control() => write!(f, "{}", control.escape_default()),
+        // Characters that a terminal interprets: also changes of the writing direction, and line separators.
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            write!(f, "{}", character.escape_default())
+        }
         other => f.write_char(other),
     })
 }
@@ -60,8 +64,8 @@ mod tests {
         assert_eq!(format!("{boxed:?}"), text);
         assert_eq!(format!("{:?}", LeaderSelectorError::<&str>::Selector(failed)), text);
         let path = ZPath::root();
-        let job = LeaderSelectorError::JobFailed { path: path.clone(), cause: "no\nspace" };
-        assert_eq!(format!("{job:?}"), "the leader's job at / failed: no\\nspace");
+        let job = LeaderSelectorError::JobFailed { path: path.clone(), cause: "no\nspace\u{202e}\u{2028}" };
+        assert_eq!(format!("{job:?}"), "the leader's job at / failed: no\\nspace\\u{202e}\\u{2028}");
         assert_eq!(format!("{:?}", ConfigError::Absent { path }), "the config / does not exist");
     }
 }

@@ -39,14 +39,18 @@ impl Contender {
 /// What Curator's `Revoker`, and `zklock revoke`, write over the data of the holder's node.
 const REVOKED: &[u8] = b"__REVOKE__";
 
-/// Trims a node's text, replaces the characters that a terminal interprets, such as a change of the writing direction,
-/// and keeps at most 60 characters.
+/// Trims a node's text, [replaces](replaced) the characters that a terminal interprets, and keeps at most 60 characters.
 pub(crate) fn printable(text: &str) -> String {
+    replaced(text.trim()).take(60).collect()
+}
+
+/// Replaces the characters that a terminal interprets, such as a change of the writing direction.
+pub(crate) fn replaced(text: &str) -> impl Iterator<Item = char> {
     let is_interpreted = |c: char| {
         c.is_control()
-            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    text.trim().chars().map(|c| if is_interpreted(c) { '\u{fffd}' } else { c }).take(60).collect()
+    text.chars().map(move |c| if is_interpreted(c) { '\u{fffd}' } else { c })
 }
 
 impl std::fmt::Display for Contender {

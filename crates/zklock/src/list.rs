@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::arguments::{List, Tree};
 use crate::clock::text;
 use crate::contended::{LockContenders, Node, among, read};
-use crate::contender::{Contender, printable};
+use crate::contender::{Contender, printable, replaced};
 use crate::failure::{Code, Failure};
 use crate::print::{print, print_message};
 use crate::queue::Kind;
@@ -90,7 +90,8 @@ fn line(lock: &LockContenders) -> String {
     let waiting = lock.contenders.len() - holders.len();
     let holders = if holders.is_empty() { "free".to_owned() } else { format!("held by {}", holders.join(", ")) };
     let used_up = if lock.used_up { "; its sequence numbers are used up: stop its clients" } else { "" };
-    format!("{}  {}  {holders}, {waiting} waiting{used_up}\n", lock.path, lock.kind)
+    let path: String = replaced(&lock.path).collect();
+    format!("{path}  {}  {holders}, {waiting} waiting{used_up}\n", lock.kind)
 }
 
 /// A table with a header and aligned columns.

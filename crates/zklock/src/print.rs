@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
 
+use crate::contender::replaced;
 use crate::failure::Failure;
 
 /// A shell's exit code for a program that SIGPIPE has ended.
@@ -17,7 +18,9 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line for people on standard error, if it is open.
+/// Prints a line for people on standard error, if it is open. It may contain a path that another client has named.
 pub(crate) fn print_message(line: impl Display) {
-    let _ = writeln!(io::stderr(), "zklock: {line}");
+    let lines = line.to_string();
+    let lines: Vec<String> = lines.split('\n').map(|line| replaced(line).collect()).collect();
+    let _ = writeln!(io::stderr(), "zklock: {}", lines.join("\n"));
 }

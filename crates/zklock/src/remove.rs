@@ -8,6 +8,7 @@ use curator_recipes::revoke as ask;
 use crate::arguments::Break;
 use crate::clock::text;
 use crate::contended::{LockContenders, Node, NodeStat, read};
+use crate::contender::replaced;
 use crate::failure::{Code, Failure};
 use crate::print::print;
 
@@ -25,7 +26,8 @@ pub(crate) async fn revoke(path: &str, client: &CuratorClient) -> Result<u8, Fai
             Err(curator_recipes::Error::Client(ClientError::NoNode { .. })) => {}
             asked => {
                 asked?;
-                print(&format!("asked {} to release {}\n", node.contender, node.path))?;
+                let path: String = replaced(&node.path).collect();
+                print(&format!("asked {} to release {path}\n", node.contender))?;
             }
         }
     }
@@ -59,7 +61,7 @@ pub(crate) async fn break_lock(arguments: &Break, client: &CuratorClient) -> Res
         }
         deleted => deleted?,
     }
-    print(&format!("broke {path}: deleted {}\n", node.path))?;
+    print(&format!("broke {path}: deleted {}\n", replaced(&node.path).collect::<String>()))?;
     Ok(0)
 }
 

@@ -1,6 +1,7 @@
 //! Changes of a service's instances, as a stream for each consumer.
 
 use std::future::ready;
+use std::sync::Arc;
 
 use curator_recipes::client::ZPath;
 use curator_recipes::{CacheEvent, CachedNode, Changes, CuratorCache};
@@ -9,6 +10,7 @@ use futures_util::StreamExt as _;
 
 use crate::found::{FoundInstance, Instances};
 use crate::payload::{Payload, RawJson};
+use crate::read_log::ReadLog;
 
 /// A change of a service.
 ///
@@ -49,13 +51,13 @@ pub enum ServiceEvent<P = RawJson> {
 /// Dropping the future of `next` loses no event.
 pub type ServiceEvents<P = RawJson> = Changes<ServiceEvent<P>>;
 
-pub(super) fn events<P: Payload>(cache: &CuratorCache) -> ServiceEvents<P> {
-    let service = cache.path().clone();
-    Changes::new(cache.events().filter_map(move |event| ready(translate(&service, event))))
+pub(super) fn events<P: Payload>(cache: &CuratorCache, log: &Arc<ReadLog>) -> ServiceEvents<P> {
+    let (service, log) = (cache.path().clone(), log.clone());
+    Changes::new(cache.events().filter_map(move |event| ready(translate(&service, event, &log))))
 }
 
 /// `None` for events of nodes that cannot be parsed.
-fn translate<P: Payload>(service: &ZPath, event: CacheEvent) -> Option<ServiceEvent<P>> {
+fn translate<P: Payload>(service: &ZPath, event: CacheEvent, log: &ReadLog) -> Option<ServiceEvent<P>> {
     let instance = |node: &CachedNode| FoundInstance::of(node).ok();
     Some(match event {
         CacheEvent::Created(node) => ServiceEvent::Inserted(instance(&node)?),
@@ -66,7 +68,7 @@ fn translate<P: Payload>(service: &ZPath, event: CacheEvent) -> Option<ServiceEv
         },
         CacheEvent::Deleted(node) => ServiceEvent::Removed(instance(&node)?),
         CacheEvent::Ready => ServiceEvent::Ready,
-        CacheEvent::Resync(nodes) => ServiceEvent::Resync(Instances::of(service, &nodes, None)),
+        CacheEvent::Resync(nodes) => ServiceEvent::Resync(Instances::of(service, &nodes, None, log)),
         _ => return None,
     })
 }

@@ -1,16 +1,23 @@
 //! Tests of caches, which follow the instances of a service, and of providers, which select one.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use curator_discovery::client::{Acl, AuthId, CreateMode, Error as ClientError, Permission};
 use curator_discovery::{
-    CacheError, CacheState, DiscoveryError, InvalidInstance, ProviderStrategy, ServiceCache, ServiceEvent,
+    CacheError, CacheState, DiscoveryError, InvalidInstance, Payload, ProviderStrategy, ServiceCache, ServiceEvent,
     ServiceEvents, ServiceInstance, ServiceProvider, ServiceType, WhenStale, ZookeeperInstance,
 };
+use curator_test::TestingServer;
+use tracing::instrument::WithSubscriber as _;
+use tracing::level_filters::LevelFilter;
+use tracing::span;
 
-use crate::support::{behind_proxy, connected, discovery, id, ids, instance, path, registered, soon, unplug, until};
+use crate::support::log::Listener;
+use crate::support::{
+    LONG_SESSION, behind_proxy, builder, connected, discovery, id, ids, instance, path, registered, soon, unplug, until,
+};
 
 /// Waits until the cache is current and contains exactly these instances.
 #[track_caller]
@@ -373,4 +380,89 @@ async fn a_cache_that_was_too_large_hides_its_instances_with_when_stale_empty() 
     soon(cache.state().wait_for(|state| *state == CacheState::Ended)).await.unwrap();
     assert!(matches!(cache.last_error(), Some(CacheError::TooLarge { .. })), "{:?}", cache.last_error());
     assert!(!cache.instances().is_empty() && cache.when_stale(WhenStale::Empty).instances().is_empty());
+}
+
+/// The cache that the payload asks for its instances, once.
+static ASKED: Mutex<Option<ServiceCache<Asking>>> = Mutex::new(None);
+
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+struct Asking(String);
+
+impl Payload for Asking {
+    fn is_in_service(&self) -> bool {
+        let asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner).take();
+        asked.is_none_or(|cache| !cache.instances().is_empty())
+    }
+}
+
+/// Asks the cache for its instances at each event.
+struct AskingSubscriber(ServiceCache<Asking>, Arc<Mutex<Vec<Vec<String>>>>);
+
+impl tracing::Subscriber for AskingSubscriber {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().starts_with("curator_discovery")
+    }
+
+    fn event(&self, _event: &tracing::Event<'_>) {
+        let ids = ids(&self.0.instances());
+        self.1.lock().unwrap().push(ids);
+    }
+
+    fn new_span(&self, _span: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &span::Id, _values: &span::Record<'_>) {}
+    fn record_follows_from(&self, _span: &span::Id, _follows: &span::Id) {}
+    fn enter(&self, _span: &span::Id) {}
+    fn exit(&self, _span: &span::Id) {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payload_and_a_subscriber_may_ask_for_the_instances_while_a_node_is_read() {
+    let (client, base) = (connected().await, path("cache-asked"));
+    let typed = discovery(&client, &base).with_payload::<Asking>();
+    let a = ServiceInstance::with_payload("orders", Asking("x".to_owned())).id("a").service_type(ServiceType::Static);
+    soon(typed.publish(&a)).await.unwrap();
+    client.create().for_path(format!("{base}/orders/b"), "{").await.unwrap();
+    let cache = typed.start_cache("orders").unwrap();
+    // Waits without reading the instances.
+    let mut state = cache.state();
+    soon(state.wait_for(|state| *state == CacheState::Current)).await.unwrap();
+    let found = Arc::default();
+    let subscriber = AskingSubscriber(cache.clone(), Arc::clone(&found));
+    *ASKED.lock().unwrap() = Some(cache.clone());
+    // A thread of its own: a call that hangs does not keep the test from ending.
+    let (sender, asked) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let _ = sender.send(tracing::subscriber::with_default(subscriber, || ids(&cache.instances())));
+    });
+    assert_eq!(soon(asked).await.expect("the thread panicked"), ["a"]);
+    assert_eq!(*found.lock().unwrap(), [["a"]]);
+    assert!(ASKED.lock().unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_cannot_be_read_is_logged_once_for_many_writes_and_its_recovery_once() {
+    let (base, name) = (path("cache-unreadable"), "unreadable-often");
+    let server = TestingServer::shared().await.connect_string();
+    let client = builder(&server, LONG_SESSION).name(name).connect().await.unwrap();
+    let cache = discovery(&client, &base).start_cache("orders").unwrap();
+    let node = format!("{base}/orders/b");
+    client.create().creating_parent_containers().for_path(&node, "{").await.unwrap();
+    let log = Listener::to("curator_discovery", LevelFilter::TRACE);
+    let written = async {
+        for length in 1..=50 {
+            client.set_data(&node, "[".repeat(length), None).await.unwrap();
+            assert_eq!(soon(cache.caught_up()).await.unwrap().unreadable().count(), 1);
+        }
+        client.set_data(&node, instance("b").to_json().unwrap(), None).await.unwrap();
+        assert_eq!(soon(cache.caught_up()).await.unwrap().len(), 1);
+    };
+    written.with_subscriber(log.clone()).await;
+    let lines: Vec<_> = log.lines_with("client", name).iter().map(|line| line.message.clone()).collect();
+    let [failed, recovered] =
+        ["a node cannot be read as an instance, and is left out", "all nodes can be read as instances again"];
+    assert_eq!(lines, [failed, recovered].map(|text| format!("service discovery: {text}")));
 }

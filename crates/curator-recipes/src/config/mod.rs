@@ -52,7 +52,7 @@ use crate::latest::Latest;
 /// # Guarantees
 ///
 /// - *Always a value*: data that the decoder rejects never replaces a valid value. It is reported by
-///   [`status`](Self::status), and logged once, at `warn`.
+///   [`status`](Self::status), and its path is logged, at `warn`.
 /// - *Never backwards*: no value is replaced by an older one, even in a new session or by a server that lags behind,
 ///   unless the ensemble itself has lost writes.
 /// - *No change is missed*: after each event, each broken connection and each lost session, the node is read again. The

@@ -129,6 +129,8 @@ async fn a_tree_shows_all_kinds_of_locks() {
     contend(&others, &format!("{root}/d/semaphore/leases"), &format!("{JAVA}-lease-"), "one").await;
     contend(&others, &format!("{root}/d/semaphore/locks"), &format!("{JAVA}-lock-"), "two").await;
     contend(&others, &format!("{root}/e/kazoo"), &format!("{HEX}__lock__"), "one").await;
+    // The name changes the writing direction.
+    contend(&others, &format!("{root}/f/\u{202e}lock"), &format!("{JAVA}-lock-"), "one").await;
     let shown = printed(&format!("tree {root}"), None).await;
     let lines = [
         "/a/mutex  mutex  held by one, 1 waiting",
@@ -136,6 +138,7 @@ async fn a_tree_shows_all_kinds_of_locks() {
         "/c/latch  leader latch  held by -, 0 waiting",
         "/d/semaphore  semaphore  held by one, 1 waiting",
         "/e/kazoo  kazoo lock  held by one, 0 waiting",
+        "/f/\u{fffd}lock  mutex  held by one, 0 waiting",
     ];
     let lines: String = lines.iter().map(|line| format!("{root}{line}\n")).collect();
     assert_eq!((shown.code, shown.out), (Some(0), lines));
