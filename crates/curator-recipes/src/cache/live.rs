@@ -117,8 +117,9 @@ impl Followed for LiveTree {
     }
 
     fn failed(&mut self, error: &Error) {
-        self.publisher.stale();
+        // Before the state: a reader of the state looks for its error.
         self.publisher.errors.send_replace(Some(error.clone().into()));
+        self.publisher.stale();
         let (client, path) = (self.options.client.name(), Truncated(&self.tree.scope.root));
         // The client logs its outages.
         if !error.is_retryable() && self.failures.failed(error, Instant::now()) {
@@ -393,9 +394,8 @@ impl LiveTree {
 
     fn record_change(&mut self, path: ZPath) {
         if self.tree.scope.contains(&path) {
-            // Below an unreadable node, reads that one instead, which may have become readable.
-            let path = self.tree.denied(&path).unwrap_or(path);
-            want(&mut self.changed, path, Listing::IfNew);
+            let (path, listing) = self.tree.after_change(path);
+            want(&mut self.changed, path, listing);
         }
     }
 

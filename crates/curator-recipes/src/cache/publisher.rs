@@ -44,7 +44,7 @@ impl Publisher {
 
     /// Records that everything has been read, and changes are followed.
     pub(super) fn current(&self) {
-        self.errors.send_replace(None);
+        self.errors.send_if_modified(|error| error.take().is_some());
         self.set(|_| CacheState::Current);
     }
 

@@ -16,6 +16,7 @@ use super::snapshot::{CacheState, Snapshot};
 use super::stale_count::StaleCount;
 use super::tree::Tree;
 use crate::engine::follow::Follower;
+use crate::engine::log::Truncated;
 use crate::engine::task::RecipeTask;
 
 impl CuratorCache {
@@ -93,20 +94,26 @@ async fn run(
             std::future::pending::<()>().await;
         }
     };
-    let error = tokio::select! {
+    let (error, has_failed) = tokio::select! {
         biased;
-        error = client.closing() => error.into(),
-        () = closed => CacheError::Closed { path: scope.root.clone() },
-        () = publisher.unused() => CacheError::Closed { path: scope.root.clone() },
-        error = until_failed(&mut live) => error,
+        error = client.closing() => (error.into(), false),
+        () = closed => (CacheError::Closed { path: scope.root.clone() }, false),
+        () = publisher.unused() => (CacheError::Closed { path: scope.root.clone() }, false),
+        error = until_failed(&mut live) => (error, true),
     };
     publisher.errors.send_replace(Some(error.clone()));
-    tracing::debug!(client = client.name(), path = %scope.root, %error, "a cache ends");
     // The session is known even while its watch is being set.
     let session = live.node.session.take();
     drop(live);
     // Reports the end of the cache to its users.
     drop(publisher);
+    // Only now: a log subscriber may read the state and the error.
+    let (client_name, path) = (client.name(), &scope.root);
+    if has_failed {
+        tracing::warn!(client = client_name, error = %Truncated(&error), "a cache has ended");
+    } else {
+        tracing::debug!(client = client_name, path = %Truncated(path), error = %Truncated(&error), "a cache ends");
+    }
     if let Some(session) = session {
         remove_watch(&session, &client).await;
     }
@@ -117,7 +124,6 @@ async fn run(
 async fn until_failed(live: &mut Follower<LiveTree>) -> CacheError {
     loop {
         if let Some(error) = live.next_lasting().await {
-            tracing::warn!(client = live.node.options.client.name(), %error, "a cache has ended");
             return error;
         }
     }

@@ -86,7 +86,10 @@ impl Tree {
                 // Nothing changes if the node was denied before.
                 if known != Some(None) {
                     self.remove(path);
-                    self.nodes.insert_mut(path.clone(), None);
+                    // An entry below another one would outlive it, and hide the nodes that have become readable.
+                    if self.denied(path).is_none() {
+                        self.nodes.insert_mut(path.clone(), None);
+                    }
                 }
                 return Next::Nothing;
             }
@@ -160,6 +163,16 @@ impl Tree {
     pub(super) fn denied(&self, path: &ZPath) -> Option<ZPath> {
         let is_denied = |node: &ZPath| self.nodes.get(node).is_some_and(Entry::is_none);
         [ZPath::root()].into_iter().chain(path.ancestors()).chain([path.clone()]).find(is_denied)
+    }
+
+    /// What to read after a change of the node at `path`: below an unreadable node, that one instead, which may have
+    /// become readable. A reply that is not applied yet may show it without the child that the event reports, so its
+    /// children are listed if one was created since.
+    pub(super) fn after_change(&self, path: ZPath) -> (ZPath, Listing) {
+        match self.denied(&path) {
+            Some(denied) => (denied, Listing::IfChanged),
+            None => (path, Listing::IfNew),
+        }
     }
 
     /// The root, if it is hidden and readable. An unreadable root is always shown, because no child can be read.

@@ -189,8 +189,8 @@ pub(super) async fn read_first_value<T: Send + Sync>(
         } else {
             following.next().await?
         };
+        // Logs nothing: the caller gets the error.
         following.node.status.set(read.clone());
-        following.node.log(&read);
         match (value, read) {
             (Some(value), _) => return Ok(value),
             (None, ConfigStatus::Invalid { error }) => return Err(error),

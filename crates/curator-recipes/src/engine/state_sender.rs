@@ -56,16 +56,23 @@ impl<S: ReportedState> StateSender<S> {
     /// events of a watch are processed before changes of the connection.
     pub(crate) async fn follow_connection(&self) -> Infallible {
         let mut connection = self.client.connection_states();
-        // The first item is the present state. While there is a connection, this is no change: a state that was just
-        // forgotten stays reported.
-        let mut has_changed = self.client.check_connected().is_err();
+        let mut is_first = true;
         while connection.next().await.is_some() {
-            if std::mem::replace(&mut has_changed, true) {
+            // The first item is the present state. While there is a connection, this is no change: a state that was just
+            // forgotten stays reported. But a state that was read may not be reported yet, because there was no
+            // connection then.
+            let is_kept = std::mem::take(&mut is_first) && !self.is_read() && self.client.check_connected().is_ok();
+            if !is_kept {
                 self.refresh();
             }
         }
         // The client is closing, which ends the task.
         pending().await
+    }
+
+    /// Whether a state was read, and not forgotten since.
+    fn is_read(&self) -> bool {
+        !self.read.borrow().repeats(&S::unknown())
     }
 
     /// Reports this state, with or without a connection.
@@ -77,5 +84,37 @@ impl<S: ReportedState> StateSender<S> {
             }
             is_new
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use curator_test::{EmbeddedServer, FaultProxy, soon, until};
+
+    use super::*;
+
+    impl ReportedState for Option<u32> {
+        fn unknown() -> Self {
+            None
+        }
+    }
+
+    #[tokio::test]
+    async fn a_state_that_was_set_during_an_outage_is_reported_when_the_connection_is_followed_after_it() {
+        let server = EmbeddedServer::start().unwrap();
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        let client = CuratorClient::builder(proxy.connect_string()).connect().await.unwrap();
+        proxy.refuse(true).unwrap();
+        proxy.cut();
+        until(async || client.check_connected().is_err()).await;
+        let sender = StateSender::new(&client);
+        assert!(!sender.set(Some(1)));
+        proxy.refuse(false).unwrap();
+        until(async || client.check_connected().is_ok()).await;
+        let mut reported = sender.reported.subscribe();
+        tokio::select! {
+            never = sender.follow_connection() => match never {},
+            is_reported = soon(reported.wait_for(Option::is_some)) => assert_eq!(*is_reported.unwrap(), Some(1)),
+        }
     }
 }

@@ -150,7 +150,7 @@ impl Reporter {
 
     /// Records a failed attempt. If a retry cannot help and there is a connection, the state becomes `Refused`.
     pub(super) fn failed(&self, error: &ClientError) {
-        tracing::debug!(client = self.client.name(), path = %self.path, %error, "persistent node");
+        tracing::debug!(client = self.client.name(), path = %self.path, error = %Truncated(error), "persistent node");
         self.reports.send_modify(|report| report.error = Some(error.clone().into()));
         if !error.is_retryable() && self.client.check_connected().is_ok() {
             self.set(PersistentNodeState::Refused { error: error.clone() });

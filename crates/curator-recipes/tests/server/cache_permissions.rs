@@ -1,12 +1,14 @@
 //! Caches of trees with nodes that the client may not read. Nodes do not inherit the ACLs of their parents, so nodes below
 //! an unreadable one can be readable.
 
+use std::sync::mpsc;
+
 use curator_recipes::client::{Acl, AuthId, CuratorClient, Permission};
 use curator_recipes::{CacheEvents, CacheState, CuratorCache, Lookup};
 use curator_test::{FaultProxy, OpCode};
 
 use crate::cache::{cache, create, next, shown};
-use crate::support::{behind_proxy, owner, path, requests_of, round_trips, soon, unplug, until};
+use crate::support::{DEFAULT_TIMEOUT, behind_proxy, owner, path, requests_of, round_trips, soon, unplug, until};
 
 /// A cache behind a proxy, of a tree with the root, `a`, `a/x`, `a/x/y` and `b`.
 struct Scene {
@@ -182,4 +184,53 @@ async fn a_node_whose_children_cannot_be_listed_is_denied() {
     scene.set("/a/x/y", "2").await;
     scene.settles(&cache, &["/", "/a", "/a/x", "/a/x/y", "/b"]).await;
     until(async || cache.snapshot().len() == 5).await;
+}
+
+/// The entry of the lower node would hide the nodes that replace it.
+#[tokio::test]
+async fn a_node_that_was_hidden_before_its_parent_is_found_once_both_are_readable() {
+    for is_replaced in [false, true] {
+        let scene = Scene::new("cache-twice-denied").await;
+        scene.hide("/a/x/y").await;
+        let cache = cache(&scene.client, &scene.root).start().unwrap();
+        soon(cache.ready()).await.unwrap();
+        scene.settles(&cache, &["/", "/a", "/a/x", "/b"]).await;
+        scene.hide("/a").await;
+        scene.reconnect(&cache).await;
+        scene.settles(&cache, &["/", "/b"]).await;
+        assert_eq!(cache.snapshot().len(), 3, "the root, `a` and `b`");
+        if is_replaced {
+            scene.owner.delete().for_path(scene.at("/a/x/y")).await.unwrap();
+            create(&scene.owner, &scene.at("/a/x/y"), b"new").await;
+            scene.settles(&cache, &["/", "/b"]).await;
+        } else {
+            scene.show("/a/x/y").await;
+        }
+        scene.show("/a").await;
+        scene.set("/a/x", "2").await;
+        scene.settles(&cache, &["/", "/a", "/a/x", "/a/x/y", "/b"]).await;
+    }
+}
+
+/// The event of the child arrives together with the reply that shows its parent to be readable and empty.
+#[tokio::test]
+async fn a_child_that_is_created_while_its_parent_becomes_readable_is_found() {
+    let scene = Scene::new("cache-denied-parent").await;
+    create(&scene.owner, &scene.at("/c"), b"1").await;
+    scene.hide("/c").await;
+    let cache = cache(&scene.client, &scene.root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    scene.settles(&cache, &["/", "/a", "/a/x", "/a/x/y", "/b"]).await;
+    scene.show("/c").await;
+    let ((forward, forwarded), (read, is_read)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+    scene.proxy.alter_next_reply(OpCode::MultiRead, move |_| {
+        read.send(()).unwrap();
+        // The proxy holds what follows the reply, too.
+        let _ = forwarded.recv_timeout(DEFAULT_TIMEOUT);
+    });
+    scene.set("/c", "2").await;
+    until(async || is_read.try_recv().is_ok()).await;
+    create(&scene.owner, &scene.at("/c/new"), b"1").await;
+    forward.send(()).unwrap();
+    scene.settles(&cache, &["/", "/a", "/a/x", "/a/x/y", "/b", "/c", "/c/new"]).await;
 }

@@ -253,16 +253,19 @@ fn refused_data_is_logged_once_without_its_content() {
     logs.capture_call(|| {
         runtime.block_on(async {
             let ((proxy, client), writer) = (behind_proxy().await, connected().await);
+            // The caller gets the error.
+            write(&writer, &path, "secret").await;
+            number(&client, &path).open().await.unwrap_err();
             write(&writer, &path, "1").await;
             let config = number(&client, &path).open().await.unwrap();
-            for reads in 2..=4 {
+            for reads in 3..=5 {
                 write(&writer, &path, "secret").await;
                 proxy.wait_for_reply(OpCode::GetData, reads).await.unwrap();
                 until_watched(client.session().await.unwrap().id(), &path).await;
                 until_status(&config, is_invalid).await;
             }
             proxy.cut();
-            proxy.wait_for_reply(OpCode::GetData, 5).await.unwrap();
+            proxy.wait_for_reply(OpCode::GetData, 6).await.unwrap();
             until_status(&config, is_invalid).await;
             round_trips(&client).await;
             client.close().await.unwrap();

@@ -144,6 +144,11 @@ impl Client {
 
     /// Reads the first `count` wanted nodes, all at one moment.
     fn read(&mut self, server: &mut Server, count: usize) {
+        self.read_before(server, count, |_| {});
+    }
+
+    /// Like `read`, but the events of this change of the server arrive with the replies, which do not show it.
+    fn read_before(&mut self, server: &mut Server, count: usize, change: impl FnOnce(&mut Server)) {
         if self.scan.is_empty() {
             self.scan = std::mem::take(&mut self.changed);
         }
@@ -152,12 +157,13 @@ impl Client {
             .filter_map(|_| wanted.pop_first())
             .map(|(path, listing)| (server.read(&path), server.list(&path), path, listing))
             .collect();
+        change(server);
         for (text, is_structural) in server.events.drain(..) {
             let path = path(&text);
             let parent = path.parent().filter(|parent| is_structural && self.tree.scope.contains(parent));
             for node in parent.into_iter().chain([path]) {
-                let node = self.tree.denied(&node).unwrap_or(node);
-                want(&mut self.changed, node, Listing::IfNew);
+                let (node, listing) = self.tree.after_change(node);
+                want(&mut self.changed, node, listing);
             }
         }
         let batch: Batch = replies.iter().map(|(_, _, path, listing)| (path.clone(), *listing)).collect();
@@ -234,6 +240,8 @@ enum Step {
     /// Deletes the node with its descendants, and creates them again.
     Rebuild(usize),
     Read(usize),
+    /// Creates this node, or writes to it, between the replies and their arrival.
+    ReadBefore(usize, usize),
     /// Withdraws the permission to read the node, or grants it again.
     Permit(usize),
     /// Makes a backup, or restores the last one: later transactions have the numbers of those that are lost.
@@ -257,6 +265,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => node().prop_map(Step::Replace),
         2 => node().prop_map(Step::Rebuild),
         6 => (1_usize..8).prop_map(Step::Read),
+        2 => (1_usize..8, node()).prop_map(|(count, node)| Step::ReadBefore(count, node)),
         1 => Just(Step::Cut),
         1 => Just(Step::Overflow),
     ]
@@ -288,6 +297,10 @@ fn run(steps: Vec<Step>, server: &mut Server, client: &mut Client) {
                 below.iter().for_each(|path| server.create(path));
             }
             Step::Read(count) => client.read(server, count),
+            Step::ReadBefore(count, node) => client.read_before(server, count, |server| {
+                server.create(PATHS[node]);
+                server.set(PATHS[node]);
+            }),
             Step::Permit(node) => {
                 let node = PATHS[node].to_owned();
                 if server.nodes.contains_key(&node) && !server.unreadable.remove(&node) {
@@ -366,6 +379,40 @@ proptest! {
         run(steps, &mut server, &mut client);
         prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
         client.rescan();
+        prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+        check_equal(&server, client)?;
+    }
+
+    #[test]
+    fn once_all_nodes_are_readable_an_event_of_each_suffices_to_find_them(
+        steps in proptest::collection::vec(step_with_permissions(), 1..60),
+        reports_unreadable: bool,
+    ) {
+        let (mut server, mut client) = (Server { reports_unreadable, ..Server::default() }, Client::new());
+        client.goes_back = true;
+        run(steps, &mut server, &mut client);
+        prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+        server.unreadable.clear();
+        PATHS.iter().for_each(|node| server.report(node, true));
+        prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+        check_equal(&server, client)?;
+    }
+
+    #[test]
+    fn a_node_created_while_its_readable_parent_is_still_recorded_as_denied_is_found(
+        steps in proptest::collection::vec(step_with_permissions(), 1..60),
+        reports_unreadable: bool,
+        created in 1..PATHS.len(),
+    ) {
+        let (mut server, mut client) = (Server { reports_unreadable, ..Server::default() }, Client::new());
+        client.goes_back = true;
+        run(steps, &mut server, &mut client);
+        prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+        // The client wants to read each node again, and can.
+        server.unreadable.clear();
+        PATHS.iter().for_each(|node| server.report(node, true));
+        client.read(&mut server, 0);
+        client.read_before(&mut server, usize::MAX, |server| server.create(PATHS[created]));
         prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
         check_equal(&server, client)?;
     }
