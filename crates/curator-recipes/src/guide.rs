@@ -84,6 +84,7 @@ pub mod semaphore_mutex {}
 /// The semaphore: a limited number of holders.
 ///
 /// [mutex]: crate::guide::mutex
+/// [paths]: crate::guide::counters#which-recipe-may-live-at-whose-path
 /// [mutex-errors]: crate::guide::mutex#errors
 /// [revocation]: crate::guide::revocation
 /// [costs]: crate::guide::locks#what-they-cost

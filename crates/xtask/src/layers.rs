@@ -83,6 +83,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["balance", "discovery", "provider"],
             &["cache", "registration"],
             &["found"],
+            &["read_log"],
             &["instance"],
             &["payload"],
             &["error", "uri_spec"],

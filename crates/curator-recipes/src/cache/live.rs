@@ -141,7 +141,7 @@ impl LiveTree {
                     self.reply(session.catch_up()).await?;
                     self.catching_up = Some(call_number);
                 }
-                self.scan = std::mem::take(&mut self.changed);
+                self.scan_changed();
             }
             self.round(&session).await
         };
@@ -158,7 +158,7 @@ impl LiveTree {
             return Ok(None);
         }
         if std::mem::take(&mut self.is_full) && !self.changed.is_empty() {
-            self.scan = std::mem::take(&mut self.changed);
+            self.scan_changed();
             return Ok(None);
         }
         // The interval starts at the end of a re-read, not of a catch-up.
@@ -389,6 +389,15 @@ impl LiveTree {
             self.changed.clear();
             self.rescan();
             self.has_overflowed = true;
+        }
+    }
+
+    /// Begins to read what has changed. A node above may have been found unreadable since the change was recorded.
+    fn scan_changed(&mut self) {
+        for (path, listing) in std::mem::take(&mut self.changed) {
+            let is_hidden = self.tree.denied(&path).is_some();
+            let (path, listing) = if is_hidden { self.tree.after_change(path) } else { (path, listing) };
+            want(&mut self.scan, path, listing);
         }
     }
 
