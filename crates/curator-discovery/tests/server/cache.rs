@@ -11,12 +11,11 @@ use curator_discovery::{
 };
 use curator_test::TestingServer;
 use tracing::instrument::WithSubscriber as _;
-use tracing::level_filters::LevelFilter;
 use tracing::span;
 
-use crate::support::log::Listener;
 use crate::support::{
-    LONG_SESSION, behind_proxy, builder, connected, discovery, id, ids, instance, path, registered, soon, unplug, until,
+    LONG_SESSION, behind_proxy, builder, connected, discovery, id, ids, instance, listener, path, registered, soon,
+    unplug, until,
 };
 
 /// Waits until the cache is current and contains exactly these instances.
@@ -451,7 +450,7 @@ async fn a_node_that_cannot_be_read_is_logged_once_for_many_writes_and_its_recov
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
     let node = format!("{base}/orders/b");
     client.create().creating_parent_containers().for_path(&node, "{").await.unwrap();
-    let log = Listener::to("curator_discovery", LevelFilter::TRACE);
+    let log = listener();
     let written = async {
         for length in 1..=50 {
             client.set_data(&node, "[".repeat(length), None).await.unwrap();

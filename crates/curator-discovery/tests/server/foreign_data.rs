@@ -2,10 +2,8 @@
 
 use curator_discovery::{RawJson, ServiceProvider, ZookeeperInstance};
 use tracing::instrument::WithSubscriber as _;
-use tracing::level_filters::LevelFilter;
 
-use crate::support::log::Listener;
-use crate::support::{connected, discovery, path, registered, soon};
+use crate::support::{connected, discovery, listener, path, registered, soon};
 
 const MARKER: &str = "sw0rdfish";
 
@@ -37,7 +35,7 @@ async fn the_log_and_errors_contain_no_value_of_an_invalid_node() {
         client.set_data(&node, &json, None).await.unwrap();
         // A cache does not log similar failures again.
         let (raw_cache, cache) = (services.start_cache("orders").unwrap(), typed.start_cache("orders").unwrap());
-        let log = Listener::to("curator_discovery", LevelFilter::TRACE);
+        let log = listener();
         let caught_up = async { (soon(raw_cache.caught_up()).await.unwrap(), soon(cache.caught_up()).await.unwrap()) };
         let (raw, found) = caught_up.with_subscriber(log.clone()).await;
         assert_eq!([raw.unreadable().count(), found.unreadable().count()], [1, 1]);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use curator_discovery::client::{CuratorClient, CuratorClientBuilder, RetryNTimes};
 use curator_discovery::{FoundInstance, Instances, Registration, ServiceDiscovery, ServiceInstance};
 use curator_test::{FaultProxy, OpCode, TestingServer};
+use tracing::level_filters::LevelFilter;
 
 pub(crate) use curator_test::{soon, unique_path as path, until};
 
@@ -85,4 +86,14 @@ pub(crate) fn ids<P>(instances: &Instances<P>) -> Vec<String> {
 
 pub(crate) fn id<P>(instance: &FoundInstance<P>) -> String {
     instance.id.clone()
+}
+
+/// Captures the lines of service discovery.
+pub(crate) fn listener() -> log::Listener {
+    // With one subscriber, `tracing` caches whether the subscriber of the first thread that reaches an event is interested.
+    // With a second one, it asks each time.
+    static DISABLED: std::sync::Once = std::sync::Once::new();
+    let listener = |level| log::Listener::to("curator_discovery", level);
+    DISABLED.call_once(|| tracing::subscriber::set_global_default(listener(LevelFilter::OFF)).unwrap());
+    listener(LevelFilter::TRACE)
 }
