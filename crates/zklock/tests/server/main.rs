@@ -4,7 +4,9 @@
 
 mod leading;
 mod losing;
+mod on_a_terminal;
 mod operator_commands;
+mod pseudo_terminal;
 mod reconnecting;
 mod running;
 mod support;

@@ -1,0 +1,84 @@
+//! Runs programs on a pseudo-terminal, types, and reads what the terminal shows.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
+use curator_test::{soon, until};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use tokio::process::{Child, Command};
+
+/// A terminal that a test controls as a person at the keyboard does.
+pub(crate) struct PseudoTerminal {
+    controller: File,
+    device: PathBuf,
+    shown: Arc<Mutex<String>>,
+}
+
+/// What the keys send.
+pub(crate) const CTRL_C: &str = "\x03";
+pub(crate) const CTRL_S: &str = "\x13";
+pub(crate) const CTRL_Z: &str = "\x1a";
+
+impl PseudoTerminal {
+    pub(crate) fn new() -> Self {
+        Self::of_size(24, 200)
+    }
+
+    pub(crate) fn of_size(rows: u16, columns: u16) -> Self {
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let device = PathBuf::from(std::ffi::OsStr::from_bytes(ptsname(&controller, Vec::new()).unwrap().as_bytes()));
+        tcsetwinsize(&controller, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let controller = File::from(controller);
+        let shown = Arc::new(Mutex::new(String::new()));
+        let (mut output, collected) = (controller.try_clone().unwrap(), shown.clone());
+        // The thread ends at the end of the terminal: with an error when no process has it open any more.
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                collected.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
+            }
+        });
+        Self { controller, device, shown }
+    }
+
+    /// The terminal's device, for standard streams.
+    pub(crate) fn stream(&self) -> File {
+        OpenOptions::new().read(true).write(true).open(&self.device).unwrap()
+    }
+
+    /// Starts a command as the leader of a session of this terminal, with all its standard streams on the terminal.
+    pub(crate) fn spawn(&self, command: &Command) -> Child {
+        let command = command.as_std();
+        let mut in_session = Command::new("setsid");
+        in_session.arg("--ctty").arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => in_session.env(name, value),
+                None => in_session.env_remove(name),
+            };
+        }
+        let stream = || Stdio::from(self.stream());
+        in_session.stdin(stream()).stdout(stream()).stderr(stream()).kill_on_drop(true).spawn().unwrap()
+    }
+
+    pub(crate) fn type_text(&self, text: &str) {
+        (&self.controller).write_all(text.as_bytes()).unwrap();
+    }
+
+    /// All that the terminal has shown.
+    pub(crate) fn shown(&self) -> String {
+        self.shown.lock().unwrap().clone()
+    }
+
+    /// Waits until the terminal has shown a text.
+    pub(crate) async fn shows(&self, text: &str) {
+        soon(until(async || self.shown().contains(text))).await;
+    }
+}
