@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use crate::guardian::Duty;
 use crate::settings::Connection;
-use crate::stopping::{OnLost, Stopping};
+use crate::stopping::OnLost;
 
 /// Runs commands under ZooKeeper locks, and shows who holds which.
 #[derive(Debug, Parser)]
@@ -44,9 +45,8 @@ pub(crate) enum Action {
     /// Internal: the process by which `run` stops the command's process group
     #[command(hide = true)]
     Guard {
-        group: i32,
-        #[arg(value_parser = |json: &str| serde_json::from_str::<Stopping>(json))]
-        stopping: Stopping,
+        #[arg(value_parser = |json: &str| serde_json::from_str::<Duty>(json))]
+        duty: Duty,
     },
     /// Internal: the process that `run` starts for the command; it waits for a byte on the file descriptor `gate`
     #[command(hide = true)]

@@ -2,30 +2,28 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
-use std::process::{self, ExitStatus, Stdio};
-use std::time::Duration;
+use std::process::{Command, ExitStatus};
 
-use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::pipe;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpgid};
-use tokio::process::{Child, Command};
+use rustix::process::Pid;
 
 use crate::failure::{Code, Failure};
-use crate::print::print_message;
-use crate::signals::DEADLY;
+use crate::group::Group;
 
 /// A process that will execute a command. It waits for a byte on a pipe, the gate, until the guardian has started.
 pub(crate) struct Prepared {
-    child: Child,
-    /// The write end of the pipe. If it is closed without a byte, because zklock was killed, the process exits.
-    gate: OwnedFd,
-    pub(crate) group: Pid,
-    name: String,
+    pub(crate) leader: Pid,
+    pub(crate) group: Group,
+    pub(crate) gate: Gate,
 }
+
+/// The write end of the pipe. If it is dropped without a byte, because zklock was killed, the process exits.
+pub(crate) struct Gate(OwnedFd);
 
 /// In the process of a command: waits for the byte, then executes the command.
 pub(crate) fn execute(gate: u32, command: &[OsString]) -> Failure {
@@ -33,8 +31,13 @@ pub(crate) fn execute(gate: u32, command: &[OsString]) -> Failure {
     if let Err(error) = opened {
         return Failure::here(format!("the command is not started: {error}"));
     }
+    // The command would inherit this end of the pipe; the file opened above is not inherited.
+    if let Err(error) = i32::try_from(gate).map_err(io::Error::other).and_then(|gate| Ok(nix::unistd::close(gate)?)) {
+        return Failure::here(format!("cannot close the file descriptor {gate}: {error}"));
+    }
     let [program, arguments @ ..] = command else { return Failure::here("no command") };
-    let error = process::Command::new(program).args(arguments).exec();
+    // Resets the signal mask, and the action of PIPE.
+    let error = Command::new(program).args(arguments).exec();
     let code = if error.kind() == io::ErrorKind::NotFound { Code::NotFound } else { Code::NotExecutable };
     Failure::new(code, format!("cannot run {}: {error}", program.to_string_lossy()))
 }
@@ -43,78 +46,41 @@ impl Prepared {
     /// Starts the process: another instance of zklock, which later executes the command. It inherits the streams and
     /// the environment, with `variables` added.
     pub(crate) fn start(words: &[OsString], variables: [(&str, String); 3]) -> Result<Self, Failure> {
-        let name = words.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = name(words);
         let failed = |error: io::Error| Failure::here(format!("cannot start a process for {name}: {error}"));
         // The process inherits the read end.
         let (read_end, gate) = pipe().map_err(|error| failed(error.into()))?;
         fcntl_setfd(&gate, FdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let mut command = Command::new(this_program().map_err(failed)?);
         command.arg("start").arg(read_end.as_raw_fd().to_string()).arg("--").args(words);
-        if io::stdin().is_terminal() {
-            // Reading from the terminal would stop a process of a background group.
-            command.stdin(Stdio::null());
-        }
-        // If the guardian cannot be started, `Prepared` is dropped, and the process is killed.
-        command.arg0("zklock").process_group(0).envs(variables).kill_on_drop(true);
-        let child = command.spawn().map_err(failed)?;
-        let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        let group = id.ok_or_else(|| Failure::here(format!("{name} has no process id")))?;
-        Ok(Self { child, gate, group, name })
+        let child = command.arg0("zklock").process_group(0).envs(variables).spawn().map_err(failed)?;
+        let leader = process_id(&child).map_err(failed)?;
+        Ok(Self { leader, group: Group::led_by(leader).map_err(failed)?, gate: Gate(gate) })
     }
+}
 
-    /// Sends the byte, which starts the command. Waits until all processes in its group have ended: any of them may
-    /// still work under the lock.
-    pub(crate) async fn run(mut self) -> Result<ExitStatus, Failure> {
+impl Gate {
+    /// Sends the byte, which starts the command.
+    pub(crate) fn open(self) {
         // If the process was killed, the write fails, and waiting for the process reports that next.
-        let _ = rustix::io::write(self.gate, b"!");
-        let status = self.child.wait().await;
-        let status = status.map_err(|error| Failure::here(format!("cannot wait for {}: {error}", self.name)))?;
-        if has_living(self.group) {
-            print_message(format_args!("{} has ended; waiting for processes that it has started", self.name));
-        }
-        while has_living(self.group) {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        Ok(status)
+        let _ = rustix::io::write(self.0, b"!");
     }
+}
+
+/// The name of a command, for messages.
+pub(crate) fn name(words: &[OsString]) -> String {
+    words.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The id of a child process that has not been waited for.
+pub(crate) fn process_id(child: &std::process::Child) -> io::Result<Pid> {
+    let id = i32::try_from(child.id()).map_err(io::Error::other)?;
+    Pid::from_raw(id).ok_or_else(|| io::Error::other("a process has no id"))
 }
 
 /// The path of this program, even if its file has been replaced.
 pub(crate) fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
-}
-
-/// Whether a process of the group runs. Zombies do not count where `/proc` exists; elsewhere they do.
-fn has_living(group: Pid) -> bool {
-    // As the first process of a container, zklock inherits orphaned processes and has to reap them.
-    while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
-    // Processes of another user count as running.
-    if test_kill_process_group(group) == Err(Errno::SRCH) {
-        return false;
-    }
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let stats = processes.filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
-    let mut states = stats.filter_map(|stat| state_in(&stat, group)).peekable();
-    states.peek().is_none() || states.any(|state| !matches!(state, 'Z' | 'X'))
-}
-
-/// The state of a process, from its `stat` line in `/proc`, if it belongs to the group.
-fn state_in(stat: &str, group: Pid) -> Option<char> {
-    // The program's name, in parentheses, may contain parentheses and blanks.
-    let (_, after) = stat.rsplit_once(')')?;
-    let mut fields = after.split_whitespace();
-    let (state, _parent, of) = (fields.next()?, fields.next()?, fields.next()?);
-    state.chars().next().filter(|_| of.parse() == Ok(group.as_raw_nonzero().get()))
-}
-
-/// Sends a signal to a process group: the command, and the processes that it has started and that have not left the
-/// group. All of them may have ended; then nothing happens.
-pub(crate) fn signal_group(group: Pid, signal: Signal) {
-    let _ = kill_process_group(group, signal);
-    if DEADLY.contains(&signal) {
-        // A stopped process, for example after a read from the terminal, handles the signal only when it continues.
-        let _ = kill_process_group(group, Signal::CONT);
-    }
 }
 
 /// The exit code that a shell reports for this status.

@@ -2,24 +2,35 @@
 //! stopped.
 //!
 //! The guardian reads orders from a pipe; the end of the pipe means that zklock has ended. [`Stopping`] computes when
-//! the guardian signals the command's process group, or, with `--on-lost ignore`, leaves it running.
+//! the guardian signals the command's process group, or, with `--on-lost ignore`, leaves it running. On a second pipe the
+//! guardian reports that it is ready, and that it has sent TERM or KILL; the end of that pipe means that it has ended.
 
-use std::io;
-use std::process::Stdio;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::timeout;
 
 use crate::clock;
-use crate::command::{signal_group, this_program};
+use crate::command::{process_id, this_program};
 use crate::failure::Failure;
-use crate::print::print;
+use crate::group::Group;
+use crate::print::print_message;
 use crate::stopping::{Moment, Step, Stopping};
+
+/// What the guardian does, as its command line contains it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Duty {
+    pub(crate) group: Group,
+    pub(crate) stopping: Stopping,
+}
 
 /// An order that zklock sends to the guardian.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,36 +41,53 @@ pub(crate) enum Order {
     Stop,
     /// The whole process group has ended.
     Dismiss,
+    /// zklock has ended. Not sent, but the end of the pipe.
+    Abandon,
 }
 
 /// The guardian, as seen by zklock.
 pub(crate) struct Guardian {
-    child: Child,
-    orders: ChildStdin,
+    pub(crate) process: Pid,
+    /// Whether zklock has waited for the process, so that its id may belong to another one.
+    pub(crate) is_waited_for: bool,
+    orders: Sender,
+    reports: Receiver,
+    has_stopped: bool,
 }
 
 /// The limit for writing an order to the guardian's pipe, and for the guardian to end after its dismissal.
 const ORDER_TIMEOUT: Duration = Duration::from_millis(500);
+/// The interval at which a guardian whose zklock has ended checks whether the command has ended.
+const GROUP_INTERVAL: Duration = Duration::from_millis(100);
+const READY: &[u8] = b"r";
+const HAS_STOPPED: &[u8] = b"s";
 
 impl Guardian {
     /// Starts the guardian for a [`Prepared`](crate::command::Prepared) command that does not run yet. Returns once the
     /// guardian is ready.
-    pub(crate) async fn start(group: Pid, stopping: &Stopping) -> Result<Self, Failure> {
+    pub(crate) async fn start(duty: &Duty) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::here(format!("cannot start the guardian of the command: {error}"));
         let mut command = Command::new(this_program().map_err(failed)?);
         // Under another name, so that `pkill zklock` does not end it.
-        command.arg0("lock-guardian").arg("guard").arg(group.as_raw_nonzero().to_string());
-        command.arg(serde_json::to_string(stopping).map_err(|error| failed(error.into()))?);
+        command.arg0("lock-guardian").arg("guard");
+        command.arg(serde_json::to_string(duty).map_err(|error| failed(error.into()))?);
         // In a separate process group, so that it gets no signals from the terminal.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
-        let (Some(orders), Some(mut ready)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(orders), Some(reports)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Failure::here("the guardian of the command has no pipe"));
         };
-        let time = stopping.valid_until.saturating_sub(clock::now());
-        let began = timeout(time, ready.read_exact(&mut [0])).await;
+        let mut guardian = Self {
+            process: process_id(&child).map_err(failed)?,
+            is_waited_for: false,
+            orders: Sender::from_owned_fd(OwnedFd::from(orders)).map_err(failed)?,
+            reports: Receiver::from_owned_fd(OwnedFd::from(reports)).map_err(failed)?,
+            has_stopped: false,
+        };
+        let time = duty.stopping.valid_until.saturating_sub(clock::now());
+        let began = timeout(time, guardian.reports.read_exact(&mut [0])).await;
         began.map_err(io::Error::from).flatten().map_err(failed)?;
-        Ok(Self { child, orders })
+        Ok(guardian)
     }
 
     /// Sends an order. If the pipe stays full, as it can while the guardian is suspended, kills the guardian;
@@ -68,63 +96,97 @@ impl Guardian {
         // An order cannot fail to serialize.
         let order = serde_json::to_vec(&order).unwrap_or_default();
         if !matches!(timeout(ORDER_TIMEOUT, self.orders.write_all(&order)).await, Ok(Ok(()))) {
-            let _ = self.child.start_kill();
+            self.kill();
         }
     }
 
     /// Waits until the guardian has ended. Returns whether it has sent TERM or KILL to the command. Before its
     /// dismissal, the guardian ends only after KILL, after [`Step::Leave`], or when it is killed.
     pub(crate) async fn ended(&mut self) -> bool {
-        matches!(self.child.wait().await, Ok(status) if status.code() == Some(HAS_STOPPED.into()))
+        let mut report = [0; 1];
+        while matches!(self.reports.read(&mut report).await, Ok(1..)) {
+            self.has_stopped |= report == HAS_STOPPED;
+        }
+        self.has_stopped
     }
 
     /// Dismisses the guardian. Returns whether it has sent TERM or KILL to the command.
     pub(crate) async fn dismiss(mut self) -> bool {
         self.order(Order::Dismiss).await;
-        let ended = timeout(ORDER_TIMEOUT, self.ended()).await;
-        if ended.is_err() {
-            let _ = self.child.start_kill();
+        if timeout(ORDER_TIMEOUT, self.ended()).await.is_err() {
+            self.kill();
         }
-        ended.unwrap_or(false)
+        self.has_stopped
+    }
+
+    fn kill(&self) {
+        if !self.is_waited_for {
+            let _ = kill_process(self.process, Signal::KILL);
+        }
     }
 }
 
-/// The exit code of a guardian that has sent TERM or KILL to the command.
-const HAS_STOPPED: u8 = 1;
-
-/// Guards the command until the guardian is dismissed, has sent KILL, or leaves the command running ([`Step::Leave`]).
-/// Returns the guardian's exit code.
-pub(crate) fn guard(group: i32, mut stopping: Stopping) -> Result<u8, Failure> {
-    let group = Pid::from_raw(group).ok_or_else(|| Failure::here(format!("no process group {group}")))?;
+/// Guards the command until the guardian is dismissed, has sent KILL, or leaves the command running ([`Step::Leave`]), or
+/// until zklock and the command have ended.
+pub(crate) fn guard(Duty { group, mut stopping }: Duty) -> u8 {
     let (sender, orders) = channel();
     let reader = sender.clone();
     std::thread::spawn(move || {
         let orders = serde_json::Deserializer::from_reader(io::stdin()).into_iter().map_while(Result::ok);
-        orders.chain([Order::Stop]).try_for_each(|order| reader.send(order))
+        orders.chain([Order::Abandon]).try_for_each(|order| reader.send(order))
     });
-    let mut code = 0;
-    print("\n")?;
+    let mut is_abandoned = false;
+    report(READY);
     loop {
         let now = clock::now();
         let until = match stopping.step(now) {
             Step::Wait(until) => until,
-            Step::Leave => return Ok(code),
+            Step::Leave => return 0,
             Step::Term => {
-                code = HAS_STOPPED;
-                signal_group(group, Signal::TERM);
+                report(HAS_STOPPED);
+                group.signal(Signal::TERM);
                 continue;
             }
             Step::Kill => {
-                signal_group(group, Signal::KILL);
-                return Ok(HAS_STOPPED);
+                report(HAS_STOPPED);
+                group.signal(Signal::KILL);
+                // zklock reports this while it runs.
+                if is_abandoned {
+                    print_refusing(group);
+                }
+                return 0;
             }
         };
-        match orders.recv_timeout(until.saturating_sub(now)) {
+        let time = until.saturating_sub(now);
+        match orders.recv_timeout(if is_abandoned { time.min(GROUP_INTERVAL) } else { time }) {
             Ok(Order::Extend(until)) => stopping.valid_until = until,
             Ok(Order::Stop) => stopping.stop(),
-            Ok(Order::Dismiss) => return Ok(code),
-            // It is time for the next step.
+            Ok(Order::Dismiss) => return 0,
+            Ok(Order::Abandon) => {
+                is_abandoned = true;
+                stopping.stop();
+            }
+            // It is time for the next step, or for a look at the group.
             Err(_) => {}
         }
+        if is_abandoned && !group.is_alive() {
+            return 0;
+        }
+    }
+}
+
+/// Tells zklock, unless it has ended.
+fn report(what: &[u8]) {
+    let mut out = io::stdout();
+    let _ = out.write_all(what).and_then(|()| out.flush());
+}
+
+/// Reports the processes of the command that cannot be stopped.
+pub(crate) fn print_refusing(group: Group) {
+    for process in group.refusing() {
+        print_message(format_args!(
+            "process {} ({}) of the command runs as another user, and cannot be stopped: it may work on without the lock",
+            process.id, process.name
+        ));
     }
 }

@@ -8,10 +8,12 @@ mod contender;
 mod doctor;
 mod failure;
 mod grace;
+mod group;
 mod guardian;
 mod list;
 mod lock;
 mod print;
+mod processes;
 mod queue;
 mod remove;
 mod run;
@@ -19,6 +21,7 @@ mod run_guarded;
 mod settings;
 mod signals;
 mod stopping;
+mod terminal;
 mod waiting;
 
 use std::process::ExitCode;
@@ -39,8 +42,10 @@ fn main() -> ExitCode {
         }
     };
     let is_quiet = matches!(&arguments.action, Action::Run(run) if run.quiet);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::here(format!("cannot start: {error}")));
+    let runtime = signals::unblock().and_then(|()| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        runtime.map_err(|error| Failure::here(format!("cannot start: {error}")))
+    });
     match runtime.and_then(|runtime| runtime.block_on(act(arguments))) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
@@ -55,11 +60,11 @@ fn main() -> ExitCode {
 async fn act(Arguments { action, connection }: Arguments) -> Result<u8, Failure> {
     match action {
         Action::Start { gate, command } => Err(command::execute(gate, &command)),
-        Action::Guard { group, stopping } => {
+        Action::Guard { duty } => {
             // The guardian receives these signals and ignores them, so that a signal to all processes of a service does
             // not end the guardian in the grace period.
             let _received = signals::Signals::new()?;
-            guardian::guard(group, stopping)
+            Ok(guardian::guard(duty))
         }
         Action::Run(run) => run::run(&run, &connection).await,
         Action::Doctor { root } => doctor::doctor(&root, &connection).await,

@@ -5,19 +5,20 @@ use std::process::ExitStatus;
 use std::time::{Duration, SystemTime};
 
 use curator_recipes::client::{ClockInstant, CuratorClient, Session};
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::Signal;
 use tokio::time::Instant;
 
 use crate::arguments::Run;
 use crate::clock::{self, text};
-use crate::command::{Prepared, signal_group};
+use crate::command::{Prepared, name};
 use crate::failure::{Code, Failure};
 use crate::grace::{Doubt, Grace};
-use crate::guardian::{Guardian, Order};
+use crate::guardian::{Duty, Guardian, Order, print_refusing};
 use crate::lock::Held;
 use crate::print::print_message;
-use crate::signals::Signals;
+use crate::signals::{DEADLY, Event, Signals};
 use crate::stopping::{OnLost, Stopping};
+use crate::terminal::Terminal;
 
 /// The interval at which zklock repeats KILL until the command has ended.
 const KILL_INTERVAL: Duration = Duration::from_millis(500);
@@ -48,12 +49,23 @@ pub(crate) async fn run_guarded(
     }
     let command = Prepared::start(&run.command, variables(run, held))?;
     let stopping = Stopping::new(run.on_lost, grace.period, grace.margin, clock::moment(held.valid_until()));
-    let (group, mut guardian) = (command.group, Guardian::start(command.group, &stopping).await?);
+    let Prepared { leader, group, gate } = command;
+    let mut guardian = match Guardian::start(&Duty { group, stopping }).await {
+        Ok(guardian) => guardian,
+        Err(failure) => {
+            // The process exits, as it does not get its byte; KILL in case it is stopped.
+            drop(gate);
+            group.signal(Signal::KILL);
+            group.ended().await;
+            return Err(failure);
+        }
+    };
     if held.valid_until().has_passed() {
         // zklock was suspended in the meantime: the command is killed before it starts.
-        signal_group(group, Signal::KILL);
+        group.signal(Signal::KILL);
     }
-    let mut running = pin!(command.run());
+    gate.open();
+    let mut terminal = Terminal::of(group);
     let mut losing = pin!(loss(held, &paths, stops));
     let mut killing = pin!(tokio::time::sleep(Duration::MAX));
     let mut tick = tokio::time::interval(grace.tick);
@@ -63,33 +75,51 @@ pub(crate) async fn run_guarded(
         let age = |session: Session| ClockInstant::now().saturating_duration_since(session.lease().last_reply());
         client.current_session().map_or(Duration::MAX, age)
     };
-    let (mut lost, mut doubt, mut is_guarded) = (None, None, true);
+    let (mut status, mut lost, mut doubt, mut is_guarded) = (None, None, None, true);
     let end = if stops { "the command was stopped" } else { "the command has run on without it" };
     let doubted = || format!("{paths}: the session was in doubt, and {end}");
     let status = loop {
         tokio::select! {
-            status = &mut running => break status?,
+            // Any process of the group may still work under the lock.
+            () = group.ended(), if status.is_some() => break status,
             how = &mut losing, if lost.is_none() => {
                 lost = Some(how);
                 if stops {
                     // If the guardian is suspended, zklock itself kills the command.
                     let left = held.valid_until().remaining().saturating_sub(grace.margin);
                     killing.as_mut().reset(Instant::now() + left.min(grace.period + grace.margin));
+                    print_refusing(group);
                 }
                 guardian.order(Order::Stop).await;
             }
             () = &mut killing => {
-                signal_group(group, Signal::KILL);
-                lost.get_or_insert_with(doubted);
+                group.signal(Signal::KILL);
+                if lost.is_none() {
+                    lost = Some(doubted());
+                    print_refusing(group);
+                }
                 killing.as_mut().reset(Instant::now() + KILL_INTERVAL);
             }
-            signal = signals.next() => {
-                signal_group(group, signal);
-                if signal == Signal::TSTP {
-                    // Stops zklock as well, so that the shell gets the terminal back.
-                    let _ = kill_process(getpid(), Signal::STOP);
+            event = signals.next() => match event {
+                Event::Ended(process, ended) if process == leader => {
+                    status = Some(ended);
+                    if group.is_alive() {
+                        let name = name(&run.command);
+                        print_message(format_args!("{name} has ended; waiting for processes that it has started"));
+                    }
                 }
-            }
+                Event::Ended(process, _) => guardian.is_waited_for |= process == guardian.process,
+                Event::Stopped(process, by) if process == leader => terminal.stopped(by),
+                Event::Stopped(..) => {}
+                Event::Signal(Signal::TSTP) => terminal.stop(),
+                Event::Signal(Signal::CONT) => terminal.continued(),
+                Event::Signal(signal) => {
+                    group.signal(signal);
+                    if DEADLY.contains(&signal) {
+                        print_refusing(group);
+                    }
+                }
+            },
             _ = tick.tick(), if lost.is_none() => {
                 let left = held.valid_until().remaining();
                 let until_stop = left.saturating_sub(before_stop);
@@ -109,7 +139,10 @@ pub(crate) async fn run_guarded(
                 // ended after the loss.
                 let how = if has_stopped { doubted() } else { format!("{paths}: the guardian of the command has ended") };
                 if stops {
-                    lost.get_or_insert(how);
+                    if lost.is_none() {
+                        lost = Some(how);
+                        print_refusing(group);
+                    }
                     killing.as_mut().reset(Instant::now());
                 } else {
                     print_message(format_args!("{how}: the command continues, because of --on-lost ignore"));
@@ -117,10 +150,11 @@ pub(crate) async fn run_guarded(
             }
         }
     };
+    terminal.take_back();
     if guardian.dismiss().await || held.valid_until().has_passed() {
         lost.get_or_insert_with(doubted);
     }
-    lost.map_or(Ok(Some(status)), |how| Err(Failure::new(Code::Lost, how)))
+    lost.map_or(Ok(status), |how| Err(Failure::new(Code::Lost, how)))
 }
 
 /// Prints that a doubt about the session has begun, changed or ended. Without another reply, the command is stopped after

@@ -1,0 +1,203 @@
+//! Who has the terminal, and what happens when the command is stopped: job control, as of a shell.
+//!
+//! The command's process group begins in the background of the terminal. When it needs the terminal, the kernel stops it
+//! with TTIN or TTOU, and zklock gives it the terminal if zklock has it. So `zklock run .. | less` works too.
+
+use std::fs::File;
+
+use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, getsid, kill_current_process_group};
+use rustix::termios::{tcgetpgrp, tcsetpgrp};
+
+use crate::group::Group;
+use crate::print::print_message;
+use crate::processes::{self, Process};
+
+/// What is done with a command that a signal has stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Give it the terminal, and continue it.
+    GiveTerminal,
+    /// Stop zklock too: a shell continues both.
+    Suspend,
+    /// Continue it, as no shell would.
+    Continue,
+    /// Send HUP and CONT, as the kernel does to stopped processes when there is no shell left to continue them.
+    HangUp,
+    /// Leave it stopped: somebody wants this.
+    Leave,
+}
+
+/// Where zklock's process group is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It has the terminal, or its command has.
+    Foreground,
+    Background,
+    /// There is no terminal.
+    Detached,
+}
+
+fn answer(stopped_by: i32, place: Place, is_continuable: bool) -> Answer {
+    let is = |signal: Signal| signal.as_raw() == stopped_by;
+    if is(Signal::TSTP) {
+        return if is_continuable { Answer::Suspend } else { Answer::Continue };
+    }
+    match place {
+        _ if !is(Signal::TTIN) && !is(Signal::TTOU) => Answer::Leave,
+        Place::Foreground => Answer::GiveTerminal,
+        Place::Background if is_continuable => Answer::Suspend,
+        Place::Background => Answer::HangUp,
+        Place::Detached => Answer::Leave,
+    }
+}
+
+/// The terminal of a command, and whether the command is suspended with zklock.
+pub(crate) struct Terminal {
+    /// The controlling terminal.
+    device: Option<File>,
+    command: Group,
+    is_suspended: bool,
+    /// Whether the command had the terminal when it was suspended.
+    had_terminal: bool,
+    /// Whether the command was sent HUP, which it may ignore.
+    is_hung_up: bool,
+}
+
+impl Terminal {
+    pub(crate) fn of(command: Group) -> Self {
+        let device = File::options().read(true).write(true).open("/dev/tty").ok();
+        Self { device, command, is_suspended: false, had_terminal: false, is_hung_up: false }
+    }
+
+    /// Acts after a signal has stopped the command.
+    pub(crate) fn stopped(&mut self, by: i32) {
+        if self.is_suspended {
+            return;
+        }
+        match answer(by, self.place(), is_continuable()) {
+            Answer::GiveTerminal if self.give() => self.command.signal(Signal::CONT),
+            Answer::Suspend => {
+                if by != Signal::TSTP.as_raw() {
+                    print_message("the command is stopped: it uses the terminal in the background; continue with `fg`");
+                }
+                self.suspend();
+                let _ = kill_current_process_group(Signal::STOP);
+            }
+            Answer::Continue => self.command.signal(Signal::CONT),
+            Answer::HangUp if !std::mem::replace(&mut self.is_hung_up, true) => {
+                print_message(
+                    "the command uses the terminal in the background, where no shell can continue it: sending HUP",
+                );
+                self.command.signal(Signal::HUP);
+            }
+            Answer::GiveTerminal | Answer::HangUp | Answer::Leave => {
+                print_message("the command is stopped, and the lock is held until it is continued and ends");
+            }
+        }
+    }
+
+    /// Acts on Ctrl-Z: stops the command and zklock, if a shell can continue them.
+    pub(crate) fn stop(&mut self) {
+        if !self.is_suspended && is_continuable() {
+            self.command.signal(Signal::TSTP);
+            self.suspend();
+            let _ = rustix::process::kill_process(getpid(), Signal::STOP);
+        }
+    }
+
+    /// Acts after zklock was continued.
+    pub(crate) fn continued(&mut self) {
+        self.is_suspended = false;
+        if std::mem::take(&mut self.had_terminal) && self.place() == Place::Foreground {
+            self.give();
+        }
+        self.command.signal(Signal::CONT);
+    }
+
+    /// Takes the terminal back if the command has it. Returns whether it had.
+    pub(crate) fn take_back(&self) -> bool {
+        let Some(device) = self.device.as_ref().filter(|_| self.owner() == self.command.id()) else { return false };
+        self.owner().is_some() && tcsetpgrp(device, getpgrp()).is_ok()
+    }
+
+    fn suspend(&mut self) {
+        self.is_suspended = true;
+        self.had_terminal = self.take_back();
+    }
+
+    fn give(&self) -> bool {
+        let (Some(device), Some(command)) = (&self.device, self.command.id()) else { return false };
+        tcsetpgrp(device, command).is_ok()
+    }
+
+    fn place(&self) -> Place {
+        match self.owner() {
+            None => Place::Detached,
+            owner if owner == Some(getpgrp()) || owner == self.command.id() => Place::Foreground,
+            Some(_) => Place::Background,
+        }
+    }
+
+    /// The process group that has the terminal.
+    fn owner(&self) -> Option<Pid> {
+        tcgetpgrp(self.device.as_ref()?).ok()
+    }
+}
+
+/// Whether a shell could continue this process after a stop: the kernel calls a group orphaned for which none could. The
+/// first process of a container is not stopped by its own signals.
+pub(crate) fn is_continuable() -> bool {
+    let parent_only = || getppid().is_some_and(|parent| getsid(Some(parent)).ok() == getsid(None).ok());
+    getpid() != Pid::INIT && processes::all().map_or_else(parent_only, |all| has_shell(&all, getpgrp().as_raw_pid()))
+}
+
+/// Whether a process of the group has a parent in another group of the same session.
+fn has_shell(all: &[Process], group: i32) -> bool {
+    let members = all.iter().filter(|process| process.group == group && process.is_alive);
+    members.into_iter().any(|member| {
+        let parent = all.iter().find(|process| process.id == member.parent);
+        parent.is_some_and(|parent| parent.session == member.session && parent.group != group)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stopped_command_gets_the_terminal_or_is_suspended_or_continued_but_never_waits_without_a_word() {
+        let by = |signal: Signal, place, is_continuable| answer(signal.as_raw(), place, is_continuable);
+        for signal in [Signal::TTIN, Signal::TTOU] {
+            for is_continuable in [true, false] {
+                assert_eq!(by(signal, Place::Foreground, is_continuable), Answer::GiveTerminal);
+                assert_eq!(by(signal, Place::Detached, is_continuable), Answer::Leave);
+            }
+            assert_eq!(by(signal, Place::Background, true), Answer::Suspend);
+            assert_eq!(by(signal, Place::Background, false), Answer::HangUp);
+        }
+        for place in [Place::Foreground, Place::Background, Place::Detached] {
+            assert_eq!([true, false].map(|shell| by(Signal::TSTP, place, shell)), [Answer::Suspend, Answer::Continue]);
+            assert_eq!([true, false].map(|shell| by(Signal::STOP, place, shell)), [Answer::Leave, Answer::Leave]);
+        }
+    }
+
+    #[test]
+    fn a_group_has_a_shell_if_a_parent_of_one_of_its_processes_is_in_the_session_but_not_in_the_group() {
+        let process = |id, parent, group, session| Process {
+            id,
+            name: "sh".to_owned(),
+            is_alive: true,
+            parent,
+            group,
+            session,
+            started: 0,
+        };
+        let (init, shell) = (process(1, 0, 1, 1), process(5, 1, 5, 5));
+        let (script, zklock) = (process(6, 5, 6, 5), process(7, 6, 6, 5));
+        assert!(has_shell(&[init.clone(), shell.clone(), script.clone(), zklock.clone()], 6));
+        // The shell has ended; a script without job control; the leader of a session.
+        assert!(!has_shell(&[init.clone(), Process { parent: 1, ..script }, zklock], 6));
+        assert!(!has_shell(&[init.clone(), shell.clone(), process(7, 5, 5, 5)], 5));
+        assert!(!has_shell(&[init, shell], 5));
+    }
+}
