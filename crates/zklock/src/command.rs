@@ -8,6 +8,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
+use nix::sys::signal::SigSet;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::pipe;
 use rustix::process::Pid;
@@ -35,8 +36,11 @@ pub(crate) fn execute(gate: u32, command: &[OsString]) -> Failure {
     if let Err(error) = i32::try_from(gate).map_err(io::Error::other).and_then(|gate| Ok(nix::unistd::close(gate)?)) {
         return Failure::here(format!("cannot close the file descriptor {gate}: {error}"));
     }
+    if let Err(error) = SigSet::empty().thread_set_mask() {
+        return Failure::here(format!("cannot unblock signals: {error}"));
+    }
     let [program, arguments @ ..] = command else { return Failure::here("no command") };
-    // Resets the signal mask, and the action of PIPE.
+    // Also resets the action of PIPE, which Rust programs ignore.
     let error = Command::new(program).args(arguments).exec();
     let code = if error.kind() == io::ErrorKind::NotFound { Code::NotFound } else { Code::NotExecutable };
     Failure::new(code, format!("cannot run {}: {error}", program.to_string_lossy()))

@@ -4,10 +4,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use nix::unistd::getsid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getsid, kill_process_group, pidfd_open, test_kill_process, test_kill_process_group,
+    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process, test_kill_process_group,
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
@@ -37,11 +38,14 @@ impl Group {
     pub(crate) fn led_by(leader: Pid) -> io::Result<Self> {
         let number = leader.as_raw_pid();
         let started = processes::one(number).map(|leader| leader.started);
-        Ok(Self { number, session: getsid(None)?.as_raw_pid(), started })
+        Ok(Self { number, session: getsid(None)?.as_raw(), started })
     }
 
-    /// The number, as in the argument of `kill`.
-    pub(crate) fn id(self) -> Option<Pid> {
+    pub(crate) fn number(self) -> i32 {
+        self.number
+    }
+
+    fn id(self) -> Option<Pid> {
         Pid::from_raw(self.number)
     }
 

@@ -5,8 +5,9 @@
 
 use std::fs::File;
 
-use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, getsid, kill_current_process_group};
-use rustix::termios::{tcgetpgrp, tcsetpgrp};
+// Those of `rustix` do not permit 0, the id of a process or group outside this PID namespace.
+use nix::unistd::{Pid, getpgrp, getpid, getppid, getsid, tcgetpgrp, tcsetpgrp};
+use rustix::process::{Signal, kill_current_process_group, kill_process};
 
 use crate::group::Group;
 use crate::print::print_message;
@@ -101,7 +102,7 @@ impl Terminal {
         if !self.is_suspended && is_continuable() {
             self.command.signal(Signal::TSTP);
             self.suspend();
-            let _ = rustix::process::kill_process(getpid(), Signal::STOP);
+            let _ = kill_process(rustix::process::getpid(), Signal::STOP);
         }
     }
 
@@ -116,8 +117,9 @@ impl Terminal {
 
     /// Takes the terminal back if the command has it. Returns whether it had.
     pub(crate) fn take_back(&self) -> bool {
-        let Some(device) = self.device.as_ref().filter(|_| self.owner() == self.command.id()) else { return false };
-        self.owner().is_some() && tcsetpgrp(device, getpgrp()).is_ok()
+        let command = Some(Pid::from_raw(self.command.number()));
+        let Some(device) = self.device.as_ref().filter(|_| self.owner() == command) else { return false };
+        tcsetpgrp(device, getpgrp()).is_ok()
     }
 
     fn suspend(&mut self) {
@@ -126,14 +128,14 @@ impl Terminal {
     }
 
     fn give(&self) -> bool {
-        let (Some(device), Some(command)) = (&self.device, self.command.id()) else { return false };
-        tcsetpgrp(device, command).is_ok()
+        let command = Pid::from_raw(self.command.number());
+        self.device.as_ref().is_some_and(|device| tcsetpgrp(device, command).is_ok())
     }
 
     fn place(&self) -> Place {
         match self.owner() {
             None => Place::Detached,
-            owner if owner == Some(getpgrp()) || owner == self.command.id() => Place::Foreground,
+            Some(owner) if owner == getpgrp() || owner.as_raw() == self.command.number() => Place::Foreground,
             Some(_) => Place::Background,
         }
     }
@@ -147,8 +149,8 @@ impl Terminal {
 /// Whether a shell could continue this process after a stop: the kernel calls a group orphaned for which none could. The
 /// first process of a container is not stopped by its own signals.
 pub(crate) fn is_continuable() -> bool {
-    let parent_only = || getppid().is_some_and(|parent| getsid(Some(parent)).ok() == getsid(None).ok());
-    getpid() != Pid::INIT && processes::all().map_or_else(parent_only, |all| has_shell(&all, getpgrp().as_raw_pid()))
+    let has_parent = || getsid(Some(getppid())).ok() == getsid(None).ok();
+    getpid().as_raw() != 1 && processes::all().map_or_else(has_parent, |all| has_shell(&all, getpgrp().as_raw()))
 }
 
 /// Whether a process of the group has a parent in another group of the same session.

@@ -2,10 +2,12 @@
 //! leaves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
+mod inherited;
 mod leading;
 mod losing;
 mod on_a_terminal;
 mod operator_commands;
+mod process_one;
 mod pseudo_terminal;
 mod reconnecting;
 mod running;

@@ -1,17 +1,181 @@
-//! The program on a terminal.
+//! The program on a terminal: as a shell's job, and as the leader of a session, as with `ssh -t host zklock run ..`.
 
-use curator_test::TestingServer;
+use curator_test::{TestingServer, soon, until};
+use rustix::process::Pid;
+use tokio::process::{Child, Command};
 
-use crate::pseudo_terminal::{CTRL_C, PseudoTerminal};
-use crate::support::{Notes, finished, path, zklock};
+use crate::pseudo_terminal::{CTRL_C, CTRL_Z, PseudoTerminal};
+use crate::support::{Notes, executed_by, finished, path, runs, state, zklock};
+
+/// A command that asks for a line on its terminal, as for a password.
+const ASKS: &str = "read answer </dev/tty; echo got=$answer";
+
+async fn on(terminal: &PseudoTerminal, name: &str, script: &str) -> Child {
+    let server = TestingServer::shared().await;
+    terminal.spawn(&zklock(&server.connect_string(), &format!("run --lock {}", path(name)), Some(script)))
+}
+
+fn id(child: &Child) -> Option<Pid> {
+    Pid::from_raw(child.id().unwrap().try_into().unwrap())
+}
+
+/// Waits until the command has the terminal.
+async fn until_given(terminal: &PseudoTerminal, before: Option<Pid>) {
+    soon(until(async || terminal.owner().is_some() && terminal.owner() != before)).await;
+}
 
 #[tokio::test]
 async fn ctrl_c_ends_the_command() {
-    let (lock, notes, server) = (path("ctrl-c"), Notes::new(), TestingServer::shared().await);
-    let terminal = PseudoTerminal::new();
-    let script = format!("echo $$ > {}; sleep 1000", notes.file("child").display());
-    let child = terminal.spawn(&zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)));
+    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let child = on(&terminal, "ctrl-c", &format!("echo $$ > {}; sleep 1000", notes.file("child").display())).await;
     notes.process("child").await;
     terminal.type_text(CTRL_C);
     assert_eq!(finished(child).await.code, Some(130), "{}", terminal.shown());
+}
+
+#[tokio::test]
+async fn a_command_that_reads_from_its_terminal_gets_it_and_gives_it_back() {
+    let terminal = PseudoTerminal::new();
+    let server = TestingServer::shared().await;
+    let asks = zklock(&server.connect_string(), &format!("run --lock {}", path("asks")), Some(ASKS));
+    // A script without job control, which reads from the terminal itself afterwards.
+    let script = r#""$0" "$@"; read line </dev/tty; echo then=$line"#;
+    let child = terminal.spawn(&executed_by(&["sh", "-c", script], &asks));
+    terminal.type_text("secret\n");
+    terminal.shows("got=secret").await;
+    terminal.type_text("more\n");
+    terminal.shows("then=more").await;
+    assert_eq!(finished(child).await.code, Some(0));
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_a_command_that_has_the_terminal() {
+    let terminal = PseudoTerminal::new();
+    let child = on(&terminal, "asks-ctrl-c", ASKS).await;
+    until_given(&terminal, id(&child)).await;
+    terminal.type_text(CTRL_C);
+    assert_eq!(finished(child).await.code, Some(130), "{}", terminal.shown());
+}
+
+/// As with `stty tostop`.
+#[tokio::test]
+async fn a_command_may_print_on_a_terminal_that_stops_background_programs() {
+    let (terminal, server) = (PseudoTerminal::new(), TestingServer::shared().await);
+    let prints = zklock(&server.connect_string(), &format!("run --lock {}", path("tostop")), Some("echo a line"));
+    let child = terminal.spawn(&executed_by(&["sh", "-c", r#"stty tostop; exec "$0" "$@""#], &prints));
+    terminal.shows("a line").await;
+    assert_eq!(finished(child).await.code, Some(0));
+}
+
+/// No shell could continue zklock, so that it would hold the lock for as long as its machine runs.
+#[tokio::test]
+async fn ctrl_z_without_a_shell_stops_neither_the_command_nor_zklock() {
+    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let child =
+        on(&terminal, "ctrl-z-sleep", &format!("echo $$ > {}; sleep 1000", notes.file("child").display())).await;
+    notes.process("child").await;
+    terminal.type_text(CTRL_Z);
+    terminal.type_text(CTRL_C);
+    assert_eq!(finished(child).await.code, Some(130), "{}", terminal.shown());
+
+    let terminal = PseudoTerminal::new();
+    let child = on(&terminal, "ctrl-z-asks", ASKS).await;
+    until_given(&terminal, id(&child)).await;
+    terminal.type_text(CTRL_Z);
+    terminal.type_text("secret\n");
+    terminal.shows("got=secret").await;
+    assert_eq!(finished(child).await.code, Some(0));
+}
+
+/// An interactive shell, with `z` as a command that runs a script under a lock.
+async fn shell(terminal: &PseudoTerminal, name: &str) -> Child {
+    let server = TestingServer::shared().await;
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "--noprofile", "--noediting", "-i"]).env("PS1", "ready> ").env("HISTFILE", "/dev/null");
+    bash.env("ZOOKEEPER_CONNECT", server.connect_string()).env_remove("ZKLOCK_CONFIG");
+    let child = terminal.spawn(&bash);
+    terminal.shows("ready> ").await;
+    let run = format!("{} run --session-timeout 60s --lock {}", env!("CARGO_BIN_EXE_zklock"), path(name));
+    terminal.type_text(&format!("z() {{ {run} -- sh -c \"$1\"; }}\n"));
+    child
+}
+
+#[tokio::test]
+async fn a_shell_suspends_and_continues_a_command_that_has_the_terminal() {
+    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let _shell = shell(&terminal, "suspended").await;
+    let before = terminal.owner();
+    terminal.type_text(&format!("z 'echo $$ > {}; {ASKS}' | cat\n", notes.file("child").display()));
+    let command = notes.process("child").await;
+    soon(until(async || terminal.owner() == Some(command))).await;
+    for _ in 0..2 {
+        let shown = terminal.shown().len();
+        terminal.type_text(CTRL_Z);
+        soon(until(async || terminal.shown()[shown..].contains("Stopped"))).await;
+        soon(until(async || terminal.owner() == before)).await;
+        terminal.type_text("fg\n");
+        soon(until(async || terminal.owner() == Some(command))).await;
+    }
+    terminal.type_text("secret\n");
+    terminal.shows("got=secret").await;
+}
+
+#[tokio::test]
+async fn a_shell_suspends_a_command_that_has_not_used_the_terminal_and_continues_it_in_the_background() {
+    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let _shell = shell(&terminal, "background").await;
+    let (child, done) = (notes.file("child"), notes.file("done"));
+    let done = done.display();
+    terminal.type_text(&format!(
+        "z 'echo $$ > {}; until [ -e {done} ]; do sleep 0.1; done; echo end'ed\n",
+        child.display()
+    ));
+    let process = notes.process("child").await;
+    terminal.type_text(CTRL_Z);
+    terminal.shows("Stopped").await;
+    soon(until(async || state(process) == Some('T'))).await;
+    terminal.type_text("bg\n");
+    soon(until(async || state(process) != Some('T'))).await;
+    std::fs::write(notes.file("done"), "").unwrap();
+    terminal.shows("ended").await;
+}
+
+#[tokio::test]
+async fn a_background_job_that_reads_from_the_terminal_is_stopped_with_a_word_and_gets_it_in_the_foreground() {
+    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let _shell = shell(&terminal, "job").await;
+    terminal.type_text(&format!("z 'echo $PPID > {}; {ASKS}' &\n", notes.file("zklock").display()));
+    let zklock = notes.process("zklock").await;
+    soon(until(async || state(zklock) == Some('T'))).await;
+    terminal.shows("zklock: the command is stopped: it uses the terminal in the background").await;
+    terminal.type_text("fg\n");
+    terminal.type_text("secret\n");
+    terminal.shows("got=secret").await;
+}
+
+/// As with `zklock run .. | less`.
+#[tokio::test]
+async fn the_terminal_stays_with_the_job_as_long_as_the_command_does_not_need_it() {
+    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let _shell = shell(&terminal, "pager").await;
+    let go = notes.file("go");
+    let go = go.display();
+    terminal.type_text(&format!(
+        "z 'echo one; until [ -e {go} ]; do sleep 0.1; done; echo two' | sh -c 'read x </dev/tty; touch {go}; echo key=$x; cat'\n"
+    ));
+    terminal.type_text("q\n");
+    terminal.shows("key=q").await;
+    terminal.shows("one\r\ntwo").await;
+}
+
+/// The kernel does so with stopped processes of a session whose shell has ended.
+#[tokio::test]
+async fn a_command_that_reads_from_the_terminal_where_no_shell_can_continue_it_is_hung_up() {
+    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
+    let script = format!("echo $$ > {}; {ASKS}", notes.file("child").display());
+    let asks = zklock(&server.connect_string(), &format!("run --lock {}", path("orphaned")), Some(&script));
+    let _leader = terminal.spawn(&executed_by(&["sh", "-m", "-c", r#"("$0" "$@" &); sleep 1000"#], &asks));
+    let process = notes.process("child").await;
+    terminal.shows("where no shell can continue it: sending HUP").await;
+    soon(until(async || !runs(process))).await;
 }

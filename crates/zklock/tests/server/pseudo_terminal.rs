@@ -8,9 +8,12 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use curator_test::{soon, until};
+use rustix::process::Pid;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
 use tokio::process::{Child, Command};
+
+use crate::support::executed_by;
 
 /// A terminal that a test controls as a person at the keyboard does.
 pub(crate) struct PseudoTerminal {
@@ -55,17 +58,14 @@ impl PseudoTerminal {
 
     /// Starts a command as the leader of a session of this terminal, with all its standard streams on the terminal.
     pub(crate) fn spawn(&self, command: &Command) -> Child {
-        let command = command.as_std();
-        let mut in_session = Command::new("setsid");
-        in_session.arg("--ctty").arg(command.get_program()).args(command.get_args());
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => in_session.env(name, value),
-                None => in_session.env_remove(name),
-            };
-        }
         let stream = || Stdio::from(self.stream());
-        in_session.stdin(stream()).stdout(stream()).stderr(stream()).kill_on_drop(true).spawn().unwrap()
+        let mut in_session = executed_by(&["setsid", "--ctty"], command);
+        in_session.stdin(stream()).stdout(stream()).stderr(stream()).spawn().unwrap()
+    }
+
+    /// The process group that has the terminal.
+    pub(crate) fn owner(&self) -> Option<Pid> {
+        tcgetpgrp(&self.controller).ok()
     }
 
     pub(crate) fn type_text(&self, text: &str) {

@@ -35,6 +35,21 @@ pub(crate) fn zklock(connect: &str, options: &str, script: Option<&str>) -> Comm
     command
 }
 
+/// The same command, with these words before it: a program that executes it.
+pub(crate) fn executed_by(words: &[&str], command: &Command) -> Command {
+    let command = command.as_std();
+    let mut wrapped = Command::new(words[0]);
+    wrapped.args(&words[1..]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    wrapped.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    wrapped
+}
+
 /// What a run has printed, and its exit code.
 #[derive(Debug)]
 pub(crate) struct Printed {
@@ -70,6 +85,13 @@ pub(crate) struct Notes(tempfile::TempDir);
 impl Notes {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
+    }
+
+    /// A directory in which every user can create files.
+    pub(crate) fn open_to_all() -> Self {
+        let notes = Self::new();
+        std::fs::set_permissions(notes.0.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        notes
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {

@@ -1,0 +1,90 @@
+//! What zklock inherits from the program that starts it, and what the command inherits from zklock.
+
+use std::process::Stdio;
+
+use curator_test::{TestingServer, soon, until};
+use rustix::process::{Signal, geteuid};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+
+use crate::support::{Notes, executed_by, finished, path, runs, signal, zklock};
+
+async fn run(name: &str, prefix: &[&str], script: &str) -> Command {
+    let server = TestingServer::shared().await;
+    executed_by(prefix, &zklock(&server.connect_string(), &format!("run --lock {}", path(name)), Some(script)))
+}
+
+/// A process that ignores CHLD cannot wait for its child processes: zklock would release the lock while the command runs.
+#[tokio::test]
+async fn a_parent_that_ignores_chld_does_not_make_zklock_release_the_lock_early() {
+    let notes = Notes::new();
+    let script = format!("echo $$ > {}; read line; exit 5", notes.file("child").display());
+    let mut child = run("chld", &["env", "--ignore-signal=CHLD"], &script).await;
+    let mut child = child.stdin(Stdio::piped()).spawn().unwrap();
+    let process = notes.process("child").await;
+    assert!(runs(process));
+    drop(child.stdin.take());
+    let printed = finished(child).await;
+    assert_eq!((printed.code, printed.error.as_str()), (Some(5), ""));
+}
+
+#[tokio::test]
+async fn a_command_has_no_blocked_signals_and_ignores_only_the_others() {
+    let prefix = ["env", "--ignore-signal=CHLD,PIPE,HUP,USR1", "--block-signal=TERM,CHLD,USR2"];
+    let child = run("mask", &prefix, "exec grep -E 'SigBlk|SigIgn' /proc/self/status").await.spawn().unwrap();
+    let printed = finished(child).await;
+    let masks = printed.out.lines().map(|line| u64::from_str_radix(line.split('\t').nth(1).unwrap(), 16).unwrap());
+    // Signals above 31 are those of the program that runs the tests. HUP is 1, which `zklock` of the tests does not
+    // ignore, and USR1 is 10.
+    let masks: Vec<_> = masks.map(|mask| mask & 0x7fff_ffff).collect();
+    assert_eq!(masks, [0, 1 << 9], "{printed:?}");
+}
+
+#[tokio::test]
+async fn a_signal_that_the_parent_has_blocked_still_ends_the_command() {
+    let notes = Notes::new();
+    let script = format!("echo $$ > {}; sleep 1000", notes.file("child").display());
+    let child = run("blocked", &["env", "--block-signal=TERM,CHLD"], &script).await.spawn().unwrap();
+    notes.process("child").await;
+    signal(&child, Signal::TERM);
+    assert_eq!(finished(child).await.code, Some(143));
+}
+
+#[tokio::test]
+async fn a_command_inherits_no_file_of_zklock() {
+    let files = "exec ls /proc/self/fd";
+    let (with, without) =
+        (run("files", &["env"], files).await.spawn(), executed_by(&["sh", "-c", files], &Command::new("x")).spawn());
+    let (with, without) = (finished(with.unwrap()).await, finished(without.unwrap()).await);
+    assert_eq!((with.code, with.out), (Some(0), without.out));
+}
+
+/// As with `sudo`. Only root can start a process as another user.
+#[tokio::test]
+async fn a_process_of_another_user_that_cannot_be_stopped_is_named() {
+    if !geteuid().is_root() {
+        eprintln!("not checked: this test needs root");
+        return;
+    }
+    let (notes, server) = (Notes::open_to_all(), TestingServer::shared().await);
+    let program = notes.file("zklock");
+    std::fs::copy(env!("CARGO_BIN_EXE_zklock"), &program).unwrap();
+    let script = format!("echo $$ > {}; sleep 1000", notes.file("child").display());
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--clear-groups"]).arg(&program).args(["run", "--lock", &path("refusing")]);
+    command.args(["--", "sh", "-c", &script]).env("ZOOKEEPER_CONNECT", server.connect_string());
+    let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let group = notes.process("child").await;
+    // A process of root joins the group, as `sudo` would.
+    let mut other =
+        Command::new("sleep").arg("1000").process_group(group.as_raw_pid()).kill_on_drop(true).spawn().unwrap();
+    signal(&child, Signal::TERM);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = soon(lines.next_line()).await.unwrap().unwrap();
+    let message =
+        format!("process {} (sleep) of the command runs as another user, and cannot be stopped", other.id().unwrap());
+    assert!(line.contains(&message), "{line}");
+    soon(until(async || !runs(group))).await;
+    other.kill().await.unwrap();
+    assert_eq!(finished(child).await.code, Some(143));
+}
