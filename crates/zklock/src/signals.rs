@@ -46,11 +46,9 @@ impl Signals {
     /// Listens for the signals that this process does not ignore; under `nohup` it ignores HUP. Always listens for CHLD,
     /// without which it could not wait for its child processes, and for CONT, which no process can ignore.
     pub(crate) fn new() -> Result<Self, Failure> {
-        let ignored = ignored();
         let mut received = stream::SelectAll::new();
         let unless_ignored = DEADLY.into_iter().chain(OTHERS);
-        let unless_ignored =
-            unless_ignored.filter(|sent| ignored >> (sent.as_raw() - 1) & 1 == 0 || *sent == Signal::CONT);
+        let unless_ignored = unless_ignored.filter(|sent| !is_ignored(*sent) || *sent == Signal::CONT);
         for sent in unless_ignored.chain([Signal::CHILD]) {
             let listening = signal(SignalKind::from_raw(sent.as_raw()));
             let mut listening =
@@ -102,9 +100,10 @@ fn ended(child: Pid, status: WaitStatus) -> Event {
     Event::Ended(child, ExitStatus::from_raw(status.as_raw()))
 }
 
-/// The signals that this process ignores, as a bit mask; 0 where there is no `/proc`.
-fn ignored() -> u64 {
+/// Whether this process ignores a signal; `false` where there is no `/proc`.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal.as_raw() - 1) & 1 == 1
 }

@@ -12,6 +12,7 @@ use rustix::process::{Signal, kill_current_process_group, kill_process};
 use crate::group::Group;
 use crate::print::print_message;
 use crate::processes::{self, Process};
+use crate::signals::is_ignored;
 
 /// What is done with a command that a signal has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,27 +29,35 @@ enum Answer {
     Leave,
 }
 
-/// Where zklock's process group is.
+/// Who has the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// It has the terminal, or its command has.
-    Foreground,
-    Background,
+enum Owner {
+    /// zklock's process group.
+    Zklock,
+    Command,
+    /// zklock and the command are in the background.
+    Other,
     /// There is no terminal.
-    Detached,
+    None,
 }
 
-fn answer(stopped_by: i32, place: Place, is_continuable: bool) -> Answer {
+fn answer(stopped_by: i32, owner: Owner, is_continuable: bool) -> Answer {
     let is = |signal: Signal| signal.as_raw() == stopped_by;
-    if is(Signal::TSTP) {
-        return if is_continuable { Answer::Suspend } else { Answer::Continue };
-    }
-    match place {
-        _ if !is(Signal::TTIN) && !is(Signal::TTOU) => Answer::Leave,
-        Place::Foreground => Answer::GiveTerminal,
-        Place::Background if is_continuable => Answer::Suspend,
-        Place::Background => Answer::HangUp,
-        Place::Detached => Answer::Leave,
+    match owner {
+        _ if is(Signal::TSTP) => {
+            if is_continuable {
+                Answer::Suspend
+            } else {
+                Answer::Continue
+            }
+        }
+        // So does a command that is a zklock itself, whose command was stopped.
+        Owner::Command if is(Signal::STOP) && is_continuable => Answer::Suspend,
+        _ if is(Signal::STOP) => Answer::Leave,
+        Owner::Zklock | Owner::Command => Answer::GiveTerminal,
+        Owner::Other if is_continuable => Answer::Suspend,
+        Owner::Other => Answer::HangUp,
+        Owner::None => Answer::Leave,
     }
 }
 
@@ -75,14 +84,17 @@ impl Terminal {
         if self.is_suspended {
             return;
         }
-        match answer(by, self.place(), is_continuable()) {
+        match answer(by, self.owner(), is_continuable()) {
             Answer::GiveTerminal if self.give() => self.command.signal(Signal::CONT),
             Answer::Suspend => {
-                if by != Signal::TSTP.as_raw() {
+                let needs_terminal = by == Signal::TTIN.as_raw() || by == Signal::TTOU.as_raw();
+                if needs_terminal {
                     print_message("the command is stopped: it uses the terminal in the background; continue with `fg`");
                 }
                 self.suspend();
-                let _ = kill_current_process_group(Signal::STOP);
+                // TTIN tells a zklock whose command this one is that the terminal is needed.
+                let stop = if needs_terminal && !is_ignored(Signal::TTIN) { Signal::TTIN } else { Signal::STOP };
+                let _ = kill_current_process_group(stop);
             }
             Answer::Continue => self.command.signal(Signal::CONT),
             Answer::HangUp if !std::mem::replace(&mut self.is_hung_up, true) => {
@@ -109,7 +121,7 @@ impl Terminal {
     /// Acts after zklock was continued.
     pub(crate) fn continued(&mut self) {
         self.is_suspended = false;
-        if std::mem::take(&mut self.had_terminal) && self.place() == Place::Foreground {
+        if std::mem::take(&mut self.had_terminal) && self.owner() == Owner::Zklock {
             self.give();
         }
         self.command.signal(Signal::CONT);
@@ -117,9 +129,8 @@ impl Terminal {
 
     /// Takes the terminal back if the command has it. Returns whether it had.
     pub(crate) fn take_back(&self) -> bool {
-        let command = Some(Pid::from_raw(self.command.number()));
-        let Some(device) = self.device.as_ref().filter(|_| self.owner() == command) else { return false };
-        tcsetpgrp(device, getpgrp()).is_ok()
+        self.owner() == Owner::Command
+            && self.device.as_ref().is_some_and(|device| tcsetpgrp(device, getpgrp()).is_ok())
     }
 
     fn suspend(&mut self) {
@@ -132,17 +143,13 @@ impl Terminal {
         self.device.as_ref().is_some_and(|device| tcsetpgrp(device, command).is_ok())
     }
 
-    fn place(&self) -> Place {
-        match self.owner() {
-            None => Place::Detached,
-            Some(owner) if owner == getpgrp() || owner.as_raw() == self.command.number() => Place::Foreground,
-            Some(_) => Place::Background,
+    fn owner(&self) -> Owner {
+        match self.device.as_ref().and_then(|device| tcgetpgrp(device).ok()) {
+            None => Owner::None,
+            Some(owner) if owner.as_raw() == self.command.number() => Owner::Command,
+            Some(owner) if owner == getpgrp() => Owner::Zklock,
+            Some(_) => Owner::Other,
         }
-    }
-
-    /// The process group that has the terminal.
-    fn owner(&self) -> Option<Pid> {
-        tcgetpgrp(self.device.as_ref()?).ok()
     }
 }
 
@@ -168,18 +175,20 @@ mod tests {
 
     #[test]
     fn a_stopped_command_gets_the_terminal_or_is_suspended_or_continued_but_never_waits_without_a_word() {
-        let by = |signal: Signal, place, is_continuable| answer(signal.as_raw(), place, is_continuable);
+        let by = |signal: Signal, owner, is_continuable| answer(signal.as_raw(), owner, is_continuable);
         for signal in [Signal::TTIN, Signal::TTOU] {
             for is_continuable in [true, false] {
-                assert_eq!(by(signal, Place::Foreground, is_continuable), Answer::GiveTerminal);
-                assert_eq!(by(signal, Place::Detached, is_continuable), Answer::Leave);
+                assert_eq!(by(signal, Owner::Zklock, is_continuable), Answer::GiveTerminal);
+                assert_eq!(by(signal, Owner::Command, is_continuable), Answer::GiveTerminal);
+                assert_eq!(by(signal, Owner::None, is_continuable), Answer::Leave);
             }
-            assert_eq!(by(signal, Place::Background, true), Answer::Suspend);
-            assert_eq!(by(signal, Place::Background, false), Answer::HangUp);
+            assert_eq!(by(signal, Owner::Other, true), Answer::Suspend);
+            assert_eq!(by(signal, Owner::Other, false), Answer::HangUp);
         }
-        for place in [Place::Foreground, Place::Background, Place::Detached] {
-            assert_eq!([true, false].map(|shell| by(Signal::TSTP, place, shell)), [Answer::Suspend, Answer::Continue]);
-            assert_eq!([true, false].map(|shell| by(Signal::STOP, place, shell)), [Answer::Leave, Answer::Leave]);
+        for owner in [Owner::Zklock, Owner::Command, Owner::Other, Owner::None] {
+            assert_eq!([true, false].map(|shell| by(Signal::TSTP, owner, shell)), [Answer::Suspend, Answer::Continue]);
+            let with_shell = if owner == Owner::Command { Answer::Suspend } else { Answer::Leave };
+            assert_eq!([true, false].map(|shell| by(Signal::STOP, owner, shell)), [with_shell, Answer::Leave]);
         }
     }
 

@@ -120,6 +120,26 @@ async fn a_shell_suspends_and_continues_a_command_that_has_the_terminal() {
     terminal.shows("got=secret").await;
 }
 
+/// The command of the first zklock is another one.
+#[tokio::test]
+async fn a_shell_suspends_and_continues_a_lock_within_a_lock() {
+    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let _shell = shell(&terminal, "outer").await;
+    let before = terminal.owner();
+    let inner = format!("{} run --session-timeout 60s --lock {}", env!("CARGO_BIN_EXE_zklock"), path("inner"));
+    let script = format!("echo $$ > {}; {ASKS}", notes.file("child").display());
+    terminal.type_text(&format!("z \"exec {inner} -- sh -c '{}'\"\n", script.replace('$', "\\$")));
+    let command = notes.process("child").await;
+    soon(until(async || terminal.owner() == Some(command))).await;
+    terminal.type_text(CTRL_Z);
+    terminal.shows("Stopped").await;
+    soon(until(async || terminal.owner() == before)).await;
+    terminal.type_text("fg\n");
+    soon(until(async || terminal.owner() == Some(command))).await;
+    terminal.type_text("secret\n");
+    terminal.shows("got=secret").await;
+}
+
 #[tokio::test]
 async fn a_shell_suspends_a_command_that_has_not_used_the_terminal_and_continues_it_in_the_background() {
     let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
