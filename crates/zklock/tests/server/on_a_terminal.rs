@@ -173,6 +173,29 @@ async fn a_background_job_that_reads_from_the_terminal_is_stopped_with_a_word_an
     terminal.shows("got=secret").await;
 }
 
+#[tokio::test]
+async fn a_shell_suspends_and_continues_a_waiter() {
+    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
+    let script = format!("echo $$ > {}; read line", notes.file("holds").display());
+    let lock = path("suspended-waiter");
+    let mut holder = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script));
+    let mut holder = holder.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    notes.process("holds").await;
+    let _shell = shell(&terminal, "other").await;
+    terminal.type_text(&format!(
+        "{} run --session-timeout 60s --lock {lock} -- echo entered\n",
+        env!("CARGO_BIN_EXE_zklock")
+    ));
+    terminal.shows(&format!("waiting for {lock}")).await;
+    terminal.type_text(CTRL_Z);
+    terminal.shows("Stopped").await;
+    terminal.type_text("fg\n");
+    drop(holder.stdin.take());
+    finished(holder).await;
+    // The first one is what was typed.
+    soon(until(async || terminal.shown().matches("entered").count() > 2)).await;
+}
+
 /// As with `zklock run .. | less`.
 #[tokio::test]
 async fn the_terminal_stays_with_the_job_as_long_as_the_command_does_not_need_it() {
