@@ -2,7 +2,7 @@
 
 use std::fs::{read_dir, read_link, read_to_string};
 
-use rustix::process::getpid;
+use rustix::process::{Signal, getpid};
 
 /// A process, from its `stat` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,14 @@ pub(crate) fn all() -> Option<Vec<Process>> {
 /// The process with this id, zombies included.
 pub(crate) fn one(id: i32) -> Option<Process> {
     if is_ours() { parse(&read_to_string(format!("/proc/{id}/stat")).ok()?) } else { None }
+}
+
+/// Whether a process, or `self`, has a signal in the mask with this name in its `status` file, such as `SigIgn`.
+pub(crate) fn is_in_mask(process: &str, name: &str, signal: Signal) -> bool {
+    let status = read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal.as_raw() - 1) & 1 == 1
 }
 
 /// Whether `/proc` shows the process ids of this process's namespace.

@@ -1,11 +1,12 @@
 //! Runs a command while a lock is held, and stops it when the lock is lost or in doubt.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::{Duration, SystemTime};
 
 use curator_recipes::client::{ClockInstant, CuratorClient, Session};
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_current_process_group};
 use tokio::time::Instant;
 
 use crate::arguments::Run;
@@ -64,8 +65,8 @@ pub(crate) async fn run_guarded(
         // zklock was suspended in the meantime: the command is killed before it starts.
         group.signal(Signal::KILL);
     }
-    gate.open();
     let mut terminal = Terminal::of(group);
+    gate.open();
     let mut losing = pin!(loss(held, &paths, stops));
     let mut killing = pin!(tokio::time::sleep(Duration::MAX));
     let mut tick = tokio::time::interval(grace.tick);
@@ -150,7 +151,14 @@ pub(crate) async fn run_guarded(
             }
         }
     };
-    terminal.take_back();
+    if terminal.take_back()
+        && let Some(typed) = status.and_then(|status| status.signal()).and_then(Signal::from_named_raw)
+        && [Signal::INT, Signal::QUIT].contains(&typed)
+    {
+        // Ctrl-C was for the whole job: also for zklock, and for a script that runs it.
+        let _ = kill_current_process_group(typed);
+        signals.next_deadly().await;
+    }
     if guardian.dismiss().await || held.valid_until().has_passed() {
         lost.get_or_insert_with(doubted);
     }

@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::Failure;
+use crate::processes;
 use crate::terminal::is_continuable;
 
 /// The signals that request termination.
@@ -102,8 +103,5 @@ fn ended(child: Pid, status: WaitStatus) -> Event {
 
 /// Whether this process ignores a signal; `false` where there is no `/proc`.
 pub(crate) fn is_ignored(signal: Signal) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    mask >> (signal.as_raw() - 1) & 1 == 1
+    processes::is_in_mask("self", "SigIgn", signal)
 }

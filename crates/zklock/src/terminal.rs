@@ -1,9 +1,10 @@
 //! Who has the terminal, and what happens when the command is stopped: job control, as of a shell.
 //!
-//! The command's process group begins in the background of the terminal. When it needs the terminal, the kernel stops it
-//! with TTIN or TTOU, and zklock gives it the terminal if zklock has it. So `zklock run .. | less` works too.
+//! zklock gives the terminal to the command's process group, if zklock has it. In a pipeline, such as
+//! `zklock run .. | less`, it does so only when the command needs the terminal: the kernel then stops it with TTIN or TTOU.
 
 use std::fs::File;
+use std::io::{self, IsTerminal as _};
 
 // Those of `rustix` do not permit 0, the id of a process or group outside this PID namespace.
 use nix::unistd::{Pid, getpgrp, getpid, getppid, getsid, tcgetpgrp, tcsetpgrp};
@@ -74,9 +75,15 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
+    /// The terminal of a command that does not run yet.
     pub(crate) fn of(command: Group) -> Self {
         let device = File::options().read(true).write(true).open("/dev/tty").ok();
-        Self { device, command, is_suspended: false, had_terminal: false, is_hung_up: false }
+        let is_in_pipeline = !io::stdin().is_terminal() || !io::stdout().is_terminal();
+        let terminal = Self { device, command, is_suspended: false, had_terminal: false, is_hung_up: false };
+        if !is_in_pipeline && terminal.owner() == Owner::Zklock {
+            terminal.give();
+        }
+        terminal
     }
 
     /// Acts after a signal has stopped the command.
@@ -84,6 +91,7 @@ impl Terminal {
         if self.is_suspended {
             return;
         }
+        let by = self.reason(by);
         match answer(by, self.owner(), is_continuable()) {
             Answer::GiveTerminal if self.give() => self.command.signal(Signal::CONT),
             Answer::Suspend => {
@@ -131,6 +139,16 @@ impl Terminal {
     pub(crate) fn take_back(&self) -> bool {
         self.owner() == Owner::Command
             && self.device.as_ref().is_some_and(|device| tcsetpgrp(device, getpgrp()).is_ok())
+    }
+
+    /// The signal for which the command was stopped: a program such as `top` handles TSTP, TTIN and TTOU, and then
+    /// sends itself STOP.
+    fn reason(&self, stopped_by: i32) -> i32 {
+        let leader = self.command.number().to_string();
+        let is_handling =
+            |signal: &Signal| ["SigCgt", "SigBlk"].iter().all(|mask| processes::is_in_mask(&leader, mask, *signal));
+        let handled = [Signal::TSTP, Signal::TTIN, Signal::TTOU].into_iter().find(is_handling);
+        handled.filter(|_| stopped_by == Signal::STOP.as_raw()).map_or(stopped_by, Signal::as_raw)
     }
 
     fn suspend(&mut self) {

@@ -1,5 +1,7 @@
 //! The program on a terminal: as a shell's job, and as the leader of a session, as with `ssh -t host zklock run ..`.
 
+use std::process::Stdio;
+
 use curator_test::{TestingServer, soon, until};
 use rustix::process::Pid;
 use tokio::process::{Child, Command};
@@ -48,11 +50,45 @@ async fn a_command_that_reads_from_its_terminal_gets_it_and_gives_it_back() {
     assert_eq!(finished(child).await.code, Some(0));
 }
 
+/// `top` handles TTOU, and then sends itself STOP.
+#[tokio::test]
+async fn a_command_that_stops_itself_when_it_needs_the_terminal_gets_it() {
+    if Command::new("top").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().await.is_err() {
+        eprintln!("not checked: this test needs top");
+        return;
+    }
+    let terminal = PseudoTerminal::new();
+    let child = on(&terminal, "top", "TERM=vt100 exec top").await;
+    terminal.shows("load average").await;
+    terminal.type_text("q");
+    assert_eq!(finished(child).await.code, Some(0));
+}
+
 #[tokio::test]
 async fn ctrl_c_ends_a_command_that_has_the_terminal() {
     let terminal = PseudoTerminal::new();
     let child = on(&terminal, "asks-ctrl-c", ASKS).await;
     until_given(&terminal, id(&child)).await;
+    terminal.type_text(CTRL_C);
+    assert_eq!(finished(child).await.code, Some(130), "{}", terminal.shown());
+}
+
+/// Ctrl-C is for the whole job, although only the command has the terminal.
+#[tokio::test]
+async fn ctrl_c_ends_the_script_that_runs_the_command_and_a_leader() {
+    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
+    let script = format!("echo $$ > {}; sleep 1000", notes.file("child").display());
+    let run = zklock(&server.connect_string(), &format!("run --lock {}", path("script")), Some(&script));
+    let child = terminal.spawn(&executed_by(&["sh", "-c", r#""$0" "$@"; echo "next" step"#], &run));
+    notes.process("child").await;
+    terminal.type_text(CTRL_C);
+    assert_eq!((finished(child).await.code, terminal.shown().contains("next step")), (None, false));
+
+    let notes = Notes::new();
+    let script = format!("echo $$ > {}; sleep 1000", notes.file("child").display());
+    let lead = zklock(&server.connect_string(), &format!("run --leader --lock {}", path("leader")), Some(&script));
+    let child = terminal.spawn(&lead);
+    notes.process("child").await;
     terminal.type_text(CTRL_C);
     assert_eq!(finished(child).await.code, Some(130), "{}", terminal.shown());
 }
@@ -179,7 +215,7 @@ async fn a_shell_suspends_and_continues_a_waiter() {
     let script = format!("echo $$ > {}; read line", notes.file("holds").display());
     let lock = path("suspended-waiter");
     let mut holder = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script));
-    let mut holder = holder.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut holder = holder.stdin(Stdio::piped()).spawn().unwrap();
     notes.process("holds").await;
     let _shell = shell(&terminal, "other").await;
     terminal.type_text(&format!(
@@ -192,8 +228,7 @@ async fn a_shell_suspends_and_continues_a_waiter() {
     terminal.type_text("fg\n");
     drop(holder.stdin.take());
     finished(holder).await;
-    // The first one is what was typed.
-    soon(until(async || terminal.shown().matches("entered").count() > 2)).await;
+    terminal.shows("\nentered").await;
 }
 
 /// As with `zklock run .. | less`.
