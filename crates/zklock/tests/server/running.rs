@@ -1,9 +1,12 @@
 //! Commands that run without a fault: exit codes, streams, the environment, signals, exclusion.
 
+use std::iter;
+
 use curator_recipes::client::CuratorClient;
 use curator_test::{TestingServer, soon, until};
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::task::JoinSet;
 
 use crate::support::{Notes, client, finished, host, path, printed, runs, signal, state, words, zklock};
 
@@ -142,6 +145,36 @@ async fn readers_share_a_lock_and_leases_a_semaphore_but_a_writer_is_exclusive()
     for (child, _) in held {
         signal(&child, Signal::TERM);
         assert_eq!(finished(child).await.code, Some(143));
+    }
+}
+
+/// As cron starts them on several machines.
+#[tokio::test]
+async fn of_commands_that_start_together_without_waiting_as_many_run_as_there_are_leases() {
+    let (client, server) = (client().await, TestingServer::shared().await);
+    for (started, leases, rounds) in [(5, 5, 6), (8, 5, 2)] {
+        let (lock, notes) = (path("together"), Notes::new());
+        let options = format!("run --lock {lock} --semaphore {leases} --no-wait");
+        for round in 0..rounds {
+            // Each command runs until all zklocks have either a lease or ended.
+            let end = notes.file(&format!("end-{round}"));
+            let script = format!("until [ -e {} ]; do sleep 0.1; done", end.display());
+            let mut running = JoinSet::new();
+            for _ in 0..started {
+                running.spawn(finished(zklock(&server.connect_string(), &options, Some(&script)).spawn().unwrap()));
+            }
+            let mut codes = Vec::new();
+            until(async || {
+                codes.extend(iter::from_fn(|| running.try_join_next()).map(|printed| printed.unwrap().code));
+                contenders(&client, &format!("{lock}/leases")).await + codes.len() == started
+            })
+            .await;
+            std::fs::write(&end, "").unwrap();
+            codes.extend(running.join_all().await.into_iter().map(|printed| printed.code));
+            codes.sort_unstable();
+            let expected = [vec![Some(0); leases], vec![Some(121); started - leases]].concat();
+            assert_eq!(codes, expected, "{started} started together, round {round}");
+        }
     }
 }
 
