@@ -1,7 +1,7 @@
 //! Contenders that may not wait for leases: each gets what is left, or finds too few leases.
 
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease};
+use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease, SharedCount};
 use curator_test::{FaultProxy, OpCode};
 use futures_util::future::join_all;
 use tokio::task::JoinHandle;
@@ -65,11 +65,24 @@ async fn a_try_that_finds_contenders_ahead_in_the_queue_fails_only_if_they_leave
 async fn concurrent_tries_leave_no_lease_that_a_refused_one_wanted() {
     let (observer, path) = (client().await, path("tries"));
     let clients = join_all((0..8).map(|_| client())).await;
-    let cases = [(5, vec![1; 5]), (5, vec![1; 8]), (5, vec![3, 2, 2]), (1, vec![1; 5]), (8, vec![1; 8])];
-    for (case, (max, quantities)) in cases.into_iter().enumerate() {
+    let cases = [
+        (5, vec![1; 5], false),
+        (5, vec![1; 8], false),
+        (5, vec![3, 2, 2], false),
+        (1, vec![1; 5], false),
+        // The limit is stored in a node, which the tries of the first round create.
+        (5, vec![1; 8], true),
+    ];
+    for (case, (max, quantities, is_shared)) in cases.into_iter().enumerate() {
         let path = format!("{path}-{case}");
         for _ in 0..6 {
-            let semaphores = clients.iter().map(|client| semaphore(client, &path, max));
+            let semaphores = clients.iter().map(|client| match is_shared {
+                false => semaphore(client, &path, max),
+                true => {
+                    let limit = SharedCount::new(client, format!("{path}/limit"), max.try_into().unwrap()).unwrap();
+                    InterProcessSemaphoreV2::with_shared_count(client, &path, limit).unwrap()
+                }
+            });
             let tries = semaphores.zip(&quantities).map(|(semaphore, quantity)| trying(&semaphore, *quantity));
             let tried = all(tries.collect()).await;
             let used: usize = tried.iter().flatten().map(Vec::len).sum();
