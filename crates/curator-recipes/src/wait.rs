@@ -15,6 +15,10 @@ use crate::error::{Error, Result};
 pub enum Wait {
     /// The acquire does not wait. It creates its node, reads the queue, and deletes its node again if another contender
     /// is ahead. It does not retry.
+    ///
+    /// In a semaphore, contenders pass through the queue even if leases are free for all of them. There, the acquire
+    /// waits for the contenders ahead while enough leases are left: see
+    /// [`try_acquire`](crate::InterProcessSemaphoreV2::try_acquire).
     No,
     /// The acquire waits until a deadline, which covers connecting, queueing and requests. If the deadline has already
     /// passed, the acquire ends immediately, unless the owner holds the lock; it may create its node and delete it

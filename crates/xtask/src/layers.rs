@@ -180,6 +180,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "engine::follow",
                 "engine::state_sender",
                 "engine::limit",
+                "engine::patience",
                 "engine::meter",
                 "fencing",
                 "wait",

@@ -101,7 +101,7 @@ impl Claim {
         !matches!(self.state, State::Queued(_))
     }
 
-    /// The requests that are sent with the first list of the queue.
+    /// The requests that are sent with the first list of the queue; by a claim that does not wait, with every list.
     pub(super) fn early_reads(&self) -> impl Iterator<Item = (usize, Request)> {
         let limit = (self.limit == LeaseLimit::Shared).then_some((LEASES, Request::Limit));
         [(LEASES, Request::List)].into_iter().chain(limit)
@@ -113,6 +113,24 @@ impl Claim {
         self.note(&mut known, answers)?;
         self.state = State::Queued(known);
         Ok(())
+    }
+
+    /// How many leases others may take before too few are left for us, by the reads that came with the latest list;
+    /// `usize::MAX` if that was not read. `None` for a claim that waits.
+    ///
+    /// # Errors
+    ///
+    /// [`End::Refused`] if too few are left, and the claim may not wait.
+    pub(super) fn spare(&self) -> Result<Option<usize>, End> {
+        let State::Queued(known) = self.state else { return Ok(None) };
+        if self.waits {
+            return Ok(None);
+        }
+        let LeaseReads { leases: Some(leases), limit: Some(limit) } = self.with_fixed_limit(known) else {
+            return Ok(Some(usize::MAX));
+        };
+        let total = leases.saturating_add(self.quantity);
+        limit.leases.checked_sub(total).map(Some).ok_or(End::Refused)
     }
 
     /// Starts the claim: our place is first in the queue. The reads that came with the latest list are used, if any.

@@ -17,6 +17,9 @@ pub(super) struct Entry {
     pub(super) session_id: i64,
     /// Whether the contest may wait for other contenders.
     pub(super) waits: bool,
+    /// For leases that may not be waited for: how many of the contenders ahead may take a lease each before too few
+    /// are left for ours. `None` in all other contests.
+    pub(super) spare: Option<usize>,
     pub(super) state: State,
     pub(super) own: Option<OwnNode>,
     /// How many nodes were before ours in the latest list, less those of the plan that were deleted since; 0 once the
@@ -77,6 +80,7 @@ impl Entry {
             id,
             session_id,
             waits: true,
+            spare: None,
             state: State::New,
             own: None,
             place: 0,

@@ -87,10 +87,20 @@ impl Contest {
     }
 
     /// The contest ends with [`Step::Refused`] instead of waiting for other contenders.
+    ///
+    /// A contender for leases passes through the queue even if a lease is free for each contender. So a contest for
+    /// leases is refused only once a list shows too few leases. While enough are left, it waits for the contenders
+    /// ahead, each of which takes leases or gives up. The runner has to bound this wait: a contender ahead may be
+    /// stopped, or wait for more leases than are left.
     #[must_use]
     pub fn without_waiting(mut self) -> Self {
-        self.entries.iter_mut().for_each(|entry| entry.waits = false);
-        self.claim.iter_mut().for_each(|claim| claim.waits = false);
+        match &mut self.claim {
+            Some(claim) => {
+                claim.waits = false;
+                self.entries.iter_mut().for_each(|entry| entry.spare = Some(usize::MAX));
+            }
+            None => self.entries.iter_mut().for_each(|entry| entry.waits = false),
+        }
         self
     }
 
@@ -123,6 +133,10 @@ impl Contest {
         let mut outcomes = Vec::new();
         if let Some(claim) = &mut self.claim {
             outcomes.push((0, claim.read_early(by_directory.pop().unwrap_or_default())));
+            match claim.spare() {
+                Ok(spare) => self.entries.iter_mut().for_each(|entry| entry.spare = spare),
+                Err(refused) => outcomes.push((0, Err(refused))),
+            }
         }
         for (queue, (entry, answers)) in self.entries.iter_mut().zip(by_directory).enumerate() {
             if !answers.is_empty() {
@@ -290,7 +304,12 @@ impl Contest {
                 requests.extend(pending.into_iter().map(|request| (queue, request)));
             }
         }
-        if let Some(claim) = self.claim.as_ref().filter(|_| requests.iter().any(|(_, request)| request.is_create())) {
+        // A contender that may not wait for leases needs their number with each list.
+        let reads_leases = |claim: &&Claim| {
+            let is_decisive = |request: &Request| request.is_create() || !claim.waits && *request == Request::List;
+            requests.iter().any(|(_, request)| is_decisive(request))
+        };
+        if let Some(claim) = self.claim.as_ref().filter(reads_leases) {
             requests.extend(claim.early_reads());
         }
         // A stable sort: within each class the requests keep their order. `Contender::send` relies on the classes.

@@ -58,6 +58,20 @@ impl Plan {
         }))
     }
 
+    /// The plan of a contender that may wait only while enough leases are left for it. Each node ahead either takes at
+    /// least one lease or gives up. `spare` of them can take one each; so when the next one is deleted, probably too
+    /// few are left, and this contender has its answer, however many nodes are between that one and its own.
+    pub(super) fn while_leases_are_left(
+        driver: &dyn LockInternalsDriver,
+        queue: &Queue,
+        own: usize,
+        spare: usize,
+    ) -> Option<Self> {
+        let Verdict::WaitsFor(nearest) = driver.verdict(queue, own) else { return None };
+        let near = queue.get(nearest.min(spare))?.name.clone();
+        Some(Self::LookAgain { near })
+    }
+
     /// The nodes before us that must be watched.
     pub(super) fn ahead(&self) -> &[String] {
         match self {

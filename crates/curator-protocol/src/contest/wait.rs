@@ -21,7 +21,11 @@ impl Entry {
         let Some(own) = &self.own else { return Err(End::protocol("no own node to decide about")) };
         let Some(place) = queue.position(&own.name) else { return self.restart() };
         self.place = place;
-        match Plan::of(driver, queue, place)? {
+        let plan = match self.spare {
+            Some(spare) => Plan::while_leases_are_left(driver, &queue, place, spare),
+            None => Plan::of(driver, queue, place)?,
+        };
+        match plan {
             None => self.take_ownership(Pace::Now),
             Some(plan) => self.follow(plan),
         }

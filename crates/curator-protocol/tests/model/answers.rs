@@ -163,6 +163,17 @@ impl World {
             }
         }
     }
+
+    /// Records for which contests that may not wait too few leases are left.
+    pub(super) fn note_too_few_leases(&mut self, scenario: &Scenario) {
+        let (limit, leases) = (self.limit(scenario), self.server.directories[LEASES].nodes.len());
+        for (client, wanted) in self.clients.iter_mut().zip(&scenario.clients) {
+            let can_be_refused = !wanted.waits && wanted.leases > 0 && client.contends();
+            if can_be_refused && !client.saw_too_few && leases + wanted.leases > limit {
+                client.saw_too_few = true;
+            }
+        }
+    }
 }
 
 /// The sender of a call, with its session and contest.

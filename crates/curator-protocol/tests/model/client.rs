@@ -39,6 +39,8 @@ pub(crate) struct Client {
     /// Whether at some moment all nodes of this contest were first in their queues (a reader's: behind read nodes
     /// only). Only then may the contest become the owner.
     pub(crate) was_first: bool,
+    /// Whether at some moment of this contest too few leases were left for it.
+    pub(crate) saw_too_few: bool,
     /// The directories in which another client has deleted this contest's node.
     pub(crate) node_deleted: [bool; 2],
 }
@@ -122,6 +124,7 @@ impl Client {
         };
         self.contest = Some(if wanted.waits { contest } else { contest.without_waiting() });
         self.was_first = false;
+        self.saw_too_few = false;
         self.node_deleted = [false; 2];
     }
 

@@ -6,7 +6,7 @@ use super::search::{assert_properties, assert_runs_end, assert_violations};
 use super::world::{LEFTOVER, STUCK_WAITER};
 
 /// Contenders that may not wait, some of them beside contenders that may.
-fn scenarios() -> [Scenario; 8] {
+fn scenarios() -> [Scenario; 12] {
     let crossed = || Scenario::of_queues(&[&[0, 1], &[1, 0]]);
     [
         Scenario::of(3).with_impatient(1),
@@ -16,6 +16,10 @@ fn scenarios() -> [Scenario; 8] {
         crossed().behind_in([0, 1]).with_impatient(1),
         Scenario::of_leases(&[1, 1], 1).with_impatient(1),
         Scenario::of_leases(&[1, 1], 1).with_impatient(2),
+        Scenario::of_leases(&[1, 1], 2).with_impatient(2),
+        Scenario::of_leases(&[2, 1], 2).with_impatient(2),
+        Scenario::of_leases(&[1, 1], 2).with_limit_node(false).with_impatient(2),
+        Scenario::of_leases(&[2, 1], 2).with_impatient(1),
         Scenario::of_leases(&[1, 2], 2).changed_to(1).with_impatient(1),
     ]
 }
@@ -23,6 +27,11 @@ fn scenarios() -> [Scenario; 8] {
 #[test]
 fn contests_without_waiting_own_or_are_refused() {
     assert_properties(scenarios());
+    assert_properties([
+        Scenario::of_leases(&[1, 1, 1], 2).with_impatient(3),
+        Scenario::of_leases(&[1, 1, 1], 3).with_impatient(3),
+        Scenario::of_leases(&[1, 1, 2], 3).with_impatient(2),
+    ]);
     assert_properties(Scenario::rows_of_readers_and_writers(3).skip(1).map(|row| row.with_impatient(1)));
 }
 

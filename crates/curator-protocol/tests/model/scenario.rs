@@ -181,6 +181,12 @@ impl Scenario {
         self.clients.iter().any(|client| !client.waits)
     }
 
+    /// Whether there are enough leases for all contenders together.
+    pub(crate) fn has_enough_leases(&self) -> bool {
+        let wanted: usize = self.clients.iter().map(|client| client.leases).sum();
+        self.is_semaphore() && wanted <= self.change.map_or(self.limit, |change| change.min(self.limit))
+    }
+
     pub(crate) fn has(&self, defect: Defect) -> bool {
         self.defect == Some(defect)
     }

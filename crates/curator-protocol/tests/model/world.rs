@@ -26,7 +26,10 @@ pub(crate) const LEFTOVER: &str = "at the end of a run, only waiting contenders 
 pub(crate) const UNUSED_DIRECTORY: &str = "no directory is created without a node";
 pub(crate) const OWNED: &str = "a contender owns the lock or its leases at some time";
 pub(crate) const SHARED: &str = "two contenders own the lock together at some time";
-pub(crate) const FORBIDDEN_WAIT: &str = "a contender that may not wait does not wait";
+pub(crate) const FORBIDDEN_WAIT: &str =
+    "a contender that may not wait does not wait, except for leases, behind other contenders";
+pub(crate) const REFUSED_UNDULY: &str =
+    "a contender is refused leases only if, at some moment, too few were left for it";
 pub(crate) const REFUSED: &str = "a contender is refused at some time";
 pub(crate) const LIMIT_EXCEEDED: &str = "leases are taken only within the limit";
 pub(crate) const WRONG_LEASES: &str = "an owner of leases has exactly as many as it wants, and knows their names";
@@ -100,6 +103,7 @@ impl Model for Scenario {
         let mut world = world.clone();
         world.act(self, action);
         world.note_the_first(self);
+        world.note_too_few_leases(self);
         world.reset_done_clients();
         Some(world)
     }
@@ -147,12 +151,24 @@ impl Model for Scenario {
             properties.extend([
                 Property::always(FORBIDDEN_WAIT, |scenario: &Self, world: &World| {
                     let mut clients = world.clients().zip(&scenario.clients);
-                    clients.all(|(client, wanted)| wanted.waits || client.phase != Phase::Waiting)
+                    let is_queued =
+                        |client: &Client| client.contest.as_ref().is_some_and(|contest| contest.standing().is_some());
+                    clients.all(|(client, wanted)| {
+                        wanted.waits || client.phase != Phase::Waiting || wanted.leases > 0 && is_queued(client)
+                    })
                 }),
-                Property::sometimes(REFUSED, |_, world: &World| {
-                    world.clients().any(|client| client.phase == Phase::Refused)
+                Property::always(REFUSED_UNDULY, |scenario: &Self, world: &World| {
+                    let mut clients = world.clients().zip(&scenario.clients);
+                    clients.all(|(client, wanted)| {
+                        wanted.leases == 0 || client.phase != Phase::Refused || client.saw_too_few
+                    })
                 }),
             ]);
+        }
+        if self.is_any_impatient() && !self.has_enough_leases() {
+            properties.push(Property::sometimes(REFUSED, |_, world: &World| {
+                world.clients().any(|client| client.phase == Phase::Refused)
+            }));
         }
         properties
     }

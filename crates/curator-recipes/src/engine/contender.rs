@@ -11,6 +11,7 @@ use super::hold::Hold;
 use super::limit::LimitNode;
 use super::log::AcquireLog;
 use super::own_nodes::{OwnNodes, State};
+use super::patience::Patience;
 use super::watches::Watches;
 use crate::error::Result;
 use crate::fencing::FencingToken;
@@ -29,6 +30,8 @@ pub(crate) struct Contender<'a> {
     /// contender's nodes. `None` if the contender has to look first.
     pub(super) missing: Option<Vec<ZPath>>,
     pub(crate) watches: Watches,
+    /// For an acquire of leases that may not wait.
+    pub(crate) patience: Patience,
     /// Whether a client has written a revocation request to this contender's node in a semaphore's queue.
     pub(super) revoked: bool,
     /// The error that made the last pipeline incomplete.
@@ -71,6 +74,7 @@ impl<'a> Contender<'a> {
             nodes: OwnNodes::new(client, session),
             missing: Some(Vec::new()),
             watches: Watches::new(queues.len()),
+            patience: Patience::default(),
             revoked: false,
             failure: None,
         };

@@ -78,7 +78,8 @@ impl Line {
 
 impl QueuePermit {
     /// Makes the permit of a contender that does not wait. It bypasses the line, and does not count there. If other
-    /// contenders wait in the line, there are also some in the queue, so this contender reads the queue and gives up.
+    /// contenders wait in the line, there are also some in the queue, so this contender reads the queue and gives up;
+    /// for leases, once too few are left.
     pub(crate) fn without_line() -> Self {
         Self { _place: None, admission: None }
     }

@@ -12,6 +12,7 @@ mod line;
 pub(crate) mod log;
 pub(crate) mod meter;
 pub(crate) mod own_nodes;
+pub(crate) mod patience;
 pub(crate) mod pipeline;
 pub(crate) mod refused;
 pub(crate) mod revocation;

@@ -187,6 +187,7 @@ impl Contender<'_> {
             (Request::Create | Request::CreateWithParents, Ok(Reply::Created(mut created))) => {
                 let created = created.pop().ok_or_else(|| self.unexpected_reply(request))?;
                 let node = own_node(&created);
+                self.patience.joined(&created.stat);
                 // Record the node here, in case the rest of the pipeline fails.
                 self.nodes.set(origin.directory, State::Answered(vec![created.path]));
                 Answer::Created(node)
@@ -231,6 +232,9 @@ impl Contender<'_> {
                 }
             }
             (request, Ok(Reply::Data(data, stat, watch))) => {
+                if matches!(request, Request::WatchAhead { .. }) {
+                    self.patience.behind(&stat);
+                }
                 self.note_data(origin.directory, request, &data, watch);
                 let Stat { ephemeral_owner, czxid, version, .. } = stat;
                 Answer::Node { ephemeral_owner, czxid, version }

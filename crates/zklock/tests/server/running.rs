@@ -1,9 +1,12 @@
 //! Commands that run without a fault: exit codes, streams, the environment, signals, exclusion.
 
+use std::iter;
+
 use curator_recipes::client::CuratorClient;
 use curator_test::{TestingServer, soon, until};
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::task::JoinSet;
 
 use crate::support::{Notes, client, finished, host, path, printed, runs, signal, state, words, zklock};
 
@@ -142,6 +145,45 @@ async fn readers_share_a_lock_and_leases_a_semaphore_but_a_writer_is_exclusive()
     for (child, _) in held {
         signal(&child, Signal::TERM);
         assert_eq!(finished(child).await.code, Some(143));
+    }
+}
+
+/// As cron starts them on several machines.
+#[tokio::test]
+async fn of_commands_that_start_together_without_waiting_as_many_run_as_the_lock_permits() {
+    let (lock, notes, server) = (path("together"), Notes::new(), TestingServer::shared().await);
+    let cases = [
+        (format!("--lock {lock}-5 --semaphore 5"), 5, 5, 6),
+        (format!("--lock {lock}-5 --semaphore 5"), 8, 5, 2),
+        (format!("--lock {lock}-shared --shared"), 5, 5, 2),
+        (format!("--lock {lock}-one"), 5, 1, 2),
+        (format!("--lock {lock}-one --lock {lock}-other"), 5, 1, 2),
+    ];
+    for (options, started, permitted, rounds) in cases {
+        for _ in 0..rounds {
+            let [began, end] = ["began", "end"].map(|name| notes.file(name));
+            // Each command runs until all zklocks have either the lock or ended.
+            let script = format!("echo >> {}; until [ -e {} ]; do sleep 0.1; done", began.display(), end.display());
+            let options = format!("run {options} --no-wait");
+            let mut running = JoinSet::new();
+            for _ in 0..started {
+                running.spawn(finished(zklock(&server.connect_string(), &options, Some(&script)).spawn().unwrap()));
+            }
+            let mut codes = Vec::new();
+            until(async || {
+                codes.extend(iter::from_fn(|| running.try_join_next()).map(|printed| printed.unwrap().code));
+                std::fs::read(&began).map_or(0, |lines| lines.len()) + codes.len() == started
+            })
+            .await;
+            std::fs::write(&end, "").unwrap();
+            codes.extend(running.join_all().await.into_iter().map(|printed| printed.code));
+            codes.sort_unstable();
+            let expected = [vec![Some(0); permitted], vec![Some(121); started - permitted]].concat();
+            assert_eq!(codes, expected, "{started} with {options}");
+            for file in [began, end] {
+                std::fs::remove_file(file).unwrap();
+            }
+        }
     }
 }
 

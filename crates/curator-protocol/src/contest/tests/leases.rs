@@ -334,3 +334,54 @@ fn a_limit_that_keeps_vanishing_is_recreated_after_pauses() {
     }
     vanishes(&mut run, Pace::Pause);
 }
+
+/// A contest for one of five leases that may not wait, behind this many contenders.
+fn behind(ahead: i32, leases: usize) -> (Run, Step) {
+    let contest = Contest::for_leases(ID, SESSION, 1, LeaseLimit::Fixed(5)).without_waiting();
+    let mut run = Run::new(contest, &DRIVER);
+    let step = run.answers([created(ahead), children(0..=ahead), others(leases)]);
+    (run, step)
+}
+
+#[test]
+fn a_contest_without_waiting_waits_behind_contenders_that_may_leave_it_a_lease() {
+    const LOOK: [(usize, Request); 2] = [LIST, (LEASES, Request::List)];
+    let (mut run, step) = behind(2, 0);
+    assert_eq!(step, now([watch_ahead(1)]));
+    assert_eq!(run.answers([node(1)]), Step::Wait);
+    assert_eq!(run.event(gone(1)), now(LOOK));
+    // Node 0 has not taken its lease yet.
+    assert_eq!(run.answers([children([0, 2]), others(1)]), now([watch_ahead(0)]));
+    // It is gone before it is watched.
+    assert_eq!(run.answers([Answer::Missing]), now(LOOK));
+    assert_eq!(run.answers([children([2]), others(2)]), now(of_leases([take_of(2)])));
+    // The contenders ahead have taken all leases.
+    let (mut run, _) = behind(2, 0);
+    assert_eq!(run.answers([Answer::Missing]), now(LOOK));
+    assert_eq!(run.answers([children([0, 2]), others(5)]), Step::Refused);
+    assert_eq!(run.nodes(), [(0, own(2))], "the caller has to delete it");
+    assert_eq!(behind(2, 5).1, Step::Refused, "all leases are taken at the first list");
+    assert_eq!(behind(0, 5).1, Step::Refused);
+}
+
+fn take_of(place: i32) -> Request {
+    let limit = Limit { leases: 5, version: None };
+    Request::Take { with_directory: false, quantity: 1, limit, place: name(place), place_version: 0 }
+}
+
+/// So the losers of a long queue do not wait for each other.
+#[test]
+fn a_contest_without_waiting_watches_the_contender_that_may_take_the_last_lease() {
+    for (ahead, leases, watched) in [(4, 0, 3), (5, 0, 4), (99, 0, 4), (99, 3, 1), (99, 4, 0), (1, 4, 0)] {
+        assert_eq!(behind(ahead, leases).1, now([watch_ahead(watched)]), "{ahead} ahead, {leases} leases");
+    }
+}
+
+#[test]
+fn a_contest_without_waiting_that_does_not_know_the_leases_watches_the_contender_before_it() {
+    for (leases, limit) in [(Answer::Unknown, limit_is(5)), (others(0), Answer::Unknown), (others(9), Answer::Missing)]
+    {
+        let mut run = Run::new(claiming(1).without_waiting(), &DRIVER);
+        assert_eq!(run.answers([created(7), children(0..=7), leases, limit]), now([watch_ahead(6)]));
+    }
+}

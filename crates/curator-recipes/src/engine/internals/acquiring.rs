@@ -1,9 +1,10 @@
 //! Runs one acquire: one contest after another, until one is won.
 
+use std::future::pending;
 use std::pin::pin;
 
-use curator_client::{Error as ClientError, Outcome, Session, SessionEnd, Turn};
-use curator_protocol::{Contest, ContestError, Pace, Step, Uuid};
+use curator_client::{Error as ClientError, Outcome, RecipeSupport as _, Session, SessionEnd, Turn};
+use curator_protocol::{Contest, ContestError, Event, Pace, Step, Uuid};
 use futures_util::future::FutureExt as _;
 
 use super::LockInternals;
@@ -29,7 +30,7 @@ pub(super) struct Acquiring<'a, 'l> {
 /// How one contest in one session ended.
 enum ContestEnd {
     Won(Vec<Hold>),
-    /// Another contender is ahead, and this acquire may not wait.
+    /// Another contender is ahead, or too few leases are left, and this acquire may not wait, or not any longer.
     Refused,
     /// The session ended; the next contest is a new one, with a new id.
     SessionOver(SessionEnd),
@@ -197,16 +198,24 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                         return Err(refused);
                     }
                     self.failures.forget();
+                    let patience = match self.wait {
+                        Wait::No => lock.client.sleep_until(contender.patience.deadline()).boxed(),
+                        Wait::Until(_) => pending().boxed(),
+                    };
                     tokio::select! {
                         biased;
                         seen = contender.watches.next(session, ended.as_mut()) => match seen {
                             Ok(event) => {
                                 self.log.woken();
+                                if matches!(event, Event::AheadDeleted { .. }) {
+                                    contender.patience.advanced();
+                                }
                                 contest.observed(event)
                             }
                             Err(end) => return Ok(ContestEnd::SessionOver(end)),
                         },
                         () = refusals.changed() => Step::Wait,
+                        () = patience => return Ok(ContestEnd::Refused),
                     }
                 }
                 Step::Won(nodes) => {

@@ -178,7 +178,15 @@ impl InterProcessSemaphoreV2 {
 
     /// Takes a lease if one is free and no contender waits, or else returns `None`.
     ///
-    /// Neither waits for other contenders nor retries.
+    /// Neither waits for a lease nor retries. `None` means that all leases were taken at some moment of the call. So of
+    /// calls at the same time, as many succeed as there are free leases.
+    ///
+    /// There is one exception: a contender ahead in the queue that stays there for three seconds. It waits for more
+    /// leases than are free, or is stopped, or cut off from the servers. Then the call returns `None` although a lease is
+    /// free: immediately, if the contender ahead joined the queue three seconds before the call. When one contender ahead
+    /// leaves in time, the next one has three seconds. [`participants`](Self::participants) lists the contenders.
+    ///
+    /// If a lease is free and there is no other contender, this sends the same requests as [`acquire`](Self::acquire).
     ///
     /// # Errors
     ///
@@ -231,7 +239,8 @@ impl InterProcessSemaphoreV2 {
         self.leases_within(quantity, Wait::timeout(timeout)).await
     }
 
-    /// Takes `quantity` leases if they are free and no contender waits, or else returns `None`.
+    /// Takes `quantity` leases if they are free and no contender waits, or else returns `None`: fewer leases were free at
+    /// some moment of the call, with the same exception as for [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
     ///

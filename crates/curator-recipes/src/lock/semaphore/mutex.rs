@@ -38,6 +38,9 @@ use crate::wait::Wait;
 /// # Guarantees
 ///
 /// The guarantees of [`InterProcessMutex`](crate::InterProcessMutex), except that it is not reentrant.
+///
+/// A `try_acquire` waits for contenders ahead in the queue while the lock is free: see
+/// [`InterProcessSemaphoreV2::try_acquire`](crate::InterProcessSemaphoreV2::try_acquire).
 #[derive(Clone)]
 pub struct InterProcessSemaphoreMutex {
     internals: SemaphoreInternals,

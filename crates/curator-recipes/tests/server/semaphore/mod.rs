@@ -7,6 +7,7 @@ mod count;
 mod crowd;
 mod deleted;
 mod layout;
+mod tries;
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease};
