@@ -18,6 +18,7 @@ use crate::lock::Held;
 use crate::print::print_message;
 use crate::signals::Signals;
 use crate::stopping::{OnLost, Stopping};
+use crate::verbose::step;
 
 /// The interval at which zklock repeats KILL until the command has ended.
 const KILL_INTERVAL: Duration = Duration::from_millis(500);
@@ -53,6 +54,7 @@ pub(crate) async fn run_guarded(
         // zklock was suspended in the meantime: the command is killed before it starts.
         signal_group(group, Signal::KILL);
     }
+    step(format_args!("started {} as process {}", run.command[0].display(), group.as_raw_nonzero()));
     let mut running = pin!(command.run());
     let mut losing = pin!(loss(held, &paths, stops));
     let mut killing = pin!(tokio::time::sleep(Duration::MAX));

@@ -2,6 +2,8 @@
 //! leaves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
+mod command_line;
+mod configured;
 mod leading;
 mod losing;
 mod on_a_terminal;
