@@ -33,6 +33,9 @@ const CANNOT_RUN: [u8; 2] = [Code::NotExecutable as u8, Code::NotFound as u8];
 
 /// Runs the command, and returns its exit code.
 pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failure> {
+    if run.command.first().is_some_and(|program| program.is_empty()) {
+        return Err(Failure::new(Code::NotFound, "cannot run '': the first word of the command is empty"));
+    }
     let mut signals = Signals::new()?;
     let this = Contender::this(run.label.clone());
     let deadline = run.wait.map_or(Deadline::NEVER, Deadline::after);

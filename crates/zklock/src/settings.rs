@@ -27,8 +27,8 @@ pub(crate) struct Connection {
     #[arg(long, global = true, value_name = "SERVERS", env = "ZOOKEEPER_CONNECT")]
     pub(crate) connect: Option<String>,
     /// A TOML file with connect, namespace, session-timeout and connect-timeout, and the tables digest or sasl (user, password) and tls
-    /// (ca, certificate, key). An empty FILE means none [default: the first of $XDG_CONFIG_HOME/zklock/config.toml (or
-    /// ~/.config/zklock/config.toml) and /etc/zklock/config.toml]
+    /// (ca, certificate, key). An empty FILE means none [default: the first of `$XDG_CONFIG_HOME/zklock/config.toml` (or
+    /// `~/.config/zklock/config.toml`) and `/etc/zklock/config.toml`]
     #[arg(long, global = true, value_name = "FILE", env = "ZKLOCK_CONFIG", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     #[serde(skip)]
     config: Option<PathBuf>,

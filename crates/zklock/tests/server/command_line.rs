@@ -190,6 +190,7 @@ async fn the_manual_page_names_each_option_and_is_well_formed() {
     for internal in ["guard", "gate"] {
         assert!(!plain.split(|c: char| !c.is_alphanumeric()).any(|word| word == internal), "{internal}");
     }
+    assert!(plain.contains("the ZOOKEEPER_CONNECT environment variable"), "{plain}");
     // Lines keep their columns: the table of exit codes.
     assert!(plain.contains("\n  121  the lock was not acquired in time"), "{plain}");
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -10,5 +10,7 @@ mod on_a_terminal;
 mod operator_commands;
 mod pseudo_terminal;
 mod reconnecting;
+mod rotating;
 mod running;
 mod support;
+mod tls_server;
