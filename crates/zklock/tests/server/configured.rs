@@ -15,7 +15,11 @@ fn write(file: &Path, text: &str, mode: u32) {
 
 /// `zklock tree` with these variables and without servers in the environment; a `None` removes the variable.
 async fn printed(variables: &[(&str, Option<&Path>)]) -> Printed {
-    let mut command = zklock("", &format!("tree {}", path("configured")), None);
+    printed_by(&format!("tree {}", path("configured")), variables).await
+}
+
+async fn printed_by(options: &str, variables: &[(&str, Option<&Path>)]) -> Printed {
+    let mut command = zklock("", options, None);
     for (name, value) in variables {
         match value {
             Some(value) => command.env(name, value),
@@ -68,6 +72,9 @@ async fn a_file_with_wrong_permissions_draws_one_warning_and_its_errors_show_no_
         assert_eq!(printed.error.lines().count(), usize::from(!warning.is_empty()), "{mode:o}: {printed:?}");
         assert!(printed.error.contains(warning), "{mode:o}: {printed:?}");
     }
+    // The doctor connects several times.
+    let doctor = printed_by("doctor", &[("ZKLOCK_CONFIG", Some(&file))]).await;
+    assert_eq!(doctor.error.lines().count(), 1, "{doctor:?}");
     write(&file, "digest = \"u:hunter2\"", 0o600);
     let printed = printed(&[("ZKLOCK_CONFIG", Some(&file))]).await;
     assert!(printed.code == Some(125) && printed.error.contains("line 1: expected a table"), "{printed:?}");
