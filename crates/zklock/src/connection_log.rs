@@ -1,4 +1,4 @@
-//! Prints why there is no connection, and when there is one again.
+//! Prints why there is no connection, and when there is one again; with `--verbose`, each change of the connection.
 
 use std::time::{Duration, Instant};
 
@@ -6,6 +6,7 @@ use curator_recipes::client::{ConnectionState, CuratorClient, FailureLog};
 
 use crate::clock::text;
 use crate::print::print_message;
+use crate::verbose::step;
 
 /// The interval of the checks.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -14,11 +15,20 @@ const MOMENT: Duration = Duration::from_secs(5);
 
 /// Prints outages until the client is closed.
 pub(crate) async fn log_outages(client: CuratorClient) {
-    let mut outages = Outages::default();
+    let (mut outages, mut checks) = (Outages::default(), tokio::time::interval(INTERVAL));
+    let mut states = client.connection_states();
+    // The present state, in which the client has connected.
+    let _ = states.next().await;
     loop {
         tokio::select! {
-            _ = client.closing() => return,
-            () = tokio::time::sleep(INTERVAL) => {}
+            state = states.next() => match state {
+                Some(state) => {
+                    print_state(state, &client);
+                    continue;
+                }
+                None => return,
+            },
+            _ = checks.tick() => {}
         }
         let health = client.health();
         let is_up = matches!(health.state, ConnectionState::Connected | ConnectionState::Reconnected);
@@ -27,6 +37,27 @@ pub(crate) async fn log_outages(client: CuratorClient) {
             print_message(line);
         }
     }
+}
+
+fn print_state(state: ConnectionState, client: &CuratorClient) {
+    match state {
+        ConnectionState::Suspended => {
+            // An older failure has another cause.
+            let failure = client.health().last_failure.filter(|failure| failure.ago < INTERVAL);
+            let failure = failure.map(|failure| format!(": {}", failure.cause));
+            step(format_args!("the connection is suspended{}", failure.unwrap_or_default()));
+        }
+        ConnectionState::Lost => step("the session is lost"),
+        _ => step(format_args!("connected to {}", session_text(client))),
+    }
+}
+
+/// The server and the session of a client, for messages.
+pub(crate) fn session_text(client: &CuratorClient) -> String {
+    let (server, session) = (client.health().server.unwrap_or_default(), client.current_session());
+    let session =
+        session.map(|session| format!("session {:#x}, session timeout {}", session.id(), text(session.timeout())));
+    format!("{server}: {}", session.as_deref().unwrap_or("no session"))
 }
 
 /// Decides what to print at each check. Reads no clock.

@@ -9,9 +9,8 @@ use curator_recipes::client::{
 };
 use serde::Deserialize;
 
-use crate::clock::text;
 use crate::config_file;
-use crate::connection_log::log_outages;
+use crate::connection_log::{log_outages, session_text};
 use crate::contender::Contender;
 use crate::failure::Failure;
 use crate::time::{deserialize_time, parse_time};
@@ -115,10 +114,7 @@ impl Settings {
         }
         step(format_args!("connecting to {}", self.connect));
         let client = self.builder(this)?.connect().await?;
-        if let (Some(session), Some(server)) = (client.current_session(), client.health().server) {
-            let timeout = text(session.timeout());
-            step(format_args!("connected to {server}: session {:#x}, session timeout {timeout}", session.id()));
-        }
+        step(format_args!("connected to {}", session_text(&client)));
         tokio::spawn(log_outages(client.clone()));
         Ok(client)
     }

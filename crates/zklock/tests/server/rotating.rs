@@ -84,6 +84,9 @@ async fn a_command_runs_on_when_both_sides_change_the_authority() {
     let before = setup.server.accepted();
     setup.server.rotate(&new);
     within(PATIENCE, until(async || setup.server.accepted() > before)).await;
+    read_until(&mut lines, "the connection is suspended").await;
+    let again = read_until(&mut lines, "connected to ").await;
+    assert!(again.last().unwrap().contains("Z connected to 127.0.0.1:"), "{again:?}");
     assert!(runs(process));
     drop(child.stdin.take());
     read_until(&mut lines, "released").await;
