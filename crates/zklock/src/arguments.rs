@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -75,7 +75,7 @@ pub(crate) enum Internal {
 
 impl Internal {
     /// Whether a command line with this subcommand is internal.
-    pub(crate) fn has(subcommand: &std::ffi::OsStr) -> bool {
+    pub(crate) fn has(subcommand: &OsStr) -> bool {
         subcommand == "guard" || subcommand == "start"
     }
 }

@@ -22,10 +22,7 @@ pub(crate) async fn log_outages(client: CuratorClient) {
     loop {
         tokio::select! {
             state = states.next() => match state {
-                Some(state) => {
-                    print_state(state, &client);
-                    continue;
-                }
+                Some(state) => print_state(state, &client),
                 None => return,
             },
             _ = checks.tick() => {}

@@ -23,7 +23,7 @@ pub(crate) fn man() -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// One page for zklock and its subcommands, as `git` and `systemctl` users search in one page for an option.
+/// One page for zklock and its subcommands, so that a package installs one file, and a reader searches one page.
 fn page() -> std::io::Result<String> {
     let command = Arguments::command();
     let man = Man::new(command.clone()).manual("zklock");
