@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use crate::guardian::Duty;
 use crate::settings::Connection;
 use crate::stopping::OnLost;
+use crate::time::parse_time;
 
 /// Runs commands under ZooKeeper locks, and shows who holds which.
 #[derive(Debug, Parser)]
@@ -15,6 +16,9 @@ use crate::stopping::OnLost;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) action: Action,
+    /// Print each step on standard error, and the time of each message
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) connection: Connection,
 }
@@ -42,14 +46,26 @@ pub(crate) enum Action {
         #[arg(long, value_name = "PATH", default_value = "/")]
         root: String,
     },
-    /// Internal: the process by which `run` stops the command's process group
-    #[command(hide = true)]
+    /// Print the completions for a shell, to be installed or sourced
+    Completions {
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, in the format of man(7)
+    Man,
+}
+
+/// The command lines of zklock's child processes. They are not in [`Action`], so that no help, completion or suggestion
+/// shows them.
+#[derive(Debug, Parser)]
+#[command(name = "zklock")]
+pub(crate) enum Internal {
+    /// The process by which `run` stops the command's process group
     Guard {
         #[arg(value_parser = |json: &str| serde_json::from_str::<Duty>(json))]
         duty: Duty,
     },
-    /// Internal: the process that `run` starts for the command; it waits for a byte on the file descriptor `gate`
-    #[command(hide = true)]
+    /// The process that `run` starts for the command; it waits for a byte on the file descriptor `gate`
     Start {
         gate: u32,
         #[arg(last = true, required = true)]
@@ -57,18 +73,25 @@ pub(crate) enum Action {
     },
 }
 
+impl Internal {
+    /// Whether a command line with this subcommand is internal.
+    pub(crate) fn has(subcommand: &OsStr) -> bool {
+        subcommand == "guard" || subcommand == "start"
+    }
+}
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("help/run.txt"))]
 pub(crate) struct Run {
     /// The path of the lock. With several --lock, zklock joins all their queues in one step, and runs the command when it is first in
     /// all of them
-    #[arg(long, required = true, value_name = "PATH")]
+    #[arg(short, long, required = true, value_name = "PATH")]
     pub(crate) lock: Vec<String>,
     /// Take the read lock of a read-write lock, together with other readers
-    #[arg(long, group = "kind")]
+    #[arg(short, long, group = "kind")]
     pub(crate) shared: bool,
     /// Take the write lock of a read-write lock: it excludes --shared and --exclusive users
-    #[arg(long, group = "kind")]
+    #[arg(short = 'x', long, group = "kind")]
     pub(crate) exclusive: bool,
     /// Take one of N leases of a semaphore; all users pass the same N
     #[arg(long, group = "kind", value_name = "N")]
@@ -78,28 +101,29 @@ pub(crate) struct Run {
     #[arg(long, group = "kind")]
     pub(crate) leader: bool,
     /// How long to wait for the lock; connecting may take up to 4s in any case [default: without a limit]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with = "leader")]
+    #[arg(short, long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, conflicts_with = "leader")]
     pub(crate) wait: Option<Duration>,
     /// Do not wait: exit with 121 if another client has the lock
-    #[arg(long, conflicts_with_all = ["wait", "leader"])]
+    #[arg(short, long, conflicts_with_all = ["wait", "leader"])]
     pub(crate) no_wait: bool,
     /// Print nothing if the exit code is 121, because cron mails all output
-    #[arg(long)]
+    #[arg(short, long)]
     pub(crate) quiet: bool,
     /// Hold the lock for at least this long, even if the command ends earlier
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with = "leader")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, conflicts_with = "leader")]
     pub(crate) at_least: Option<Duration>,
     /// What to do with the command when the lock is lost
     #[arg(long, value_enum, default_value = "term", value_name = "ACTION")]
     pub(crate) on_lost: OnLost,
     /// The time between TERM and KILL, at most 0.3 of the session timeout [default: a sixth of it, at most 10s]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
     pub(crate) grace: Option<Duration>,
     /// A text that `zklock ls` shows
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// The command and its arguments, after --
-    #[arg(last = true, required = true, help_heading = "Arguments")]
+    /// The command and its arguments. Options after the first word belong to the command. If the first word begins with
+    /// -, write -- before it
+    #[arg(trailing_var_arg = true, required = true, help_heading = "Arguments")]
     pub(crate) command: Vec<OsString>,
 }
 

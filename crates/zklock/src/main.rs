@@ -3,10 +3,13 @@
 mod arguments;
 mod clock;
 mod command;
+mod config_file;
+mod connection_log;
 mod contended;
 mod contender;
 mod doctor;
 mod failure;
+mod generated;
 mod grace;
 mod group;
 mod guardian;
@@ -22,31 +25,50 @@ mod settings;
 mod signals;
 mod stopping;
 mod terminal;
+mod time;
+mod tls_files;
+mod verbose;
 mod waiting;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::Parser;
 
-use crate::arguments::{Action, Arguments};
+use crate::arguments::{Action, Arguments, Internal};
 use crate::failure::{Code, Failure};
 use crate::print::print_message;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    if std::env::args_os().nth(1).is_some_and(|subcommand| Internal::has(&subcommand)) {
+        return parsed().map_or_else(|code| code, |internal| finished(act_internally(internal), false));
+    }
+    let arguments: Arguments = match parsed() {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help is not an error. If the output is closed, the message is dropped.
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(Code::Failed as u8) } else { ExitCode::SUCCESS };
-        }
+        Err(code) => return code,
     };
+    if arguments.verbose {
+        verbose::enable();
+    }
     let is_quiet = matches!(&arguments.action, Action::Run(run) if run.quiet);
+    finished(act(arguments), is_quiet)
+}
+
+/// Parses the command line. Prints its error, or the help that it asks for, and returns the exit code.
+fn parsed<T: Parser>() -> Result<T, ExitCode> {
+    T::try_parse().map_err(|error| {
+        // Help is not an error. If the output is closed, the message is dropped.
+        let _ = error.print();
+        if error.use_stderr() { ExitCode::from(Code::Failed as u8) } else { ExitCode::SUCCESS }
+    })
+}
+
+/// Waits for an action, and prints its failure, if it has one.
+fn finished(action: impl Future<Output = Result<u8, Failure>>, is_quiet: bool) -> ExitCode {
     let runtime = signals::unblock().and_then(|()| {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         runtime.map_err(|error| Failure::here(format!("cannot start: {error}")))
     });
-    match runtime.and_then(|runtime| runtime.block_on(act(arguments))) {
+    match runtime.and_then(|runtime| runtime.block_on(action)) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             if !(failure.code == Code::NotAcquired && is_quiet) {
@@ -57,20 +79,27 @@ fn main() -> ExitCode {
     }
 }
 
-async fn act(Arguments { action, connection }: Arguments) -> Result<u8, Failure> {
-    match action {
-        Action::Start { gate, command } => Err(command::execute(gate, &command)),
-        Action::Guard { duty } => {
+async fn act_internally(internal: Internal) -> Result<u8, Failure> {
+    match internal {
+        Internal::Start { gate, command } => Err(command::execute(gate, &command)),
+        Internal::Guard { duty } => {
             // The guardian receives these signals and ignores them, so that a signal to all processes of a service does
             // not end the guardian in the grace period.
             let _received = signals::Signals::new()?;
             Ok(guardian::guard(duty))
         }
+    }
+}
+
+async fn act(Arguments { action, connection, .. }: Arguments) -> Result<u8, Failure> {
+    match action {
         Action::Run(run) => run::run(&run, &connection).await,
         Action::Doctor { root } => doctor::doctor(&root, &connection).await,
         Action::Ls(list) => connection.with_client(async |client| list::list(&list, client).await).await?,
         Action::Tree(tree) => connection.with_client(async |client| list::tree(&tree, client).await).await?,
         Action::Revoke { path } => connection.with_client(async |client| remove::revoke(&path, client).await).await?,
         Action::Break(lock) => connection.with_client(async |client| remove::break_lock(&lock, client).await).await?,
+        Action::Completions { shell } => generated::completions(shell),
+        Action::Man => generated::man(),
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Write as _};
 
 use crate::contender::replaced;
 use crate::failure::Failure;
+use crate::verbose::prefix;
 
 /// A shell's exit code for a program that SIGPIPE has ended.
 const PIPE: i32 = 141;
@@ -22,5 +23,5 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 pub(crate) fn print_message(line: impl Display) {
     let lines = line.to_string();
     let lines: Vec<String> = lines.split('\n').map(|line| replaced(line).collect()).collect();
-    let _ = writeln!(io::stderr(), "zklock: {}", lines.join("\n"));
+    let _ = writeln!(io::stderr(), "{}{}", prefix(), lines.join("\n"));
 }

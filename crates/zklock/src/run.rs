@@ -18,6 +18,7 @@ use crate::print::print_message;
 use crate::run_guarded::run_guarded;
 use crate::settings::Connection;
 use crate::signals::Signals;
+use crate::verbose::step;
 use crate::waiting;
 
 /// The first and the longest pause of `--leader` after a term.
@@ -32,6 +33,9 @@ const CANNOT_RUN: [u8; 2] = [Code::NotExecutable as u8, Code::NotFound as u8];
 
 /// Runs the command, and returns its exit code.
 pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failure> {
+    if run.command.first().is_some_and(|program| program.is_empty()) {
+        return Err(Failure::new(Code::NotFound, "cannot run '': the first word of the command is empty"));
+    }
     let mut signals = Signals::new()?;
     let this = Contender::this(run.label.clone());
     let deadline = run.wait.map_or(Deadline::NEVER, Deadline::after);
@@ -40,7 +44,7 @@ pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failur
         settings.connect_timeout = settings.connect_timeout.min(wait.max(LEAST_CONNECT_TIMEOUT));
     }
     let client = tokio::select! {
-        client = settings.builder(&this)?.connect() => client?,
+        client = settings.connect(&this) => client?,
         status = signals.next_deadly() => return Ok(code(status)),
     };
     let done =
@@ -54,6 +58,7 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
     let grace = Grace::new(run.grace, client.session().await?.timeout())?;
     let lock = Lock::of(run, client)?;
     loop {
+        step(format_args!("waiting for {}", run.lock.join(", ")));
         // The lock is tried once, even if connecting took longer than `--wait`.
         let timeout = if run.no_wait { Duration::ZERO } else { deadline.remaining().unwrap_or(Duration::MAX) };
         let held = tokio::select! {
@@ -62,24 +67,49 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
             status = signals.next_deadly() => return Ok(code(status)),
         };
         let Some(held) = held else { return Err(lock.not_acquired(&run.lock).await) };
+        step(format_args!("acquired {}, token {}", run.lock.join(", "), held.token()));
         let begun = Instant::now();
         let outcome = run_guarded(run, client, &held, grace, &mut signals).await;
-        if let (Ok(Some(_)), Some(least)) = (&outcome, run.at_least) {
-            tokio::select! {
-                () = tokio::time::sleep_until(begun + least) => {}
-                _ = signals.next_deadly() => {}
-                _ = held.lost() => {}
-            }
+        if let Ok(Some(status)) = &outcome {
+            step(format_args!("the command has ended: {status}"));
         }
+        let is_kept = match (&outcome, run.at_least) {
+            (Ok(Some(_)), Some(least)) => keep(run, &held, least.saturating_sub(begun.elapsed()), &mut signals).await,
+            _ => false,
+        };
         let released = held.release().await;
+        step(format_args!("released {}", run.lock.join(", ")));
         let Some(status) = outcome? else { continue };
         match released {
             Ok(()) => {}
+            Err(Error::Lost(_)) if is_kept => {}
             Err(Error::Lost(lost)) => return Err(Failure::new(Code::Lost, format!("{}: {lost}", run.lock.join(", ")))),
             Err(error) => print_message(format_args!("the lock may be held until the session ends: {error}")),
         }
         return Ok(code(status));
     }
+}
+
+/// Keeps the lock of a command that has ended, for the rest of `--at-least`: until a signal, a request by another client,
+/// or a loss. None of them changes the exit code, as the command has ended while the lock was held. Returns whether it
+/// was kept at all.
+async fn keep(run: &Run, held: &Held, rest: Duration, signals: &mut Signals) -> bool {
+    let paths = run.lock.join(", ");
+    if rest.is_zero() {
+        return false;
+    }
+    step(format_args!("keeping {paths} for {}, because of --at-least", text(rest)));
+    tokio::select! {
+        () = tokio::time::sleep(rest) => {}
+        _ = signals.next_deadly() => {}
+        () = held.revoked() => print_message(format_args!(
+            "another client requests {paths}: it is released before the end of --at-least"
+        )),
+        why = held.lost() => print_message(format_args!(
+            "{paths} is lost before the end of --at-least, after the command has ended: {}", why.reason
+        )),
+    }
+    true
 }
 
 /// Runs the command in each term, until a signal ends zklock, or the command cannot be run.

@@ -20,6 +20,7 @@ use crate::print::print_message;
 use crate::signals::{DEADLY, Event, Signals};
 use crate::stopping::{OnLost, Stopping};
 use crate::terminal::Terminal;
+use crate::verbose::step;
 
 /// The interval at which zklock repeats KILL until the command has ended.
 const KILL_INTERVAL: Duration = Duration::from_millis(500);
@@ -65,6 +66,7 @@ pub(crate) async fn run_guarded(
         // zklock was suspended in the meantime: the command is killed before it starts.
         group.signal(Signal::KILL);
     }
+    step(format_args!("started {} as process {}", name(&run.command), group.number()));
     let mut terminal = Terminal::of(group);
     gate.open();
     let mut losing = pin!(loss(held, &paths, stops));

@@ -34,6 +34,9 @@ pub struct ClientHealth {
     pub state_for: Duration,
     /// The id of the current session, if there is one; its connection may be down.
     pub session_id: Option<i64>,
+    /// The server of the current connection, as the connect string names it, or of the previous one while there is
+    /// none. `None` without a session.
+    pub server: Option<String>,
     /// What is left of the session's lease: how long the session is certainly alive if no server answers from now on.
     /// Zero without a session. In normal operation, it stays above 0.4 of the session timeout.
     pub lease_remaining: Duration,
@@ -102,6 +105,7 @@ impl CuratorClient {
             state: self.connection_state(),
             state_for: now.saturating_duration_since(since),
             session_id: session.as_ref().map(crate::Session::id),
+            server: session.as_ref().map(crate::Session::server).filter(|server| !server.is_empty()),
             lease_remaining: session.as_ref().map(|session| session.lease().remaining()).unwrap_or_default(),
             connections_resumed: record.resumed,
             sessions_replaced: record.replaced,
@@ -123,6 +127,7 @@ mod tests {
             state: ConnectionState::Reconnected,
             state_for: Duration::from_millis(61_234),
             session_id: Some(0x10_0002),
+            server: Some("zk1:2181".to_owned()),
             lease_remaining: Duration::from_millis(7_651),
             connections_resumed: 2,
             sessions_replaced: 1,

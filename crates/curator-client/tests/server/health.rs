@@ -16,6 +16,7 @@ async fn a_client_that_connects_is_not_ready_until_it_has_a_session() {
     let health = client.health();
     assert!(!health.is_ready());
     assert_eq!((health.client.as_str(), health.state, health.session_id), ("patient", Connecting, None));
+    assert_eq!(health.server, None);
     assert_eq!(health.lease_remaining, Duration::ZERO);
     let line = health.to_string();
     assert!(line.starts_with("patient: connecting for ") && line.ends_with("connection refused"), "{line}");
@@ -25,6 +26,7 @@ async fn a_client_that_connects_is_not_ready_until_it_has_a_session() {
     let (health, session) = (client.health(), client.session().await.unwrap());
     assert!(health.is_ready());
     assert_eq!((health.state, health.session_id), (Connected, Some(session.id())));
+    assert_eq!(health.server, Some(server.connect_string()));
     assert!(health.lease_remaining > LONG / 2 && health.lease_remaining <= LONG);
     assert_eq!((health.connections_resumed, health.sessions_replaced), (0, 0));
     // The last failure is still reported.

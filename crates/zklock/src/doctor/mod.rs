@@ -38,6 +38,7 @@ pub(crate) async fn doctor(root: &str, connection: &Connection) -> Result<u8, Fa
     let mut settings = connection.settings()?;
     let connect = ConnectString::parse(&settings.connect).map_err(ClientError::from)?;
     let mut servers = Vec::new();
+    let all = settings.connect.clone();
     for host in connect.hosts() {
         settings.connect = host.to_string();
         let measurement = measure_server(&settings).await;
@@ -49,7 +50,8 @@ pub(crate) async fn doctor(root: &str, connection: &Connection) -> Result<u8, Fa
     }
     let is_any_usable = servers.iter().any(|(_, measurement)| measurement.is_ok());
     let node = if is_any_usable {
-        connection.with_client(async |client| measure_node(client, root).await).await?
+        settings.connect = all;
+        settings.with_client(async |client| measure_node(client, root).await).await?
     } else {
         Ok(0)
     };

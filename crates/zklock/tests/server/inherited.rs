@@ -72,7 +72,10 @@ async fn a_process_of_another_user_that_cannot_be_stopped_is_named() {
     let script = format!("echo $$ > {}; sleep 1000", notes.file("child").display());
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--clear-groups"]).arg(&program).args(["run", "--lock", &path("refusing")]);
-    command.args(["--", "sh", "-c", &script]).env("ZOOKEEPER_CONNECT", server.connect_string());
+    command
+        .args(["--", "sh", "-c", &script])
+        .env("ZOOKEEPER_CONNECT", server.connect_string())
+        .env("ZKLOCK_CONFIG", "");
     let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let group = notes.process("child").await;
     // A process of root joins the group, as `sudo` would.

@@ -2,6 +2,8 @@
 //! leaves.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
+mod command_line;
+mod configured;
 mod inherited;
 mod leading;
 mod losing;
@@ -10,5 +12,7 @@ mod operator_commands;
 mod process_one;
 mod pseudo_terminal;
 mod reconnecting;
+mod rotating;
 mod running;
 mod support;
+mod tls_server;

@@ -128,7 +128,7 @@ async fn shell(terminal: &PseudoTerminal, name: &str) -> Child {
     let server = TestingServer::shared().await;
     let mut bash = Command::new("bash");
     bash.args(["--norc", "--noprofile", "--noediting", "-i"]).env("PS1", "ready> ").env("HISTFILE", "/dev/null");
-    bash.env("ZOOKEEPER_CONNECT", server.connect_string()).env_remove("ZKLOCK_CONFIG");
+    bash.env("ZOOKEEPER_CONNECT", server.connect_string()).env("ZKLOCK_CONFIG", "");
     let child = terminal.spawn(&bash);
     terminal.shows("ready> ").await;
     let run = format!("{} run --session-timeout 60s --lock {}", env!("CARGO_BIN_EXE_zklock"), path(name));

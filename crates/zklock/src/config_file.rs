@@ -1,0 +1,224 @@
+//! The configuration file: where it is, who may read and write it, and what is wrong with it.
+
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::print::print_message;
+use crate::settings::Connection;
+use crate::verbose::step;
+
+/// Reads the file that is named, or else the first default file that exists. An empty name means no file.
+pub(crate) fn read(named: Option<&Path>) -> Result<Connection, Failure> {
+    match named {
+        Some(path) if path.as_os_str().is_empty() => Ok(Connection::default()),
+        Some(path) => load(path, open(path).map_err(|error| unreadable(path, &error))?),
+        None => {
+            for path in default_files(|name| std::env::var_os(name)) {
+                match open(&path) {
+                    Ok(opened) => return load(&path, opened),
+                    Err(error) if is_missing(&error) => {}
+                    // For example with `sudo -u`, which may leave HOME at a directory of another user.
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                        print_message(format_args!("{} is skipped: {error}", path.display()));
+                    }
+                    Err(error) => return Err(unreadable(&path, &error)),
+                }
+            }
+            Ok(Connection::default())
+        }
+    }
+}
+
+/// The text of a file, for example of a certificate.
+pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    Failure::here(format!("cannot read {}: {error}", path.display()))
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Where the file is looked for, by the XDG Base Directory Specification: it requires absolute paths.
+fn default_files(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let directory = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let user = directory("XDG_CONFIG_HOME").or_else(|| directory("HOME").map(|home| home.join(".config")));
+    let directories = user.into_iter().chain([PathBuf::from("/etc")]);
+    directories.map(|directory| directory.join("zklock/config.toml")).collect()
+}
+
+fn open(path: &Path) -> io::Result<(String, Metadata)> {
+    let mut file = File::open(path)?;
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    // Of the opened file, which is the one that was read.
+    Ok((text, file.metadata()?))
+}
+
+fn load(path: &Path, (text, metadata): (String, Metadata)) -> Result<Connection, Failure> {
+    let name = path.display();
+    step(format_args!("reading {name}"));
+    let settings = parse(&text).map_err(|error| Failure::here(format!("{name}: {error}")))?;
+    let has_password = settings.digest.is_some() || settings.sasl.is_some();
+    if metadata.is_file()
+        && let Some(warning) = warning(metadata.mode(), metadata.uid(), has_password)
+    {
+        print_message(format_args!("warning: {name} {warning}"));
+    }
+    Ok(settings)
+}
+
+/// What is wrong with the permissions of a file.
+fn warning(mode: u32, owner: u32, has_password: bool) -> Option<&'static str> {
+    const ROOT: u32 = 0;
+    if mode & 0o022 != 0 {
+        return Some("can be written by other users: they can send zklock to other servers; run `chmod go-w` on it");
+    }
+    // An administrator can give a file to a group of services: root owns it, and the group reads it.
+    let is_readable = mode & 0o004 != 0 || mode & 0o040 != 0 && owner != ROOT;
+    (has_password && is_readable)
+        .then_some("contains a password, and can be read by other users: run `chmod go-r` on it")
+}
+
+/// Parses the file. Errors name the line and what was expected, and contain no text of the file: any key or value may
+/// be a secret.
+fn parse(text: &str) -> Result<Connection, String> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+        format!("line {line}: {}", without_text(error.message()))
+    })
+}
+
+/// A message of `toml` or `serde`, without what the file contains. That is before the last "expected".
+fn without_text(message: &str) -> String {
+    let expected = message.rsplit_once(", expected ").map(|(_, expected)| expected);
+    match expected {
+        Some(expected) if message.starts_with("unknown field ") => format!("unknown key; expected {expected}"),
+        Some(expected) if message.starts_with("invalid ") => format!("expected {expected}"),
+        _ => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::settings::Login;
+    use crate::tls_files::TlsFiles;
+
+    #[test]
+    fn no_error_shows_a_key_or_a_value_of_the_file() {
+        let secret = "hunter2";
+        let line_2 = |wrong: &str| format!("# a comment\n{wrong}\n");
+        for (wrong, expected) in [
+            ("digest = \"u:hunter2\"", "line 2: expected a table with `user` and `password`"),
+            ("digest = \"u, expected hunter2, expected x\"", "line 2: expected a table with `user` and `password`"),
+            ("digest = 'hunter2'", "line 2: expected a table"),
+            ("digest = \"\"\"hunter2\"\"\"", "line 2: expected a table"),
+            ("sasl = [\"hunter2\"]", "line 2: "),
+            ("sasl = [{ user = \"hunter2\" }]", "line 2: "),
+            ("sasl = [{ password = \"hunter2\", user = 1 }]", "line 2: "),
+            ("[[digest]]\nhunter2 = 1", "line 2: "),
+            ("[digest]\nuser = \"u\"\npasword = \"hunter2\"", "line 4: unknown key; expected `user` or `password`"),
+            ("[digest]\nhunter2 = \"u\"", "line 3: unknown key; expected `user` or `password`"),
+            ("[digest]\n\"a, expected hunter2\" = \"u\"", "line 3: unknown key; expected `user` or `password`"),
+            ("[digest]\nuser = \"u\"\npassword = { hunter2 = 1 }", "line 4: expected a string"),
+            ("[digest]\nuser = \"u\"\npassword = [\"hunter2\"]", "line 4: expected a string"),
+            ("[digest]\nuser = 1\npassword = \"hunter2\"", "line 3: expected a string"),
+            ("digest.hunter2 = 1", "line 2: unknown key; expected `user` or `password`"),
+            ("digest.user.hunter2 = 1", "line 2: expected a string"),
+            ("[digest.hunter2]\nx = 1", "line 2: unknown key; expected `user` or `password`"),
+            ("[hunter2]\nx = 1", "line 2: unknown key; expected one of `connect`"),
+            ("hunter2 = 1", "line 2: unknown key; expected one of `connect`"),
+            ("tls = \"hunter2\"", "line 2: expected a table with `ca`"),
+            ("session-timeout = \"hunter2\"", "line 2: expected a time such as 30"),
+            ("session-timeout = [\"hunter2\"]", "line 2: expected a time such as 30"),
+            ("session-timeout = true", "line 2: expected a time such as 30"),
+            ("session-timeout = -5", "line 2: a time is not negative"),
+            ("connect = { hunter2 = 1 }", "line 2: expected a string"),
+            // What is not TOML.
+            ("[digest]\nuser = \"u\npassword = \"hunter2\"", "line "),
+            ("[digest]\npassword = hunter2", "line 3: "),
+            ("password hunter2", "line 2: "),
+            ("hunter2", "line 2: "),
+            ("[hunter2", "line 2: "),
+            ("[digest]\npassword = \"hunter2\\q\"", "line 3: "),
+            ("[digest]\npassword = \"hunter2\"\npassword = \"hunter2\"", "line 4: duplicate key"),
+            ("[digest]\nhunter2 = 1\nhunter2 = 2", "line 4: duplicate key"),
+            ("hunter2 = 1\n[hunter2]", "line 3: duplicate key"),
+            ("password = 0xhunter2", "line 2: "),
+            ("password = 1_hunter2", "line 2: "),
+        ] {
+            let error = parse(&line_2(wrong)).unwrap_err();
+            assert!(error.starts_with(expected) && !error.contains(secret), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_complete_file_is_parsed() {
+        let file = "connect = \"a:1\"\nnamespace = \"n\"\nsession-timeout = \"30s\"\nconnect-timeout = 5\n\
+                    [digest]\nuser = \"u\"\npassword = \"p\"\n[sasl]\nuser = \"v\"\npassword = \"q\"\n\
+                    [tls]\nca = \"ca.pem\"\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n";
+        // Also as other systems' editors write it.
+        for file in [file.to_owned(), file.replace('\n', "\r\n"), format!("\u{feff}{file}")] {
+            let Connection { connect, namespace, session_timeout, connect_timeout, digest, sasl, tls, .. } =
+                parse(&file).unwrap();
+            assert_eq!([connect, namespace].each_ref().map(Option::as_deref), [Some("a:1"), Some("n")]);
+            assert_eq!([session_timeout, connect_timeout], [30, 5].map(|seconds| Some(Duration::from_secs(seconds))));
+            let logins = [digest, sasl].map(|login| login.map(|Login { user, password }| [user, password].concat()));
+            assert_eq!(logins.each_ref().map(Option::as_deref), [Some("up"), Some("vq")]);
+            let TlsFiles { ca, certificate, key } = tls.unwrap();
+            let paths = ["ca.pem", "c.pem", "k.pem"].map(|path| Some(PathBuf::from(path)));
+            assert_eq!([Some(ca), certificate, key], paths);
+        }
+        // Only the CA is required.
+        assert!(parse("[tls]\nca = \"ca.pem\"\n").is_ok() && parse("[tls]\nkey = \"k.pem\"\n").is_err());
+        let fraction = parse("session-timeout = 1.5").unwrap();
+        assert_eq!(fraction.session_timeout, Some(Duration::from_millis(1_500)));
+    }
+
+    #[test]
+    fn the_default_file_is_that_of_the_user_or_else_that_of_the_machine() {
+        let files = |variables: &[(&str, &str)]| {
+            let find = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
+            default_files(find).iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
+        };
+        let machine = "/etc/zklock/config.toml";
+        assert_eq!(files(&[]), [machine]);
+        assert_eq!(files(&[("HOME", "/home/u")]), ["/home/u/.config/zklock/config.toml", machine]);
+        let both = [("HOME", "/home/u"), ("XDG_CONFIG_HOME", "/c")];
+        assert_eq!(files(&both), ["/c/zklock/config.toml", machine]);
+        let relative = [("HOME", "/home/u"), ("XDG_CONFIG_HOME", "c")];
+        assert_eq!(files(&relative), ["/home/u/.config/zklock/config.toml", machine]);
+        assert_eq!(files(&[("HOME", "")]), [machine]);
+    }
+
+    #[test]
+    fn a_file_that_others_can_change_or_a_password_that_others_can_read_draws_a_warning() {
+        let (root, user) = (0, 1000);
+        for (mode, owner, has_password, expected) in [
+            (0o100_600, user, true, ""),
+            (0o100_400, user, true, ""),
+            (0o100_644, user, false, ""),
+            (0o100_640, root, true, ""),
+            (0o100_640, user, true, "read"),
+            (0o100_644, root, true, "read"),
+            (0o100_604, user, true, "read"),
+            (0o100_620, user, true, "written"),
+            (0o100_664, user, false, "written"),
+            (0o100_602, root, false, "written"),
+        ] {
+            let warning = warning(mode, owner, has_password).unwrap_or_default();
+            assert_eq!(warning.is_empty(), expected.is_empty(), "{mode:o}: {warning}");
+            assert!(warning.contains(expected), "{mode:o}: {warning}");
+        }
+    }
+}

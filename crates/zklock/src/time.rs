@@ -1,0 +1,88 @@
+//! Times of the command line and of the configuration file: a number of seconds, or a number with a unit.
+
+use std::time::Duration;
+
+use serde::Deserializer;
+use serde::de::{Error, Visitor};
+
+/// What a time looks like, for errors.
+const EXPECTED: &str = "a time such as 30, 1.5, 500ms, 2m or 1h30m (a number without a unit means seconds)";
+
+/// Parses a time. A number without a unit means seconds, as with `sleep`, `timeout` and `flock --wait`.
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let is_number =
+        text.contains(|c: char| c.is_ascii_digit()) && !text.contains(|c: char| !matches!(c, '0'..='9' | '.'));
+    let time = if is_number { humantime::parse_duration(&format!("{text}s")) } else { humantime::parse_duration(text) };
+    time.map_err(|error| match error {
+        _ if text.starts_with('-') => format!("a time is not negative; expected {EXPECTED}"),
+        humantime::DurationError::NumberOverflow => {
+            format!("the number is too large, or too precise; expected {EXPECTED}")
+        }
+        _ => format!("expected {EXPECTED}"),
+    })
+}
+
+/// Reads a time of the configuration file: text, or a number of seconds. The error does not contain the value.
+pub(crate) fn deserialize_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    struct TimeVisitor;
+
+    impl Visitor<'_> for TimeVisitor {
+        type Value = Duration;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str(EXPECTED)
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
+            parse_time(text).map_err(E::custom)
+        }
+
+        fn visit_i64<E: Error>(self, seconds: i64) -> Result<Duration, E> {
+            self.visit_str(&seconds.to_string())
+        }
+
+        fn visit_f64<E: Error>(self, seconds: f64) -> Result<Duration, E> {
+            self.visit_str(&seconds.to_string())
+        }
+    }
+
+    deserializer.deserialize_any(TimeVisitor).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_without_a_unit_means_seconds() {
+        for (text, milliseconds) in [
+            ("5", 5_000),
+            ("0", 0),
+            ("1.5", 1_500),
+            ("0.25", 250),
+            (" 7 ", 7_000),
+            ("500ms", 500),
+            ("1h30m", 5_400_000),
+            ("1.5m", 90_000),
+        ] {
+            assert_eq!(parse_time(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        assert_eq!(parse_time(&u64::MAX.to_string()), Ok(Duration::from_secs(u64::MAX)));
+    }
+
+    #[test]
+    fn other_texts_are_refused_with_an_example() {
+        for text in
+            ["", " ", "-", "-1", "-1s", "-0.5", "soon", "5 5", "1e3", "5x", ".", "1.2.3", "inf", "٣", "--no-wait"]
+        {
+            let error = parse_time(text).unwrap_err();
+            assert!(error.contains("such as 30, 1.5, 500ms"), "{text}: {error}");
+            assert_eq!(error.contains("negative"), text.starts_with('-'), "{text}: {error}");
+        }
+        for text in ["18446744073709551616", "18446744073709551615.5s1s", "600000000000y", "0.0000000001"] {
+            let error = parse_time(text).unwrap_err();
+            assert!(error.starts_with("the number is too large"), "{text}: {error}");
+        }
+    }
+}
