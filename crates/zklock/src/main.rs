@@ -9,9 +9,11 @@ mod doctor;
 mod failure;
 mod grace;
 mod guardian;
+mod json;
 mod list;
 mod lock;
 mod print;
+mod printable;
 mod queue;
 mod remove;
 mod run;
@@ -19,6 +21,7 @@ mod run_guarded;
 mod settings;
 mod signals;
 mod stopping;
+mod tree;
 mod waiting;
 
 use std::process::ExitCode;
@@ -27,7 +30,7 @@ use clap::Parser as _;
 
 use crate::arguments::{Action, Arguments};
 use crate::failure::{Code, Failure};
-use crate::print::print_message;
+use crate::print::{finish, print_message};
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -41,15 +44,17 @@ fn main() -> ExitCode {
     let is_quiet = matches!(&arguments.action, Action::Run(run) if run.quiet);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::here(format!("cannot start: {error}")));
-    match runtime.and_then(|runtime| runtime.block_on(act(arguments))) {
-        Ok(code) => ExitCode::from(code),
+    let code = match runtime.and_then(|runtime| runtime.block_on(act(arguments))) {
+        Ok(code) => code,
         Err(failure) => {
             if !(failure.code == Code::NotAcquired && is_quiet) {
                 print_message(&failure);
             }
-            ExitCode::from(failure.code as u8)
+            failure.code as u8
         }
-    }
+    };
+    finish();
+    ExitCode::from(code)
 }
 
 async fn act(Arguments { action, connection }: Arguments) -> Result<u8, Failure> {
@@ -64,7 +69,7 @@ async fn act(Arguments { action, connection }: Arguments) -> Result<u8, Failure>
         Action::Run(run) => run::run(&run, &connection).await,
         Action::Doctor { root } => doctor::doctor(&root, &connection).await,
         Action::Ls(list) => connection.with_client(async |client| list::list(&list, client).await).await?,
-        Action::Tree(tree) => connection.with_client(async |client| list::tree(&tree, client).await).await?,
+        Action::Tree(tree) => connection.with_client(async |client| tree::tree(&tree, client).await).await?,
         Action::Revoke { path } => connection.with_client(async |client| remove::revoke(&path, client).await).await?,
         Action::Break(lock) => connection.with_client(async |client| remove::break_lock(&lock, client).await).await?,
     }

@@ -62,6 +62,8 @@ struct Tls {
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// For the commands that read many nodes.
+const REQUESTS_IN_FLIGHT: usize = 64;
 
 /// The merged settings.
 pub(crate) struct Settings {
@@ -75,7 +77,8 @@ pub(crate) struct Settings {
 impl Connection {
     /// Connects, calls `act`, and closes the client.
     pub(crate) async fn with_client<T>(&self, act: impl AsyncFnOnce(&CuratorClient) -> T) -> Result<T, Failure> {
-        let client = self.settings()?.builder(&Contender::this(None))?.connect().await?;
+        let builder = self.settings()?.builder(&Contender::this(None))?;
+        let client = builder.max_requests_in_flight(REQUESTS_IN_FLIGHT).connect().await?;
         let done = act(&client).await;
         let _ = client.close().await;
         Ok(done)

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 mod leading;
+mod listing;
 mod losing;
 mod on_a_terminal;
 mod operator_commands;
@@ -10,3 +11,5 @@ mod pseudo_terminal;
 mod reconnecting;
 mod running;
 mod support;
+mod text;
+mod waiting;
