@@ -106,4 +106,13 @@ mod tests {
         assert_eq!([&read.host, read.label.as_ref().unwrap()].map(|text| text.chars().count()), [LONGEST; 2]);
         assert_eq!(read.to_string().chars().count(), 2 * NAME + " ()".len());
     }
+
+    #[test]
+    fn only_the_first_contenders_are_named() {
+        let named =
+            |count: usize| names((1..=count).map(|id| Contender { host: format!("web{id}"), ..Contender::default() }));
+        assert_eq!([named(0), named(1)], [None, Some("web1".to_owned())]);
+        assert_eq!(named(5).unwrap(), "web1, web2, web3, web4, web5");
+        assert_eq!(named(7).unwrap(), "web1, web2, web3, web4, web5 and 2 more");
+    }
 }

@@ -25,23 +25,24 @@ pub(crate) async fn show(lock: &Lock, client: &CuratorClient, paths: &[String]) 
     let (begun, _line, paths) = (Instant::now(), Line, printable(&paths.join(", "), PATH));
     tokio::time::sleep(FIRST_DELAY).await;
     loop {
-        let queue = match lock.participants().await {
+        let (holders, place) = match lock.participants().await {
             Ok(participants) => {
                 let of_this = client.current_session().map(|session| session.id());
                 summary(&participants, |other| of_this == Some(other.session_id))
             }
             // The acquire reports errors that end it.
-            Err(_) => "whose holder cannot be read".to_owned(),
+            Err(_) => ("whose holder cannot be read".to_owned(), String::new()),
         };
         let waited = text(Duration::from_secs(begun.elapsed().as_secs()));
-        show_display(cut(&format!("zklock: waiting for {paths}, {queue}; {waited}"), width()));
+        let line = fitted(&format!("zklock: waiting for {paths}, {holders}"), &format!("{place}; {waited}"), width());
+        show_display(line);
         tokio::time::sleep(UPDATE_INTERVAL).await;
     }
 }
 
-/// The holders, and the place of this process among the waiters. With several locks, this process may already hold some
-/// of them, and the place is that in the longest queue.
-fn summary(participants: &[Participant], is_this: impl Fn(&Participant) -> bool) -> String {
+/// The holders, and the place of this process among the waiters, if it is known. With several locks, this process may
+/// already hold some of them, and the place is that in the longest queue.
+fn summary(participants: &[Participant], is_this: impl Fn(&Participant) -> bool) -> (String, String) {
     let holders = participants.iter().filter(|participant| participant.owns && !is_this(participant));
     let holders = names(holders.map(|holder| Contender::from_data(&holder.data)));
     let holders =
@@ -51,11 +52,12 @@ fn summary(participants: &[Participant], is_this: impl Fn(&Participant) -> bool)
         let same_queue = waiters.clone().filter(|other| other.path.parent() == this.path.parent());
         same_queue.take_while(|other| other.path != this.path).count()
     };
-    match waiters.clone().filter(|waiter| is_this(waiter)).map(before).max() {
-        None => holders,
-        Some(0) => format!("{holders}; next in line"),
-        Some(before) => format!("{holders}; {} in line", ordinal(before + 1)),
-    }
+    let place = match waiters.clone().filter(|waiter| is_this(waiter)).map(before).max() {
+        None => String::new(),
+        Some(0) => "; next in line".to_owned(),
+        Some(before) => format!("; {} in line", ordinal(before + 1)),
+    };
+    (holders, place)
 }
 
 fn ordinal(number: usize) -> String {
@@ -74,17 +76,23 @@ fn width() -> usize {
     usize::from(if width == 0 { DEFAULT_WIDTH } else { width })
 }
 
-/// Cuts a line, because a wrapped line could not be overwritten. Counts two columns for characters that may be wide.
-fn cut(line: &str, width: usize) -> String {
+/// A line that fits into the terminal, because a wrapped line could not be overwritten: the start is cut before the end.
+fn fitted(start: &str, end: &str, width: usize) -> String {
     // The last column stays free: some terminals wrap after it.
-    let mut left = width.saturating_sub(1);
+    let left = width.saturating_sub(1);
+    let start = cut(start, left.saturating_sub(end.len()));
+    cut(&(start + end), left)
+}
+
+/// Cuts a text to a number of columns. Counts two columns for characters that may be wide.
+fn cut(text: &str, mut left: usize) -> String {
     let fits = |c: &char| {
         let columns = if c.is_ascii() { 1 } else { 2 };
         let fits = columns <= left;
         left = left.saturating_sub(columns);
         fits
     };
-    line.chars().take_while(fits).collect()
+    text.chars().take_while(fits).collect()
 }
 
 /// Ends the display when dropped.
@@ -102,10 +110,11 @@ mod tests {
 
     #[test]
     fn a_line_fits_into_its_terminal_also_with_wide_characters() {
-        assert_eq!(cut("abcdef", 5), "abcd");
-        assert_eq!(cut("a数数数", 6), "a数数");
-        assert_eq!(cut("数a", 2), "");
-        assert_eq!(cut("abc", 0), "");
+        assert_eq!(fitted("abc", "; 5s", 80), "abc; 5s");
+        assert_eq!(fitted("abcdef", "; 5s", 9), "abcd; 5s");
+        assert_eq!(fitted("a数数数", "; 5s", 9), "a数; 5s");
+        assert_eq!(fitted("abc", "; 5s", 4), "; 5");
+        assert_eq!(fitted("abc", "; 5s", 0), "");
     }
 
     #[test]
