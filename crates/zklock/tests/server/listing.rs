@@ -153,10 +153,13 @@ async fn a_tree_reads_many_directories_at_a_time() {
     for number in 0..20 {
         contend(&others, &format!("{root}/{number:02}"), &format!("{JAVA}-lock-"), "one").await;
     }
-    // The list of the first directory arrives last.
-    proxy.hold_nth_reply(OpCode::GetChildren, 2);
+    // Everything behind the list of the root is held. A second connection would not help.
+    for nth in 2..=41 {
+        proxy.hold_nth_reply(OpCode::GetChildren, nth);
+    }
     let reading = zklock(&proxy.connect_string(), &format!("tree {root}"), None).spawn().unwrap();
-    soon(proxy.wait_for_request(OpCode::GetChildren, 21)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::GetChildren, 21)).await.unwrap();
+    proxy.disarm();
     proxy.release_held();
     let shown = finished(reading).await;
     let line = |number| format!("{root}/{number:02}  mutex  held by one, 0 waiting\n");

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use curator_recipes::InterProcessMutex;
 use curator_recipes::client::{Acl, AuthId, CreateMode, Permission};
-use curator_test::{TestingServer, soon};
+use curator_test::{TestingServer, soon, until};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
 
@@ -51,6 +51,14 @@ async fn a_waiter_says_that_the_holder_cannot_be_read_also_on_a_terminal_without
     assert!(longest <= Some(79 + "\x1b[K".len()), "{}", terminal.shown());
 }
 
+/// Types Ctrl-S, and waits until the terminal takes no more output.
+async fn stop(terminal: &PseudoTerminal) {
+    let stream = terminal.stream();
+    fcntl_setfl(&stream, OFlags::NONBLOCK).unwrap();
+    terminal.type_text(CTRL_S);
+    until(async || (&stream).write(b".").is_err()).await;
+}
+
 #[tokio::test]
 async fn a_waiter_on_a_stopped_terminal_starts_its_command_when_it_gets_the_lock() {
     let (lock, notes, server) = (path("ctrl-s"), Notes::new(), TestingServer::shared().await);
@@ -60,7 +68,7 @@ async fn a_waiter_on_a_stopped_terminal_starts_its_command_when_it_gets_the_lock
     let script = format!("echo $$ > {}; exec sleep 1000 2>&-", notes.file("child").display());
     let waiter = terminal.spawn(&zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)));
     terminal.shows("next in line; ").await;
-    terminal.type_text(CTRL_S);
+    stop(&terminal).await;
     guard.release().await.unwrap();
     notes.process("child").await;
     signal(&waiter, Signal::TERM);
@@ -75,7 +83,7 @@ async fn term_ends_a_waiter_on_a_stopped_terminal() {
     let terminal = PseudoTerminal::new();
     let waiter = terminal.spawn(&zklock(&server.connect_string(), &format!("run --lock {lock}"), Some("true")));
     terminal.shows("next in line; ").await;
-    terminal.type_text(CTRL_S);
+    stop(&terminal).await;
     signal(&waiter, Signal::TERM);
     assert_eq!(finished(waiter).await.code, Some(143));
 }
