@@ -52,8 +52,15 @@ pub(crate) fn end_display() {
 
 /// Waits until all messages are written, but only briefly. Call this before the process ends.
 pub(crate) fn finish() {
+    let mut state = MESSAGES.lock();
+    if !state.is_started
+        && let Some(text) = state.pending.take()
+    {
+        // At the limit of processes, no thread could be started.
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
     let is_busy = |state: &mut State| state.is_writing || state.pending.has_any();
-    let _ = MESSAGES.changed.wait_timeout_while(MESSAGES.lock(), LAST_WAIT, is_busy);
+    let _ = MESSAGES.changed.wait_timeout_while(state, LAST_WAIT, is_busy);
 }
 
 static MESSAGES: Messages = Messages { state: Mutex::new(State::new()), changed: Condvar::new() };
@@ -95,7 +102,7 @@ impl Messages {
         let mut state = self.lock();
         add(&mut state.pending);
         if !state.is_started {
-            // Without a thread, for example at the limit of processes, the next message tries again.
+            // If this fails, the next message tries again.
             let thread = std::thread::Builder::new().name("messages".to_owned());
             state.is_started = thread.spawn(|| self.write()).is_ok();
         }
